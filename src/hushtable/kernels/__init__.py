@@ -1,0 +1,1 @@
+"""The few compiled loops: exact samplers and histograms."""

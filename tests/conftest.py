@@ -1,0 +1,31 @@
+"""Where tests find the reference numbers and the real data."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SHARED = Path(__file__).resolve().parents[2] / "shared"
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """Folder of real data; the tests that want it skip where it is absent."""
+    folder = Path(os.environ.get("HUSHTABLE_DATA", SHARED / "data"))
+    if not folder.is_dir():
+        pytest.skip("no real data: set HUSHTABLE_DATA to the folder that holds it")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def vectors() -> dict[str, Any]:
+    """Return reference numbers for the papers' formulas."""
+    path = SHARED / "vectors.json"
+    if not path.is_file():
+        pytest.skip("no reference numbers: vectors.json is absent")
+    content: dict[str, Any] = json.loads(path.read_text())
+    return content
