@@ -1,3 +1,57 @@
 """Publish tables about people with a privacy promise that is written down and checked."""
 
+from hushtable.datasets import sample, sample_schema
+from hushtable.draft import draft
+from hushtable.errors import HushtableError
+from hushtable.estimate import Estimate
+from hushtable.methods import METHODS, Forecast, Method, NoisyCounts
+from hushtable.privacy.guarantee import (
+    ApproxDP,
+    BoundedAdversary,
+    Guarantee,
+    KAnonymity,
+    NoGuarantee,
+    PureDP,
+    Threshold,
+    UncertainAnonymity,
+    Unit,
+    compose,
+)
+from hushtable.privacy.ledger import Ledger
+from hushtable.privacy.noise import SecureNoise, SeededNoise
+from hushtable.publish import publish
+from hushtable.release import Release, Statement
+from hushtable.schema import Schema
+from hushtable.taxonomy import Taxonomy
+
 __version__ = "0.1.0"
+
+__all__ = [
+    "METHODS",
+    "ApproxDP",
+    "BoundedAdversary",
+    "Estimate",
+    "Forecast",
+    "Guarantee",
+    "HushtableError",
+    "KAnonymity",
+    "Ledger",
+    "Method",
+    "NoGuarantee",
+    "NoisyCounts",
+    "PureDP",
+    "Release",
+    "Schema",
+    "SecureNoise",
+    "SeededNoise",
+    "Statement",
+    "Taxonomy",
+    "Threshold",
+    "UncertainAnonymity",
+    "Unit",
+    "compose",
+    "draft",
+    "publish",
+    "sample",
+    "sample_schema",
+]

@@ -1,0 +1,93 @@
+"""The embedded sample: generated, no real people."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from hushtable.schema import Schema
+
+_SAMPLE_ROWS = 6000
+
+_REGIONS = {"any": {"north": ["harbor", "old town"], "south": ["valley", "hills"], "west": ["bay"]}}
+_DIAGNOSES = {
+    "any": {
+        "injury": ["fracture", "sprain"],
+        "infection": ["influenza", "pneumonia"],
+        "chronic": ["asthma", "diabetes", "hypertension"],
+    }
+}
+_SCHEMA: dict[str, Any] = {
+    "name": "clinic visits (generated sample)",
+    "unit": {"kind": "row"},
+    "columns": {
+        "visit": {"role": "identifier"},
+        "age": {"type": "integer", "low": 0, "high": 99},
+        "sex": {"type": "categorical", "values": ["F", "M"]},
+        "region": {
+            "type": "categorical",
+            "values": ["harbor", "old town", "valley", "hills", "bay"],
+            "taxonomy": _REGIONS,
+        },
+        "smoker": {"type": "categorical", "values": ["yes", "no"], "missing": "category"},
+        "diagnosis": {
+            "type": "categorical",
+            "values": [
+                "fracture", "sprain", "influenza", "pneumonia", "asthma", "diabetes",
+                "hypertension",
+            ],
+            "taxonomy": _DIAGNOSES,
+            "role": "target",
+        },
+    },
+}  # fmt: skip
+
+
+def sample_schema() -> Schema:
+    """Give the schema of the sample."""
+    return Schema.from_dict(_SCHEMA)
+
+
+def sample() -> pa.Table:
+    """Make the sample: 6,000 visits to a clinic, the same on every call.
+
+    Examples
+    --------
+    >>> table = sample()
+    >>> table.num_rows, table.column_names
+    (6000, ['visit', 'age', 'sex', 'region', 'smoker', 'diagnosis'])
+    """
+    rng = np.random.default_rng(2012)
+    n = _SAMPLE_ROWS
+    age = np.clip(np.where(rng.random(n) < 0.3, rng.normal(12, 8, n), rng.normal(52, 18, n)), 0, 99)
+    male = rng.random(n) < 0.48
+    region = rng.choice(5, n, p=[0.34, 0.22, 0.2, 0.14, 0.1])
+    smokes = rng.random(n) < np.where(age > 16, 0.18 + 0.08 * male, 0.0)
+    unknown = rng.random(n) < 0.06
+    weight = np.stack(
+        [
+            0.6 + 1.2 * male * (age < 40),
+            1.0 + (age < 30),
+            np.full(n, 1.5),
+            0.3 + 0.02 * age,
+            0.5 + (age < 20) + smokes,
+            0.1 + 0.03 * age,
+            0.05 * age * (age > 30) + 0.05,
+        ],
+        axis=1,
+    )
+    chance = np.cumsum(weight / weight.sum(1, keepdims=True), axis=1)
+    diagnosis = np.minimum((rng.random((n, 1)) > chance).sum(1), 6)
+    columns = _SCHEMA["columns"]
+    return pa.table(
+        {
+            "visit": [f"v{number:05d}" for number in range(n)],
+            "age": pa.array(age.astype(np.int64)),
+            "sex": np.where(male, "M", "F"),
+            "region": np.array(columns["region"]["values"])[region],
+            "smoker": pa.array(np.where(smokes, "yes", "no"), mask=unknown),
+            "diagnosis": np.array(columns["diagnosis"]["values"])[diagnosis],
+        }
+    )

@@ -1,0 +1,97 @@
+"""Where counts come from."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import ibis
+import pyarrow as pa
+
+from hushtable.engine.base import Cells, Counts, Engine, RuleBreak
+from hushtable.engine.header import Data, check_header
+from hushtable.engine.memory import MemoryEngine
+from hushtable.engine.source import as_arrow, inspect_source, open_source
+from hushtable.engine.sql import SqlEngine
+from hushtable.errors import ParameterError
+from hushtable.privacy.noise import Noise, SecureNoise
+from hushtable.schema import Schema
+
+__all__ = [
+    "Cells",
+    "Counts",
+    "Data",
+    "Engine",
+    "EngineName",
+    "MemoryEngine",
+    "RuleBreak",
+    "SqlEngine",
+    "connect",
+    "inspect_source",
+]
+
+EngineName = Literal["auto", "memory", "duckdb", "spark"]
+
+SMALL_FRAME = 1_000_000  # rows; a smaller frame is counted in memory
+
+
+def connect(
+    data: Data,
+    schema: Schema,
+    *,
+    engine: EngineName = "auto",
+    noise: Noise | None = None,
+    memory_limit: str | None = None,
+) -> Engine:
+    """Open the private table and check its columns; no row is read before the first question.
+
+    Parameters
+    ----------
+    data : path, frame or ibis table
+        The path of a ``.csv``, ``.csv.gz`` or ``.parquet`` file, or of several Parquet files (a
+        folder or a pattern with ``*``); an Arrow, pandas or polars table; an ibis table.
+    schema : Schema
+        What is public about the table.
+    engine : {"auto", "memory", "duckdb", "spark"}
+        Who counts. ``auto``: memory for frames of less than a million rows, DuckDB for larger ones
+        and for files, and an ibis table is counted where it is.
+    noise : Noise, optional
+        With unit ``person``, the coins that choose the rows of a person in memory.
+    memory_limit : str, optional
+        How much memory DuckDB may take, such as ``"1GB"``; beyond it, it works on disk.
+
+    Examples
+    --------
+    >>> schema = Schema.parse("name: t\\ncolumns:\\n  age: {type: integer, low: 40, high: 43}\\n")
+    >>> private = connect(pa.table({"age": [41, 43, 41]}), schema)
+    >>> private.histograms(["age"])["age"].tolist()
+    [0, 2, 0, 1]
+    """
+    data = as_arrow(data)
+    chosen = _choose(data, engine)
+    inspect_source(data, schema)
+    source, header = open_source(data, memory_limit=memory_limit)
+    check_header(header, schema)
+    if chosen == "memory":
+        return MemoryEngine(source, schema, noise or SecureNoise())
+    return SqlEngine(source, schema)
+
+
+def _choose(data: Data, engine: EngineName) -> Literal["memory", "sql"]:
+    if engine not in ("auto", "memory", "duckdb", "spark"):
+        raise ParameterError(
+            f"engine {engine!r} is not known; choose auto, memory, duckdb or spark."
+        )
+    if isinstance(data, ibis.Table):
+        backend = data.get_backend().name
+        wanted = {"duckdb": "duckdb", "spark": "pyspark"}.get(engine, backend)
+        if wanted != backend:
+            raise ParameterError(
+                f"engine {engine!r} cannot count an ibis table of {backend}; leave it at auto."
+            )
+        return "memory" if engine == "memory" else "sql"
+    if engine == "spark":
+        raise ParameterError(
+            "engine 'spark' counts tables that are in Spark: give an ibis table of a Spark session."
+        )
+    small = isinstance(data, pa.Table) and data.num_rows < SMALL_FRAME
+    return "memory" if engine == "memory" or (engine == "auto" and small) else "sql"

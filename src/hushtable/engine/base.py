@@ -1,0 +1,77 @@
+"""Where counts come from: the few questions a method may ask of the private table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushtable.domain import Domain
+from hushtable.recoding import Recoding
+from hushtable.schema import Schema
+
+Counts = NDArray[np.int64]
+
+# Negative codes mark rows that break a rule of the schema, while they are being encoded.
+MISSING, UNREADABLE, OUTSIDE = -1, -2, -3
+
+MAX_HISTOGRAM = 10_000_000  # cells of one dense histogram
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Hold the occupied cells of a projection: their codes and how many rows each has.
+
+    Rows are in the order of their codes (first column slowest), each cell once, no zero counts.
+    """
+
+    domain: Domain
+    codes: NDArray[np.int64]
+    counts: Counts
+
+
+@dataclass(frozen=True)
+class RuleBreak:
+    """Say how many rows break which rule in which column; never which values."""
+
+    column: str
+    rule: str
+    n_rows: int
+
+    def __str__(self) -> str:
+        return f"column {self.column!r}: {self.n_rows} rows {self.rule}."
+
+
+class Engine(Protocol):
+    """Answer counts over the private table, encoded and checked by the schema's rules.
+
+    Every answer is about the rows that count: with unit ``person``, at most ``max_rows`` rows of
+    each person, a uniformly random part where there are more. An answer over rows that break a
+    rule raises `DataError` naming every broken rule of the columns asked for.
+    """
+
+    @property
+    def schema(self) -> Schema:
+        """The public schema."""
+        ...
+
+    def n_rows(self) -> int:
+        """Count the rows."""
+        ...
+
+    def histograms(self, columns: Sequence[str], *, by: str | None = None) -> dict[str, Counts]:
+        """Count each value of each column; with `by`, an array (value, value of `by`)."""
+        ...
+
+    def counts(
+        self, columns: Sequence[str], *, recode: Mapping[str, Recoding] | None = None
+    ) -> Cells:
+        """Count the occupied cells of some columns, recoded first where a recoding is given."""
+        ...
+
+    def rule_breaks(self) -> list[RuleBreak]:
+        """List every broken rule, for the custodian."""
+        ...

@@ -1,0 +1,189 @@
+"""Counts from encoded columns held in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from hushtable.domain import Domain
+from hushtable.engine.base import Cells, Counts, RuleBreak
+from hushtable.engine.encode import encode, is_missing
+from hushtable.engine.rules import (
+    N_RULES,
+    person_break,
+    refuse_broken,
+    require_columns,
+    require_dense,
+    rule_breaks,
+)
+from hushtable.engine.source import Source
+from hushtable.privacy.noise import Noise
+from hushtable.recoding import Recoding, recoded_domain
+from hushtable.schema import Schema
+
+Rows = dict[str, NDArray[np.int32]]
+
+_DENSE_PER_ROW = 4  # up to so many cells per row, counting into an array beats sorting
+
+
+class MemoryEngine:
+    """Count with NumPy; the rows are encoded once, at the first question.
+
+    Parameters
+    ----------
+    source : Source
+        The opened table.
+    schema : Schema
+        The rules.
+    noise : Noise
+        Chooses the rows that count, where a person has more than ``max_rows``.
+    """
+
+    def __init__(self, source: Source, schema: Schema, noise: Noise) -> None:
+        self._schema, self._noise = schema, noise
+        self._source: Source | None = source
+
+    @property
+    def schema(self) -> Schema:
+        """The public schema."""
+        return self._schema
+
+    @cached_property
+    def _encoded(self) -> tuple[Rows, NDArray[np.int32] | None]:
+        """All rows: their codes, and the number of the person (-1: nobody)."""
+        source, schema = self._source, self._schema
+        assert source is not None  # noqa: S101 - let go only below, and this runs once
+        places = {f"c{position}": name for position, name in enumerate(schema.attributes)}
+        person = schema.unit.column
+        raw = source.select(places if person is None else {**places, "person": person})
+        if person is not None:
+            nobody = is_missing(raw.person, schema.missing_values)
+            raw = raw.mutate(nobody=nobody)
+        table = source.fetch(_narrow(encode(raw, schema, places), places))
+        codes = {name: _array(table[place]) for place, name in places.items()}
+        persons = None
+        if person is not None:
+            numbers = table["person"].combine_chunks().dictionary_encode().indices
+            persons = np.where(
+                table["nobody"].to_numpy(), -1, numbers.fill_null(-1).to_numpy()
+            ).astype(np.int32)
+        self._source = None  # the raw rows are not needed any more
+        return codes, persons
+
+    @cached_property
+    def _rows(self) -> Rows:
+        """The rows that count."""
+        codes, persons = self._encoded
+        if persons is None:
+            return codes
+        n_nobody = int(np.count_nonzero(persons < 0))
+        if n_nobody:
+            refuse_broken([person_break(self._schema, n_nobody)])
+        max_rows = self._schema.unit.max_rows
+        assert max_rows is not None  # noqa: S101 - Unit checks it
+        kept = _bounded(persons, max_rows, self._noise)
+        return {name: column[kept] for name, column in codes.items()}
+
+    def n_rows(self) -> int:
+        """Count the rows."""
+        return len(next(iter(self._rows.values())))
+
+    def histograms(self, columns: Sequence[str], *, by: str | None = None) -> dict[str, Counts]:
+        """Count each value of each column; with `by`, an array (value, value of `by`)."""
+        require_columns(self._schema, columns, by=by)
+        require_dense(self._schema, columns, by=by)
+        self._refuse_broken([*columns] if by is None else [*columns, by])
+        sizes, rows = self._schema.domain.sizes, self._rows
+        if by is None:
+            return {
+                name: np.bincount(rows[name], minlength=sizes[name]).astype(np.int64)
+                for name in columns
+            }
+        n_by = sizes[by]
+        return {
+            name: np.bincount(
+                rows[name].astype(np.int64) * n_by + rows[by], minlength=sizes[name] * n_by
+            )
+            .astype(np.int64)
+            .reshape(sizes[name], n_by)
+            for name in columns
+        }
+
+    def counts(
+        self, columns: Sequence[str], *, recode: Mapping[str, Recoding] | None = None
+    ) -> Cells:
+        """Count the occupied cells of some columns, recoded first where a recoding is given."""
+        require_columns(self._schema, columns)
+        self._refuse_broken(columns)
+        recode = recode or {}
+        domain = recoded_domain(self._schema, columns, recode)
+        codes = np.empty((self.n_rows(), len(columns)), np.int64)
+        for position, name in enumerate(columns):
+            column = self._rows[name]
+            codes[:, position] = recode[name].apply(column) if name in recode else column
+        keys, counts = _tally(domain, domain.pack(codes))
+        return Cells(domain, domain.unpack(keys), counts)
+
+    def rule_breaks(self) -> list[RuleBreak]:
+        """List every broken rule of the whole table, for the custodian."""
+        codes, persons = self._encoded
+        breaks = rule_breaks(self._schema, _negative(codes, self._schema.attributes))
+        n_nobody = 0 if persons is None else int(np.count_nonzero(persons < 0))
+        return [*breaks, person_break(self._schema, n_nobody)] if n_nobody else breaks
+
+    def _refuse_broken(self, columns: Sequence[str]) -> None:
+        refuse_broken(rule_breaks(self._schema, _negative(self._rows, dict.fromkeys(columns))))
+
+
+def _narrow(table: object, places: Mapping[str, str]) -> object:
+    return table.mutate(**{place: table[place].cast("int32") for place in places})  # type: ignore
+
+
+def _array(column: pa.ChunkedArray) -> NDArray[np.int32]:
+    return np.asarray(column.to_numpy(), np.int32)
+
+
+def _negative(rows: Rows, columns: Mapping[str, object]) -> list[tuple[str, int, int]]:
+    found = []
+    for name in columns:
+        broken = np.bincount(-rows[name][rows[name] < 0], minlength=N_RULES + 1)
+        found += [(name, -rule, int(broken[rule])) for rule in range(1, N_RULES + 1)]
+    return found
+
+
+def _bounded(persons: NDArray[np.int32], max_rows: int, noise: Noise) -> NDArray[np.int64]:
+    """Choose at most `max_rows` rows of each person, uniformly and independently of the others.
+
+    The choice is not what protects anybody: given one person's coins, the rows of the others are
+    chosen in the same way whether that person is in the table or not, and the promise holds for
+    every outcome of the coins, hence on average (joint convexity of the divergence). Coins that do
+    not depend on the data are all it takes; what must not happen is a choice that looks at other
+    people's rows.
+    """
+    coins = noise.uniform_below(2**62, size=len(persons))
+    order = np.lexsort((coins, persons))
+    starts = np.flatnonzero(np.diff(persons[order], prepend=-1))
+    n_each = np.diff(np.append(starts, len(persons)))
+    place = np.arange(len(persons)) - np.repeat(starts, n_each)
+    return np.sort(order[place < max_rows])
+
+
+def _tally(domain: Domain, keys: NDArray[np.int64]) -> tuple[NDArray[np.int64], Counts]:
+    """Count equal keys, in order."""
+    n_rows, n_limbs = keys.shape
+    if domain.size <= _DENSE_PER_ROW * n_rows:
+        dense = np.bincount(keys[:, 0], minlength=1)
+        occupied = np.flatnonzero(dense)
+        return occupied[:, None].astype(np.int64), dense[occupied].astype(np.int64)
+    # numpy.unique is slow on integers: sort, and look where the key changes.
+    order = (
+        keys[np.lexsort(keys.T[::-1])] if n_limbs > 1 else np.sort(keys, axis=0)
+    )
+    changed = np.ones(n_rows, bool)
+    changed[1:] = np.any(order[1:] != order[:-1], axis=1)
+    starts = np.flatnonzero(changed)
+    return order[starts], np.diff(np.append(starts, n_rows)).astype(np.int64)

@@ -1,0 +1,95 @@
+"""What every engine checks: the question that is asked, and the rows that break a rule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from hushtable.engine.base import MAX_HISTOGRAM, MISSING, OUTSIDE, UNREADABLE, RuleBreak
+from hushtable.errors import DataError, ParameterError, TooLarge
+from hushtable.schema import Integer, Number, Schema
+
+N_RULES = 3  # negative codes: MISSING, UNREADABLE, OUTSIDE
+
+
+def require_columns(schema: Schema, columns: Sequence[str], *, by: str | None = None) -> None:
+    """Refuse a question about columns that the schema does not publish."""
+    named = [*columns] if by is None else [*columns, by]
+    problems = [
+        f"column {name!r} is not a published column; the schema has "
+        f"{', '.join(schema.attributes)}."
+        for name in dict.fromkeys(named)
+        if name not in schema.attributes
+    ]
+    problems += [
+        f"column {name!r} is asked for more than once."
+        for name in dict.fromkeys(columns)
+        if list(columns).count(name) > 1
+    ]
+    if not columns:
+        problems.append("no column is asked for; name at least one.")
+    if problems:
+        raise ParameterError(problems)
+
+
+def require_dense(schema: Schema, columns: Sequence[str], *, by: str | None = None) -> None:
+    """Refuse histograms too large to be held cell by cell."""
+    n_by = 1 if by is None else schema.attributes[by].size
+    problems = []
+    for name in columns:
+        n_cells = schema.attributes[name].size * n_by
+        if n_cells > MAX_HISTOGRAM:
+            problems.append(
+                f"column {name!r}: a histogram of {n_cells} cells is over the limit of "
+                f"{MAX_HISTOGRAM}; use a coarser step or tighter bounds."
+            )
+    if problems:
+        raise TooLarge(problems)
+
+
+def rule_break(schema: Schema, name: str, code: int, n_rows: int) -> RuleBreak:
+    """Say which rule a negative code stands for."""
+    column = schema.attributes[name]
+    if code == MISSING:
+        rule = (
+            "have no value, and the schema says missing: forbid; repair them or say missing: "
+            "category"
+        )
+    elif code == UNREADABLE:
+        kind = "a whole number" if isinstance(column, Integer) else "a number"
+        rule = f"cannot be read as {kind}; repair them or say outside: missing"
+    else:
+        bounds = (
+            f"{column.low} to {column.high}"
+            if isinstance(column, Integer | Number)
+            else "the listed values"
+        )
+        rule = (
+            f"lie outside {bounds}, and the schema says outside: refuse; repair them or widen the "
+            "public domain"
+        )
+    return RuleBreak(name, rule, n_rows)
+
+
+def rule_breaks(
+    schema: Schema, found: Iterable[tuple[str, int, int]]
+) -> list[RuleBreak]:
+    """List broken rules in the order of the schema from (column, negative code, rows)."""
+    order = {name: position for position, name in enumerate(schema.attributes)}
+    rank = {MISSING: 0, UNREADABLE: 1, OUTSIDE: 2}
+    ordered = sorted(found, key=lambda item: (order[item[0]], rank[item[1]]))
+    return [rule_break(schema, *item) for item in ordered if item[2] > 0]
+
+
+def person_break(schema: Schema, n_rows: int) -> RuleBreak:
+    """Say that rows belong to nobody."""
+    return RuleBreak(
+        schema.unit.column or "",
+        "name no person, so their contributions cannot be bounded; repair or remove them",
+        n_rows,
+    )
+
+
+def refuse_broken(breaks: Sequence[RuleBreak]) -> None:
+    """Raise one error that names every broken rule."""
+    if breaks:
+        raise DataError([str(broken) for broken in breaks])

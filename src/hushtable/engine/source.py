@@ -1,0 +1,219 @@
+"""Opening the private table: whatever it is becomes one ibis table."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+import shutil
+import tempfile
+import weakref
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import ibis
+import pyarrow as pa
+
+from hushtable.engine.encode import Expression
+from hushtable.engine.header import Data, Header, check_header, read_header
+from hushtable.errors import DataError, HushtableError, ParameterError, TooLarge
+from hushtable.schema import Schema
+
+
+def inspect_source(data: Data, schema: Schema) -> None:
+    """Check that a table can be opened and its columns fit the schema; reads no row.
+
+    Everything wrong is named in one `DataError`, so that it is known before anything is charged.
+
+    Examples
+    --------
+    >>> schema = Schema.parse("name: t\\ncolumns:\\n  age: {type: integer, low: 0, high: 99}\\n")
+    >>> inspect_source(pa.table({"Age": [41]}), schema)
+    Traceback (most recent call last):
+    hushtable.errors.DataError: column 'Age' of the data is 'age' in the schema; names must agree \
+in upper and lower case.
+    """
+    check_header(read_header(as_arrow(data)), schema)
+
+
+def as_arrow(data: Data) -> Data:
+    """Turn a frame of any library into an Arrow table, and leave paths and ibis tables alone."""
+    if isinstance(data, pa.Table) or not hasattr(data, "__arrow_c_stream__"):
+        return data
+    if isinstance(data, ibis.Table):
+        return data
+    try:
+        table = pa.table(data)
+    except (pa.ArrowException, TypeError, ValueError):
+        # The message of the conversion quotes values.
+        raise DataError(
+            "a column of the frame mixes types; convert each column to one type first."
+        ) from None
+    # A pandas index without a name is not a column.
+    unnamed = [name for name in table.column_names if re.fullmatch(r"__index_level_\d+__", name)]
+    return table.drop_columns(unnamed)
+
+
+@dataclass(frozen=True)
+class Source:
+    """Hold an opened table.
+
+    Parameters
+    ----------
+    table : ibis table
+        The rows, raw.
+    columns : mapping of str to str
+        Name of each column of the data to its name in `table`.
+    n_rows : int, optional
+        Number of rows, where it is known without asking.
+    """
+
+    table: Expression
+    columns: Mapping[str, str]
+
+    def select(self, places: Mapping[str, str]) -> Expression:
+        """Take raw columns under plain new names: new name to name in the data."""
+        return self.table.select(
+            **{place: self.table[self.columns[name]] for place, name in places.items()}
+        )
+
+    def fetch(self, expression: Expression) -> pa.Table:
+        """Run a query; whatever goes wrong is said without quoting the engine, or a value."""
+        try:
+            return expression.to_pyarrow()
+        except HushtableError:
+            raise
+        except Exception as error:  # engines raise what they like
+            raise _explained(error) from None
+
+    def cached(self, expression: Expression) -> Expression:
+        """Run a query once and keep its rows in the engine."""
+        try:
+            return expression.cache()
+        except Exception as error:  # engines raise what they like
+            raise _explained(error) from None
+
+
+def open_source(data: Data, *, memory_limit: str | None = None) -> tuple[Source, Header]:
+    """Open a table; reads no row.
+
+    Parameters
+    ----------
+    data : path, frame or ibis table
+        See `hushtable.engine.connect`.
+    memory_limit : str, optional
+        How much memory DuckDB may take, such as ``"1GB"``; beyond it, it works on disk.
+    """
+    data = as_arrow(data)
+    header = read_header(data)
+    twice = sorted({name for name in header.names if header.names.count(name) > 1})
+    if twice:
+        raise DataError([f"column {name!r} stands more than once in the data." for name in twice])
+    if isinstance(data, ibis.Table):
+        if memory_limit is not None:
+            raise ParameterError("memory_limit is for files and frames; an ibis table has its own.")
+        return Source(data, {name: name for name in header.names}), header
+
+    # Columns are renamed by position: no name in the data can collide or need quoting.
+    places = {name: f"raw{position}" for position, name in enumerate(header.names)}
+    connection = _connect_duckdb(header, memory_limit)
+    if not header.files:
+        table = _registered(connection, data.rename_columns(list(places.values())))
+    elif header.delimiter is None:
+        paths = [_literal_path(file) for file in header.files]
+        rows = connection.read_parquet(paths, hive_partitioning=False)
+        table = rows.select(**{place: rows[name] for name, place in places.items()})
+    else:
+        table = connection.read_csv(
+            _literal_path(header.files[0]),
+            columns=dict.fromkeys(places.values(), "VARCHAR"),
+            header=True,
+            delim=header.delimiter,
+            quote='"',
+            escape='"',
+            # An empty field is the empty text; whether that means missing is the schema's to say.
+            force_not_null=list(places.values()),
+            compression="gzip" if header.files[0].suffix.lower() == ".gz" else "none",
+        )
+    connection.raw_sql("SET lock_configuration = true")
+    return Source(table, places), header
+
+
+def _registered(connection: Any, table: pa.Table) -> Expression:
+    plain = [
+        field.with_type(_plain_type(field.type)) for field in table.schema
+    ]
+    connection.con.register("private_rows", table.cast(pa.schema(plain)))
+    return connection.table("private_rows")
+
+
+def _plain_type(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_dictionary(kind):
+        return _plain_type(kind.value_type)
+    if kind == pa.string_view():
+        return pa.large_string()
+    if pa.types.is_float16(kind):
+        return pa.float32()
+    return kind
+
+
+def _literal_path(file: Path) -> str:
+    return glob.escape(str(file.resolve()))
+
+
+def _connect_duckdb(header: Header, memory_limit: str | None) -> Any:
+    """Open an in-memory DuckDB that can read the given files and nothing else."""
+    # Owner-only, never the current folder: what does not fit memory is private rows.
+    spill = tempfile.mkdtemp(prefix="hushtable-")
+    settings = {
+        "temp_directory": spill,
+        "temp_file_encryption": "true",
+        "autoinstall_known_extensions": "false",
+        "autoload_known_extensions": "false",
+        "preserve_insertion_order": "false",
+    }
+    if memory_limit is not None:
+        settings["memory_limit"] = memory_limit
+    try:
+        connection = ibis.duckdb.connect(**settings)
+    except (duckdb.Error, ValueError):
+        shutil.rmtree(spill, ignore_errors=True)
+        raise ParameterError(
+            f"memory_limit {memory_limit!r} is not understood; write it as '500MB' or '4GB'."
+        ) from None
+    weakref.finalize(connection, _remove_spill, connection.con, spill)
+    paths = ", ".join(_quoted(os.fspath(file.resolve())) for file in header.files)
+    connection.raw_sql(f"SET allowed_paths = [{paths}]")
+    connection.raw_sql("SET enable_external_access = false")
+    return connection
+
+
+def _remove_spill(connection: Any, spill: str) -> None:
+    connection.close()
+    shutil.rmtree(spill, ignore_errors=True)
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _explained(error: Exception) -> HushtableError:
+    """Say what went wrong in words of our own: an engine's message may quote the data."""
+    message = str(error).lower()
+    if isinstance(error, duckdb.OutOfMemoryException):
+        return TooLarge("the memory limit and the disk for overflow do not suffice; raise them.")
+    if "unicode" in message or "utf-8" in message or "utf8" in message:
+        return DataError("the data holds text that is not UTF-8; convert it first.")
+    if isinstance(error, duckdb.InvalidInputException) and "csv" in message:
+        found = re.search(r"line: (\d+)", message)
+        where = f"line {found[1]}" if found else "a line"
+        return DataError(
+            f"{where} of the CSV file cannot be split into the header's columns: check its "
+            "quotes and its number of fields."
+        )
+    if isinstance(error, duckdb.IOException | OSError):
+        return DataError("the data cannot be read to the end: it is cut short, gone or in use.")
+    return DataError(f"the engine could not read the data ({type(error).__name__}).")

@@ -1,0 +1,67 @@
+"""What an analyst gets for a question: a number with an honest interval."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import pyarrow as pa
+
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """Answer a count with a 95 % interval and say where its error comes from.
+
+    Parameters
+    ----------
+    value : float
+        The estimate.
+    low, high : float
+        The 95 % interval.
+    privacy_std : float
+        Standard deviation of the noise that was added for privacy.
+    model_std : float
+        How far the assumptions (even spread inside a generalized cell, suppressed rows like
+        published ones) may be off, as a standard deviation.
+    notes : tuple of str
+        What the analyst must know about this number.
+
+    Examples
+    --------
+    >>> print(Estimate(value=120.0, low=112.0, high=128.0, privacy_std=4.0, model_std=0.0))
+    120 (95 % interval 112 to 128)
+    """
+
+    value: float
+    low: float
+    high: float
+    privacy_std: float
+    model_std: float
+    notes: tuple[str, ...] = ()
+
+    @property
+    def std(self) -> float:
+        """Standard deviation from both sources together."""
+        return float((self.privacy_std**2 + self.model_std**2) ** 0.5)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Write as plain data."""
+        return {**asdict(self), "std": self.std, "notes": list(self.notes)}
+
+    def __str__(self) -> str:
+        return f"{self.value:,.0f} (95 % interval {self.low:,.0f} to {self.high:,.0f})"
+
+
+class Estimator(ABC):
+    """Read one kind of release: its statement and its tables, nothing else."""
+
+    @abstractmethod
+    def count(self, where: str) -> Estimate:
+        """Estimate how many rows of the private table satisfy a WHERE clause."""
+
+    @abstractmethod
+    def frame(self) -> pa.Table:
+        """Give microdata: one row per published person."""

@@ -1,0 +1,452 @@
+"""Exact samplers on a stream of random 64-bit words, written twice.
+
+`BitReader` works on Python integers of any size. The numba kernels below it are the same
+algorithms for parameters under 2**62 and consume the stream bit for bit in the same way; the tests
+hold them to that, draw for draw. The building blocks are those of Canonne, Kamath and Steinke,
+"The Discrete Gaussian for Differential Privacy" (2020), Algorithms 1 to 3, with coins tossed by
+comparing random bits with the binary expansion of the probability until they differ.
+
+A kernel that runs out of words puts its state back to the beginning of the draw it was in and
+returns. The caller appends words and calls again, so the unfinished draw sees the same bits as
+before, followed by more: nothing is thrown away because of what it was, which would bias the draw.
+
+State of a kernel's stream: ``state[0]`` next word, ``state[1]`` bits left over from the last word,
+``state[2]`` how many, ``state[3]`` set to 1 when the words ran out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Words = NDArray[np.uint64]
+
+KERNEL_LIMIT = 2**62
+"""Numerators and denominators below this fit the kernels: doubling one stays within int64."""
+
+
+class BitReader:
+    """Sample with Python integers of any size from a source of random words."""
+
+    def __init__(self, words: Callable[[int], Words]) -> None:
+        self._words = words
+        self._held = 0
+        self._n_held = 0
+
+    def take(self, n_bits: int) -> int:
+        """Return `n_bits` random bits as an integer."""
+        missing = n_bits - self._n_held
+        if missing > 0:
+            n_words = -(-missing // 64)
+            fresh = int.from_bytes(self._words(n_words).astype("<u8").tobytes(), "little")
+            self._held |= fresh << self._n_held
+            self._n_held += 64 * n_words
+        taken = self._held & ((1 << n_bits) - 1)
+        self._held >>= n_bits
+        self._n_held -= n_bits
+        return taken
+
+    def below(self, n: int) -> int:
+        """Return a uniform integer in [0, n)."""
+        n_bits = (n - 1).bit_length()
+        while True:
+            value = self.take(n_bits)
+            if value < n:
+                return value
+
+    def coin(self, numerator: int, denominator: int) -> bool:
+        """Toss a coin with probability numerator/denominator in [0, 1]."""
+        if numerator >= denominator:
+            return True
+        while numerator > 0:
+            numerator *= 2
+            digit = numerator >= denominator
+            if digit:
+                numerator -= denominator
+            if self.take(1) != digit:
+                return digit
+        return False  # the random number has met every digit of a finite expansion: not below it
+
+    def exp_coin(self, numerator: int, denominator: int) -> bool:
+        """Toss a coin with probability exp(-numerator/denominator), any non-negative exponent."""
+        whole, part = divmod(numerator, denominator)
+        return all(self._exp_coin_within_one(1, 1) for _ in range(whole)) and (
+            self._exp_coin_within_one(part, denominator)
+        )
+
+    def _exp_coin_within_one(self, numerator: int, denominator: int) -> bool:
+        k = 1
+        while self.below(k) == 0 and self.coin(numerator, denominator):
+            k += 1
+        return k % 2 == 1
+
+    def geometric(self, numerator: int, denominator: int) -> int:
+        """Draw g >= 0 with probability proportional to exp(-g * numerator / denominator)."""
+        while True:
+            remainder = self.below(denominator)
+            if self.exp_coin(remainder, denominator):
+                break
+        whole = 0
+        while self._exp_coin_within_one(1, 1):
+            whole += 1
+        # remainder + denominator * whole has P[x] ~ exp(-x / denominator); runs of `numerator`
+        # consecutive values then have P[g] ~ exp(-g * numerator / denominator).
+        return (remainder + denominator * whole) // numerator
+
+    def laplace(self, numerator: int, denominator: int) -> int:
+        """Draw z with probability proportional to exp(-abs(z) * denominator / numerator)."""
+        while True:
+            magnitude = self.geometric(denominator, numerator)
+            negative = self.take(1)
+            if magnitude or not negative:  # zero would otherwise come up twice as often
+                return -magnitude if negative else magnitude
+
+    def gaussian(self, numerator: int, denominator: int, scale: int) -> int:
+        """Draw z with P[z] ~ exp(-z**2 / (2 * numerator/denominator)) by way of `laplace(scale)`.
+
+        Any positive integer `scale` is right; floor(sigma) + 1 is fast.
+        """
+        while True:
+            z = self.laplace(scale, 1)
+            offset = abs(z) * scale * denominator - numerator
+            if self.exp_coin(offset * offset, 2 * numerator * denominator * scale * scale):
+                return z
+
+
+# --- kernels -------------------------------------------------------------------------------------
+# ruff: noqa: PLR0917 - numba compiles positional parameters
+# numba turns a mix of signed and unsigned integers into floats, so every cast below is deliberate.
+
+_ZERO = np.uint64(0)
+_ONE = np.uint64(1)
+_HALF_WORD = np.uint64(32)
+_LOW_HALF = np.uint64(0xFFFFFFFF)
+_ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
+_WORD = np.uint64(64)
+
+
+@njit(inline="always")
+def _take(n_bits, words, state):  # type: ignore[no-untyped-def]
+    """Return 1 to 62 random bits as int64, or set state[3] when there are not enough."""
+    wanted = np.uint64(n_bits)
+    held = state[2]
+    if held >= wanted:
+        taken = state[1] & ((_ONE << wanted) - _ONE)
+        state[1] >>= wanted
+        state[2] = held - wanted
+        return np.int64(taken)
+    if state[0] >= np.uint64(words.shape[0]):
+        state[3] = _ONE
+        return np.int64(0)
+    word = words[state[0]]
+    state[0] += _ONE
+    missing = wanted - held
+    taken = state[1] | ((word & ((_ONE << missing) - _ONE)) << held)
+    state[1] = word >> missing
+    state[2] = _WORD - missing
+    return np.int64(taken)
+
+
+@njit(inline="always")
+def _below(n, words, state):  # type: ignore[no-untyped-def]
+    """Return a uniform integer in [0, n), n <= 2**62."""
+    n_bits = 0
+    rest = n - 1
+    while rest > 0:
+        n_bits += 1
+        rest >>= 1
+    if n_bits == 0:
+        return np.int64(0)
+    while True:
+        value = _take(n_bits, words, state)
+        if value < n or state[3] != _ZERO:
+            return value
+
+
+@njit(inline="always")
+def _coin(numerator, denominator, words, state):  # type: ignore[no-untyped-def]
+    if numerator >= denominator:
+        return True
+    while numerator > 0:
+        numerator *= 2
+        digit = numerator >= denominator
+        if digit:
+            numerator -= denominator
+        bit = _take(1, words, state) != 0
+        if state[3] != _ZERO:
+            return False
+        if bit != digit:
+            return digit
+    return False
+
+
+@njit
+def _exp_coin_within_one(numerator, denominator, words, state):  # type: ignore[no-untyped-def]
+    k = 1
+    while (
+        _below(k, words, state) == 0
+        and _coin(numerator, denominator, words, state)
+        and state[3] == _ZERO
+    ):
+        k += 1
+    return k % 2 == 1
+
+
+@njit
+def _exp_coin(numerator, denominator, words, state):  # type: ignore[no-untyped-def]
+    whole = numerator // denominator
+    part = numerator - whole * denominator
+    while whole > 0:
+        if not _exp_coin_within_one(1, 1, words, state) or state[3] != _ZERO:
+            return False
+        whole -= 1
+    return _exp_coin_within_one(part, denominator, words, state)
+
+
+@njit
+def _geometric(numerator, denominator, words, state):  # type: ignore[no-untyped-def]
+    while True:
+        remainder = _below(denominator, words, state)
+        accepted = _exp_coin_within_one(remainder, denominator, words, state)
+        if accepted or state[3] != _ZERO:
+            break
+    # (remainder + denominator * whole) // numerator, carried along as quotient and rest so that no
+    # product is formed. The result grows by denominator/numerator <= 2**50 (the caller's limit) per
+    # step, so int64 holds it for 2**12 steps; more have probability e**-4096.
+    per_step = denominator // numerator
+    rest_per_step = denominator - per_step * numerator
+    result = remainder // numerator
+    rest = remainder - result * numerator
+    while _exp_coin_within_one(1, 1, words, state) and state[3] == _ZERO:
+        result += per_step
+        rest += rest_per_step
+        if rest >= numerator:
+            rest -= numerator
+            result += 1
+    return result
+
+
+@njit
+def _laplace(numerator, denominator, words, state):  # type: ignore[no-untyped-def]
+    while True:
+        magnitude = _geometric(denominator, numerator, words, state)
+        negative = _take(1, words, state)
+        if state[3] != _ZERO:
+            return np.int64(0)
+        if negative == 0:
+            return magnitude
+        if magnitude != 0:
+            return -magnitude
+
+
+@njit(nogil=True, cache=True)
+def fill_below(n, out, done, words, state):  # type: ignore[no-untyped-def]
+    """Fill out[done:] with uniform integers in [0, n); return how far the words reached."""
+    start = state.copy()
+    while done < out.shape[0]:
+        start[:] = state
+        value = _below(n, words, state)
+        if state[3] != _ZERO:
+            state[:] = start
+            break
+        out[done] = value
+        done += 1
+    return done
+
+
+@njit(nogil=True, cache=True)
+def fill_shuffle(k, items, done, words, state):  # type: ignore[no-untyped-def]
+    """Put a uniform choice of what is left at each of the positions from `done` up to k."""
+    start = state.copy()
+    n = items.shape[0]
+    while done < k:
+        start[:] = state
+        other = done + _below(n - done, words, state)
+        if state[3] != _ZERO:
+            state[:] = start
+            break
+        items[done], items[other] = items[other], items[done]
+        done += 1
+    return done
+
+
+@njit(nogil=True, cache=True)
+def fill_coins(numerators, denominator, out, done, words, state):  # type: ignore[no-untyped-def]
+    """Toss a coin of probability numerators[i]/denominator for each i from `done` on."""
+    start = state.copy()
+    while done < out.shape[0]:
+        start[:] = state
+        value = _coin(numerators[done], denominator, words, state)
+        if state[3] != _ZERO:
+            state[:] = start
+            break
+        out[done] = value
+        done += 1
+    return done
+
+
+@njit(nogil=True, cache=True)
+def fill_exp_coins(numerators, denominator, out, done, words, state):  # type: ignore[no-untyped-def]
+    """Toss a coin of probability exp(-numerators[i]/denominator) for each i from `done` on."""
+    start = state.copy()
+    while done < out.shape[0]:
+        start[:] = state
+        value = _exp_coin(numerators[done], denominator, words, state)
+        if state[3] != _ZERO:
+            state[:] = start
+            break
+        out[done] = value
+        done += 1
+    return done
+
+
+@njit(nogil=True, cache=True)
+def fill_geometric(numerator, denominator, out, done, words, state):  # type: ignore[no-untyped-def]
+    """Fill out[done:] with draws of P[g] ~ exp(-g * numerator / denominator)."""
+    start = state.copy()
+    while done < out.shape[0]:
+        start[:] = state
+        value = _geometric(numerator, denominator, words, state)
+        if state[3] != _ZERO:
+            state[:] = start
+            break
+        out[done] = value
+        done += 1
+    return done
+
+
+@njit(nogil=True, cache=True)
+def fill_laplace(numerator, denominator, out, done, words, state):  # type: ignore[no-untyped-def]
+    """Fill out[done:] with draws of P[z] ~ exp(-abs(z) * denominator / numerator)."""
+    start = state.copy()
+    while done < out.shape[0]:
+        start[:] = state
+        value = _laplace(numerator, denominator, words, state)
+        if state[3] != _ZERO:
+            state[:] = start
+            break
+        out[done] = value
+        done += 1
+    return done
+
+
+@njit(inline="always")
+def _square(x):  # type: ignore[no-untyped-def]
+    """Return the high and low words of x * x."""
+    high, low = x >> _HALF_WORD, x & _LOW_HALF
+    cross = high * low
+    low_part = low * low
+    shifted = cross << np.uint64(33)
+    total = low_part + shifted
+    carry = _ONE if total < low_part else _ZERO
+    return high * high + (cross >> np.uint64(31)) + carry, total
+
+
+@njit(inline="always")
+def _subtract(high, low, minus_high, minus_low):  # type: ignore[no-untyped-def]
+    borrow = _ONE if low < minus_low else _ZERO
+    return high - minus_high - borrow, low - minus_low
+
+
+@njit
+def _wide_coin(high, low, over_high, over_low, words, state):  # type: ignore[no-untyped-def]
+    """Toss `_coin` for a 128-bit fraction below one whose denominator is under 2**126."""
+    while high != _ZERO or low != _ZERO:
+        high = (high << _ONE) | (low >> np.uint64(63))
+        low <<= _ONE
+        digit = high > over_high or (high == over_high and low >= over_low)
+        if digit:
+            high, low = _subtract(high, low, over_high, over_low)
+        bit = _take(1, words, state) != 0
+        if state[3] != _ZERO:
+            return False
+        if bit != digit:
+            return digit
+    return False
+
+
+@njit
+def _wide_exp_coin(high, low, over_high, over_low, words, state):  # type: ignore[no-untyped-def]
+    while high > over_high or (high == over_high and low >= over_low):
+        if not _exp_coin_within_one(1, 1, words, state) or state[3] != _ZERO:
+            return False
+        high, low = _subtract(high, low, over_high, over_low)
+    k = 1
+    while (
+        _below(k, words, state) == 0
+        and _wide_coin(high, low, over_high, over_low, words, state)
+        and state[3] == _ZERO
+    ):
+        k += 1
+    return k % 2 == 1
+
+
+@njit(nogil=True, cache=True)
+def fill_gaussian(  # type: ignore[no-untyped-def]
+    numerator, denominator, scale, over_high, over_low, out, done, words, state
+):
+    """Fill out[done:] with draws of P[z] ~ exp(-z**2 / (2 * numerator/denominator)).
+
+    `over_high` and `over_low` are the words of 2 * numerator * denominator * scale**2.
+    """
+    start = state.copy()
+    step = scale * denominator
+    while done < out.shape[0]:
+        start[:] = state
+        while True:
+            z = _laplace(scale, 1, words, state)
+            if state[3] != _ZERO:
+                break
+            high, low = _square(np.uint64(abs(abs(z) * step - numerator)))
+            accepted = _wide_exp_coin(high, low, over_high, over_low, words, state)
+            if accepted or state[3] != _ZERO:
+                break
+        if state[3] != _ZERO:
+            state[:] = start
+            break
+        out[done] = z
+        done += 1
+    return done
+
+
+@njit(nogil=True, cache=True)
+def fill_subset(  # type: ignore[no-untyped-def]
+    n, digits, finite, group, words, position, out, kept
+):
+    """Keep each index in [0, n) with the probability whose binary digits are given, 64 at a time.
+
+    Each word gives one random bit to each index of a group of 64. An index is decided at the first
+    bit that differs from the probability's digit. Returns (next group, next word, number kept,
+    whether more digits are needed); a group that cannot be finished is left as if never begun.
+    """
+    while group * 64 < n and kept + 64 <= out.shape[0]:
+        at = position
+        open_ = _ALL
+        inside = _ZERO
+        k = 0
+        while open_ != _ZERO and k < digits.shape[0]:
+            if at >= words.shape[0]:
+                return group, position, kept, False
+            word = words[at]
+            at += 1
+            if digits[k]:
+                inside |= open_ & ~word
+                open_ &= word
+            else:
+                open_ &= ~word
+            k += 1
+        if open_ != _ZERO and not finite:
+            return group, position, kept, True
+        position = at
+        index = group * 64
+        while inside != _ZERO and index < n:
+            if inside & _ONE != _ZERO:
+                out[kept] = index
+                kept += 1
+            inside >>= _ONE
+            index += 1
+        group += 1
+    return group, position, kept, False

@@ -1,0 +1,332 @@
+"""Predicate: what can be done with a WHERE clause once it is read."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from itertools import chain
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushtable.errors import ParameterError, TooLarge
+from hushtable.predicate import sql
+from hushtable.predicate.classes import Classes, classify
+from hushtable.predicate.formula import Formula, Junction, evaluate, join
+from hushtable.predicate.network import MAX_CELLS, Axis, Network, Tensor, contract, total
+from hushtable.recoding import Recoding
+from hushtable.schema import Schema
+
+Codes = Mapping[str, NDArray[np.int64]]
+Density = Mapping[str, Sequence[Fraction] | NDArray[np.float64]]
+
+
+@dataclass(frozen=True)
+class Predicate:
+    """A condition on the public columns; a row matches if the clause is TRUE for it.
+
+    Made by `parse`. A missing value is NULL, and SQL's three-valued logic holds.
+
+    Parameters
+    ----------
+    schema : Schema
+        The public schema.
+    where : str
+        The clause, normalized.
+    formula : Formula
+        What it says.
+
+    Examples
+    --------
+    >>> schema = Schema.from_dict({"name": "t", "columns": {
+    ...     "age": {"type": "integer", "low": 20, "high": 39},
+    ...     "sex": {"type": "categorical", "values": ["F", "M"], "missing": "category"},
+    ...     "score": {"type": "integer", "low": 81, "high": 100}}})
+    >>> predicate = parse("score < 3*AGE and sex != 'F'", schema)
+    >>> print(predicate)
+    score < 3 * age AND sex <> 'F'
+    >>> predicate.columns
+    ('score', 'age', 'sex')
+    >>> predicate.count()
+    183
+    >>> predicate.mask({"age": np.array([0, 19]), "sex": np.array([1, 2]),
+    ...                 "score": np.array([0, 0])}).tolist()
+    [False, False]
+    """
+
+    schema: Schema = field(repr=False)
+    where: str
+    formula: Formula = field(repr=False, compare=False)
+    _classes: dict[str, Classes] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+
+    def __str__(self) -> str:
+        return self.where
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that decide, in the order in which they are first named."""
+        return self.formula.columns
+
+    def mask(self, codes: Codes) -> NDArray[np.bool_]:
+        """Say which rows match.
+
+        Parameters
+        ----------
+        codes : mapping of str to int64 array
+            The rows, encoded by the schema: one array per column, all of one length. Columns that
+            the clause does not name may be there and only tell the number of rows.
+        """
+        return self._evaluate(self.formula, codes, self._n_rows(codes))
+
+    def count(self, columns: Iterable[str] | None = None) -> int:
+        """Count the combinations of the whole domain that match, missing values included.
+
+        Parameters
+        ----------
+        columns : iterable of str, optional
+            Count over the product of these columns; they must include those of the clause.
+
+        Raises
+        ------
+        TooLarge
+            If the clause ties too many codes together to be counted without enumerating.
+        """
+        names = tuple(self.schema.attributes if columns is None else columns)
+        lacking = [name for name in self.columns if name not in names]
+        unknown = [name for name in names if name not in self.schema.attributes]
+        if lacking or unknown:
+            raise ParameterError(
+                [f"the clause is about column {name!r} too; count over it." for name in lacking]
+                + [f"column {name!r} is not a published column." for name in unknown]
+            )
+        sizes = [Tensor((name,), self._class_of(name).sizes) for name in self.columns]
+        free = math.prod(
+            self.schema.attributes[name].size for name in set(names) - set(self.columns)
+        )
+        return int(total(self._network(self.formula), sizes)[()]) * free
+
+    def weigh(self, density: Density) -> Fraction | float:
+        """Give the probability of the clause where columns are independent.
+
+        Parameters
+        ----------
+        density : mapping of str to sequence of Fraction or float array
+            The probability of each code of each column of the clause; others are ignored. Weights
+            that do not sum to one are not scaled: the result is the weighted sum over the
+            combinations of the clause's columns that match.
+
+        Returns
+        -------
+        Fraction or float
+            Exact if every density of the clause's columns is given in fractions or integers.
+        """
+        problems = list(chain.from_iterable(self._density_problems(n, density) for n in self.columns))
+        if problems:
+            raise ParameterError(problems)
+        if any(isinstance(density[name], np.ndarray) for name in self.columns):
+            floats = [self._float_weights(name, density[name]) for name in self.columns]
+            return float(contract([*self._network(self.formula).tensors, *floats])[()])
+        exact = [self._exact_weights(name, density[name]) for name in self.columns]
+        numerator = int(total(self._network(self.formula), [tensor for tensor, _ in exact])[()])
+        return Fraction(numerator, math.prod(scale for _, scale in exact))
+
+    def shares(self, recode: Mapping[str, Recoding], codes: Codes) -> NDArray[np.float64]:
+        """Give, for generalized rows, the part of the combinations behind each that match.
+
+        Parameters
+        ----------
+        recode : mapping of str to Recoding
+            How columns were generalized; a column that is not there has its original codes.
+        codes : mapping of str to int64 array
+            The generalized rows, one array per column, all of one length.
+
+        Returns
+        -------
+        float array
+            Between 0 and 1; exactly 0 or 1 where all combinations agree.
+
+        Examples
+        --------
+        >>> from hushtable.recoding import recodings
+        >>> schema = Schema.from_dict({"name": "t", "columns": {
+        ...     "age": {"type": "integer", "low": 0, "high": 99}}})
+        >>> tens = recodings(schema, {"age": 10})
+        >>> parse("age >= 38", schema).shares(tens, {"age": np.array([2, 3, 4])}).tolist()
+        [0.0, 0.2, 1.0]
+        """
+        return self._shares(self.formula, recode, codes, self._n_rows(codes))
+
+    def _n_rows(self, codes: Codes) -> int:
+        lacking = [name for name in self.columns if name not in codes]
+        lengths = {len(array) for array in codes.values()}
+        if lacking or len(lengths) != 1:
+            raise ParameterError(
+                [f"the clause needs the codes of column {name!r}." for name in lacking]
+                or [f"the columns must have one length, not {sorted(lengths)}."]
+            )
+        return lengths.pop()
+
+    def _evaluate(self, formula: Formula, codes: Codes, n_rows: int) -> NDArray[np.bool_]:
+        rows = {name: np.asarray(codes[name], np.int64) for name in formula.columns}
+        return np.broadcast_to(evaluate(formula, rows), n_rows).copy()
+
+    def _class_of(self, name: str) -> Classes:
+        if name not in self._classes:
+            column = self.schema.attributes[name]
+            self._classes[name] = classify(self.formula, name, column.size, column.missing_code)
+        return self._classes[name]
+
+    def _network(self, formula: Formula) -> Network:
+        return Network(formula, {name: self._class_of(name) for name in formula.columns})
+
+    def _density_problems(self, name: str, density: Density) -> list[str]:
+        size = self.schema.attributes[name].size
+        if name not in density:
+            return [f"the clause needs the density of column {name!r}."]
+        given = density[name]
+        if len(given) != size:
+            return [f"column {name!r}: the density has {len(given)} entries for {size} codes."]
+        if isinstance(given, np.ndarray):
+            fine = bool(np.all(np.isfinite(given)) and np.all(given >= 0))
+        else:
+            wrong = {type(p).__name__ for p in given if not isinstance(p, Fraction | int)}
+            if wrong:
+                return [
+                    f"column {name!r}: a list of densities must hold fractions, not "
+                    f"{', '.join(sorted(wrong))}; give floats as a numpy array."
+                ]
+            fine = all(p >= 0 for p in given)
+        return [] if fine else [f"column {name!r}: the density must be finite and not negative."]
+
+    def _float_weights(
+        self, name: str, density: Sequence[Fraction] | NDArray[np.float64]
+    ) -> Tensor:
+        classes = self._class_of(name)
+        labels = classes.of(np.arange(classes.size))
+        floats = np.asarray([float(p) for p in density], np.float64)
+        return Tensor((name,), np.bincount(labels, weights=floats, minlength=classes.n_classes))
+
+    def _exact_weights(
+        self, name: str, density: Sequence[Fraction] | NDArray[np.float64]
+    ) -> tuple[Tensor, int]:
+        """Give integer weights of the classes, and the number they were multiplied by."""
+        classes = self._class_of(name)
+        scale = math.lcm(*{Fraction(p).denominator for p in density})
+        weights = [0] * classes.n_classes
+        for label, p in zip(classes.of(np.arange(classes.size)).tolist(), density, strict=True):
+            weights[label] += int(Fraction(p) * scale)
+        return Tensor((name,), np.asarray(weights, object)), scale
+
+    def _shares(
+        self, formula: Formula, recode: Mapping[str, Recoding], codes: Codes, n_rows: int
+    ) -> NDArray[np.float64]:
+        if not any(name in recode for name in formula.columns):
+            return self._evaluate(formula, codes, n_rows).astype(np.float64)
+        parts = _independent(formula)
+        if isinstance(formula, Junction) and len(parts) > 1:
+            result = self._shares(parts[0], recode, codes, n_rows)
+            for part in parts[1:]:
+                share = self._shares(part, recode, codes, n_rows)
+                # This form of OR gives exactly 1 where either is 1.
+                result = result * share if formula.every else result + share * (1 - result)
+            return result
+        return self._table_shares(formula, recode, codes)
+
+    def _table_shares(
+        self, formula: Formula, recode: Mapping[str, Recoding], codes: Codes
+    ) -> NDArray[np.float64]:
+        """Tabulate the share over the generalized codes of the columns, and look rows up."""
+        names, output = formula.columns, list[Axis]()
+        weights, places, widths = [], [], [np.asarray(1, object)]
+        for name in names:
+            rows = np.asarray(codes[name], np.int64)
+            classes = self._class_of(name)
+            if name in recode:
+                shared, kinds = _profiles(classes.overlaps(recode[name]))
+                weights.append(Tensor((f"\0{name}", name), shared))
+                output.append(f"\0{name}")
+                places.append(kinds[rows])
+                width = shared.sum(axis=1)
+            else:
+                output.append(name)
+                places.append(classes.of(rows))
+                width = np.ones(classes.n_classes, np.int64)
+            widths.append(width)
+        n_cells = math.prod(len(width) for width in widths[1:])
+        if n_cells > MAX_CELLS:
+            raise TooLarge(
+                f"the clause ties together {n_cells:,} generalized combinations of "
+                f"{', '.join(names)}, and the limit is {MAX_CELLS:,}; ask about fewer columns."
+            )
+        matching = total(self._network(formula), weights, tuple(output))
+        exact_type = matching.dtype  # float64 only where every width is exact in it, too
+        behind = np.ones((), exact_type)
+        for width in widths[1:]:
+            behind = np.multiply.outer(behind, width.astype(exact_type))
+        table = (matching / behind).astype(np.float64)
+        return np.asarray(table[tuple(places)])
+
+
+def _profiles(shared: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Keep one of the generalized codes that lie in the same proportion in the same classes.
+
+    Most intervals lie wholly in one class, so tables over profiles are small.
+    """
+    lowest = shared // np.maximum(np.gcd.reduce(shared, axis=1, keepdims=True), 1)
+    distinct, kinds = np.unique(lowest, axis=0, return_inverse=True)
+    return distinct, kinds.reshape(-1)
+
+
+def _independent(formula: Formula) -> list[Formula]:
+    """Split the parts of a junction into groups that share no column."""
+    if not isinstance(formula, Junction):
+        return [formula]
+    groups: list[tuple[set[str], list[Formula]]] = []
+    for part in formula.parts:
+        columns, members = set(part.columns), [part]
+        apart = []
+        for group in groups:
+            if group[0] & columns:
+                columns |= group[0]
+                members = group[1] + members
+            else:
+                apart.append(group)
+        groups = [*apart, (columns, members)]
+    return [join(formula.every, members) for _, members in groups]
+
+
+def parse(where: str, schema: Schema) -> Predicate:
+    """Read a SQL WHERE clause over the columns of a schema.
+
+    Columns, numbers, texts in single quotes, TRUE, FALSE, NULL, ``+ - * / %``, comparisons, IN
+    with a list, BETWEEN, LIKE, IS NULL, IS TRUE, AND, OR and NOT; nothing else.
+
+    Parameters
+    ----------
+    where : str
+        The clause, without the word WHERE.
+    schema : Schema
+        The public schema.
+
+    Raises
+    ------
+    PredicateError
+        If the clause has anything else, names an unknown column or an unlisted value, or compares
+        what cannot be compared; every problem is reported.
+
+    Examples
+    --------
+    >>> schema = Schema.from_dict({"name": "t", "columns": {
+    ...     "sex": {"type": "categorical", "values": ["F", "M"]}}})
+    >>> parse("sex = 'X'", schema)
+    Traceback (most recent call last):
+        ...
+    hushtable.errors.PredicateError: column 'sex' has no value 'X'; its values are 'F', 'M'.
+    """
+    formula, text = sql.read(where, schema)
+    return Predicate(schema, text, formula)

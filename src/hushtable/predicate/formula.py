@@ -1,0 +1,220 @@
+"""What a clause says, as a two-valued formula over three-valued atoms.
+
+SQL knows TRUE, FALSE and NULL, and a row matches if the clause is TRUE. Each atom therefore comes
+with the outcomes that are accepted: ``NOT age < 3`` accepts the outcome FALSE of ``age < 3``. With
+NOT pushed down this way, AND and OR are plain logic:
+
+- an AND is TRUE (or not FALSE) if all its parts are; it is FALSE (or not TRUE) if any part is;
+- an OR the other way round.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from typing import Literal as Choice
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushtable.predicate import terms
+from hushtable.predicate.terms import Codes, Term
+
+Truths = NDArray[np.bool_]
+Outcomes = frozenset[bool | None]
+
+TRUE: Outcomes = frozenset({True})
+OUTCOMES: Outcomes = frozenset({True, False, None})
+
+
+def opposite(accept: Outcomes) -> Outcomes:
+    """Say which outcomes of x give an accepted outcome of NOT x."""
+    return frozenset(None if outcome is None else not outcome for outcome in accept)
+
+
+@dataclass(frozen=True)
+class Truth:
+    """TRUE, FALSE or NULL, whatever the row."""
+
+    value: bool | None
+    terms: tuple[Term, ...] = ()
+
+    def evaluate(self, codes: Codes) -> tuple[Truths, Truths]:
+        """Say where this is true, and where it is NULL."""
+        return np.asarray(self.value is True), np.asarray(self.value is None)
+
+    def cuts(self) -> set[int] | None:
+        """List codes at which the outcome may change; None if it may at any."""
+        return set()
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Compare two terms; the other comparisons are these two turned round or negated."""
+
+    operator: Choice["=", "<"]
+    left: Term
+    right: Term
+
+    @property
+    def terms(self) -> tuple[Term, ...]:
+        """Both sides."""
+        return self.left, self.right
+
+    def evaluate(self, codes: Codes) -> tuple[Truths, Truths]:
+        """Say where this is true, and where it is NULL."""
+        left, right = terms.evaluate(self.left, codes), terms.evaluate(self.right, codes)
+        one, other, *_ = terms.align(left, right)
+        truth = one == other if self.operator == "=" else one < other
+        return np.asarray(truth), left.null | right.null
+
+    def cuts(self) -> set[int] | None:
+        """List codes at which the outcome may change; None if it may at any."""
+        left, right = terms.affine(self.left), terms.affine(self.right)
+        if left is None or right is None:
+            return None
+        slope = left[0] - right[0]
+        if slope == 0:
+            return set()
+        root = (right[1] - left[1]) / slope
+        return {math.ceil(root), math.floor(root) + 1}
+
+
+@dataclass(frozen=True)
+class Member:
+    """Look a term up in a list of numbers, which may also have a NULL."""
+
+    term: Term
+    values: frozenset[Fraction]
+    has_null: bool = False
+
+    @property
+    def terms(self) -> tuple[Term, ...]:
+        """The term."""
+        return (self.term,)
+
+    def evaluate(self, codes: Codes) -> tuple[Truths, Truths]:
+        """Say where this is true, and where it is NULL."""
+        given = terms.evaluate(self.term, codes)
+        found = np.zeros(np.shape(given.numerators), np.bool_)
+        if isinstance(given.denominators, int):
+            scaled = (value * given.denominators for value in self.values)
+            wanted = [int(v) for v in scaled if v.denominator == 1 and abs(v) <= given.top]
+            if given.numerators.dtype == object:
+                among = set(wanted)
+                found.flat = [number in among for number in given.numerators.flat]
+            else:
+                found = np.isin(given.numerators, np.asarray(sorted(wanted), np.int64))
+        else:
+            for value in self.values:
+                found = found | Comparison("=", self.term, terms.Constant(value)).evaluate(codes)[0]
+        return found, given.null | ~found if self.has_null else given.null
+
+    def cuts(self) -> set[int] | None:
+        """List codes at which the outcome may change; None if it may at any."""
+        form = terms.affine(self.term)
+        if form is None:
+            return None
+        slope, intercept = form
+        if slope == 0:
+            return set()
+        roots = ((value - intercept) / slope for value in self.values)
+        whole = [int(root) for root in roots if root.denominator == 1]
+        return {code + after for code in whole for after in (0, 1)}
+
+
+@dataclass(frozen=True)
+class IsNull:
+    """Ask whether a term has no value."""
+
+    term: Term
+
+    @property
+    def terms(self) -> tuple[Term, ...]:
+        """The term."""
+        return (self.term,)
+
+    def evaluate(self, codes: Codes) -> tuple[Truths, Truths]:
+        """Say where this is true, and where it is NULL."""
+        return terms.evaluate(self.term, codes).null, np.asarray(False)
+
+    def cuts(self) -> set[int] | None:
+        """List codes at which the outcome may change; None if it may at any."""
+        # A term without a divisor is NULL exactly where the column is, and missing is a class of
+        # its own in any case.
+        return None if terms.affine(self.term) is None else set()
+
+
+Atom = Truth | Comparison | Member | IsNull
+
+
+@dataclass(frozen=True)
+class Literal:
+    """An atom and which of its outcomes are accepted; ``text`` is how the clause wrote it."""
+
+    atom: Atom
+    accept: Outcomes
+    text: str = field(compare=False)
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """The columns involved, each once."""
+        return tuple(dict.fromkeys(c for term in self.atom.terms for c in terms.columns(term)))
+
+
+@dataclass(frozen=True)
+class Junction:
+    """All or any of several formulas."""
+
+    every: bool
+    parts: tuple[Formula, ...]
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """The columns involved, each once."""
+        return tuple(dict.fromkeys(c for part in self.parts for c in part.columns))
+
+
+Formula = Literal | Junction
+
+
+def join(every: bool, parts: Iterable[Formula]) -> Formula:
+    """Join formulas by all or any, without nesting a junction in one of its own kind."""
+    flat: list[Formula] = []
+    for part in parts:
+        same = isinstance(part, Junction) and part.every == every
+        flat.extend(part.parts if isinstance(part, Junction) and same else [part])
+    return flat[0] if len(flat) == 1 else Junction(every, tuple(flat))
+
+
+def literals(formula: Formula) -> Iterator[Literal]:
+    """Go through the literals of a formula."""
+    if isinstance(formula, Literal):
+        yield formula
+    else:
+        for part in formula.parts:
+            yield from literals(part)
+
+
+def evaluate(formula: Formula, codes: Codes) -> Truths:
+    """Say which rows match; the arrays broadcast against each other."""
+    if isinstance(formula, Junction):
+        result = np.asarray(formula.every)
+        for part in formula.parts:
+            found = evaluate(part, codes)
+            result = result & found if formula.every else result | found
+        return result
+    truth, null = formula.atom.evaluate(codes)
+    result = np.asarray(False)
+    for outcome in formula.accept:
+        match outcome:
+            case None:
+                result = result | null
+            case True:
+                result = result | (truth & ~null)
+            case False:
+                result = result | ~(truth | null)
+    return result

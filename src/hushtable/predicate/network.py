@@ -1,0 +1,284 @@
+"""Sum a formula over a product domain without enumerating it.
+
+A formula becomes a network of 0/1 tensors whose axes are columns (in classes): one tensor per
+part that is small enough to be tabulated. AND needs nothing, since the product of the tensors is
+1 where all of them are. Each part of an OR gets an extra axis of length two that carries its truth
+value, and 2 x 2 x 2 tensors that compute OR join these wires. For given codes exactly one setting
+of the wires survives, so summing out all columns and wires counts the combinations that match.
+
+Sums are exact. Below 2**53 they are done in floating point, where all integers are exact;
+otherwise modulo as many small primes as the bound on the result needs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import opt_einsum
+from numpy.typing import NDArray
+
+from hushtable.errors import TooLarge
+from hushtable.predicate.classes import Classes
+from hushtable.predicate.formula import Formula, Junction, Literal, evaluate, join
+
+Axis = str | int  # a column, or the number of a wire
+Array = NDArray[Any]
+
+DENSE = 2**18  # a part of a formula with fewer cells is tabulated as a whole
+MAX_CELLS = 2**23  # cells of one tensor
+MAX_WORK = 2**33  # multiplications of one contraction
+_EXACT_FLOAT = 2**53
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """An array and what its axes stand for."""
+
+    axes: tuple[Axis, ...]
+    array: Array
+
+
+class Network:
+    """Tabulate a formula's parts as tensors whose product, summed over wires, is its truth.
+
+    Parameters
+    ----------
+    formula : Formula
+        What is to hold.
+    classes : mapping of str to Classes
+        The classes of every column of the formula.
+    """
+
+    def __init__(self, formula: Formula, classes: Mapping[str, Classes]) -> None:
+        self.tensors: list[Tensor] = []
+        self.n_wires = 0
+        self._classes = classes
+        self._require(formula)
+
+    def _cells(self, formula: Formula) -> int:
+        return math.prod(self._classes[name].n_classes for name in formula.columns)
+
+    def _require(self, formula: Formula) -> None:
+        """Add tensors that are 1 where the formula holds."""
+        if isinstance(formula, Literal) or self._cells(formula) <= DENSE:
+            self.tensors.append(Tensor(formula.columns, self._table(formula)))
+        elif formula.every:
+            for part in self._bundles(formula):
+                self._require(part)
+        else:
+            *first, last = self._bundles(formula)
+            wires = (self._any(first), self._wire(last)) if first else (self._wire(last),)
+            self.tensors.append(Tensor(wires, _OR[..., 1] if first else np.arange(2)))
+
+    def _wire(self, formula: Formula) -> int:
+        """Add tensors that set a wire to the truth of the formula."""
+        if isinstance(formula, Literal) or self._cells(formula) <= DENSE:
+            table = self._table(formula)
+            wire = self._new_wire()
+            self.tensors.append(Tensor((*formula.columns, wire), np.stack([~table, table], -1)))
+            return wire
+        parts = self._bundles(formula)
+        return self._all(parts) if formula.every else self._any(parts)
+
+    def _any(self, parts: Sequence[Formula]) -> int:
+        return self._gate(parts, _OR)
+
+    def _all(self, parts: Sequence[Formula]) -> int:
+        return self._gate(parts, _AND)
+
+    def _gate(self, parts: Sequence[Formula], table: Array) -> int:
+        wire = self._wire(parts[0])
+        for part in parts[1:]:
+            other, result = self._wire(part), self._new_wire()
+            self.tensors.append(Tensor((wire, other, result), table))
+            wire = result
+        return wire
+
+    def _new_wire(self) -> int:
+        self.n_wires += 1
+        return self.n_wires
+
+    def _table(self, formula: Formula) -> NDArray[np.bool_]:
+        """Evaluate the formula on one code of each class of each of its columns."""
+        cells = self._cells(formula)
+        if cells > MAX_CELLS:
+            text = formula.text if isinstance(formula, Literal) else "the clause"
+            widths = ", ".join(f"{c} {self._classes[c].n_classes:,}" for c in formula.columns)
+            raise TooLarge(
+                f"{text!r} ties together {cells:,} combinations ({widths}), and the limit is "
+                f"{MAX_CELLS:,}; use fewer columns in one comparison."
+            )
+        shape = [self._classes[name].n_classes for name in formula.columns]
+        codes = np.ix_(*[self._classes[name].representatives for name in formula.columns])
+        truth = evaluate(formula, dict(zip(formula.columns, codes, strict=True)))
+        return np.broadcast_to(truth, shape)
+
+    def _bundles(self, junction: Junction) -> list[Formula]:
+        """Put parts together whose columns lie within those of another part: one table, not two."""
+        by_columns: dict[frozenset[str], list[Formula]] = {}
+        for part in junction.parts:
+            small = isinstance(part, Literal) or self._cells(part) <= DENSE
+            # A part too large for a table keeps a place of its own, marked by a key that no set
+            # of columns lies within.
+            key = frozenset(part.columns) if small else frozenset({f"\0{len(by_columns)}"})
+            by_columns.setdefault(key, []).append(part)
+        hosts: dict[frozenset[str], list[Formula]] = {}
+        for key in sorted(by_columns, key=len, reverse=True):
+            host = next((other for other in hosts if key <= other), key)
+            hosts.setdefault(host, []).extend(by_columns[key])
+        return [join(junction.every, parts) for parts in hosts.values()]
+
+
+_OR = np.zeros((2, 2, 2), np.bool_)
+_AND = np.zeros((2, 2, 2), np.bool_)
+for _one in (0, 1):
+    for _other in (0, 1):
+        _OR[_one, _other, _one | _other] = True
+        _AND[_one, _other, _one & _other] = True
+
+
+def total(network: Network, weights: Sequence[Tensor], output: tuple[Axis, ...] = ()) -> Array:
+    """Sum the weighted network over everything but the output axes, exactly.
+
+    Parameters
+    ----------
+    network : Network
+        The tensors of a formula.
+    weights : sequence of Tensor
+        Non-negative integers (int64, or Python integers in object arrays); the last axis of each
+        is a column of the formula.
+    output : tuple of axes
+        What is not summed over.
+
+    Returns
+    -------
+    array
+        Integers: float64 where the bound on them is below 2**53, Python integers otherwise.
+    """
+    bound = 2**network.n_wires * math.prod(
+        int(np.max(np.sum(weight.array.astype(object), axis=-1))) for weight in weights
+    )
+    if bound < _EXACT_FLOAT:
+        return contract([*network.tensors, *weights], output)
+    primes = _primes(bound)
+    tensors = [*network.tensors, *weights]
+    path = _path(tensors, output, n_times=len(primes))
+    result: Array = np.asarray(0, object)
+    modulus = 1
+    for prime in primes:
+        residues = [Tensor(tensor.axes, tensor.array % prime) for tensor in weights]
+        rest = _run([*network.tensors, *residues], output, path, prime).astype(np.int64)
+        step = (rest.astype(object) - result) * pow(modulus, -1, prime) % prime
+        result = np.asarray(result + modulus * step, object)
+        modulus *= prime
+    return result
+
+
+def contract(tensors: Sequence[Tensor], output: tuple[Axis, ...] = ()) -> NDArray[np.float64]:
+    """Sum a product of tensors over everything but the output axes, in floating point."""
+    return _run(tensors, output, _path(tensors, output), None)
+
+
+Path = list[tuple[int, ...]]
+
+
+def _path(tensors: Sequence[Tensor], output: tuple[Axis, ...], n_times: int = 1) -> Path:
+    """Find a good order of pairwise products, or refuse what is too wide."""
+    symbols: dict[Axis, str] = {}
+    for tensor in tensors:
+        for axis in tensor.axes:
+            symbols.setdefault(axis, opt_einsum.get_symbol(len(symbols)))
+    sides = ["".join(symbols[axis] for axis in tensor.axes) for tensor in tensors]
+    equation = ",".join(sides) + "->" + "".join(symbols[axis] for axis in output)
+    shapes = [tensor.array.shape for tensor in tensors]
+    path, information = opt_einsum.contract_path(equation, *shapes, shapes=True, optimize="auto")
+    cells, work = int(information.largest_intermediate), int(information.opt_cost) * n_times
+    if cells > MAX_CELLS or work > MAX_WORK:
+        names = ", ".join(axis for axis in symbols if isinstance(axis, str))
+        raise TooLarge(
+            f"the clause ties together too much: counting over {names} needs tables of {cells:,} "
+            f"cells (limit {MAX_CELLS:,}) and {work:,} multiplications (limit {MAX_WORK:,}); ask "
+            "about fewer columns at once, or about simpler combinations."
+        )
+    steps: Path = [tuple(step) for step in path]
+    return steps
+
+
+def _run(
+    tensors: Sequence[Tensor], output: tuple[Axis, ...], path: Path, modulus: int | None
+) -> NDArray[np.float64]:
+    """Multiply tensors pairwise along a path, summing out an axis as soon as nothing needs it.
+
+    With a modulus below 2**15 and at most 2**23 products in a sum, no sum reaches 2**53.
+    """
+    rest = [Tensor(tensor.axes, tensor.array.astype(np.float64)) for tensor in tensors]
+    for step in path:
+        chosen = [rest[position] for position in step]
+        rest = [tensor for position, tensor in enumerate(rest) if position not in step]
+        while len(chosen) > 1:
+            left, right = chosen.pop(), chosen.pop()
+            needed = {axis for tensor in (*rest, *chosen) for axis in tensor.axes} | set(output)
+            chosen.append(_pair(left, right, needed, modulus))
+        rest += chosen
+    (last,) = rest
+    last = _sum_out(last, set(output), modulus)
+    return last.array.transpose([last.axes.index(axis) for axis in output])
+
+
+def _pair(left: Tensor, right: Tensor, needed: set[Axis], modulus: int | None) -> Tensor:
+    # Summing an operand's own axes first keeps the number of products in a sum below the
+    # operand's size.
+    left = _sum_out(left, needed | set(right.axes), modulus)
+    right = _sum_out(right, needed | set(left.axes), modulus)
+    axes = tuple(dict.fromkeys((*left.axes, *right.axes)))
+    kept = tuple(axis for axis in axes if axis in needed)
+    number = {axis: position for position, axis in enumerate(axes)}
+    array = np.einsum(
+        left.array,
+        [number[axis] for axis in left.axes],
+        right.array,
+        [number[axis] for axis in right.axes],
+        [number[axis] for axis in kept],
+        optimize=True,
+    )
+    return Tensor(kept, _reduced(array, modulus))
+
+
+def _sum_out(tensor: Tensor, needed: set[Axis], modulus: int | None) -> Tensor:
+    spare = tuple(place for place, axis in enumerate(tensor.axes) if axis not in needed)
+    if not spare:
+        return tensor
+    axes = tuple(axis for axis in tensor.axes if axis in needed)
+    return Tensor(axes, _reduced(tensor.array.sum(axis=spare), modulus))
+
+
+def _reduced(array: Array, modulus: int | None) -> Array:
+    return np.asarray(array) if modulus is None else np.asarray(np.mod(array, modulus))
+
+
+@cache
+def _small_primes() -> tuple[int, ...]:
+    sieve = np.ones(2**15, np.bool_)
+    sieve[:2] = False
+    for number in range(2, 2**8):
+        sieve[number * number :: number] = False
+    return tuple(np.flatnonzero(sieve).tolist()[::-1])
+
+
+def _primes(bound: int) -> list[int]:
+    """Take primes below 2**15, largest first, until their product exceeds the bound."""
+    product, primes = 1, []
+    for prime in _small_primes():
+        primes.append(prime)
+        product *= prime
+        if product > bound:
+            return primes
+    raise TooLarge(
+        f"exact weights need numbers of {bound.bit_length():,} bits, and the limit is "
+        f"{product.bit_length():,}; give the density as floats."
+    )

@@ -1,0 +1,239 @@
+"""Exact arithmetic over encoded columns: fractions of integers, with SQL's NULL.
+
+Numbers of a schema lie on a decimal grid, so every value of ``+ - * / %`` is a fraction. Arrays
+hold numerators and denominators as 64-bit integers while a bound on them allows it, and as Python
+integers beyond, so that ``price <= 0.3`` is right on a grid of step 0.1 and nothing overflows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Codes = Mapping[str, NDArray[np.int64]]
+Integers = NDArray[Any]  # int64, or object holding Python integers
+Operator = Literal["+", "-", "*", "/", "%"]
+
+_WORD = 2**62  # results below this stay 64-bit integers
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A number written in the clause."""
+
+    value: Fraction
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A column whose code c stands for the number ``low + c * step``."""
+
+    column: str
+    low: Fraction
+    step: Fraction
+    n_values: int
+    missing_code: int | None
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """A column whose code c stands for the number ``ranks[c]``."""
+
+    column: str
+    ranks: tuple[int, ...]
+    missing_code: int | None
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """Two terms joined by an operator."""
+
+    operator: Operator
+    left: Term
+    right: Term
+
+
+Term = Constant | Grid | Ranks | Arithmetic
+
+
+def combine(operator: Operator, left: Term | None, right: Term | None) -> Term | None:
+    """Join two terms, computing what is constant; NULL (None) swallows everything.
+
+    Examples
+    --------
+    >>> combine("%", Constant(Fraction(-7)), Constant(Fraction(3)))
+    Constant(value=Fraction(-1, 1))
+    >>> combine("/", Constant(Fraction(1)), Constant(Fraction(0))) is None
+    True
+    """
+    if left is None or right is None:
+        return None
+    if isinstance(right, Constant):
+        if operator in "/%" and right.value == 0:
+            return None
+        if isinstance(left, Constant):
+            return Constant(_FOLD[operator](left.value, right.value))
+        if operator == "/":
+            return Arithmetic("*", left, Constant(1 / right.value))
+    return Arithmetic(operator, left, right)
+
+
+_FOLD: dict[str, Callable[[Fraction, Fraction], Fraction]] = {
+    "+": lambda x, y: x + y,
+    "-": lambda x, y: x - y,
+    "*": lambda x, y: x * y,
+    "/": lambda x, y: x / y,
+    "%": lambda x, y: x - y * int(x / y),  # the remainder has the sign of the dividend
+}
+
+
+def columns(term: Term) -> tuple[str, ...]:
+    """List the columns of a term, each once."""
+    if isinstance(term, Constant):
+        return ()
+    if isinstance(term, Arithmetic):
+        return tuple(dict.fromkeys(columns(term.left) + columns(term.right)))
+    return (term.column,)
+
+
+def affine(term: Term) -> tuple[Fraction, Fraction] | None:
+    """Write a term over one column as ``slope * code + intercept`` where it has that form."""
+    if isinstance(term, Constant):
+        return Fraction(0), term.value
+    if isinstance(term, Grid):
+        return term.step, term.low
+    if isinstance(term, Ranks):
+        return None
+    left, right = affine(term.left), affine(term.right)
+    if left is None or right is None:
+        return None
+    if term.operator in "+-":
+        sign = 1 if term.operator == "+" else -1
+        return left[0] + sign * right[0], left[1] + sign * right[1]
+    if term.operator == "*" and 0 in (left[0], right[0]):
+        factor, form = (left[1], right) if left[0] == 0 else (right[1], left)
+        return form[0] * factor, form[1] * factor
+    return None
+
+
+@dataclass(frozen=True)
+class Exact:
+    """Fractions and where they are NULL, with bounds on both parts.
+
+    The denominators are positive; ``top`` and ``bottom`` are at least 1 and bound the numerators'
+    absolute values and the denominators.
+    """
+
+    numerators: Integers
+    denominators: Integers | int
+    null: NDArray[np.bool_]
+    top: int
+    bottom: int
+
+
+def evaluate(term: Term, codes: Codes) -> Exact:
+    """Compute a term on encoded rows."""
+    if isinstance(term, Constant):
+        top = max(1, abs(term.value.numerator))
+        numerator = np.asarray(term.value.numerator, np.int64 if top < _WORD else object)
+        bottom = term.value.denominator
+        return Exact(numerator, bottom, np.asarray(False), top, bottom)
+    if isinstance(term, Grid):
+        bottom = math.lcm(term.low.denominator, term.step.denominator)
+        low, step = int(term.low * bottom), int(term.step * bottom)
+        top = max(1, abs(low) + step * term.n_values)
+        numerators = _product(codes[term.column], step, top) + low
+        return Exact(numerators, bottom, _missing(term, codes), top, bottom)
+    if isinstance(term, Ranks):
+        ranks = np.asarray((*term.ranks, 0), np.int64)  # a missing value gets any rank
+        top = max(1, int(np.abs(ranks).max()))
+        return Exact(ranks[codes[term.column]], 1, _missing(term, codes), top, 1)
+    left, right = evaluate(term.left, codes), evaluate(term.right, codes)
+    if term.operator == "*":
+        return _multiplied(left, right)
+    if term.operator == "/":
+        return _multiplied(left, _inverse(right))
+    return _summed(left, right, term.operator)
+
+
+def _missing(term: Grid | Ranks, codes: Codes) -> NDArray[np.bool_]:
+    if term.missing_code is None:
+        return np.asarray(False)
+    return np.asarray(codes[term.column] == term.missing_code)
+
+
+def _product(left: Integers | int, right: Integers | int, bound: int) -> Any:
+    """Multiply, in Python integers where the bound does not fit a word."""
+    if bound >= _WORD:
+        left = left if isinstance(left, int) else left.astype(object)
+        right = right if isinstance(right, int) else right.astype(object)
+    product = left * right
+    return product if isinstance(product, int) else np.asarray(product)
+
+
+def align(left: Exact, right: Exact) -> tuple[Integers, Integers, Integers | int, int, int]:
+    """Bring two to the same denominators: both numerators, the denominators, two bounds.
+
+    The bounds are on the larger numerator and on the denominators.
+    """
+    if isinstance(left.denominators, int) and isinstance(right.denominators, int):
+        common: Any = math.lcm(left.denominators, right.denominators)
+        bottom = common
+        by_left: Any = common // left.denominators
+        by_right: Any = common // right.denominators
+        top = max(left.top * by_left, right.top * by_right)
+    else:
+        by_left, by_right = right.denominators, left.denominators
+        bottom = left.bottom * right.bottom
+        common = _product(left.denominators, right.denominators, bottom)
+        top = max(left.top * right.bottom, right.top * left.bottom)
+    return (
+        _product(left.numerators, by_left, top),
+        _product(right.numerators, by_right, top),
+        common,
+        top,
+        bottom,
+    )
+
+
+def _multiplied(left: Exact, right: Exact) -> Exact:
+    top, bottom = left.top * right.top, left.bottom * right.bottom
+    return Exact(
+        _product(left.numerators, right.numerators, top),
+        _product(left.denominators, right.denominators, bottom),
+        left.null | right.null,
+        top,
+        bottom,
+    )
+
+
+def _inverse(divisor: Exact) -> Exact:
+    zero = np.asarray(divisor.numerators == 0)
+    sign = np.where(divisor.numerators < 0, -1, 1)
+    return Exact(
+        _product(sign, divisor.denominators, divisor.bottom),
+        np.where(zero, 1, np.abs(divisor.numerators)),
+        divisor.null | zero,
+        divisor.bottom,
+        divisor.top,
+    )
+
+
+def _summed(left: Exact, right: Exact, operator: Operator) -> Exact:
+    """Add, subtract or take the remainder: what needs common denominators."""
+    one, other, common, top, bottom = align(left, right)
+    null = left.null | right.null
+    if operator == "%":
+        zero = np.asarray(other == 0)
+        size = np.abs(one) % np.where(zero, 1, np.abs(other))
+        return Exact(np.where(one < 0, -size, size), common, null | zero, top, bottom)
+    if 2 * top >= _WORD:
+        one, other = one.astype(object), other.astype(object)
+    total = one + other if operator == "+" else one - other
+    return Exact(np.asarray(total), common, null, 2 * top, bottom)

@@ -1,0 +1,600 @@
+"""How the private count of one tuple becomes a published count, or nothing.
+
+Three mechanisms, each defined by a handful of exact numbers from which it is sampled and for which
+its privacy conditions are verified, in rational arithmetic, when it is made. The proofs are in
+``methods/noisy_counts.md``; symbols here are those of that file.
+
+A published count of 0 means that the tuple is suppressed (`OneSidedGeometric`, `ThresholdMatrix`)
+or that the noise brought it to nothing (`TwoSidedGeometric`).
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushtable.errors import ParameterError, Refused, TooLarge
+from hushtable.privacy.noise import MAX_SCALE, Integers, Noise, add_noise
+from hushtable.privacy.rational import exp_bounds
+
+Bounds = tuple[Fraction, Fraction]
+"""A lower and an upper bound of a real number."""
+
+BITS = 256
+"""Precision of the bounds of e**x that decide whether a mechanism is private."""
+
+NEGLIGIBLE = 1e-18
+"""`mass` leaves out outcomes this unlikely, relative to the chance of being published at all."""
+
+MAX_OUTCOMES = 10_000_000
+"""Most outcomes that `mass` lists."""
+
+Outcomes = tuple[Integers, NDArray[np.float64]]
+"""Published counts above 0, rising, and their probabilities."""
+
+
+class CountMechanism(ABC):
+    """Publish the count of one tuple with noise; tuples are treated independently."""
+
+    epsilon: Fraction
+
+    @abstractmethod
+    def verify(self) -> None:
+        """Check the privacy conditions in exact arithmetic, or refuse."""
+
+    @abstractmethod
+    def noisy(self, counts: Integers, noise: Noise) -> Integers:
+        """Draw a published count for each private one."""
+
+    @abstractmethod
+    def release_probability(self, count: int) -> float:
+        """Give the chance that a tuple with this count is published with a count above 0."""
+
+    @abstractmethod
+    def outcomes(self, count: int) -> Outcomes:
+        """List the published counts above 0 that may come of a count, with probabilities."""
+
+    @abstractmethod
+    def mass_bounds(self, count: int, published: int, *, bits: int = BITS) -> Bounds:
+        """Bound the chance that a count is published as another, by fractions."""
+
+    @property
+    @abstractmethod
+    def bias(self) -> float:
+        """Mean of published minus private count, for counts far above the threshold."""
+
+    @property
+    @abstractmethod
+    def variance(self) -> float:
+        """Variance of the published count, for counts far above the threshold."""
+
+    @property
+    def std(self) -> float:
+        """Standard deviation of the published count, for counts far above the threshold."""
+        return math.sqrt(self.variance)
+
+    def mass(self, count: int) -> dict[int, float]:
+        """Give the distribution of the published count; key 0 is "not published".
+
+        Probabilities are right to a relative error below 1e-12. Outcomes that are less likely than
+        `NEGLIGIBLE` times the chance of being published are left out.
+        """
+        values, chances = self.outcomes(count)
+        suppressed = {0: self._suppression(count)}
+        return suppressed | dict(zip(values.tolist(), chances.tolist(), strict=True))
+
+    def expected(self, count: int) -> float:
+        """Give the mean of the published count, suppressed counting as 0."""
+        values, chances = self.outcomes(count)
+        return math.fsum(values * chances)
+
+    def noise_level(self, count: int) -> float:
+        """Give E|published - count| / count, suppressed counting as 0; count at least 1."""
+        if count < 1:
+            raise ParameterError(f"count is {count}; the noise level is relative to a count >= 1.")
+        values, chances = self.outcomes(count)
+        published = math.fsum(np.abs(values - count) * chances)
+        return published / count + self._suppression(count)
+
+    def release_count(self, probability: float) -> int:
+        """Give the least count that is published with at least this probability (below 1)."""
+        if not 0 < probability < 1:
+            raise ParameterError(f"probability is {probability}; it must lie between 0 and 1.")
+        return _least(lambda count: self.release_probability(count) >= probability)
+
+    def _suppression(self, count: int) -> float:
+        """Give 1 - release_probability, without cancellation; subclasses say it better."""
+        return 1.0 - self.release_probability(count)
+
+    def _reach(self, rate: Fraction) -> int:
+        """Give how many steps of a factor e**-rate lead to what is negligible."""
+        steps = math.ceil(-math.log(NEGLIGIBLE) / float(rate))
+        if 2 * steps > MAX_OUTCOMES:
+            raise TooLarge(
+                f"epsilon {float(self.epsilon):g} spreads a count over about {2 * steps:,} values; "
+                f"at most {MAX_OUTCOMES:,} are listed."
+            )
+        return steps
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneSidedGeometric(CountMechanism):
+    """Mechanism ``tight``: publish ``count + offset - N`` if ``N <= count - (k - 1)``.
+
+    N >= 1 rises by exactly e**epsilon per step from P[N = 1] <= delta up to ``n_head``, and then
+    falls by exactly e**-epsilon per step. It is drawn with one coin and one geometric number:
+    with probability ``head_mass`` it is ``n_head - (G mod n_head)``, else ``n_head + 1 + G``.
+
+    Parameters
+    ----------
+    epsilon, delta : Fraction
+        The promise for one added or removed row.
+    k : int
+        Counts below it are never published.
+
+    Examples
+    --------
+    >>> tight = OneSidedGeometric(epsilon=Fraction(1), delta=Fraction(1, 10**5), k=10)
+    >>> tight.n_head, tight.offset, tight.release_count(0.5)
+    (11, 12, 21)
+    """
+
+    epsilon: Fraction
+    delta: Fraction
+    k: int
+    n_head: int = field(init=False)
+    head_mass: Fraction = field(init=False)
+
+    def __post_init__(self) -> None:
+        _check(self.epsilon, self.delta, self.k)
+        n_head = _least(lambda n: self._falls_from(n, self._largest_head(n)))
+        object.__setattr__(self, "n_head", n_head)
+        object.__setattr__(self, "head_mass", self._largest_head(n_head))
+        self.verify()
+
+    def _largest_head(self, n: int) -> Fraction:
+        """Give the most that N = 1..n may hold while P[N = 1] <= delta, rounded down."""
+        if n == 0:
+            return Fraction(0)
+        _, growth = exp_bounds(self.epsilon, BITS)
+        risen, _ = exp_bounds(self.epsilon * n, BITS)
+        return _round_down(self.delta * (risen - 1) / (growth - 1), self.delta)
+
+    def _falls_from(self, n: int, head: Fraction) -> bool:
+        """Tell whether P[N = n+1] <= e**epsilon P[N = n] for certain (n = 0: <= delta)."""
+        if n == 0:
+            return 1 - exp_bounds(-self.epsilon, BITS)[0] <= self.delta
+        inside = 1 - exp_bounds(-self.epsilon * n, BITS)[0]
+        return (1 - head) * inside <= exp_bounds(self.epsilon, BITS)[0] * head
+
+    def verify(self) -> None:
+        """Check P[N = 1] <= delta and the one step whose ratio is not e**epsilon by definition."""
+        n, head = self.n_head, self.head_mass
+        conditions = {"P[N = n+1] <= e^epsilon P[N = n]": self._falls_from(n, head)}
+        if n:
+            growth = exp_bounds(self.epsilon, BITS)[1]
+            risen = exp_bounds(self.epsilon * n, BITS)[0]
+            inside = 1 - exp_bounds(-self.epsilon * n, BITS)[1]
+            fallen = exp_bounds(-self.epsilon, BITS)[1]
+            conditions |= {
+                "0 < head < 1": 0 < head < 1,
+                "P[N = 1] <= delta": head * (growth - 1) <= self.delta * (risen - 1),
+                "P[N = n] <= e^epsilon P[N = n+1]": (1 - head) * inside >= fallen * head,
+            }
+        else:
+            conditions["no head"] = head == 0
+        _refuse_unless(conditions, self)
+
+    def noisy(self, counts: Integers, noise: Noise) -> Integers:
+        """Draw a published count for each private one; 0 is suppressed."""
+        in_head = noise.bernoulli(self.head_mass, size=len(counts))
+        steps = noise.geometric(self.epsilon, size=len(counts))
+        lag = self.n_head + 1 + steps
+        if self.n_head:
+            lag[in_head] = self.n_head - steps[in_head] % self.n_head
+        published = add_noise(counts, self.offset - lag)
+        return np.where(lag <= counts - (self.k - 1), published, 0)
+
+    @cached_property
+    def _moments(self) -> Bounds:
+        """Mean and variance of N; r is so precise that cancellation does not matter."""
+        r = _middle(exp_bounds(-self.epsilon, BITS))
+        n, head = self.n_head, self.head_mass
+        mean, variance = r / (1 - r), r / (1 - r) ** 2
+        below_mean = below_square = Fraction(0)
+        if n:
+            # G = n * (G div n) + (G mod n), the two independent and G div n geometric again.
+            s = _middle(exp_bounds(-self.epsilon * n, BITS))
+            below_mean = mean - n * s / (1 - s)
+            below_square = variance - n * n * s / (1 - s) ** 2 + below_mean**2
+        from_n = (1 - head) * (1 + mean) - head * below_mean
+        square = (1 - head) * (variance + (1 + mean) ** 2) + head * below_square
+        return n + from_n, square - from_n**2
+
+    @cached_property
+    def offset(self) -> int:
+        """The mean of N, rounded: what is added back to a published count."""
+        return round(self._moments[0])
+
+    @property
+    def bias(self) -> float:
+        """What rounding the mean of N leaves; between -1/2 and 1/2."""
+        return float(self.offset - self._moments[0])
+
+    @property
+    def variance(self) -> float:
+        """Variance of N."""
+        return float(self._moments[1])
+
+    def release_probability(self, count: int) -> float:
+        """Give P[N <= count - (k - 1)]."""
+        above = count - (self.k - 1)
+        if above <= 0:
+            return 0.0
+        rate, n = float(self.epsilon), self.n_head
+        if above > n:
+            return 1.0 - self._suppression(count)
+        share = math.expm1(-rate * above) / math.expm1(-rate * n)
+        return float(self.head_mass) * math.exp(-rate * (n - above)) * share
+
+    def _suppression(self, count: int) -> float:
+        above = count - (self.k - 1)
+        if above <= self.n_head:
+            return 1.0 - self.release_probability(count)
+        return float(1 - self.head_mass) * math.exp(-float(self.epsilon * (above - self.n_head)))
+
+    def outcomes(self, count: int) -> Outcomes:
+        """List the published counts, from ``offset + k - 1`` up."""
+        above, n, reach = count - (self.k - 1), self.n_head, self._reach(self.epsilon)
+        # Where all of N that is allowed lies in the head, the likeliest N is the largest allowed.
+        first = max(1, min(n, above) - reach)
+        lags = np.arange(first, min(above, n + 1 + reach) + 1, dtype=np.int64)[::-1]
+        rate = float(self.epsilon)
+        step = -math.expm1(-rate)
+        head = float(self.head_mass) * step / -math.expm1(-rate * n) if n else 0.0
+        tail = float(1 - self.head_mass) * step
+        height = np.where(lags <= n, head, tail)
+        distance = np.where(lags <= n, n - lags, lags - n - 1)
+        return count + self.offset - lags, height * np.exp(-rate * distance)
+
+    def mass_bounds(self, count: int, published: int, *, bits: int = BITS) -> Bounds:
+        """Bound P[published | count]."""
+        above, n = count - (self.k - 1), self.n_head
+        if above <= 0:
+            return _certain(published == 0)
+        if published == 0:
+            return self._suppression_bounds(above, bits)
+        lag = count + self.offset - published
+        if not 1 <= lag <= above:
+            return _certain(False)
+        fall_low, fall_high = exp_bounds(-self.epsilon, bits)
+        low, high = exp_bounds(-self.epsilon * (n - lag if lag <= n else lag - n - 1), bits)
+        if lag > n:
+            tail = 1 - self.head_mass
+            return tail * (1 - fall_high) * low, tail * (1 - fall_low) * high
+        outside_low, outside_high = exp_bounds(-self.epsilon * n, bits)
+        return (
+            self.head_mass * (1 - fall_high) / (1 - outside_low) * low,
+            self.head_mass * (1 - fall_low) / (1 - outside_high) * high,
+        )
+
+    def _suppression_bounds(self, above: int, bits: int) -> Bounds:
+        n, head = self.n_head, self.head_mass
+        low, high = exp_bounds(-self.epsilon * abs(above - n), bits)
+        if above >= n:
+            return (1 - head) * low, (1 - head) * high
+        # P[N <= above] = head (r**(n - above) - r**n) / (1 - r**n)
+        out_low, out_high = exp_bounds(-self.epsilon * n, bits)
+        return (
+            1 - head * (high - out_low) / (1 - out_high),
+            1 - head * (low - out_high) / (1 - out_low),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ThresholdMatrix(CountMechanism):
+    """Mechanism ``paper``: matrix (4) of Li and Li as repaired, w_i by its equation (5).
+
+    w_i rises by exactly e**(epsilon/2) per step from w_k <= delta up to ``turn_mass`` at count
+    ``turn``; from there 1 - w_i falls by exactly e**-epsilon per step. So a tuple is published by
+    a coin of probability ``turn_mass`` and a geometric number, and no table is needed. The
+    published count is ``max(k, count + Z)``, Z discrete Laplace of scale 2/epsilon.
+
+    Parameters
+    ----------
+    epsilon, delta : Fraction
+        The promise for one added or removed row.
+    k : int
+        Counts below it are never published.
+
+    Examples
+    --------
+    >>> paper = ThresholdMatrix(epsilon=Fraction(1), delta=Fraction(1, 10**5), k=10)
+    >>> paper.release_count(0.5), paper.release_count(0.99)
+    (32, 36)
+    """
+
+    epsilon: Fraction
+    delta: Fraction
+    k: int
+    turn: int = field(init=False)
+    turn_mass: Fraction = field(init=False)
+
+    def __post_init__(self) -> None:
+        _check(self.epsilon, self.delta, self.k)
+        steps = _least(lambda n: self._turns_at(self._risen(n)))
+        object.__setattr__(self, "turn", self.k + steps)
+        object.__setattr__(self, "turn_mass", self._risen(steps))
+        self.verify()
+
+    def _risen(self, steps: int) -> Fraction:
+        """Give w_k e**(epsilon/2 steps), rounded down."""
+        first = min(self.delta, 1 - exp_bounds(-self.epsilon, BITS)[1])
+        return _round_down(first * exp_bounds(self.epsilon * steps / 2, BITS)[0], first)
+
+    def _turns_at(self, w: Fraction) -> bool:
+        """Tell whether 1 - (1 - w) e**-epsilon <= e**(epsilon/2) w for certain."""
+        fall_low, fall_high = exp_bounds(-self.epsilon, BITS)
+        rise_low, _ = exp_bounds(self.epsilon / 2, BITS)
+        return w * (rise_low - fall_high) >= 1 - fall_low
+
+    def verify(self) -> None:
+        """Check conditions (b2) and (b3) of the paper where they do not hold by definition."""
+        w, steps = self.turn_mass, self.turn - self.k
+        fall = exp_bounds(-self.epsilon, BITS)[1]
+        risen = exp_bounds(self.epsilon * steps / 2, BITS)[0]
+        last = exp_bounds(-self.epsilon * Fraction(3, 2), BITS)[0]
+        _refuse_unless(
+            {
+                "0 < w < 1": 0 < w < 1,
+                "(b2) w_k <= delta": w <= self.delta * risen,
+                "(b2) 1 - w_k >= e^-epsilon": w <= (1 - fall) * risen,
+                "(b3) suppressed, rising part": steps == 0 or w * (1 - last) <= 1 - fall,
+                "(b3) published, falling part": self._turns_at(w),
+            },
+            self,
+        )
+
+    def noisy(self, counts: Integers, noise: Noise) -> Integers:
+        """Draw a published count for each private one; 0 is suppressed."""
+        size = len(counts)
+        coin = noise.bernoulli(self.turn_mass, size=size)
+        # P[G >= d] = e**(-x d): a geometric number is a coin for every distance at once.
+        reached = noise.geometric(self.epsilon / 2, size=size) >= self.turn - counts
+        left = noise.geometric(self.epsilon, size=size) >= counts - self.turn
+        shown = np.where(counts <= self.turn, coin & reached, coin | ~left) & (counts >= self.k)
+        spread = noise.discrete_laplace(2 / self.epsilon, size=size)
+        return np.where(shown, np.maximum(self.k, add_noise(counts, spread)), 0)
+
+    @property
+    def bias(self) -> float:
+        """Zero."""
+        return 0.0
+
+    @property
+    def variance(self) -> float:
+        """Variance of discrete Laplace noise of scale 2/epsilon."""
+        return _laplace_variance(self.epsilon / 2)
+
+    def release_probability(self, count: int) -> float:
+        """Give w_i."""
+        if count < self.k:
+            return 0.0
+        if count > self.turn:
+            return 1.0 - self._suppression(count)
+        return float(self.turn_mass) * math.exp(-float(self.epsilon * (self.turn - count) / 2))
+
+    def _suppression(self, count: int) -> float:
+        if count <= self.turn:
+            return 1.0 - self.release_probability(count)
+        return float(1 - self.turn_mass) * math.exp(-float(self.epsilon * (count - self.turn)))
+
+    def outcomes(self, count: int) -> Outcomes:
+        """List the published counts, from k up."""
+        if count < self.k:
+            return np.empty(0, np.int64), np.empty(0)
+        return _clamped_laplace(
+            count, self.k, self.epsilon / 2, self.release_probability(count), self._reach
+        )
+
+    def mass_bounds(self, count: int, published: int, *, bits: int = BITS) -> Bounds:
+        """Bound M(i, j)."""
+        if count < self.k:
+            return _certain(published == 0)
+        if published == 0:
+            low, high = self._release_bounds(count, bits)
+            return 1 - high, 1 - low
+        if published < self.k:
+            return _certain(False)
+        low, high = _clamped_laplace_bounds(count, published, self.k, self.epsilon / 2, bits)
+        w_low, w_high = self._release_bounds(count, bits)
+        return w_low * low, w_high * high
+
+    def _release_bounds(self, count: int, bits: int) -> Bounds:
+        w = self.turn_mass
+        if count <= self.turn:
+            low, high = exp_bounds(-self.epsilon * (self.turn - count) / 2, bits)
+            return w * low, w * high
+        low, high = exp_bounds(-self.epsilon * (count - self.turn), bits)
+        return 1 - (1 - w) * high, 1 - (1 - w) * low
+
+
+@dataclass(frozen=True, kw_only=True)
+class TwoSidedGeometric(CountMechanism):
+    """Mechanism ``pure``: matrix (3) of Li and Li, noise for every tuple of the domain.
+
+    `noisy` gives ``count + Z``, Z discrete Laplace of scale 1/epsilon, which may be negative; the
+    published count is ``max(0, count + Z)``. A tuple that nobody has is published with probability
+    r / (1 + r), r = e**-epsilon.
+
+    Parameters
+    ----------
+    epsilon : Fraction
+        The promise for one added or removed row.
+
+    Examples
+    --------
+    >>> round(TwoSidedGeometric(epsilon=Fraction(1)).release_probability(0), 3)
+    0.269
+    """
+
+    epsilon: Fraction
+
+    def __post_init__(self) -> None:
+        _check(self.epsilon)
+
+    def verify(self) -> None:
+        """Nothing to check: the noise falls by exactly e**-epsilon per step on both sides."""
+
+    def noisy(self, counts: Integers, noise: Noise) -> Integers:
+        """Draw a noisy count for each private one; it may be negative."""
+        return add_noise(counts, noise.discrete_laplace(1 / self.epsilon, size=len(counts)))
+
+    @property
+    def bias(self) -> float:
+        """Zero."""
+        return 0.0
+
+    @property
+    def variance(self) -> float:
+        """Variance of discrete Laplace noise of scale 1/epsilon."""
+        return _laplace_variance(self.epsilon)
+
+    def release_probability(self, count: int) -> float:
+        """Give P[count + Z > 0]."""
+        return 1.0 - self._suppression(count)
+
+    def _suppression(self, count: int) -> float:
+        rate = float(self.epsilon)
+        return math.exp(-rate * count) / (1 + math.exp(-rate))
+
+    def outcomes(self, count: int) -> Outcomes:
+        """List the published counts above 0."""
+        values, chances = _clamped_laplace(count, 0, self.epsilon, 1.0, self._reach)
+        return values[values > 0], chances[values > 0]
+
+    def mass_bounds(self, count: int, published: int, *, bits: int = BITS) -> Bounds:
+        """Bound M(i, j)."""
+        return _clamped_laplace_bounds(count, published, 0, self.epsilon, bits)
+
+
+def make_count_mechanism(
+    kind: str, *, epsilon: Fraction, delta: Fraction | None = None, k: int | None = None
+) -> CountMechanism:
+    """Make the mechanism of that name: ``tight``, ``paper`` or ``pure``.
+
+    Examples
+    --------
+    >>> make_count_mechanism("pure", epsilon=Fraction(1, 2))
+    TwoSidedGeometric(epsilon=Fraction(1, 2))
+    """
+    if kind == "pure":
+        return TwoSidedGeometric(epsilon=epsilon)
+    if kind not in {"tight", "paper"}:
+        raise ParameterError(f"mechanism is {kind!r}; it must be tight, paper or pure.")
+    lacking = [
+        f"{name} is missing; the mechanism {kind} needs it."
+        for name, value in (("delta", delta), ("k", k))
+        if value is None
+    ]
+    if delta is None or k is None:
+        raise ParameterError(lacking)
+    make = OneSidedGeometric if kind == "tight" else ThresholdMatrix
+    return make(epsilon=epsilon, delta=delta, k=k)
+
+
+# --- discrete Laplace noise, clamped from below ------------------------------------------------
+
+
+def _laplace_variance(rate: Fraction) -> float:
+    r = math.exp(-float(rate))
+    return 2 * r / math.expm1(-float(rate)) ** 2
+
+
+def _clamped_laplace(
+    count: int, floor: int, rate: Fraction, total: float, reach_of: Callable[[Fraction], int]
+) -> Outcomes:
+    """List max(floor, count + Z) with probabilities that add up to `total`."""
+    reach, x = reach_of(rate), float(rate)
+    values = np.arange(max(floor, count - reach), max(floor, count + reach) + 1, dtype=np.int64)
+    r = math.exp(-x)
+    chances = -math.expm1(-x) / (1 + r) * np.exp(-x * np.abs(values - count))
+    if values[0] == floor:
+        chances[0] = math.exp(-x * (count - floor)) / (1 + r)
+    return values, total * chances
+
+
+def _clamped_laplace_bounds(
+    count: int, published: int, floor: int, rate: Fraction, bits: int
+) -> Bounds:
+    if published < floor:
+        return _certain(False)
+    r_low, r_high = exp_bounds(-rate, bits)
+    low, high = exp_bounds(-rate * abs(count - published), bits)
+    if published == floor:
+        return low / (1 + r_high), high / (1 + r_low)
+    return low * (1 - r_high) / (1 + r_high), high * (1 - r_low) / (1 + r_low)
+
+
+# --- checks and searches -----------------------------------------------------------------------
+
+
+def _certain(event: bool) -> Bounds:
+    return Fraction(event), Fraction(event)
+
+
+def _middle(bounds: Bounds) -> Fraction:
+    return (bounds[0] + bounds[1]) / 2
+
+
+def _least(holds: Callable[[int], bool]) -> int:
+    """Give the least n >= 0 for which a condition holds that, once true, stays true."""
+    high = 1
+    while not holds(high):
+        high *= 2
+    low = high // 2  # fails, unless high is still 1
+    if high == 1 and holds(0):
+        return 0
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
+
+
+def _round_down(value: Fraction, scale: Fraction) -> Fraction:
+    """Round down to a multiple of a power of two at least 2**128 times finer than `scale`."""
+    words = 2 + -(-math.ceil(1 / scale).bit_length() // 64)
+    grid = 1 << (64 * words)
+    return Fraction(value.numerator * grid // value.denominator, grid)
+
+
+def _check(epsilon: Fraction, delta: Fraction = Fraction(1, 2), k: int = 1) -> None:
+    problems = []
+    if not Fraction(4, MAX_SCALE) <= epsilon <= 1000:
+        problems.append(
+            f"epsilon is {float(epsilon):g}; for one count it must lie between "
+            f"{4 / MAX_SCALE:.0e} and 1000."
+        )
+    if not 0 < delta < 1:
+        problems.append(f"delta is {float(delta):g}; it must lie between 0 and 1.")
+    if k < 1:
+        problems.append(f"k is {k}; it must be at least 1.")
+    if problems:
+        raise ParameterError(problems)
+
+
+def _refuse_unless(conditions: dict[str, bool], mechanism: CountMechanism) -> None:
+    broken = [condition for condition, holds in conditions.items() if not holds]
+    if broken:
+        raise Refused(
+            f"{type(mechanism).__name__} with epsilon {float(mechanism.epsilon):g} does not keep "
+            f"its promise ({'; '.join(broken)}); nothing is published. Please report this, and "
+            "change epsilon or delta a little."
+        )

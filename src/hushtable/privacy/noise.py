@@ -1,0 +1,934 @@
+"""The only source of randomness.
+
+Every draw that protects a person comes from a `Noise`. Parameters are fractions, arithmetic is on
+integers, and the distribution of each result is exactly the one in its docstring: nothing is
+rounded, truncated or approximated by floats. (int64 results leave out events whose probability is
+below e**-4000.) The running time of some draws depends on their outcome; do not let an adversary
+time them.
+
+`SecureNoise` is for releases. `SeededNoise` repeats itself and is for tests: what it makes is not
+private. `OpenDPNoise` asks OpenDP for the distributions that OpenDP has.
+"""
+
+from __future__ import annotations
+
+import bisect
+import functools
+import hashlib
+import itertools
+import math
+import os
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+from numpy.typing import NDArray
+
+from hushtable.errors import ParameterError, TooLarge
+from hushtable.kernels import samplers
+from hushtable.kernels.samplers import KERNEL_LIMIT, BitReader, Words
+from hushtable.privacy.rational import exp_bounds
+
+Integers = NDArray[np.int64]
+Coins = NDArray[np.bool_]
+Rule = Literal["exponential", "permute-and-flip"]
+
+MAX_TRIALS = 10**12
+"""`binomial` and `subset` read about n/32 and n/9 random words; beyond this they refuse."""
+
+MAX_COPIES = 10**7
+"""Permute-and-flip tosses one coin per copy of a candidate in the base measure."""
+
+MAX_SCALE = 2**50
+"""Noise of a larger scale might not fit an int64."""
+
+
+class Noise(ABC):
+    """Draw from exact distributions on a stream of random words."""
+
+    is_private: ClassVar[bool]
+    """Whether what is made with this noise may be called private."""
+
+    # Words fetched at a time: one megabyte stays in the cache. Tests set it to 1.
+    _chunk: ClassVar[int] = 1 << 17
+
+    @abstractmethod
+    def _words(self, n: int) -> Words:
+        """Return n independent uniform 64-bit words that were never returned before."""
+
+    def _reader(self) -> BitReader:
+        return BitReader(self._words)
+
+    def _fill(
+        self,
+        kernel: Callable[..., int],
+        parameters: tuple[Any, ...],
+        out: NDArray[Any],
+        *,
+        bits_per_draw: int,
+        n_draws: int | None = None,
+    ) -> None:
+        """Run a resumable kernel until `out` is full, appending words whenever it runs dry."""
+        state = np.zeros(4, np.uint64)
+        words: Words = np.empty(0, np.uint64)
+        done, end = 0, len(out) if n_draws is None else n_draws
+        while done < end:
+            n_words = min((end - done) * bits_per_draw // 64 + 16, self._chunk)
+            words = np.concatenate((words[int(state[0]) :], self._words(n_words)))
+            state[0] = 0
+            done = kernel(*parameters, out, done, words, state)
+
+    # --- uniform ---------------------------------------------------------------------------------
+
+    def uniform_below(self, n: int, *, size: int) -> Integers:
+        """Draw `size` independent uniform integers in [0, n), n at most 2**62.
+
+        Examples
+        --------
+        >>> set(SecureNoise().uniform_below(3, size=200).tolist())
+        {0, 1, 2}
+        """
+        _check(_whole("n", n, low=1, high=KERNEL_LIMIT), _whole("size", size))
+        out = np.empty(size, np.int64)
+        self._fill(samplers.fill_below, (n,), out, bits_per_draw=2 * n.bit_length())
+        return out
+
+    def integer_below(self, n: int) -> int:
+        """Draw a uniform integer in [0, n) for n of any size.
+
+        Examples
+        --------
+        >>> 0 <= SecureNoise().integer_below(10**40) < 10**40
+        True
+        """
+        _check(_whole("n", n, low=1))
+        return self._reader().below(n)
+
+    def distinct_below(self, n: int, *, k: int) -> Integers | list[int]:
+        """Draw k distinct integers in [0, n), all ordered choices equally likely.
+
+        The result is an array when n is at most 2**62, and otherwise a list of Python integers.
+
+        Examples
+        --------
+        >>> sorted(map(int, SecureNoise().distinct_below(4, k=4)))
+        [0, 1, 2, 3]
+        """
+        _check(_whole("n", n), _whole("k", k, high=n))
+        if n > KERNEL_LIMIT:
+            reader, seen = self._reader(), dict[int, None]()
+            while len(seen) < k:
+                seen.setdefault(reader.below(n))
+            return list(seen)
+        if n < 4 * k:
+            items = np.arange(n, dtype=np.int64)
+            bits = 2 * n.bit_length()
+            self._fill(samplers.fill_shuffle, (k,), items, bits_per_draw=bits, n_draws=k)
+            return items[:k].copy()
+        # The first k different values of an endless row of draws; k <= n/4 keeps repeats few.
+        drawn = np.empty(0, np.int64)
+        while len(drawn) < k:
+            fresh = self.uniform_below(n, size=(k - len(drawn)) * 9 // 8 + 8)
+            drawn = _first_occurrences(np.concatenate((drawn, fresh)))
+        return drawn[:k]
+
+    # --- coins -----------------------------------------------------------------------------------
+
+    def bernoulli(self, p: Fraction, *, size: int) -> Coins:
+        """Toss `size` coins that show True with probability p, a fraction of any size.
+
+        Examples
+        --------
+        >>> SecureNoise().bernoulli(Fraction(1), size=3)
+        array([ True,  True,  True])
+        """
+        _check(_fraction("p", p, high=1), _whole("size", size))
+        if p == 1:
+            return np.ones(size, np.bool_)
+        digits, rest = divmod(p.numerator << 64, p.denominator)
+        threshold = np.uint64(digits)
+        out = np.empty(size, np.bool_)
+        for begin in range(0, size, self._chunk):
+            part = out[begin : begin + self._chunk]
+            words = self._words(len(part))
+            np.less(words, threshold, out=part)
+            # All 64 bits agree with p's: go on with its later digits.
+            for i in np.flatnonzero(words == threshold):
+                part[i] = self._reader().coin(rest, p.denominator)
+        return out
+
+    def bernoulli_each(self, numerators: NDArray[Any], *, denominator: int) -> Coins:
+        """Toss one coin per element, True with probability numerators[i]/denominator.
+
+        The numerators are int64, or Python integers in an array of objects; the denominator is a
+        Python integer of any size.
+
+        Examples
+        --------
+        >>> SecureNoise().bernoulli_each(np.array([0, 2**64], object), denominator=2**64)
+        array([False,  True])
+        """
+        _check(_whole("denominator", denominator, low=1))
+        numerators = _integers("numerators", numerators)
+        if len(numerators) and not 0 <= numerators.min() <= numerators.max() <= denominator:
+            raise ParameterError("numerators: all must lie between 0 and the denominator.")
+        out = np.empty(len(numerators), np.bool_)
+        if denominator < KERNEL_LIMIT:
+            parameters = (numerators.astype(np.int64), denominator)
+            self._fill(samplers.fill_coins, parameters, out, bits_per_draw=3)
+            return out
+        for begin in range(0, len(out), self._chunk):
+            part = out[begin : begin + self._chunk]
+            shifted = numerators[begin : begin + self._chunk].astype(object) << 64
+            digits = shifted // denominator
+            certain = digits == 1 << 64
+            thresholds = np.where(certain, 0, digits).astype(np.uint64)
+            words = self._words(len(part))
+            np.less(words, thresholds, out=part)
+            for i in np.flatnonzero(words == thresholds):
+                part[i] = self._reader().coin(shifted[i] % denominator, denominator)
+            part[certain.astype(np.bool_)] = True
+        return out
+
+    def bernoulli_exp(self, x: Fraction, *, size: int) -> Coins:
+        """Toss `size` coins that show True with probability exp(-x), x >= 0.
+
+        Examples
+        --------
+        >>> SecureNoise().bernoulli_exp(Fraction(0), size=2)
+        array([ True,  True])
+        """
+        _check(_fraction("x", x), _whole("size", size))
+        fits = x.numerator < KERNEL_LIMIT
+        numerators = np.full(size, x.numerator, np.int64 if fits else object)
+        return self.bernoulli_exp_each(numerators, denominator=x.denominator)
+
+    def bernoulli_exp_each(self, numerators: NDArray[Any], *, denominator: int) -> Coins:
+        """Toss one coin per element, True with probability exp(-numerators[i]/denominator).
+
+        Numbers of 2**62 and more are handled exactly too, by Python integers and more slowly.
+
+        Examples
+        --------
+        >>> SecureNoise().bernoulli_exp_each(np.array([0, 10**6]), denominator=1)
+        array([ True, False])
+        """
+        _check(_whole("denominator", denominator, low=1))
+        numerators = _integers("numerators", numerators)
+        if len(numerators) and numerators.min() < 0:
+            raise ParameterError("numerators: all must be at least 0.")
+        out = np.empty(len(numerators), np.bool_)
+        if denominator < KERNEL_LIMIT and (not len(out) or numerators.max() < KERNEL_LIMIT):
+            parameters = (numerators.astype(np.int64), denominator)
+            self._fill(samplers.fill_exp_coins, parameters, out, bits_per_draw=6)
+            return out
+        reader = self._reader()
+        for i, numerator in enumerate(numerators.tolist()):
+            out[i] = reader.exp_coin(numerator, denominator)
+        return out
+
+    # --- noise -----------------------------------------------------------------------------------
+
+    def geometric(self, x: Fraction, *, size: int) -> Integers:
+        """Draw `size` integers g >= 0 with P[g] = (1 - exp(-x)) * exp(-x * g), x > 0.
+
+        The time per draw does not depend on x.
+
+        Examples
+        --------
+        >>> SecureNoise().geometric(Fraction(10**6), size=3)
+        array([0, 0, 0])
+        """
+        _check(_rate("x", x), _whole("size", size))
+        bits = 2 * x.denominator.bit_length() + 16
+        return self._draw(
+            samplers.fill_geometric, BitReader.geometric, x, size=size, bits_per_draw=bits
+        )
+
+    def discrete_laplace(self, scale: Fraction, *, size: int) -> Integers:
+        """Draw `size` integers z with P[z] proportional to exp(-abs(z) / scale).
+
+        Added to counts that one person changes by at most `sensitivity` in total, a scale of
+        sensitivity/epsilon gives epsilon-differential privacy.
+
+        Examples
+        --------
+        >>> SecureNoise().discrete_laplace(Fraction(10), size=5).dtype
+        dtype('int64')
+        """
+        _check(_fraction("scale", scale, positive=True, high=MAX_SCALE), _whole("size", size))
+        bits = 2 * scale.numerator.bit_length() + 24
+        return self._draw(
+            samplers.fill_laplace, BitReader.laplace, scale, size=size, bits_per_draw=bits
+        )
+
+    def _draw(
+        self,
+        kernel: Callable[..., int],
+        slow: Callable[[BitReader, int, int], int],
+        parameter: Fraction,
+        *,
+        size: int,
+        bits_per_draw: int,
+    ) -> Integers:
+        numerator, denominator = parameter.numerator, parameter.denominator
+        if max(numerator, denominator) >= KERNEL_LIMIT:
+            reader = self._reader()
+            drawn = (slow(reader, numerator, denominator) for _ in range(size))
+            return np.fromiter(drawn, np.int64, size)
+        out = np.empty(size, np.int64)
+        self._fill(kernel, (numerator, denominator), out, bits_per_draw=bits_per_draw)
+        return out
+
+    def discrete_gaussian(self, variance: Fraction, *, size: int) -> Integers:
+        """Draw `size` integers z with P[z] proportional to exp(-z**2 / (2 * variance)).
+
+        `variance` is the distribution's parameter; for small values the true variance is smaller.
+        A variance with a long denominator is handled by Python integers, some hundred times
+        slower; round it up to a simple fraction if that matters.
+
+        Examples
+        --------
+        >>> SecureNoise().discrete_gaussian(Fraction(9, 2), size=5).dtype
+        dtype('int64')
+        """
+        _check(
+            _fraction("variance", variance, positive=True, high=MAX_SCALE**2),
+            _whole("size", size),
+        )
+        a, b = variance.numerator, variance.denominator
+        scale = math.isqrt(a // b) + 1
+        over = 2 * a * b * scale * scale
+        # The kernel squares |z| * scale * b - a, and |z| < 2**12 * scale but for e**-4096.
+        if (scale * scale * b << 12) + a >= 1 << 63 or over >= 1 << 126:
+            reader = self._reader()
+            drawn = (reader.gaussian(a, b, scale) for _ in range(size))
+            return np.fromiter(drawn, np.int64, size)
+        out = np.empty(size, np.int64)
+        words_of_over = np.uint64(over >> 64), np.uint64(over & (1 << 64) - 1)
+        bits = 3 * scale.bit_length() + 48
+        self._fill(samplers.fill_gaussian, (a, b, scale, *words_of_over), out, bits_per_draw=bits)
+        return out
+
+    # --- counts and subsets ----------------------------------------------------------------------
+
+    def from_table(self, weights: Sequence[int], *, size: int) -> Integers:
+        """Draw `size` indexes, i with probability weights[i] / sum(weights).
+
+        The weights are Python integers of any size.
+
+        Examples
+        --------
+        >>> SecureNoise().from_table([0, 2**200, 0], size=3)
+        array([1, 1, 1])
+        """
+        _check(_whole("size", size))
+        ends = list(itertools.accumulate(_weights("weights", weights)))
+        total = ends[-1]
+        del ends[bisect.bisect_left(ends, total) :]  # the last positive weight takes the rest
+        # With U uniform in [0, 1), the index is the number of ends[i]/total that are <= U.
+        thresholds = np.array([(end << 64) // total for end in ends], np.uint64)
+        out = np.empty(size, np.int64)
+        for begin in range(0, size, self._chunk):
+            part = out[begin : begin + self._chunk]
+            words = self._words(len(part))
+            part[:] = np.searchsorted(thresholds, words, side="left")
+            upper = np.searchsorted(thresholds, words, side="right")
+            for i in np.flatnonzero(part != upper):
+                # The first 64 bits of U and of some ends agree: compare the bits that follow.
+                rests = [(end << 64) % total for end in ends[part[i] : upper[i]]]
+                part[i] += self._count_passed(rests, total)
+        return out
+
+    def _count_passed(self, rests: list[int], total: int) -> int:
+        """Count the ascending fractions rests[i]/total that a uniform number is not below."""
+        reader, passed = self._reader(), 0
+        while rests and rests[-1] > 0:
+            word = reader.take(64)
+            digits = [(rest << 64) // total for rest in rests]
+            low, high = bisect.bisect_left(digits, word), bisect.bisect_right(digits, word)
+            passed += low
+            rests = [(rest << 64) % total for rest in rests[low:high]]
+        return passed + len(rests)
+
+    def binomial(self, n: int, *, p: Fraction) -> int:
+        """Draw the number of heads among n coins of probability p, n at most `MAX_TRIALS`.
+
+        All n uniform numbers are compared with p's binary digits at once: of those that agree so
+        far, a Binomial(m, 1/2) number have next bit 0. That number is a count of ones in m random
+        bits, so about 2n bits are read, however small p is.
+
+        Examples
+        --------
+        >>> SecureNoise().binomial(10, p=Fraction(1))
+        10
+        """
+        _check(_whole("n", n), _fraction("p", p, high=1))
+        _check_trials("binomial", n)
+        if p == 1:
+            return n
+        heads, undecided, rest = 0, n, p.numerator
+        while undecided and rest:
+            rest *= 2
+            n_zero = self._fair_heads(undecided)
+            if rest >= p.denominator:
+                rest -= p.denominator
+                heads += n_zero  # bit 0 under digit 1: below p
+                undecided -= n_zero
+            else:
+                undecided = n_zero  # bit 1 over digit 0: not below p
+        return heads
+
+    def _fair_heads(self, n: int) -> int:
+        heads, n_words = 0, -(-n // 64)
+        for begin in range(0, n_words, self._chunk):
+            words = self._words(min(self._chunk, n_words - begin))
+            if begin + len(words) == n_words and n % 64:
+                words[-1] &= np.uint64((1 << n % 64) - 1)
+            heads += int(np.bitwise_count(words).sum(dtype=np.int64))
+        return heads
+
+    def subset(self, n: int, *, p: Fraction) -> Integers:
+        """Keep each of 0, ..., n-1 independently with probability p; return those kept, in order.
+
+        Reads about n/9 random words; n is at most `MAX_TRIALS`.
+
+        Examples
+        --------
+        >>> SecureNoise().subset(3, p=Fraction(1))
+        array([0, 1, 2])
+        """
+        _check(_whole("n", n), _fraction("p", p, high=1))
+        _check_trials("subset", n)
+        if p == 1:
+            return np.arange(n, dtype=np.int64)
+        digits, rest = _binary_digits(p.numerator, p.denominator, 128)
+        out = np.empty(_room_for(n, p), np.int64)
+        words: Words = np.empty(0, np.uint64)
+        group = kept = 0
+        while group * 64 < n:
+            if kept + 64 > len(out):
+                out = np.concatenate((out, np.empty(len(out) // 4 + 64, np.int64)))
+            n_words = min((-(-n // 64) - group) * 8 + 16, self._chunk)
+            words = np.concatenate((words, self._words(n_words)))
+            group, position, kept, short = samplers.fill_subset(
+                n, digits, rest == 0, group, words, 0, out, kept
+            )
+            words = words[position:]
+            if short:  # the digits given did not decide a group: it starts again with more of them
+                more, rest = _binary_digits(rest, p.denominator, len(digits))
+                digits = np.concatenate((digits, more))
+        return out[:kept].copy()
+
+    # --- private selection -----------------------------------------------------------------------
+
+    def choose(
+        self,
+        scores: NDArray[np.int64] | Sequence[int],
+        *,
+        epsilon: Fraction,
+        sensitivity: Fraction,
+        monotone: bool,
+        base: Sequence[int] | None = None,
+        rule: Rule = "exponential",
+    ) -> int:
+        """Choose an index with a high score, epsilon-differentially private.
+
+        Parameters
+        ----------
+        scores
+            Integer scores of the candidates.
+        epsilon, sensitivity
+            One person changes each score by at most `sensitivity`.
+        monotone
+            Whether adding a person changes all scores in the same direction (or not at all). The
+            exponent is then epsilon/sensitivity per unit of score, otherwise half of that.
+        base
+            Non-negative integer weights that do not depend on the private data: candidate i stands
+            for base[i] candidates with the same score.
+        rule
+            ``"exponential"``: P[i] proportional to base[i] * exp(factor * scores[i]).
+            ``"permute-and-flip"``: go through the candidates (each base[i] times) in random order
+            and stop at the first whose coin of probability exp(factor * (score - best)) shows
+            heads. Better on average, and epsilon-differentially private with the same factors. But
+            its privacy loss spans up to 1.5 epsilon and not epsilon as for the exponential
+            mechanism, so the bounded-range accounting of epsilon**2/8 does not apply to it.
+
+        Examples
+        --------
+        >>> SecureNoise().choose(
+        ...     [0, 1000], epsilon=Fraction(1), sensitivity=Fraction(1), monotone=True
+        ... )
+        1
+        """
+        candidates, gaps, weights = _selection(scores, base)
+        factor = _factor(epsilon, sensitivity, monotone)
+        if rule == "exponential":
+            return int(candidates[self._exponential(gaps, factor, weights)])
+        if rule == "permute-and-flip":
+            return int(candidates[self._permute_and_flip(gaps, factor, weights)])
+        raise ParameterError(f"rule: {rule!r} is unknown. Use 'exponential' or 'permute-and-flip'.")
+
+    def choose_top(
+        self,
+        scores: NDArray[np.int64] | Sequence[int],
+        *,
+        k: int,
+        epsilon: Fraction,
+        sensitivity: Fraction,
+        monotone: bool,
+        base: Sequence[int] | None = None,
+        rule: Rule = "exponential",
+    ) -> list[int]:
+        """Choose k different indexes, one after the other, each with its own `epsilon`.
+
+        The k choices together cost k times epsilon under basic composition. With a base measure,
+        a candidate that was chosen leaves with all its copies.
+
+        Examples
+        --------
+        >>> SecureNoise().choose_top(
+        ...     [0, 9000, 5000], k=2, epsilon=Fraction(1), sensitivity=Fraction(1), monotone=False
+        ... )
+        [1, 2]
+        """
+        values = _integers("scores", scores)
+        weights = None if base is None else _weights("base", base)
+        n_available = len(values) if weights is None else sum(w > 0 for w in weights)
+        _check(_whole("k", k, high=n_available))
+        left = list(range(len(values)))
+        chosen: list[int] = []
+        for _ in range(k):
+            at = self.choose(
+                values[left],
+                epsilon=epsilon,
+                sensitivity=sensitivity,
+                monotone=monotone,
+                base=None if weights is None else [weights[i] for i in left],
+                rule=rule,
+            )
+            chosen.append(left.pop(at))
+        return chosen
+
+    def _exponential(self, gaps: NDArray[Any], factor: Fraction, base: list[int] | None) -> int:
+        """Draw i with probability proportional to base[i] * exp(-factor * gaps[i]).
+
+        Candidates are put on levels, level = floor(factor * gap). A level is drawn with probability
+        proportional to (its base measure) * exp(-level), then a candidate on it by base measure,
+        which is accepted with probability exp(-(factor * gap - level)). The product of the three
+        is the weight wanted, and the last is above 1/e: fewer than e rounds are expected whatever
+        the scores and the base measure are.
+        """
+        scaled = _times(gaps, factor.numerator)
+        level_of = scaled // factor.denominator
+        order = np.argsort(level_of, kind="stable")
+        sorted_levels = level_of[order]
+        starts = np.flatnonzero(np.r_[True, sorted_levels[1:] != sorted_levels[:-1]])
+        ends = np.append(starts[1:], len(order))
+        if base is None:
+            masses = (ends - starts).tolist()
+        else:
+            totals = [0, *itertools.accumulate(base[i] for i in order)]
+            masses = [totals[e] - totals[s] for s, e in zip(starts, ends, strict=True)]
+        levels = _Levels([int(level) for level in sorted_levels[starts]], masses)
+        reader = self._reader()
+        while True:
+            drawn = levels.draw(reader)
+            pick = reader.below(masses[drawn])
+            start = int(starts[drawn])
+            if base is None:
+                at = start + pick
+            else:
+                at = bisect.bisect_right(totals, totals[start] + pick) - 1
+            candidate = int(order[at])
+            above = int(scaled[candidate]) - levels.levels[drawn] * factor.denominator
+            if reader.exp_coin(above, factor.denominator):
+                return candidate
+
+    def _permute_and_flip(
+        self, gaps: NDArray[Any], factor: Fraction, base: list[int] | None
+    ) -> int:
+        """Draw the first head in a random order of candidates.
+
+        In a random order that is independent of the coins, each head is equally likely to be the
+        first: toss all coins at once and draw one of the heads. The best candidate has gap 0 and
+        always shows heads. With a base measure the coins of all copies are tossed.
+        """
+        copies = np.arange(len(gaps))
+        if base is not None:
+            if sum(base) > MAX_COPIES:
+                raise TooLarge(
+                    f"base: {sum(base)} copies in all; permute-and-flip tosses a coin for each "
+                    f"and takes at most {MAX_COPIES}. Use rule='exponential'."
+                )
+            copies = np.repeat(copies, base)
+        coins = self.bernoulli_exp_each(
+            _times(gaps, factor.numerator)[copies], denominator=factor.denominator
+        )
+        heads = copies[coins]
+        return int(heads[self._reader().below(len(heads))])
+
+
+class SecureNoise(Noise):
+    """Draw from the operating system's randomness: the noise for releases.
+
+    Short requests are read from the operating system, long ones are ChaCha20 keystream under a
+    key that is read from it for that request alone. Nothing is kept between requests, neither key
+    nor unused words, so there is no state that threads could share, that a forked child or a
+    restored snapshot could repeat, or that could be read later to recompute past noise.
+
+    Examples
+    --------
+    >>> SecureNoise().is_private
+    True
+    """
+
+    is_private = True
+
+    def _words(self, n: int) -> Words:
+        raw = os.urandom(8 * n) if n <= 32 else _keystream(os.urandom(32)).update(bytes(8 * n))
+        return _as_words(raw)
+
+
+class SeededNoise(Noise):
+    """Repeat the same draws for the same seed: for tests only, never private.
+
+    The algorithms are those of `SecureNoise`, on the ChaCha20 keystream of a key made from the
+    seed. Threads may share one, but then the order of their draws is not repeatable.
+
+    Examples
+    --------
+    >>> one, two = SeededNoise(7), SeededNoise(7)
+    >>> bool((one.uniform_below(100, size=9) == two.uniform_below(100, size=9)).all())
+    True
+    >>> one.is_private
+    False
+    """
+
+    is_private = False
+
+    def __init__(self, seed: int) -> None:
+        _check(_whole("seed", seed, low=None))
+        key = hashlib.blake2b(str(seed).encode(), digest_size=32, person=b"hushtable seed")
+        self._stream = _keystream(key.digest())
+        self._lock = threading.Lock()
+
+    def _words(self, n: int) -> Words:
+        with self._lock:
+            return _as_words(self._stream.update(bytes(8 * n)))
+
+
+class OpenDPNoise(SecureNoise):
+    """Draw from OpenDP where it has the distribution, and otherwise as `SecureNoise`.
+
+    OpenDP takes scales as floats. A scale that is not a float is rounded up to the next one, which
+    only adds noise; `geometric`, whose exact tail others compute with, then uses our own sampler.
+    OpenDP supplies `discrete_laplace`, `discrete_gaussian`, `geometric` (the non-negative half of
+    its Laplace) and `choose` without a base measure (its noisy max: exponential noise is
+    permute-and-flip, Gumbel noise is the exponential mechanism).
+    """
+
+    def __init__(self) -> None:
+        try:
+            import opendp.prelude as dp  # noqa: PLC0415 - slow to import, and optional
+        except ImportError as error:
+            raise ParameterError(
+                "noise: 'opendp' needs the opendp package. Install hushtable[opendp], or use "
+                "noise='secure'."
+            ) from error
+        dp.enable_features("contrib")
+        self._dp: Any = dp
+
+    def discrete_laplace(self, scale: Fraction, *, size: int) -> Integers:
+        """Draw from OpenDP's integer Laplace; see `Noise.discrete_laplace`."""
+        _check(_fraction("scale", scale, positive=True, high=MAX_SCALE), _whole("size", size))
+        return self._opendp_laplace(_float_at_least(scale), size)
+
+    def discrete_gaussian(self, variance: Fraction, *, size: int) -> Integers:
+        """Draw from OpenDP's integer Gaussian; see `Noise.discrete_gaussian`."""
+        _check(
+            _fraction("variance", variance, positive=True, high=MAX_SCALE**2),
+            _whole("size", size),
+        )
+        scale = _root_at_least(variance)
+        space = self._dp.vector_domain(self._dp.atom_domain(T="i64")), self._dp.l2_distance(T="f64")
+        return np.array(self._dp.m.make_gaussian(*space, scale)([0] * size), np.int64)
+
+    def geometric(self, x: Fraction, *, size: int) -> Integers:
+        """Draw from the non-negative half of OpenDP's Laplace; see `Noise.geometric`."""
+        _check(_rate("x", x), _whole("size", size))
+        scale = _float_at_least(1 / Fraction(x))
+        if Fraction(scale) * x != 1:
+            return super().geometric(x, size=size)
+        kept = np.empty(0, np.int64)
+        while len(kept) < size:
+            # P[z] ~ exp(-abs(z) x); given z >= 0 this is the geometric distribution.
+            drawn = self._opendp_laplace(scale, 2 * (size - len(kept)) + 8)
+            kept = np.concatenate((kept, drawn[drawn >= 0]))
+        return kept[:size]
+
+    def _opendp_laplace(self, scale: float, size: int) -> Integers:
+        space = self._dp.vector_domain(self._dp.atom_domain(T="i64")), self._dp.l1_distance(T="i64")
+        return np.array(self._dp.m.make_laplace(*space, scale)([0] * size), np.int64)
+
+    def _exponential(self, gaps: NDArray[Any], factor: Fraction, base: list[int] | None) -> int:
+        if self._has_noisy_max(gaps, base):
+            return self._noisy_max(gaps, factor, self._dp.zero_concentrated_divergence())
+        return super()._exponential(gaps, factor, base)
+
+    def _permute_and_flip(
+        self, gaps: NDArray[Any], factor: Fraction, base: list[int] | None
+    ) -> int:
+        if self._has_noisy_max(gaps, base):
+            return self._noisy_max(gaps, factor, self._dp.max_divergence())
+        return super()._permute_and_flip(gaps, factor, base)
+
+    def _has_noisy_max(self, gaps: NDArray[Any], base: list[int] | None) -> bool:
+        return base is None and gaps.dtype == np.int64 and hasattr(self._dp.m, "make_noisy_max")
+
+    def _noisy_max(self, gaps: NDArray[Any], factor: Fraction, measure: Any) -> int:
+        domain = self._dp.vector_domain(self._dp.atom_domain(T="i64"))
+        metric = self._dp.linf_distance(T="i64")
+        scale = _float_at_least(1 / factor)
+        return int(self._dp.m.make_noisy_max(domain, metric, measure, scale)((-gaps).tolist()))
+
+
+def make_noise(noise: Literal["secure", "opendp"] | Noise = "secure") -> Noise:
+    """Return the noise of that name, or the noise itself.
+
+    Examples
+    --------
+    >>> make_noise("secure").is_private
+    True
+    """
+    if isinstance(noise, Noise):
+        return noise
+    if noise == "secure":
+        return SecureNoise()
+    if noise == "opendp":
+        return OpenDPNoise()
+    raise ParameterError(f"noise: {noise!r} is unknown. Use 'secure', 'opendp' or a Noise.")
+
+
+def add_noise(counts: Integers, noise: Integers) -> Integers:
+    """Add noise to counts, stopping at the ends of int64 instead of wrapping around.
+
+    Stopping is a function of the exact sum alone, hence post-processing: it costs no privacy. An
+    error instead would tell something about the counts.
+
+    Examples
+    --------
+    >>> add_noise(np.array([5, 2**63 - 1]), np.array([-7, 1]))
+    array([                 -2, 9223372036854775807])
+    """
+    problems = [
+        f"{name}: the dtype is {array.dtype}; it must be int64."
+        for name, array in (("counts", counts), ("noise", noise))
+        if array.dtype != np.int64
+    ]
+    if counts.shape != noise.shape:
+        problems.append(f"counts have shape {counts.shape} and noise {noise.shape}: not the same.")
+    if problems:
+        raise ParameterError(problems)
+    total = counts + noise
+    wrapped = ((counts ^ total) & (noise ^ total)) < 0  # both terms have the sign that was lost
+    ends = np.iinfo(np.int64)
+    total[wrapped] = np.where(noise[wrapped] < 0, ends.min, ends.max)
+    return total
+
+
+class _Levels:
+    """Draw the index of a level with probability proportional to mass * exp(-level), exactly.
+
+    The weights are irrational, so they are bounded from both sides; a uniform number and the bounds
+    are refined together until only one level is left. The first round decides all but about one
+    draw in 2**56. Levels too far down to matter at the current precision are bounded together.
+    """
+
+    def __init__(self, levels: list[int], masses: list[int]) -> None:
+        self.levels = levels  # ascending, the first is 0
+        self._masses = masses
+        self._tail_masses = list(itertools.accumulate(reversed(masses)))[::-1]
+        self._bounds = functools.cache(self._compute_bounds)
+
+    def _compute_bounds(self, bits: int) -> tuple[list[int], list[int], int]:
+        """Return cumulative lower and upper bounds, and the upper bound of everything."""
+        precision = bits + self._tail_masses[0].bit_length()
+        lows, highs = [0], [0]
+        for level, mass in zip(self.levels, self._masses, strict=True):
+            if level > precision:  # exp(-level) < 2**-precision
+                break
+            low, high = _exp_minus(level, precision)
+            lows.append(lows[-1] + mass * low)
+            highs.append(highs[-1] + mass * high)
+        n_near = len(lows) - 1
+        # In units of 2**-precision each far weight is below its mass.
+        far = self._tail_masses[n_near] if n_near < len(self.levels) else 0
+        return lows[1:], highs[1:], highs[-1] + far
+
+    def draw(self, reader: BitReader) -> int:
+        n_bits = 64
+        uniform = reader.take(n_bits)  # the number lies in [uniform, uniform + 1) / 2**n_bits
+        while True:
+            lows, highs, total_high = self._bounds(n_bits)
+            total_low = lows[-1]
+            # The first level not certainly passed is drawn if the number is certainly in it.
+            at = bisect.bisect_right(highs, uniform * total_low >> n_bits)
+            if at < len(lows) and (uniform + 1) * total_high <= lows[at] << n_bits:
+                return at
+            uniform = uniform << 64 | reader.take(64)
+            n_bits += 64
+
+
+@functools.lru_cache(maxsize=4096)
+def _exp_minus(level: int, precision: int) -> tuple[int, int]:
+    """Bound exp(-level) by integers over 2**precision."""
+    low, high = exp_bounds(Fraction(-level), precision)
+    return math.floor(low * (1 << precision)), math.ceil(high * (1 << precision))
+
+
+def _keystream(key: bytes) -> Any:
+    # A key is used for one stream only, so the nonce may be constant.
+    return Cipher(algorithms.ChaCha20(key, bytes(16)), mode=None).encryptor()
+
+
+def _as_words(raw: bytes) -> Words:
+    return np.frombuffer(raw, "<u8").astype(np.uint64)
+
+
+def _first_occurrences(values: Integers) -> Integers:
+    order = np.argsort(values, kind="stable")
+    ordered = values[order]
+    first = np.r_[True, ordered[1:] != ordered[:-1]]
+    return values[np.sort(order[first])]
+
+
+def _binary_digits(numerator: int, denominator: int, n_digits: int) -> tuple[Coins, int]:
+    """Return binary digits of a fraction below one (up to its end, if it has one) and the rest."""
+    digits: list[bool] = []
+    while numerator and len(digits) < n_digits:
+        numerator *= 2
+        digits.append(numerator >= denominator)
+        if digits[-1]:
+            numerator -= denominator
+    return np.array(digits, np.bool_), numerator
+
+
+def _room_for(n: int, p: Fraction) -> int:
+    mean = int(n * p)
+    return min(n, mean + 8 * math.isqrt(mean)) + 64
+
+
+def _times(gaps: NDArray[Any], factor: int) -> NDArray[Any]:
+    if gaps.dtype != object and int(gaps.max()) * factor >= KERNEL_LIMIT:
+        gaps = gaps.astype(object)
+    return gaps * factor
+
+
+def _float_at_least(value: Fraction) -> float:
+    rounded = float(value)
+    return rounded if Fraction(rounded) >= value else math.nextafter(rounded, math.inf)
+
+
+def _root_at_least(value: Fraction) -> float:
+    root = math.sqrt(value)
+    while Fraction(root) ** 2 < value:
+        root = math.nextafter(root, math.inf)
+    return root
+
+
+# --- what is given -------------------------------------------------------------------------------
+
+
+def _check(*problems: str | None) -> None:
+    found = [problem for problem in problems if problem]
+    if found:
+        raise ParameterError(found)
+
+
+def _whole(name: str, value: object, *, low: int | None = 0, high: int | None = None) -> str | None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        return f"{name}: {value!r} is not a Python integer."
+    if low is not None and value < low:
+        return f"{name}: {value} is below {low}."
+    if high is not None and value > high:
+        return f"{name}: {value} is above {high}."
+    return None
+
+
+def _fraction(
+    name: str, value: object, *, positive: bool = False, high: int | None = None
+) -> str | None:
+    if isinstance(value, bool) or not isinstance(value, int | Fraction):
+        return f"{name}: {value!r} is not a Fraction. Use rational.as_rational to make one."
+    if value < 0 or (positive and value == 0):
+        return f"{name}: {value} must be {'above' if positive else 'at least'} 0."
+    if high is not None and value > high:
+        return f"{name}: {value} is above {high}."
+    return None
+
+
+def _rate(name: str, value: Fraction) -> str | None:
+    problem = _fraction(name, value, positive=True)
+    if problem is None and value * MAX_SCALE < 1:
+        return f"{name}: {value} is below 1/{MAX_SCALE}; draws might not fit an int64."
+    return problem
+
+
+def _check_trials(what: str, n: int) -> None:
+    if n > MAX_TRIALS:
+        raise TooLarge(f"{what}: n is {n}; at most {MAX_TRIALS} trials can be drawn exactly.")
+
+
+def _integers(name: str, values: NDArray[Any] | Sequence[int]) -> NDArray[Any]:
+    """Return int64, or Python integers where one of them does not fit."""
+    array = np.asarray(values)
+    if array.ndim == 1 and array.dtype.kind in "iu" and array.dtype != np.uint64:
+        return array.astype(np.int64)
+    exact = np.array(values, object)
+    if exact.ndim != 1 or any(
+        isinstance(v, bool) or not isinstance(v, int) for v in exact.tolist()
+    ):
+        raise ParameterError(f"{name}: must be a one-dimensional array or sequence of integers.")
+    return exact
+
+
+def _weights(name: str, weights: Sequence[int]) -> list[int]:
+    values = [int(w) for w in _integers(name, weights).tolist()]
+    if not values or min(values) < 0 or not any(values):
+        raise ParameterError(f"{name}: all must be at least 0, and one above 0.")
+    return values
+
+
+def _selection(
+    scores: NDArray[np.int64] | Sequence[int], base: Sequence[int] | None
+) -> tuple[Integers, NDArray[Any], list[int] | None]:
+    """Return the candidates with positive base measure, their gaps to the best, their weights."""
+    values = _integers("scores", scores)
+    if not len(values):
+        raise ParameterError("scores: there are none; at least one candidate is needed.")
+    candidates, weights = np.arange(len(values)), None
+    if base is not None:
+        all_weights = _weights("base", base)
+        if len(all_weights) != len(values):
+            raise ParameterError(f"base: {len(all_weights)} weights for {len(values)} scores.")
+        candidates = np.array([i for i, w in enumerate(all_weights) if w])
+        weights = [w for w in all_weights if w]
+        values = values[candidates]
+    best = int(values.max())
+    if best - int(values.min()) >= KERNEL_LIMIT:
+        values = values.astype(object)
+    return candidates, best - values, weights
+
+
+def _factor(epsilon: Fraction, sensitivity: Fraction, monotone: bool) -> Fraction:
+    _check(
+        _fraction("epsilon", epsilon, positive=True),
+        _fraction("sensitivity", sensitivity, positive=True),
+        None if isinstance(monotone, bool) else f"monotone: {monotone!r} is not True or False.",
+    )
+    return Fraction(epsilon) / (sensitivity if monotone else 2 * sensitivity)

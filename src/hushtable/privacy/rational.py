@@ -1,0 +1,190 @@
+"""Parameters as fractions, and certified bounds of e**x and ln x.
+
+A promise is computed and sampled with the same number, so every parameter becomes a `Fraction` at
+the door. Where a real number cannot be one (e**x, ln x), both sides of it are bounded by fractions
+with integer arithmetic alone: no float decides anything here.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from decimal import Decimal
+from fractions import Fraction
+from numbers import Integral
+
+from hushtable.errors import ParameterError
+
+LOG_BITS = 24
+"""`ln(x)` becomes the largest multiple of 2**-24 that does not exceed it."""
+
+# Three digits of exponent: "1e999999999" would otherwise be a billion-digit integer.
+_NUMBER = re.compile(
+    r"[+-]?(\d{1,400}/\d{1,400}|(\d{1,400}(\.\d{0,400})?|\.\d{1,400})([eE][+-]?\d{1,3})?)"
+)
+_LOGARITHM = re.compile(r"ln\s*\(\s*(?P<inside>[^()]*?)\s*\)|ln\s+(?P<bare>\S+)")
+_MAX_EXPONENT = 1000
+
+
+def as_rational(value: int | float | str | Fraction | Decimal, *, name: str) -> Fraction:
+    """Turn a parameter into the fraction that its writer meant.
+
+    Parameters
+    ----------
+    value
+        A number, or a string such as ``"0.1"``, ``"1/3"``, ``"1e-6"`` or ``"ln(5)"``. A float
+        stands for its shortest decimal, so 0.1 is 1/10. A logarithm is rounded down to a multiple
+        of 2**-24: an epsilon so rounded promises no less than the one that was asked for.
+    name
+        The parameter's name, for the message when the value is refused.
+
+    Raises
+    ------
+    ParameterError
+        For NaN, infinities, booleans and whatever is not a number.
+
+    Examples
+    --------
+    >>> as_rational(0.1, name="epsilon")
+    Fraction(1, 10)
+    >>> as_rational("1/3", name="delta")
+    Fraction(1, 3)
+    >>> as_rational("ln(5)", name="epsilon")
+    Fraction(27001887, 16777216)
+    """
+    if isinstance(value, Fraction):
+        return value
+    if isinstance(value, Integral) and not isinstance(value, bool):
+        return Fraction(int(value))
+    if isinstance(value, float) and math.isfinite(value):
+        return Fraction(repr(float(value)))
+    if isinstance(value, Decimal) and value.is_finite() and abs(value.adjusted()) < _MAX_EXPONENT:
+        return Fraction(value)
+    if isinstance(value, str):
+        parsed = _parse(value.strip())
+        if parsed is not None:
+            return parsed
+    raise ParameterError(
+        f"{name}: {value!r} is not a number that can be used. Give an integer, a finite decimal, "
+        "or a string such as '0.1', '1/3', '1e-6' or 'ln(5)'."
+    )
+
+
+def _parse(text: str) -> Fraction | None:
+    logarithm = _LOGARITHM.fullmatch(text)
+    if logarithm:
+        inside = _parse_number(logarithm["inside"] or logarithm["bare"] or "")
+        return log_lower(inside) if inside is not None and inside > 0 else None
+    return _parse_number(text)
+
+
+def _parse_number(text: str) -> Fraction | None:
+    if not _NUMBER.fullmatch(text):
+        return None
+    try:
+        return Fraction(text)
+    except ZeroDivisionError:
+        return None
+
+
+def exp_bounds(x: Fraction, bits: int = 160) -> tuple[Fraction, Fraction]:
+    """Return dyadic fractions on either side of e**x.
+
+    The two differ by at most a factor of ``1 + 2**-bits``. They are equal only for x = 0, since
+    e**x is irrational for every other rational x.
+
+    Examples
+    --------
+    >>> low, high = exp_bounds(Fraction(1), bits=20)
+    >>> low < Fraction("2.718281828459045") < high
+    True
+    """
+    if x == 0:
+        return Fraction(1), Fraction(1)
+    if x > 0:
+        low, high, precision = _exp_fixed(x, bits)
+        return Fraction(low, 1 << precision), Fraction(high, 1 << precision)
+    low, high, precision = _exp_fixed(-x, bits + 1)
+    # 1/high <= e**x <= 1/low; `scale` leaves at least bits + 2 significant bits in the quotient.
+    scale = high.bit_length() + bits + 3
+    unit = 1 << (scale + precision)
+    return (
+        Fraction(unit // high, 1 << scale),
+        Fraction(-(-unit // low), 1 << scale),
+    )
+
+
+def _exp_fixed(x: Fraction, bits: int) -> tuple[int, int, int]:
+    """Bound e**x for x > 0 by integers over 2**precision.
+
+    With r = x / 2**squarings < 2**-8, e**x = (e**r)**(2**squarings). The series of e**r is summed
+    twice, every step rounded down and every step rounded up; each squaring at most doubles the
+    relative gap, which the extra `squarings` bits of precision pay for.
+    """
+    whole = x.numerator // x.denominator
+    squarings = whole.bit_length() + 8
+    precision = bits + squarings + 16
+    scaled = x.numerator << precision
+    divisor = x.denominator << squarings
+    r_low, r_high = scaled // divisor, -(-scaled // divisor)
+
+    low = high = term_low = term_high = 1 << precision
+    step = 0
+    while term_high > 1:
+        step += 1
+        term_low = (term_low * r_low >> precision) // step
+        term_high = -((-term_high * r_high >> precision) // step)
+        low += term_low
+        high += term_high
+    # What is left of the series after a term T is below T * (r/2 + (r/2)**2 + ...) < T <= 1 unit.
+    high += 1
+
+    for _ in range(squarings):
+        low = low * low >> precision
+        high = -(-high * high >> precision)
+    return low, high, precision
+
+
+def log_lower(x: Fraction, bits: int = LOG_BITS) -> Fraction:
+    """Return the largest multiple of 2**-bits that is at most ln x, for x > 0.
+
+    Examples
+    --------
+    >>> log_lower(Fraction(1))
+    Fraction(0, 1)
+    >>> log_lower(Fraction(2), bits=4)
+    Fraction(11, 16)
+    """
+    if x <= 0:
+        raise ParameterError(f"the logarithm of {x} was asked for; only numbers above 0 have one.")
+    # The float is only a first guess: exact comparisons move it to where it belongs.
+    guess = math.log(x.numerator) - math.log(x.denominator)
+    multiple = math.floor(Fraction(guess) * (1 << bits))
+    while not _exp_at_most(Fraction(multiple, 1 << bits), x):
+        multiple -= 1
+    while _exp_at_most(Fraction(multiple + 1, 1 << bits), x):
+        multiple += 1
+    return Fraction(multiple, 1 << bits)
+
+
+def log_upper(x: Fraction, bits: int = LOG_BITS) -> Fraction:
+    """Return the smallest multiple of 2**-bits that is at least ln x, for x > 0.
+
+    Examples
+    --------
+    >>> log_upper(Fraction(2), bits=4)
+    Fraction(3, 4)
+    """
+    return -log_lower(1 / x, bits) if x > 0 else log_lower(x, bits)
+
+
+def _exp_at_most(y: Fraction, x: Fraction) -> bool:
+    """Decide e**y <= x exactly, with as much precision as it takes."""
+    bits = 64
+    while True:
+        low, high = exp_bounds(y, bits)
+        if high <= x:
+            return True
+        if low > x:
+            return False
+        bits *= 2  # ends: e**y is irrational unless y = 0, and then low = high

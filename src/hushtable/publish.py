@@ -1,0 +1,133 @@
+"""The pipeline from private table to release: plan, charge, connect, run, write."""
+
+from __future__ import annotations
+
+import datetime
+import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from hushtable.engine import connect, inspect_source
+from hushtable.errors import HushtableError
+from hushtable.methods.base import Method
+from hushtable.privacy.guarantee import Guarantee, NoGuarantee
+from hushtable.privacy.ledger import Entry, Ledger
+from hushtable.privacy.noise import Noise, make_noise
+from hushtable.release import SEEDED, LedgerReceipt, Release, ReleaseWriter, Statement
+from hushtable.schema import Schema
+
+
+def publish(
+    data: Any,
+    schema: Schema,
+    method: Method,
+    *,
+    out: str | Path,
+    ledger: Ledger | str | Path | None = None,
+    reservation: int | None = None,
+    engine: str = "auto",
+    noise: str | Noise = "secure",
+    purpose: str = "",
+    memory_limit: str | None = None,
+) -> Release:
+    """Publish a private table with a promise.
+
+    Everything that can be refused without reading a row is refused first. Then the spending is
+    recorded, and only then is the table read: whatever goes wrong later, the charge stands.
+
+    Parameters
+    ----------
+    data : path, Arrow table, data frame or ibis table
+        The private table.
+    schema : Schema
+        What is public about it.
+    method : Method
+        How to publish, with its parameters.
+    out : path
+        The folder to make; it must not exist.
+    ledger : Ledger or path, optional
+        Where the spending is recorded.
+    reservation : int, optional
+        A reservation in the ledger that this release uses up.
+    engine : {"auto", "memory", "duckdb"}
+        What counts.
+    noise : {"secure", "opendp"} or Noise
+        Where randomness comes from.
+    purpose : str
+        Why, for the ledger.
+    memory_limit : str, optional
+        Limit for the SQL engine, such as ``"1GB"``.
+
+    Returns
+    -------
+    Release
+        The release, on disk and complete.
+    """
+    source = make_noise(noise)
+    schema.require_confirmed()
+    promised = _promise(method.guarantee(schema), source)
+    forecast = method.forecast(schema, schema.rows)
+    book = Ledger.open(ledger) if isinstance(ledger, str | Path) else ledger
+    inspect_source(data, schema)
+    with ReleaseWriter(out) as writer:
+        entry = (
+            book.charge(promised, purpose=purpose or method.name, reservation=reservation)
+            if book
+            else None
+        )
+        with _telling_what_was_charged(entry):
+            counted = connect(data, schema, engine=engine, noise=source, memory_limit=memory_limit)
+            released = method.run(counted, source)
+            statement = Statement(
+                method=method.name,
+                paper=method.paper,
+                parameters=method.parameters(),
+                guarantee=_in_short(promised) if source.is_private else SEEDED,
+                guarantees=promised,
+                unprotected=tuple(dict.fromkeys(s for p in promised for s in p.unprotected)),
+                split={step: str(share) for step, share in forecast.split.items()},
+                public_schema=schema.to_dict(),
+                estimator={"kind": method.estimator, **released.estimator},
+                tables=writer.add_tables(released.tables),
+                ledger=LedgerReceipt(entry=entry.id, receipt=entry.receipt) if entry else None,
+                versions=_versions(),
+                created=datetime.datetime.now(datetime.UTC).date().isoformat(),
+            )
+            release = writer.finish(statement)
+    if book and entry:
+        book.mark_released(entry.id, statement.tables["data"].sha256)
+    return release
+
+
+@contextmanager
+def _telling_what_was_charged(entry: Entry | None) -> Iterator[None]:
+    """Add to a failure that the charge stands, and what a person may do about it."""
+    try:
+        yield
+    except HushtableError as error:
+        if entry is None:
+            raise
+        stands = (
+            f"Entry {entry.id} of the ledger was charged before the table was read, and nothing was "
+            "published. The charge stands until a person takes it back with 'hushtable ledger "
+            "void'. 'hushtable schema check' finds rows that do not fit without a charge."
+        )
+        raise type(error)([*error.problems, stands]) from error
+
+
+def _versions() -> dict[str, str]:
+    names = ("hushtable", "numpy", "duckdb", "pyarrow")
+    return {name: version(name) for name in names} | {"python": platform.python_version()}
+
+
+def _promise(guarantees: tuple[Guarantee, ...], noise: Noise) -> tuple[Guarantee, ...]:
+    if noise.is_private:
+        return guarantees
+    return (NoGuarantee(reason="the noise was drawn from a seed, so anybody can subtract it"),)
+
+
+def _in_short(guarantees: tuple[Guarantee, ...]) -> str:
+    return "; ".join(guarantee.explain().rstrip(".") for guarantee in guarantees)

@@ -1,0 +1,470 @@
+"""What is public about a private table: columns, domains, roles, missing values, unit of privacy.
+
+The schema is written by the custodian and read by everybody. Nothing in it may be taken from the
+private data without a person confirming that it is public: see `hushtable.draft`.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+import yaml
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    PlainSerializer,
+    Tag,
+    ValidationError,
+    model_validator,
+)
+
+from hushtable.domain import Domain
+from hushtable.errors import SchemaError, TaxonomyError, Unconfirmed
+from hushtable.privacy.guarantee import Unit
+from hushtable.taxonomy import Taxonomy
+
+Value = str | int | float | None
+
+MAX_COLUMN_SIZE = 2**31  # a column's codes fit 32 bits
+
+
+def _exact(value: float) -> Fraction:
+    """Read a bound as the decimal number the custodian wrote, not its binary neighbor."""
+    return Fraction(str(value))
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise ValueError(f"value {value!r} is not text; put it in quotes")
+    return str(value)
+
+
+def _taxonomy(value: Any) -> Taxonomy:
+    if isinstance(value, Taxonomy):
+        return value
+    try:
+        return Taxonomy.from_nested(value)
+    except TaxonomyError as error:
+        raise ValueError(str(error)) from error
+
+
+Text = Annotated[str, BeforeValidator(_text)]
+TaxonomyField = Annotated[
+    Taxonomy,
+    BeforeValidator(_taxonomy, json_schema_input_type=dict[str, Any] | list[Any] | str),
+    PlainSerializer(lambda taxonomy: taxonomy.to_nested(), return_type=dict[str, Any]),
+]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+
+
+class Identifier(_Model):
+    """A column that points at a person and never leaves the private table."""
+
+    role: Literal["identifier"]
+
+
+class _Column(_Model):
+    role: Literal["attribute", "target"] = "attribute"
+    missing: Literal["forbid", "category"] = Field(
+        "forbid", description="Whether a value may be missing; if so, missing is its own category."
+    )
+    outside: Literal["refuse", "clip", "missing"] = Field(
+        "refuse", description="What happens to a value outside the public domain."
+    )
+    confirm: tuple[str, ...] = Field(
+        (), description="Parts that were taken from the data; delete this line to confirm them."
+    )
+
+    @property
+    @abstractmethod
+    def n_values(self) -> int:
+        """Number of codes without the one for missing."""
+
+    @abstractmethod
+    def value(self, code: int) -> Value:
+        """Give the value behind a code; a missing value is None."""
+
+    @property
+    def size(self) -> int:
+        """Number of codes; the last one means missing where missing is a category."""
+        return self.n_values + (self.missing == "category")
+
+    @property
+    def missing_code(self) -> int | None:
+        """The code that means missing, if the column has one."""
+        return self.n_values if self.missing == "category" else None
+
+    @model_validator(mode="after")
+    def _outside_goes_somewhere(self) -> Self:
+        if self.outside == "missing" and self.missing == "forbid":
+            raise ValueError("outside: missing needs missing: category")
+        return self
+
+
+class Categorical(_Column):
+    """A column with a public list of values, in a public order."""
+
+    type: Literal["categorical"]
+    values: tuple[Text, ...] = Field(min_length=1)
+    ordered: bool = Field(False, description="Whether the order of the values means something.")
+    taxonomy: TaxonomyField | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        problems = []
+        if len(set(self.values)) < len(self.values):
+            twice = sorted(v for v, n in Counter(self.values).items() if n > 1)
+            problems.append(f"values stand twice: {', '.join(twice)}")
+        if self.outside == "clip":
+            problems.append("outside: clip is for numbers; use refuse or missing")
+        if self.taxonomy is not None:
+            extra = set(self.taxonomy.values) - set(self.values)
+            lacking = set(self.values) - set(self.taxonomy.values)
+            if lacking:
+                problems.append(f"the taxonomy does not cover: {', '.join(sorted(lacking))}")
+            if extra:
+                problems.append(f"the taxonomy has values that are not in the list: "
+                                f"{', '.join(sorted(extra))}")
+        if problems:
+            raise ValueError("; ".join(problems))
+        return self
+
+    @property
+    def n_values(self) -> int:
+        """Number of listed values."""
+        return len(self.values)
+
+    def value(self, code: int) -> str | None:
+        """Give the value behind a code."""
+        return None if code == self.missing_code else self.values[code]
+
+
+class _Numeric(_Column):
+    @property
+    @abstractmethod
+    def exact_low(self) -> Fraction:
+        """The lowest value."""
+
+    @property
+    @abstractmethod
+    def exact_step(self) -> Fraction:
+        """The distance between neighboring values."""
+
+
+class Integer(_Numeric):
+    """A column of whole numbers between public bounds, both included."""
+
+    type: Literal["integer"]
+    low: int
+    high: int
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.low > self.high:
+            raise ValueError(f"low {self.low} is above high {self.high}")
+        if self.high - self.low >= MAX_COLUMN_SIZE:
+            raise ValueError(f"{self.high - self.low + 1} values are too many; use type: number "
+                             "with a coarser step")
+        return self
+
+    @property
+    def n_values(self) -> int:
+        """Number of whole numbers between the bounds."""
+        return self.high - self.low + 1
+
+    @property
+    def exact_low(self) -> Fraction:
+        """The lowest value."""
+        return Fraction(self.low)
+
+    @property
+    def exact_step(self) -> Fraction:
+        """One."""
+        return Fraction(1)
+
+    def value(self, code: int) -> int | None:
+        """Give the number behind a code."""
+        return None if code == self.missing_code else self.low + int(code)
+
+
+class Number(_Numeric):
+    """A column of numbers, rounded to a public grid between public bounds."""
+
+    type: Literal["number"]
+    low: float = Field(allow_inf_nan=False)
+    high: float = Field(allow_inf_nan=False)
+    step: float = Field(gt=0, allow_inf_nan=False)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.low > self.high:
+            raise ValueError(f"low {self.low} is above high {self.high}")
+        cells = (_exact(self.high) - _exact(self.low)) / _exact(self.step)
+        if cells.denominator != 1:
+            raise ValueError(f"step {self.step} does not divide the range from {self.low} "
+                             f"to {self.high}")
+        if cells >= MAX_COLUMN_SIZE:
+            raise ValueError(f"{int(cells) + 1} grid points are too many; use a coarser step")
+        return self
+
+    @property
+    def n_values(self) -> int:
+        """Number of grid points."""
+        return int((_exact(self.high) - _exact(self.low)) / _exact(self.step)) + 1
+
+    @property
+    def exact_low(self) -> Fraction:
+        """The lowest grid point."""
+        return _exact(self.low)
+
+    @property
+    def exact_step(self) -> Fraction:
+        """The distance between grid points."""
+        return _exact(self.step)
+
+    def value(self, code: int) -> float | None:
+        """Give the grid point behind a code."""
+        if code == self.missing_code:
+            return None
+        return float(self.exact_low + int(code) * self.exact_step)
+
+
+def _column_kind(value: Any) -> str | None:
+    if isinstance(value, Identifier) or (
+        isinstance(value, Mapping) and value.get("role") == "identifier"
+    ):
+        return "identifier"
+    kind = value.get("type") if isinstance(value, Mapping) else getattr(value, "type", None)
+    return kind if isinstance(kind, str) else None
+
+
+def _identifier_only(value: Any) -> Any:
+    # An identifier is dropped, so whatever domain it was given does not matter.
+    return {"role": "identifier"} if isinstance(value, Mapping) else value
+
+
+Column = Categorical | Integer | Number
+ColumnField = Annotated[
+    Annotated[Identifier, BeforeValidator(_identifier_only), Tag("identifier")]
+    | Annotated[Categorical, Tag("categorical")]
+    | Annotated[Integer, Tag("integer")]
+    | Annotated[Number, Tag("number")],
+    Discriminator(
+        _column_kind,
+        custom_error_type="column_type",
+        custom_error_message="type must be categorical, integer or number, or role: identifier",
+    ),
+]
+
+
+class Schema(_Model):
+    """Say what is public about a private table.
+
+    Examples
+    --------
+    >>> schema = Schema.model_validate({
+    ...     "name": "clinic",
+    ...     "columns": {
+    ...         "age": {"type": "integer", "low": 0, "high": 99},
+    ...         "sex": {"type": "categorical", "values": ["F", "M"], "missing": "category"},
+    ...     },
+    ... })
+    >>> schema.domain.sizes
+    {'age': 100, 'sex': 3}
+    >>> schema.unit.kind
+    'row'
+    """
+
+    name: str = Field(min_length=1)
+    unit: Unit = Unit(kind="row")
+    rows: int | None = Field(
+        None, ge=0, description="Number of rows, only if that number is public."
+    )
+    missing_values: tuple[Text, ...] = Field(
+        ("",), description="Texts that mean a value is missing."
+    )
+    columns: dict[str, ColumnField] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        problems = []
+        if not self.attributes:
+            problems.append("all columns are identifiers; nothing is left to publish")
+        if sum(column.role == "target" for column in self.attributes.values()) > 1:
+            problems.append("more than one column has role: target")
+        lowered: dict[str, str] = {}
+        for name in self.columns:
+            twin = lowered.setdefault(name.lower(), name)
+            if twin != name:
+                problems.append(f"columns {twin!r} and {name!r} differ only in case")
+        if self.unit.kind == "person" and self.unit.column not in self.columns:
+            problems.append(f"the unit's column {self.unit.column!r} is not among the columns")
+        elif self.unit.kind == "person" and self.unit.column in self.attributes:
+            problems.append(f"the unit's column {self.unit.column!r} must have role: identifier")
+        for name, column in self.attributes.items():
+            if isinstance(column, Categorical) and column.missing == "category":
+                both = sorted(set(column.values) & set(self.missing_values))
+                if both:
+                    problems.append(f"column {name!r}: {both} is both a value and a missing value")
+        if problems:
+            raise ValueError("; ".join(problems))
+        return self
+
+    @cached_property
+    def attributes(self) -> dict[str, Column]:
+        """The columns that are published, in order: all but identifiers."""
+        return {
+            name: column
+            for name, column in self.columns.items()
+            if not isinstance(column, Identifier)
+        }
+
+    @cached_property
+    def target(self) -> str | None:
+        """The column with role target, if there is one."""
+        return next((n for n, column in self.attributes.items() if column.role == "target"), None)
+
+    @cached_property
+    def domain(self) -> Domain:
+        """The product of the published columns."""
+        return Domain({name: column.size for name, column in self.attributes.items()})
+
+    def require_confirmed(self) -> None:
+        """Refuse a schema with parts that were taken from the data and not confirmed."""
+        open_parts = [
+            f"column {name!r}: {', '.join(column.confirm)} came from the data; check that it is "
+            "public knowledge, correct it, then delete the line 'confirm'."
+            for name, column in self.attributes.items()
+            if column.confirm
+        ]
+        if open_parts:
+            raise Unconfirmed(open_parts)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Schema:
+        """Read a schema from a YAML file; taxonomies may be files beside it."""
+        path = Path(path)
+        try:
+            text = path.read_text(encoding="utf-8")
+        except OSError as error:
+            raise SchemaError(f"cannot read schema {str(path)!r}: {error.strerror}.") from error
+        except UnicodeDecodeError as error:
+            raise SchemaError(f"schema {str(path)!r} is not UTF-8 text.") from error
+        return cls.parse(text, folder=path.parent)
+
+    @classmethod
+    def parse(cls, text: str, *, folder: Path | None = None) -> Schema:
+        """Read a schema from YAML text; `folder` is where taxonomy files are looked for."""
+        try:
+            content = yaml.load(text, Loader=_StrictLoader)  # noqa: S506 - a SafeLoader
+        except (yaml.YAMLError, RecursionError) as error:
+            raise SchemaError(f"the schema is not valid YAML: {error}") from error
+        if not isinstance(content, dict):
+            raise SchemaError("the schema must be a mapping with name and columns.")
+        return cls.from_dict(_with_taxonomy_files(content, folder))
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Schema:
+        """Check a schema given as plain data, reporting every problem at once."""
+        try:
+            return cls.model_validate(content)
+        except ValidationError as error:
+            raise SchemaError(_problems(error)) from error
+
+    def to_dict(self) -> dict[str, Any]:
+        """Write as plain data, leaving out what has its default value."""
+        return self.model_dump(mode="json", exclude_defaults=True) | {"name": self.name}
+
+    def to_yaml(self) -> str:
+        """Write as YAML.
+
+        Examples
+        --------
+        >>> text = "name: t\\ncolumns:\\n  age: {type: integer, low: 0, high: 9}\\n"
+        >>> Schema.parse(Schema.parse(text).to_yaml()) == Schema.parse(text)
+        True
+        """
+        content: str = yaml.safe_dump(
+            self.to_dict(), sort_keys=False, allow_unicode=True, width=100
+        )
+        return content
+
+
+def decode(column: Column, codes: Iterable[int]) -> list[Value]:
+    """Give the values behind codes; missing is None."""
+    return [column.value(int(code)) for code in codes]
+
+
+class _StrictLoader(yaml.SafeLoader):
+    """A safe loader that refuses duplicate keys instead of keeping the last one."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+        twice = sorted({str(key) for key in keys if keys.count(key) > 1})
+        if twice:
+            raise yaml.constructor.ConstructorError(
+                None, None, f"{', '.join(map(repr, twice))} is given more than once",
+                node.start_mark,
+            )
+        return super().construct_mapping(node, deep=deep)
+
+
+def _with_taxonomy_files(content: dict[str, Any], folder: Path | None) -> dict[str, Any]:
+    """Replace ``taxonomy: file.csv`` by the hierarchy in that file."""
+    columns = content.get("columns")
+    if not isinstance(columns, dict):
+        return content
+    problems, filled = [], {}
+    for name, column in columns.items():
+        filled[name] = column
+        reference = column.get("taxonomy") if isinstance(column, dict) else None
+        if not isinstance(reference, str):
+            continue
+        # Only files beside the schema: a schema from elsewhere must not read the disk at large.
+        inside = (folder / reference).resolve() if folder is not None else None
+        if inside is None or not inside.is_relative_to(folder.resolve()):  # type: ignore[union-attr]
+            problems.append(f"column {name!r}: taxonomy {reference!r} must be a file in the "
+                            "folder of the schema or below it.")
+            continue
+        try:
+            taxonomy = Taxonomy.load(inside)
+        except TaxonomyError as error:
+            problems += [f"column {name!r}: {problem}" for problem in error.problems]
+            continue
+        filled[name] = {**column, "taxonomy": taxonomy}
+        if column.get("type") == "categorical" and "values" not in column:
+            filled[name]["values"] = taxonomy.values
+    if problems:
+        raise SchemaError(problems)
+    return {**content, "columns": filled}
+
+
+def _problems(error: ValidationError) -> list[str]:
+    """Say each problem in a sentence that names the column."""
+    sentences = []
+    for problem in error.errors():
+        place = [str(part) for part in problem["loc"]]
+        message = problem["msg"].removeprefix("Value error, ")
+        if problem["type"] == "missing":
+            message = f"{place[-1]} is missing"
+            place = place[:-1]
+        elif problem["type"] == "extra_forbidden":
+            message = f"{place[-1]!r} is not known here; remove it or correct the spelling"
+            place = place[:-1]
+        elif place and problem["type"] not in {"value_error", "column_type"}:
+            message = f"{place[-1]}: {message[0].lower()}{message[1:]}"
+        where = f"column {place[1]!r}: " if len(place) > 1 and place[0] == "columns" else "schema: "
+        sentences.append(f"{where}{message}.")
+    return sentences

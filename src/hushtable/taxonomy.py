@@ -1,0 +1,230 @@
+"""Value hierarchies: trees whose leaves are the values of a column.
+
+A taxonomy is public. It comes from an ARX csv file, from nested YAML or JSON, or from interval
+widths for a numeric column, and can be written out again.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from hushtable.errors import TaxonomyError
+
+ROOT = "*"
+
+
+@dataclass(frozen=True)
+class Node:
+    """One place in the tree; a node without children is a value of the column."""
+
+    label: str
+    children: tuple[Node, ...] = ()
+
+    def leaves(self) -> Iterator[str]:
+        """Walk the values below this node, left to right."""
+        if not self.children:
+            yield self.label
+        for child in self.children:
+            yield from child.leaves()
+
+
+@dataclass(frozen=True)
+class Taxonomy:
+    """Hold a value hierarchy, checked: every value once, every level nested in the next.
+
+    Examples
+    --------
+    >>> tree = Taxonomy.from_nested({"any": {"EU": ["FR", "DE"], "America": ["US"]}})
+    >>> tree.values
+    ('FR', 'DE', 'US')
+    >>> tree.depth
+    2
+    >>> tree.level(1)
+    {'FR': 'EU', 'DE': 'EU', 'US': 'America'}
+    """
+
+    root: Node
+
+    def __post_init__(self) -> None:
+        for level in range(self.depth + 1):
+            _check_labels_apart(self._cut(level), level)
+
+    @cached_property
+    def values(self) -> tuple[str, ...]:
+        """The leaves, left to right."""
+        return tuple(self.root.leaves())
+
+    @cached_property
+    def depth(self) -> int:
+        """Number of generalization steps from the deepest leaf to the root."""
+
+        def below(node: Node) -> int:
+            return 1 + max(map(below, node.children)) if node.children else 0
+
+        return below(self.root)
+
+    def _cut(self, level: int) -> list[Node]:
+        """Nodes that partition the values after ``level`` steps up from the deepest leaves.
+
+        Counting from the root keeps the cut a partition when branches differ in depth.
+        """
+        if not 0 <= level <= self.depth:
+            raise TaxonomyError(
+                f"level {level} does not exist; this taxonomy has levels 0 (values) to "
+                f"{self.depth} (root)."
+            )
+        cut = [self.root]
+        for _ in range(self.depth - level):
+            cut = [below for node in cut for below in (node.children or (node,))]
+        return cut
+
+    def level(self, level: int) -> dict[str, str]:
+        """Map every value to its label at a level; 0 is the values, `depth` the root."""
+        return {leaf: node.label for node in self._cut(level) for leaf in node.leaves()}
+
+    @classmethod
+    def from_rows(cls, rows: Iterable[Sequence[str]]) -> Taxonomy:
+        """Build from rows ``value, parent, grandparent, ..., root``, as ARX writes them.
+
+        Rows may differ in length. If they do not share one root, a root ``*`` is added.
+        """
+        paths = [tuple(cell.strip() for cell in row) for row in rows if any(row)]
+        problems = []
+        if not paths:
+            raise TaxonomyError("the hierarchy is empty; it needs one row per value.")
+        if any("" in path for path in paths):
+            problems.append("a row has an empty cell; write every label out.")
+        if len({len(path) for path in paths}) == 1:
+            problems += _nesting_problems(paths)
+        if problems:
+            raise TaxonomyError(problems)
+        if len({path[-1] for path in paths}) > 1:
+            paths = [(*path, ROOT) for path in paths]
+        return cls(_grow([tuple(reversed(path)) for path in paths]))
+
+    @classmethod
+    def from_csv(cls, path: str | Path) -> Taxonomy:
+        """Read an ARX hierarchy file (``;`` or ``,`` between cells)."""
+        try:
+            text = Path(path).read_text(encoding="utf-8-sig")
+        except (OSError, UnicodeDecodeError) as error:
+            raise TaxonomyError(f"cannot read hierarchy {Path(path).name!r}: {error}.") from error
+        delimiter = ";" if ";" in text else ","
+        return cls.from_rows(csv.reader(io.StringIO(text), delimiter=delimiter))
+
+    @classmethod
+    def from_nested(cls, tree: Mapping[str, Any] | Sequence[Any]) -> Taxonomy:
+        """Build from nested mappings (label to children) with lists of values at the bottom."""
+        children = _nested_children(tree)
+        if isinstance(tree, Mapping) and len(children) == 1:
+            return cls(children[0])
+        return cls(Node(ROOT, children))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Taxonomy:
+        """Read a hierarchy from a ``.csv``, ``.txt``, ``.yaml``, ``.yml`` or ``.json`` file."""
+        path = Path(path)
+        if path.suffix in {".csv", ".txt"}:
+            return cls.from_csv(path)
+        if path.suffix not in {".yaml", ".yml", ".json"}:
+            raise TaxonomyError(
+                f"hierarchy file {path.name!r}: expected .csv, .txt, .yaml, .yml or .json."
+            )
+        try:
+            return cls.from_nested(yaml.safe_load(path.read_text(encoding="utf-8")))
+        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+            raise TaxonomyError(f"cannot read hierarchy {path.name!r}: {error}.") from error
+
+    def to_rows(self) -> list[tuple[str, ...]]:
+        """Write as rows ``value, ..., root``, all of one length."""
+        levels = [self.level(level) for level in range(self.depth + 1)]
+        return [tuple(level[value] for level in levels) for value in self.values]
+
+    def to_csv(self, path: str | Path) -> None:
+        """Write an ARX hierarchy file."""
+        with Path(path).open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file, delimiter=";").writerows(self.to_rows())
+
+    def to_nested(self) -> dict[str, Any]:
+        """Write as nested mappings with lists of values at the bottom."""
+
+        def write(node: Node) -> Any:
+            if all(not child.children for child in node.children):
+                return [child.label for child in node.children]
+            return [
+                {child.label: write(child)} if child.children else child.label
+                for child in node.children
+            ]
+
+        return {self.root.label: write(self.root)}
+
+    def to_json(self) -> str:
+        """Write as nested JSON."""
+        return json.dumps(self.to_nested(), ensure_ascii=False)
+
+
+def _listing(values: Sequence[str], most: int = 5) -> str:
+    shown = ", ".join(repr(value) for value in values[:most])
+    return shown + (f" and {len(values) - most} more" if len(values) > most else "")
+
+
+def _check_labels_apart(cut: list[Node], level: int) -> None:
+    counts = Counter(node.label for node in cut)
+    twice = sorted(label for label, count in counts.items() if count > 1)
+    if twice:
+        raise TaxonomyError(
+            f"level {level} has the same label more than once: {_listing(twice)}; every value "
+            "stands in the tree once, and each group has its own label."
+        )
+
+
+def _nesting_problems(paths: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    for level in range(len(paths[0]) - 1):
+        parents: dict[str, set[str]] = {}
+        for path in paths:
+            parents.setdefault(path[level], set()).add(path[level + 1])
+        torn = sorted(label for label, above in parents.items() if len(above) > 1)
+        if torn:
+            yield f"level {level} is not nested: {_listing(torn)} has more than one parent."
+
+
+def _grow(paths: Sequence[tuple[str, ...]]) -> Node:
+    """Join root-first paths into a tree."""
+    branches: dict[str, list[tuple[str, ...]]] = {}
+    for path in paths:
+        if len(path) > 1:
+            branches.setdefault(path[1], []).append(path[1:])
+        elif len(paths) > 1:
+            raise TaxonomyError(f"value {path[0]!r} stands twice, or is also a group.")
+    return Node(paths[0][0], tuple(_grow(below) for below in branches.values()))
+
+
+def _nested_children(tree: Any) -> tuple[Node, ...]:
+    if not tree and isinstance(tree, Mapping | list):
+        raise TaxonomyError("a group of the hierarchy has no values; remove it or fill it.")
+    if isinstance(tree, Mapping):
+        return tuple(Node(_label(label), _nested_children(below)) for label, below in tree.items())
+    if isinstance(tree, Sequence) and not isinstance(tree, str):
+        nodes: list[Node] = []
+        for item in tree:
+            nodes.extend(_nested_children(item) if isinstance(item, Mapping) else [Node(_label(item))])
+        return tuple(nodes)
+    raise TaxonomyError(
+        f"a hierarchy is nested mappings with lists of values at the bottom; found {tree!r}."
+    )
+
+
+def _label(value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise TaxonomyError(f"label {value!r} is not text; put it in quotes.")
+    return str(value)

@@ -1,0 +1,217 @@
+"""Bad input to each command: one clear message, exit code 1 or 2, nothing written or charged."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from .conftest import Run
+
+HEADER = "visit,age,sex,region,smoker,diagnosis"
+ROW = "v1,30,F,bay,yes,asthma"
+OPTIONS = {"--epsilon": "1", "--delta": "1e-6", "--k": "10"}
+
+# name: (bytes of the file, part of the message)
+DATA = {
+    "empty file": (b"", "empty"),
+    "not csv": (bytes(range(256)) * 8, ""),
+    "not utf-8": (f"{HEADER}\nv1,30,F,caf\xe9,yes,asthma\n".encode("latin-1"), "UTF-8"),
+    "unknown column": (f"{HEADER},salary\n{ROW},3\n".encode(), "'salary'"),
+    "missing column": (b"visit,age,sex\nv1,30,F\n", "'region'"),
+    "column twice": (f"{HEADER},age\n{ROW},31\n".encode(), "'age'"),
+    "wrong case": (f"{HEADER.replace('age', 'AGE')}\n{ROW}\n".encode(), "'AGE'"),
+    "wrong type": (f"{HEADER}\nv1,old,F,bay,yes,asthma\n".encode(), "column 'age': 1 rows"),
+    "outside": (f"{HEADER}\nv1,200,F,bay,yes,asthma\n".encode(), "column 'age': 1 rows"),
+    "huge integer": (f"{HEADER}\nv1,{10**30},F,bay,yes,asthma\n".encode(), "column 'age': 1 rows"),
+    "NaN": (f"{HEADER}\nv1,NaN,F,bay,yes,asthma\n".encode(), "column 'age': 1 rows"),
+    "infinity": (f"{HEADER}\nv1,inf,F,bay,yes,asthma\n".encode(), "column 'age': 1 rows"),
+    "fraction": (f"{HEADER}\nv1,30.5,F,bay,yes,asthma\n".encode(), "column 'age': 1 rows"),
+    "missing value": (f"{HEADER}\nv1,30,,bay,yes,asthma\n".encode(), "column 'sex': 1 rows"),
+    "unknown value": (f"{HEADER}\nv1,30,Q,bay,yes,asthma\n".encode(), "column 'sex': 1 rows"),
+    "all missing": (f"{HEADER}\n,,,,,\n".encode(), "column 'sex': 1 rows"),
+}
+HEADER_PROBLEMS = {
+    "empty file", "not csv", "unknown column", "missing column", "column twice", "wrong case",
+}  # fmt: skip
+
+
+def publish(run: Run, folder: Path, **changes: str | None):  # noqa: ANN201
+    options = {**OPTIONS, "--out": str(folder / "out"), "--ledger": str(folder / "ledger")}
+    data = changes.pop("data", None) or str(folder / "data.csv")
+    schema = changes.pop("schema", None) or str(folder / "schema.yaml")
+    options |= {f"--{name.replace('_', '-')}": value for name, value in changes.items()}
+    words = [word for pair in options.items() if pair[1] is not None for word in pair]
+    return run("publish", "noisy-counts", data, schema, *words)
+
+
+@pytest.fixture
+def place(run: Run, files: Path) -> Path:
+    assert run("ledger", "init", files / "ledger", "--epsilon", "5", "--delta", "1e-4").code == 0
+    return files
+
+
+def assert_refused(run: Run, place: Path, done, said: str, *, charged: bool = False) -> None:  # noqa: ANN001
+    assert done.code in (1, 2), done
+    assert said in done.err.replace("\n", " "), done.err
+    assert "Traceback" not in done.err
+    assert "internal error" not in done.err
+    assert done.out == ""
+    assert not (place / "out").exists()
+    assert not list(place.glob(".out-part*"))
+    spent = json.loads(run("ledger", "show", place / "ledger", "--json").out)["spent"]["epsilon"]
+    assert (spent != "0") == charged
+
+
+@pytest.mark.parametrize("name", DATA)
+def test_publish_refuses_bad_data(name: str, run: Run, place: Path) -> None:
+    content, said = DATA[name]
+    (place / "data.csv").write_bytes(content)
+    done = publish(run, place)
+    # Rows are read only after the charge; what the header shows is refused before it.
+    assert done.code in (1, 2)
+    charged = name not in HEADER_PROBLEMS
+    if name == "not utf-8":  # found wherever the reader first meets the bytes
+        spent = json.loads(run("ledger", "show", place / "ledger", "--json").out)["spent"]
+        charged = spent["epsilon"] != "0"
+    assert_refused(run, place, done, said, charged=charged)
+
+
+@pytest.mark.parametrize("name", DATA)
+def test_check_tells_and_writes_nothing(name: str, run: Run, place: Path) -> None:
+    content, said = DATA[name]
+    (place / "data.csv").write_bytes(content)
+    done = run("schema", "check", place / "schema.yaml", place / "data.csv")
+    assert done.code == 1
+    assert said in (done.out + done.err).replace("\n", " ")
+    for value in ("caf", "salary,3", "200", "1000000"):
+        assert value not in done.out
+
+
+@pytest.mark.parametrize("rows", [[], [ROW], [ROW] * 3, ["v1,30,F,bay,,asthma"]])
+def test_small_tables_are_published(rows: list[str], run: Run, place: Path) -> None:
+    (place / "data.csv").write_text("\n".join([HEADER, *rows]) + "\n")
+    assert publish(run, place).code == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"epsilon": "0"}, "epsilon is 0"),
+        ({"epsilon": "-1"}, "epsilon is -1"),
+        ({"epsilon": "nan"}, "epsilon"),
+        ({"epsilon": "inf"}, "epsilon"),
+        ({"epsilon": "1000"}, "epsilon is 1000"),
+        ({"epsilon": "lots"}, "epsilon"),
+        ({"epsilon": None}, "--epsilon"),
+        ({"delta": "0"}, "delta is 0"),
+        ({"delta": "0.5"}, "delta is 0.5"),
+        ({"delta": None}, "delta is missing"),
+        ({"k": "0"}, "k is 0"),
+        ({"k": "ten"}, "--k"),
+        ({"mechanism": "loud"}, "--mechanism"),
+        ({"mechanism": "pure"}, "leave it out"),
+        ({"generalize": "age"}, "COLUMN=LEVEL"),
+        ({"generalize": "salary=3"}, "'salary'"),
+        ({"generalize": "sex=1"}, "needs a taxonomy"),
+        ({"row_count_share": "1"}, "row_count_share"),
+        ({"engine": "abacus"}, "--engine"),
+        ({"noise": "loud"}, "--noise"),
+        ({"data": "absent.csv"}, "absent.csv"),
+        ({"data": "table.xlsx"}, "table.xlsx"),
+        ({"schema": "absent.yaml"}, "absent.yaml"),
+        ({"ledger": "absent.ledger"}, "absent.ledger"),
+        ({"out": "no/such/folder/out"}, "no/such/folder"),
+        ({"out": None}, "--out"),
+    ],
+)
+def test_publish_refuses_bad_parameters(
+    changes: dict[str, str | None], said: str, run: Run, place: Path
+) -> None:
+    (place / "table.xlsx").write_bytes(b"PK")
+    assert_refused(run, place, publish(run, place, **changes), said)
+
+
+def test_publish_overwrites_nothing(run: Run, place: Path) -> None:
+    (place / "mine").mkdir()
+    (place / "mine" / "letter.txt").write_text("keep")
+    done = publish(run, place, out=str(place / "mine"))
+    assert_refused(run, place, done, "exists")
+    assert (place / "mine" / "letter.txt").read_text() == "keep"
+
+
+def test_unknown_method_is_wrong_usage(run: Run, place: Path) -> None:
+    done = run("publish", "magic", place / "data.csv", place / "schema.yaml", "--out", "x")
+    assert done.code == 2
+    assert "magic" in done.err
+
+
+@pytest.mark.parametrize("command", ["show", "query", "export"])
+def test_folders_that_are_no_releases(command: str, run: Run, place: Path) -> None:
+    more = {"query": ["TRUE"], "export": ["--to", place / "x.csv"]}.get(command, [])
+    assert publish(run, place).code == 0
+    statement = place / "out" / "statement.json"
+    for target in ("absent", "data.csv", "."):
+        done = run(command, place / target, *more)
+        assert (done.code, done.out) == (1, "")
+        assert "is not a release" in done.err
+    text = statement.read_text()
+    for broken in ("{", "[]", text.replace('"format": 1', '"format": 2'), "\xff"):
+        statement.write_text(broken, encoding="latin-1")
+        done = run(command, place / "out", *more)
+        assert (done.code, done.out) == (1, "")
+        assert "not valid" in done.err or "is not a release" in done.err
+    statement.write_text(text.replace('"data.parquet"', '"../data.csv"'))
+    assert run(command, place / "out", *more).code == 1
+    statement.write_text(text)
+    data = place / "out" / "data.parquet"
+    whole = data.read_bytes()
+    data.write_bytes(whole[:-7])
+    assert "was changed" in run(command, place / "out", *more).err
+    data.unlink()
+    assert "incomplete" in run(command, place / "out", *more).err
+
+
+@pytest.mark.parametrize(
+    "where", ["", "salary > 1", "age >", "visit = 'v1'", "sex = 'Q'", "age IN (SELECT 1)",
+              "read_csv('x') = 1", "age > 1; DROP TABLE x", "sex + 1 > 2"],
+)  # fmt: skip
+def test_queries_that_are_refused(where: str, run: Run, place: Path) -> None:
+    assert publish(run, place).code == 0
+    done = run("query", place / "out", where, "--json")
+    assert (done.code, done.out) == (1, "")
+    assert "internal error" not in done.err
+
+
+def test_export_refuses_what_is_there_or_unknown(run: Run, place: Path) -> None:
+    assert publish(run, place).code == 0
+    for target, said in (("data.csv", "exists"), ("rows.xlsx", ".csv or .parquet"), ("a/b.csv", "")):
+        done = run("export", place / "out", "--to", place / target)
+        assert done.code == 1
+        assert said in done.err
+        assert "internal error" not in done.err
+
+
+def test_ledgers_that_are_refused(run: Run, place: Path) -> None:
+    assert run("ledger", "init", place / "ledger", "--epsilon", "1").code == 1  # exists
+    for epsilon in ("0", "-1", "nan", "x"):
+        assert run("ledger", "init", place / "new", "--epsilon", epsilon).code in (1, 2)
+        assert not (place / "new").exists()
+    for command in ("show", "verify"):
+        for target in ("absent", "data.csv"):
+            done = run("ledger", command, place / target)
+            assert done.code == 1
+            assert "internal error" not in done.err
+    assert run("ledger", "void", place / "ledger", "7", "--reason", "x").code in (1, 2)
+    done = run("ledger", "reserve", place / "ledger", "--epsilon", "99", "--purpose", "x")
+    assert done.code == 1
+
+
+@pytest.mark.parametrize("content", [b"", b"\x00\x01", b"a,a\n1,2\n", b"caf\xe9,b\n1,2\n"])
+def test_draft_refuses_what_is_no_table(content: bytes, run: Run, place: Path) -> None:
+    (place / "odd.csv").write_bytes(content)
+    done = run("schema", "draft", place / "odd.csv", "-o", place / "new.yaml")
+    assert done.code in (1, 2)
+    assert "internal error" not in done.err
+    assert not (place / "new.yaml").exists()

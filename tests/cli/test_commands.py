@@ -1,0 +1,153 @@
+"""Each command does its job, and --json writes JSON and nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+import pytest
+
+from hushtable.schema import Schema
+
+from .conftest import Run
+
+OPTIONS = ("--epsilon", "1", "--delta", "1e-6", "--k", "10")
+COARSE = ("--generalize", "age=20", "--generalize", "region=1", "--generalize", "diagnosis=1")
+
+
+@pytest.fixture
+def release(run: Run, files: Path) -> Path:
+    done = run(
+        "publish", "noisy-counts", files / "data.csv", files / "schema.yaml",
+        "--out", files / "release", *OPTIONS, *COARSE, "--row-count-share", "0.05",
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    return files / "release"
+
+
+def test_the_installed_command_runs_in_a_process_of_its_own(tmp_path: Path) -> None:
+    command = Path(sys.executable).with_name("hushtable")
+    done = subprocess.run(
+        [command, "demo"], cwd=tmp_path, capture_output=True, text=True, check=False,
+        env=os.environ | {"COLUMNS": "200"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "demo-release/release" in done.stdout
+    assert (tmp_path / "demo-release" / "release" / "STATEMENT.md").is_file()
+
+
+def test_help_and_methods(run: Run) -> None:
+    assert "Usage" in run("--help").out
+    assert "noisy-counts" in run("methods").out
+    assert "noisy-counts" in json.loads(run("methods", "--json").out)
+    assert "--row-count-share" in run("publish", "noisy-counts", "--help").out
+
+
+def test_plan_reads_no_data(run: Run, files: Path) -> None:
+    (files / "data.csv").unlink()
+    told = run("plan", "noisy-counts", files / "schema.yaml", "--rows", "6000", *OPTIONS, *COARSE)
+    assert told.code == 0, told.err
+    assert "Adding or removing one row" in told.out.replace("\n", " ")
+    plan = json.loads(
+        run("plan", "noisy-counts", files / "schema.yaml", "--json", *OPTIONS, *COARSE).out
+    )
+    assert plan["split"] == {"tuples": "1"}
+    assert plan["guarantees"][0]["epsilon"] == "1"
+
+
+def test_publish_show_query_export(run: Run, release: Path, files: Path) -> None:
+    shown = run("show", release)
+    assert "What the promise leaves out" in shown.out
+    assert json.loads(run("show", release, "--json").out)["method"] == "noisy-counts"
+    answer = json.loads(run("query", release, "sex = 'F'", "--json").out)
+    assert answer["low"] <= answer["value"] <= answer["high"]
+    assert "95 % interval" in run("query", release, "age >= 40").out
+    for name, read in (("rows.csv", pa_csv.read_csv), ("rows.parquet", pq.read_table)):
+        assert run("export", release, "--to", files / name).code == 0
+        assert read(files / name).column_names == ["age", "sex", "region", "smoker", "diagnosis"]
+
+
+def test_ledger_pays_and_refuses(run: Run, files: Path) -> None:
+    ledger = files / "ledger"
+    assert run("ledger", "init", ledger, "--epsilon", "1.5", "--delta", "1e-5").code == 0
+    for number, code in ((1, 0), (2, 1)):
+        done = run(
+            "publish", "noisy-counts", files / "data.csv", files / "schema.yaml", "--out",
+            files / f"r{number}", "--ledger", ledger, *OPTIONS, *COARSE,
+        )  # fmt: skip
+        assert done.code == code, done.err
+    assert "epsilon" in done.err
+    assert not (files / "r2").exists()
+    book = json.loads(run("ledger", "show", ledger, "--json").out)
+    assert book["spent"]["epsilon"] == "1"
+    assert run("ledger", "verify", ledger).code == 0
+    assert run("ledger", "void", ledger, "1", "--reason", "x").code == 1  # it was released
+    assert run("ledger", "reserve", ledger, "--epsilon", "0.4", "--purpose", "later").code == 0
+    book = json.loads(run("ledger", "show", ledger, "--json").out)
+    assert book["reserved"]["epsilon"] == "2/5"
+
+
+def test_a_charge_without_a_release_can_be_voided_by_a_person(run: Run, files: Path) -> None:
+    ledger = files / "ledger"
+    run("ledger", "init", ledger, "--epsilon", "1", "--delta", "1e-5")
+    (files / "bad.csv").write_text(
+        "visit,age,sex,region,smoker,diagnosis\nv1,3000,F,bay,yes,asthma\n"
+    )
+    done = run(
+        "publish", "noisy-counts", files / "bad.csv", files / "schema.yaml", "--out", files / "r",
+        "--ledger", ledger, *OPTIONS,
+    )  # fmt: skip
+    assert done.code == 1
+    assert "column 'age': 1 rows" in done.err
+    assert "3000" not in done.err
+    assert "charge" in done.err
+    book = json.loads(run("ledger", "show", ledger, "--json").out)
+    assert book["spent"]["epsilon"] == "1"
+    assert run("ledger", "void", ledger, "1", "--reason", "wrong file, nothing came out").code == 0
+    assert json.loads(run("ledger", "show", ledger, "--json").out)["spent"]["epsilon"] == "0"
+
+
+def test_draft_check_and_confirm(run: Run, files: Path) -> None:
+    drafted = files / "draft.yaml"
+    assert run("schema", "draft", files / "data.csv", "-o", drafted).code == 0
+    assert run("schema", "draft", files / "data.csv", "-o", drafted).code == 2  # it exists now
+    refused = run(
+        "publish", "noisy-counts", files / "data.csv", drafted, "--out", files / "r", *OPTIONS
+    )
+    assert refused.code == 1
+    assert "confirm" in refused.err
+    checked = run("schema", "check", drafted, files / "data.csv")
+    assert "Still to confirm" in checked.out
+    assert run("schema", "check", files / "schema.yaml", files / "data.csv").code == 0
+    assert json.loads(run("schema", "spec").out) == Schema.model_json_schema()
+
+
+def test_interruption_and_unknown_failures_show_no_values(
+    run: Run, files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def explode(*args: object, **kwargs: object) -> None:
+        raise RuntimeError("secret-value-4711")
+
+    monkeypatch.setattr("hushtable.publish.connect", explode)
+    arguments = (
+        "publish", "noisy-counts", files / "data.csv", files / "schema.yaml", "--out", files / "r",
+        *OPTIONS,
+    )  # fmt: skip
+    for extra in ((), ("--debug",)):
+        done = run(*arguments, *extra)
+        assert done.code == 1
+        assert "internal error (RuntimeError)" in done.err
+        assert "4711" not in done.err + done.out
+
+    def interrupt(*args: object, **kwargs: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("hushtable.publish.connect", interrupt)
+    assert run(*arguments).code == 130
+    assert not (files / "r").exists()
+    assert not list(files.glob(".r-part*"))

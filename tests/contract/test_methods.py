@@ -1,0 +1,207 @@
+"""What every method must keep: the laws of the house and good manners."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import inspect
+import json
+from pathlib import Path
+
+import jsonschema
+import pyarrow as pa
+import pytest
+from contract.examples import EXAMPLES, label, schema
+
+import hushtable.publish as pipeline
+from hushtable.datasets import sample
+from hushtable.errors import DataError, HushtableError, PredicateError
+from hushtable.estimate import ESTIMATORS
+from hushtable.methods import METHODS, Method
+from hushtable.privacy.ledger import Ledger
+from hushtable.privacy.noise import SeededNoise
+from hushtable.publish import publish
+from hushtable.release import Release, Statement
+
+METHODS_FOLDER = Path(inspect.getfile(Method)).parent
+SOURCES = sorted(
+    path for path in METHODS_FOLDER.rglob("*.py") if path.name not in {"__init__.py", "base.py"}
+)
+FORBIDDEN = {"random", "secrets", "pandas", "duckdb", "ibis", "pyspark"}
+
+every_method = pytest.mark.parametrize("method", EXAMPLES, ids=label)
+
+
+def test_every_registered_method_is_tried() -> None:
+    assert {method.name for method in EXAMPLES} == set(METHODS)
+
+
+@every_method
+def test_law_1_the_promise_sees_no_data(method: Method) -> None:
+    assert list(inspect.signature(method.guarantee).parameters) == ["schema"]
+    promised = method.guarantee(schema())
+    assert promised
+    assert promised == method.guarantee(schema())
+    for promise in promised:
+        assert promise.explain().endswith(".")
+        assert promise.unprotected
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.name)
+def test_law_2_methods_reach_neither_for_randomness_nor_for_data(path: Path) -> None:
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [node.module or "", *(f"{node.module}.{a.name}" for a in node.names)]
+        elif isinstance(node, ast.Attribute):
+            names = [ast.unparse(node)]
+        for name in names:
+            assert name.split(".")[0] not in FORBIDDEN, f"{path.name} uses {name}"
+            assert not name.startswith(("numpy.random", "np.random")), f"{path.name} uses {name}"
+
+
+@pytest.mark.parametrize("path", [p for p in SOURCES if p.name[0] != "_"], ids=lambda p: p.name)
+def test_law_3_the_proof_lies_beside_the_code(path: Path) -> None:
+    proof = path.with_suffix(".md")
+    assert proof.is_file(), f"{path.name} has no proof beside it"
+    text = proof.read_text().lower()
+    for part in ("promise", "checks", "custodian", "algorithm", "proof", "paper"):
+        assert part in text, f"{proof.name} does not speak of: {part}"
+
+
+@every_method
+def test_law_4_spending_is_recorded_before_data_is_read(
+    method: Method, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = Ledger.create(tmp_path / "ledger", epsilon=10, delta="1e-3")
+    seen = []
+
+    def read(*args: object, **kwargs: object) -> None:
+        seen.append([entry.status for entry in ledger.entries()])
+        raise DataError("stop here")
+
+    monkeypatch.setattr(pipeline, "connect", read)
+    with pytest.raises(DataError):
+        publish(sample(), schema(), method, out=tmp_path / "out", ledger=ledger)
+    assert seen == [["charged"]]
+    assert [entry.status for entry in ledger.entries()] == ["charged"]
+    assert not (tmp_path / "out").exists()
+
+
+@every_method
+def test_law_5_errors_about_data_show_no_values(method: Method, tmp_path: Path) -> None:
+    canary = "zebra-4711"
+    table = sample().slice(0, 50)
+    broken = table.set_column(2, "sex", pa.array([canary] * 50))
+    with pytest.raises(DataError) as caught:
+        publish(broken, schema(), method, out=tmp_path / "out")
+    assert canary not in str(caught.value)
+    assert "'sex'" in str(caught.value)
+    assert "50 rows" in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+@every_method
+def test_laws_6_and_8_shape_and_parameters_come_from_the_schema(
+    method: Method, tmp_path: Path
+) -> None:
+    tables = {"all": sample(), "one": sample().slice(0, 1), "none": sample().slice(0, 0)}
+    releases = {
+        name: publish(table, schema(), method, out=tmp_path / name)
+        for name, table in tables.items()
+    }
+    first = releases["all"].statement
+    for release in releases.values():
+        assert release.statement.parameters == first.parameters == method.parameters()
+        assert release.statement.split == first.split
+        assert release.statement.guarantees == first.guarantees
+        assert release.statement.unprotected == first.unprotected
+        for name in first.tables:
+            assert release.table(name).schema == releases["all"].table(name).schema
+        assert set(release.statement.estimator) == set(first.estimator)
+
+
+@every_method
+def test_law_7_a_seeded_release_says_so(method: Method, tmp_path: Path) -> None:
+    ledger = Ledger.create(tmp_path / "ledger", epsilon=10, delta="1e-3")
+    release = publish(
+        sample(), schema(), method, out=tmp_path / "a", noise=SeededNoise(7), ledger=ledger
+    )
+    assert release.statement.guarantee == "none (seeded)"
+    assert [promise.family for promise in release.statement.guarantees] == ["none"]
+    assert "not private" in (tmp_path / "a" / "STATEMENT.md").read_text()
+    again = publish(sample(), schema(), method, out=tmp_path / "b", noise=SeededNoise(7))
+    for name in release.statement.tables:
+        assert release.table(name).equals(again.table(name))
+    assert not any("seed" in field.name for field in dataclasses.fields(method))
+
+
+@every_method
+def test_parameters_are_frozen_explained_and_survive_the_statement(method: Method) -> None:
+    fields = dataclasses.fields(method)
+    assert type(method).__dataclass_params__.frozen  # type: ignore[attr-defined]
+    assert all(field.kw_only for field in fields)
+    assert all(field.metadata.get("help") for field in fields)
+    assert type(method)(**json.loads(json.dumps(method.parameters()))) == method
+    assert method.estimator in ESTIMATORS
+
+
+@every_method
+def test_forecast_needs_no_data_and_its_split_is_the_promise(method: Method) -> None:
+    public = schema()
+    forecast = method.forecast(public, 6000)
+    assert forecast.n_cells >= 1
+    assert forecast.memory_mb > 0
+    assert forecast.lines
+    spent = [promise.epsilon for promise in method.guarantee(public) if promise.counted]
+    assert [sum(forecast.split.values())] == spent
+    method.forecast(public)
+
+
+@every_method
+def test_the_analyst_needs_the_folder_alone(method: Method, tmp_path: Path) -> None:
+    made = publish(sample(), schema(), method, out=tmp_path / "made")
+    made.folder.rename(tmp_path / "copy")
+    release = Release.load(tmp_path / "copy")
+    document = json.loads((tmp_path / "copy" / "statement.json").read_text())
+    jsonschema.validate(document, Statement.model_json_schema(by_alias=True))
+    check_estimator(release)
+
+
+def check_estimator(release: Release) -> None:
+    """Check what every estimator must do with any release of the sample."""
+    everyone = release.count("TRUE")
+    assert everyone.low <= 6000 <= everyone.high
+    parts = [
+        "sex = 'F'", "age >= 40", "smoker IS NULL", "age BETWEEN 20 AND 29 OR region = 'bay'",
+        "NOT diagnosis = 'asthma'", "age * 2 < 50",
+    ]  # fmt: skip
+    for where in parts:
+        estimate = release.count(where)
+        assert estimate.low <= estimate.value <= estimate.high
+        assert estimate.low >= 0
+        assert estimate.privacy_std >= 0
+        assert estimate.model_std >= 0
+        assert json.loads(json.dumps(estimate.to_dict()))["value"] == estimate.value
+    nobody = release.count("FALSE")
+    assert nobody.value == nobody.low == nobody.high == 0
+    for wrong in ("visit = 'v00001'", "salary > 3", "age >", "age > (SELECT 1)", "1; DROP TABLE x"):
+        with pytest.raises(PredicateError):
+            release.count(wrong)
+    frame = release.frame()
+    assert frame.column_names == list(release.schema.attributes)
+
+
+@every_method
+def test_nothing_is_left_behind_when_a_release_fails(
+    method: Method, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*args: object, **kwargs: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("hushtable.release.pq.write_table", fail)
+    with pytest.raises(HushtableError, match="No space left"):
+        publish(sample(), schema(), method, out=tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []

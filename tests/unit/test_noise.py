@@ -1,0 +1,586 @@
+"""What the samplers do bit by bit: kernels, refills, ties, limits, forks, threads, seeds."""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import sys
+import threading
+from collections import defaultdict
+from fractions import Fraction
+from itertools import permutations
+
+import numpy as np
+import pytest
+
+from hushtable.errors import ParameterError, TooLarge
+from hushtable.kernels.samplers import BitReader
+from hushtable.privacy import noise as noise_module
+from hushtable.privacy.noise import (
+    Noise,
+    OpenDPNoise,
+    SecureNoise,
+    SeededNoise,
+    add_noise,
+    make_noise,
+)
+
+ONE = Fraction(1)
+
+
+class ScriptedNoise(Noise):
+    """Hand out given words first, then those of a seed."""
+
+    is_private = False
+
+    def __init__(self, script=(), seed=0):
+        self._script = list(script)
+        self._rest = SeededNoise(seed)
+
+    def _words(self, n):
+        head, self._script = self._script[:n], self._script[n:]
+        return np.concatenate((np.array(head, np.uint64), self._rest._words(n - len(head))))
+
+
+class DripNoise(ScriptedNoise):
+    """Refill one word at a time, so that nearly every draw runs dry at least once."""
+
+    _chunk = 1
+
+
+# --- the algorithms, by walking the tree of all bit strings ----------------------------------------
+
+
+class _OutOfBits(Exception):  # noqa: N818
+    pass
+
+
+class _PathReader(BitReader):
+    def __init__(self, bits):
+        self._bits = bits
+        self._at = 0
+
+    def take(self, n_bits):
+        if self._at + n_bits > len(self._bits):
+            raise _OutOfBits
+        taken = self._bits[self._at : self._at + n_bits]
+        self._at += n_bits
+        return sum(bit << i for i, bit in enumerate(taken))
+
+
+def _masses(sampler, depth):
+    """Return the exact probability of each outcome within `depth` bits, and what is undecided."""
+    masses, undecided = defaultdict(Fraction), Fraction(0)
+    paths = [()]
+    while paths:
+        bits = paths.pop()
+        try:
+            masses[sampler(_PathReader(bits))] += Fraction(1, 2 ** len(bits))
+        except _OutOfBits:
+            if len(bits) == depth:
+                undecided += Fraction(1, 2**depth)
+            else:
+                paths += [(*bits, 0), (*bits, 1)]
+    return masses, undecided
+
+
+def _laplace_mass(scale):
+    def mass(z):
+        q = math.exp(-1 / scale)
+        return (1 - q) / (1 + q) * q ** abs(z)
+
+    return mass
+
+
+def _gaussian_mass(variance):
+    total = sum(math.exp(-z * z / (2 * variance)) for z in range(-200, 201))
+    return lambda z: math.exp(-z * z / (2 * variance)) / total
+
+
+@pytest.mark.parametrize(
+    ("sampler", "mass", "depth"),
+    [
+        (lambda r: r.below(5), lambda _: 1 / 5, 15),
+        (lambda r: r.coin(2, 7), lambda b: 2 / 7 if b else 5 / 7, 14),
+        (lambda r: r.coin(3, 8), lambda b: 3 / 8 if b else 5 / 8, 14),
+        (lambda r: r.exp_coin(1, 3), lambda b: math.exp(-1 / 3) if b else 1 - math.exp(-1 / 3), 15),
+        (lambda r: r.exp_coin(7, 2), lambda b: math.exp(-3.5) if b else 1 - math.exp(-3.5), 15),
+        (lambda r: r.geometric(2, 3), lambda g: (1 - math.exp(-2 / 3)) * math.exp(-2 * g / 3), 17),
+        (lambda r: r.laplace(3, 2), _laplace_mass(1.5), 17),
+        (lambda r: r.laplace(1, 2), _laplace_mass(0.5), 17),
+        (lambda r: r.gaussian(3, 4, 1), _gaussian_mass(0.75), 18),
+    ],
+)
+def test_every_bit_string_adds_up_to_the_distribution(sampler, mass, depth):
+    """No chance involved: what is decided never exceeds the true mass, what is missing is open."""
+    masses, undecided = _masses(sampler, depth)
+    assert sum(masses.values()) + undecided == 1
+    assert undecided < 0.2
+    for outcome, decided in masses.items():
+        assert float(decided) <= mass(outcome) + 1e-15 <= float(decided + undecided) + 2e-15
+
+
+# --- kernels against Python integers ---------------------------------------------------------------
+
+BIG = 2**62 - 57
+KERNELS = [
+    ("below 1", lambda n, s: n.uniform_below(1, size=s), lambda r, _: r.below(1)),
+    ("below 10", lambda n, s: n.uniform_below(10, size=s), lambda r, _: r.below(10)),
+    ("below 2**62", lambda n, s: n.uniform_below(2**62, size=s), lambda r, _: r.below(2**62)),
+    (
+        "coin each",
+        lambda n, s: n.bernoulli_each(np.arange(s), denominator=s),
+        lambda r, i: r.coin(i, 400),
+    ),
+    (
+        "coin big",
+        lambda n, s: n.bernoulli_each(np.arange(s) * (BIG // s), denominator=BIG),
+        lambda r, i: r.coin(i * (BIG // 400), BIG),
+    ),
+    (
+        "exp coin each",
+        lambda n, s: n.bernoulli_exp_each(np.arange(s), denominator=97),
+        lambda r, i: r.exp_coin(i, 97),
+    ),
+    (
+        "exp coin big",
+        lambda n, s: n.bernoulli_exp(Fraction(BIG - 1, BIG), size=s),
+        lambda r, _: r.exp_coin(BIG - 1, BIG),
+    ),
+    *(
+        (
+            f"geometric {x}",
+            lambda n, s, x=x: n.geometric(x, size=s),
+            lambda r, _, x=x: r.geometric(x.numerator, x.denominator),
+        )
+        for x in (ONE, Fraction(2, 7), Fraction(7, 2), Fraction(1, 2**50), Fraction(BIG, BIG - 1))
+    ),
+    *(
+        (
+            f"laplace {x}",
+            lambda n, s, x=x: n.discrete_laplace(x, size=s),
+            lambda r, _, x=x: r.laplace(x.numerator, x.denominator),
+        )
+        for x in (
+            ONE,
+            Fraction(10),
+            Fraction(100, 7),
+            Fraction(1, 30),
+            Fraction(2**50),
+            Fraction(BIG, BIG - 1),
+            Fraction(10**16, 3333333333333333),
+        )
+    ),
+    *(
+        (
+            f"gaussian {v}",
+            lambda n, s, v=v: n.discrete_gaussian(v, size=s),
+            lambda r, _, v=v: r.gaussian(
+                v.numerator, v.denominator, math.isqrt(v.numerator // v.denominator) + 1
+            ),
+        )
+        for v in (
+            ONE,
+            Fraction(100),
+            Fraction(1, 9),
+            Fraction(9, 2),
+            Fraction(10**12, 7),
+            Fraction(2**20, 2**26 + 1),
+            Fraction(2**50 - 1, 2),
+        )
+    ),
+]
+
+
+@pytest.mark.parametrize(("label", "draw", "slow"), KERNELS, ids=[k[0] for k in KERNELS])
+@pytest.mark.parametrize("source", [ScriptedNoise, DripNoise])
+def test_kernels_draw_what_python_integers_draw(label, draw, slow, source):
+    size = 400
+    reader = BitReader(SeededNoise(0)._words)
+    expected = [slow(reader, i) for i in range(size)]
+    assert draw(source(), size).tolist() == expected, label
+
+
+def test_big_parameters_fall_back_on_python_integers():
+    noise, reader = ScriptedNoise(), BitReader(SeededNoise(0)._words)
+    scale = Fraction(10**40 + 1, 10**39)
+    assert noise.discrete_laplace(scale, size=50).tolist() == [
+        reader.laplace(scale.numerator, scale.denominator) for _ in range(50)
+    ]
+    assert len(noise.geometric(1 / scale, size=3)) == 3
+    assert len(noise.discrete_gaussian(scale, size=3)) == 3
+    assert noise.bernoulli_exp(Fraction(10**40, 10**40 - 1), size=3).dtype == np.bool_
+    assert not noise.bernoulli_exp(Fraction(10**40), size=3).any()
+
+
+def test_refills_do_not_change_the_other_samplers():
+    for draw in (
+        lambda n: n.subset(1000, p=Fraction(1, 3)),
+        lambda n: n.subset(1000, p=Fraction(1, 1000)),
+        lambda n: n.subset(1000, p=Fraction(5, 8)),
+        lambda n: n.bernoulli(Fraction(1, 3), size=1000),
+        lambda n: n.from_table([1, 2, 3], size=1000),
+        lambda n: n.distinct_below(1000, k=900),
+    ):
+        assert draw(ScriptedNoise()).tolist() == draw(DripNoise()).tolist()
+    assert ScriptedNoise().binomial(5000, p=Fraction(1, 4)) == DripNoise().binomial(
+        5000, p=Fraction(1, 4)
+    )
+
+
+# --- ties are settled by more bits -----------------------------------------------------------------
+
+THIRD = (1 << 64) // 3  # the first 64 binary digits of 1/3, and also the next 64
+
+
+@pytest.mark.parametrize(("next_word", "expected"), [(0, True), (2**64 - 1, False)])
+def test_coins_go_on_after_64_equal_bits(next_word, expected):
+    noise = ScriptedNoise([THIRD, next_word])
+    assert noise.bernoulli(Fraction(1, 3), size=1).tolist() == [expected]
+    noise = ScriptedNoise([THIRD, next_word])
+    third = np.array([2**128], object)
+    assert noise.bernoulli_each(third, denominator=3 * 2**128).tolist() == [expected]
+
+
+def test_coins_of_a_finite_expansion_end_there():
+    assert not ScriptedNoise([1 << 63]).bernoulli(Fraction(1, 2), size=1)[0]
+    assert ScriptedNoise([(1 << 63) - 1]).bernoulli(Fraction(1, 2), size=1)[0]
+    quarter = np.array([2**126], object)
+    assert not ScriptedNoise([1 << 62]).bernoulli_each(quarter, denominator=2**128)[0]
+    assert ScriptedNoise([(1 << 62) - 1]).bernoulli_each(quarter, denominator=2**128)[0]
+
+
+def test_tables_go_on_after_64_equal_bits():
+    for following, expected in (([0], 0), ([THIRD - 1], 0), ([THIRD + 1], 1), ([THIRD, 0], 0)):
+        drawn = ScriptedNoise([THIRD, *following]).from_table([1, 1, 1], size=1)
+        assert drawn.tolist() == [expected]
+    # Two boundaries that share their first 64 bits: weights 2**-70 and 2**-69 of the whole.
+    weights = [1, 2, 2**70 - 3]
+    for following, expected in ((0, 0), (1 << 58, 1), (3 << 58, 2), (2**64 - 1, 2)):
+        assert ScriptedNoise([0, following]).from_table(weights, size=1).tolist() == [expected]
+    assert ScriptedNoise([0]).from_table([0, 1, 1], size=1).tolist() == [1]
+    assert ScriptedNoise([2**64 - 1]).from_table([1, 1, 0, 0], size=1).tolist() == [1]
+
+
+def test_subset_goes_on_after_all_given_digits():
+    """1/3 is .010101...: words that repeat its digits leave all 64 indexes open."""
+    agree = [0, 2**64 - 1] * 150  # 300 digits; 128 are worked out at first
+    assert ScriptedNoise([*agree, 2**64 - 1]).subset(64, p=Fraction(1, 3)).tolist() == []
+    assert ScriptedNoise([*agree, 0, 0]).subset(64, p=Fraction(1, 3)).tolist() == list(range(64))
+    assert ScriptedNoise([*agree, 0, 5]).subset(3, p=Fraction(1, 3)).tolist()[0] == 1
+
+
+def test_levels_refine_until_certain():
+    """A uniform number on the boundary between two levels is not decided by its first 64 bits."""
+    levels = noise_module._Levels([0, 1], [1, 1])
+    boundary = noise_module.exp_bounds(Fraction(-1), 300)[0]
+    digits = math.floor(2**192 / (1 + boundary))  # binary digits of 1 / (1 + 1/e)
+    words = [digits >> 128, digits >> 64 & 2**64 - 1, digits & 2**64 - 1]
+    first, second, third = words
+    assert levels.draw(BitReader(ScriptedNoise([first, second, third - 2**40])._words)) == 0
+    assert levels.draw(BitReader(ScriptedNoise([first, second, third + 2**40])._words)) == 1
+    assert levels.draw(BitReader(ScriptedNoise([first, second - 2**40])._words)) == 0
+    assert levels.draw(BitReader(ScriptedNoise([first, second + 2**40])._words)) == 1
+
+
+# --- edges -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [SecureNoise, lambda: SeededNoise(1), DripNoise, OpenDPNoise])
+def test_nothing_is_drawn_when_nothing_is_asked(make):
+    noise = make()
+    empty = np.empty(0, np.int64)
+    for drawn in (
+        noise.uniform_below(5, size=0),
+        noise.bernoulli(Fraction(1, 2), size=0),
+        noise.bernoulli_each(empty, denominator=5),
+        noise.bernoulli_each(empty.astype(object), denominator=2**128),
+        noise.bernoulli_exp(ONE, size=0),
+        noise.bernoulli_exp_each(empty, denominator=5),
+        noise.geometric(ONE, size=0),
+        noise.discrete_laplace(ONE, size=0),
+        noise.discrete_gaussian(ONE, size=0),
+        noise.from_table([1, 2], size=0),
+        noise.subset(0, p=Fraction(1, 2)),
+        noise.distinct_below(0, k=0),
+        noise.distinct_below(5, k=0),
+        noise.distinct_below(10**40, k=0),
+        add_noise(empty, empty),
+    ):
+        assert len(drawn) == 0
+    assert noise.binomial(0, p=Fraction(1, 2)) == 0
+    assert noise.choose_top([1, 2], k=0, epsilon=ONE, sensitivity=ONE, monotone=True) == []
+
+
+def test_certain_outcomes():
+    noise = SecureNoise()
+    assert not noise.bernoulli(Fraction(0), size=100).any()
+    assert noise.bernoulli(ONE, size=100).all()
+    assert noise.bernoulli_each(np.array([0, 7]), denominator=7).tolist() == [False, True]
+    assert noise.bernoulli_each(np.array([0, 3**99], object), denominator=3**99).tolist() == [0, 1]
+    assert noise.bernoulli_exp(Fraction(0), size=100).all()
+    assert noise.subset(1000, p=Fraction(0)).tolist() == []
+    assert noise.subset(100, p=ONE).tolist() == list(range(100))
+    assert noise.binomial(1000, p=Fraction(0)) == 0
+    assert noise.binomial(1000, p=ONE) == 1000
+    assert noise.choose([4], epsilon=ONE, sensitivity=ONE, monotone=False) == 0
+
+
+def test_distinct_integers_are_distinct_and_below():
+    noise = SecureNoise()
+    for n, k in ((10, 10), (10, 3), (10**6, 1000), (10**6, 600_000), (2**62, 1000)):
+        drawn = noise.distinct_below(n, k=k)
+        assert len(set(drawn.tolist())) == k
+        assert 0 <= drawn.min() <= drawn.max() < n
+    big = noise.distinct_below(10**40, k=1000)
+    assert len(set(big)) == 1000
+    assert all(0 <= value < 10**40 for value in big)
+    assert max(big) > 2**64
+
+
+def test_subset_is_sorted_and_inside():
+    for n in (1, 63, 64, 65, 1000):
+        kept = SecureNoise().subset(n, p=Fraction(9, 10))
+        assert (np.diff(kept) > 0).all()
+        assert kept.size == 0 or (kept[0] >= 0 and kept[-1] < n)
+
+
+def test_adding_noise_stops_at_the_ends():
+    ends = np.iinfo(np.int64)
+    counts = np.array([1, ends.max, ends.max, ends.min, ends.min, 0, -5])
+    noise = np.array([-3, 1, -1, -1, 1, ends.min, ends.max])
+    exact = [int(a) + int(b) for a, b in zip(counts, noise, strict=True)]
+    expected = [min(max(x, ends.min), ends.max) for x in exact]
+    assert add_noise(counts, noise).tolist() == expected
+    assert counts[1] == ends.max
+    with pytest.raises(ParameterError, match="float64") as caught:
+        add_noise(np.zeros(3), np.zeros(2, np.int64))
+    assert len(caught.value.problems) == 2
+
+
+@pytest.mark.parametrize(
+    ("call", "match"),
+    [
+        (lambda n: n.uniform_below(0, size=1), "n: 0 is below 1"),
+        (lambda n: n.uniform_below(2**62 + 1, size=1), "above"),
+        (lambda n: n.uniform_below(5, size=-1), "size: -1"),
+        (lambda n: n.integer_below(0), "n: 0"),
+        (lambda n: n.bernoulli(0.5, size=1), "p: 0.5 is not a Fraction"),
+        (lambda n: n.bernoulli(True, size=1), "not a Fraction"),
+        (lambda n: n.bernoulli(Fraction(3, 2), size=1), "above 1"),
+        (lambda n: n.bernoulli(Fraction(-1, 2), size=1), "at least 0"),
+        (lambda n: n.bernoulli_each(np.array([3]), denominator=2), "numerators"),
+        (lambda n: n.bernoulli_each(np.array([-1]), denominator=2), "numerators"),
+        (lambda n: n.bernoulli_each(np.array([0.5]), denominator=2), "integers"),
+        (lambda n: n.bernoulli_exp(Fraction(-1), size=1), "at least 0"),
+        (lambda n: n.bernoulli_exp_each(np.array([-1]), denominator=2), "numerators"),
+        (lambda n: n.geometric(Fraction(0), size=1), "above 0"),
+        (lambda n: n.geometric(Fraction(1, 2**51), size=1), "int64"),
+        (lambda n: n.discrete_laplace(Fraction(0), size=1), "above 0"),
+        (lambda n: n.discrete_laplace(Fraction(2**51), size=1), "above"),
+        (lambda n: n.discrete_gaussian(Fraction(0), size=1), "above 0"),
+        (lambda n: n.from_table([], size=1), "weights"),
+        (lambda n: n.from_table([0, 0], size=1), "one above 0"),
+        (lambda n: n.from_table([1, -1], size=1), "at least 0"),
+        (lambda n: n.from_table([1.5], size=1), "integers"),
+        (lambda n: n.binomial(-1, p=Fraction(1, 2)), "n: -1"),
+        (lambda n: n.distinct_below(3, k=4), "k: 4 is above 3"),
+        (lambda n: _choose(n, []), "at least one candidate"),
+        (lambda n: _choose(n, [1.5]), "integers"),
+        (lambda n: _choose(n, [1], epsilon=Fraction(0)), "epsilon: 0 must be above 0"),
+        (lambda n: _choose(n, [1], sensitivity=Fraction(-1)), "sensitivity"),
+        (lambda n: _choose(n, [1], monotone=1), "monotone"),
+        (lambda n: _choose(n, [1, 2], base=[1]), "base: 1 weights for 2 scores"),
+        (lambda n: _choose(n, [1, 2], base=[0, 0]), "base"),
+        (lambda n: _choose(n, [1, 2], rule="gumbel"), "rule: 'gumbel'"),
+        (lambda _: make_noise("numpy"), "noise: 'numpy'"),
+        (lambda _: SeededNoise("x"), "seed"),
+    ],
+)
+def test_wrong_parameters_are_refused_by_name(call, match):
+    with pytest.raises(ParameterError, match=match):
+        call(SecureNoise())
+
+
+def _choose(noise, scores, **changed):
+    given = {"epsilon": ONE, "sensitivity": ONE, "monotone": True} | changed
+    return noise.choose(scores, **given)
+
+
+def test_all_problems_are_listed_at_once():
+    with pytest.raises(ParameterError) as caught:
+        SecureNoise().bernoulli(2.0, size=-1)
+    assert len(caught.value.problems) == 2
+
+
+def test_what_is_too_large_is_refused():
+    noise = SecureNoise()
+    with pytest.raises(TooLarge, match="binomial"):
+        noise.binomial(10**13, p=Fraction(1, 2))
+    with pytest.raises(TooLarge, match="subset"):
+        noise.subset(10**13, p=Fraction(1, 2))
+    with pytest.raises(TooLarge, match="exponential"):
+        _choose(noise, [1, 2], base=[1, 10**8], rule="permute-and-flip")
+
+
+# --- selection -------------------------------------------------------------------------------------
+
+
+def test_selection_ends_quickly_however_lopsided():
+    noise = SecureNoise()
+    # The best has 10**-100 of the base measure and e**300 times the weight: a rejection sampler on
+    # the base measure alone would never end.
+    picks = [_choose(noise, [0, 300], base=[10**100, 1]) for _ in range(20)]
+    assert picks == [1] * 20
+    assert _choose(noise, [0, 10**18, -(10**18)], epsilon=Fraction(1, 3)) == 1
+    assert _choose(noise, [2**70, 2**71], rule="permute-and-flip") == 1
+    assert _choose(noise, [-(2**63), 2**63 - 1]) == 1
+    assert _choose(noise, np.array([5, 9]), epsilon=Fraction(10**30), base=[10**50, 1]) == 1
+    assert _choose(noise, [9, 5], base=[0, 1]) == 1
+    spread = np.arange(100_000) * 70
+    assert 0 <= _choose(noise, spread, epsilon=Fraction(1, 10**6)) < 100_000
+
+
+def test_top_choices_are_different():
+    noise = SecureNoise()
+    for rule in ("exponential", "permute-and-flip"):
+        chosen = noise.choose_top(
+            [3, 1, 2], k=3, epsilon=ONE, sensitivity=ONE, monotone=False, rule=rule
+        )
+        assert sorted(chosen) == [0, 1, 2]
+    chosen = noise.choose_top(
+        [3, 1, 2], k=2, epsilon=ONE, sensitivity=ONE, monotone=False, base=[1, 0, 1]
+    )
+    assert sorted(chosen) == [0, 2]
+    with pytest.raises(ParameterError, match="k: 3 is above 2"):
+        noise.choose_top(
+            [3, 1, 2], k=3, epsilon=ONE, sensitivity=ONE, monotone=False, base=[1, 0, 1]
+        )
+
+
+def permute_and_flip_masses(gaps, factor):
+    """Enumerate all orders."""
+    heads = [math.exp(-factor * gap) for gap in gaps]
+    masses = [0.0] * len(gaps)
+    orders = list(permutations(range(len(gaps))))
+    for order in orders:
+        alive = 1 / len(orders)
+        for i in order:
+            masses[i] += alive * heads[i]
+            alive *= 1 - heads[i]
+    return masses
+
+
+def test_permute_and_flip_keeps_its_promise_but_not_a_range_of_epsilon():
+    """Enumerated: the loss is within epsilon, monotone or not; its range is above epsilon."""
+    epsilon, widest = 1.0, 0.0
+    for scores in ([0, 0, 0], [0, 1, 3], [0, 4, 4], [2, 2, 5]):
+        for change in np.ndindex(3, 3, 3):
+            steps = np.array(change) - 1
+            monotone = (steps >= 0).all() or (steps <= 0).all()
+            factor = epsilon if monotone else epsilon / 2
+            before, after = np.array(scores), np.array(scores) + steps
+            losses = np.log(
+                np.array(permute_and_flip_masses(before.max() - before, factor))
+                / np.array(permute_and_flip_masses(after.max() - after, factor))
+            )
+            assert abs(losses).max() <= epsilon + 1e-12
+            widest = max(widest, losses.max() - losses.min())
+    assert epsilon < widest <= 1.5 * epsilon
+
+
+# --- sources ---------------------------------------------------------------------------------------
+
+
+def test_seeds_repeat_and_differ():
+    def draws(noise):
+        return [
+            noise.discrete_laplace(Fraction(10), size=100).tolist(),
+            noise.discrete_gaussian(Fraction(10), size=100).tolist(),
+            noise.subset(1000, p=Fraction(1, 3)).tolist(),
+            noise.binomial(1000, p=Fraction(1, 3)),
+            noise.integer_below(10**40),
+            _choose(noise, list(range(50)), epsilon=Fraction(1, 20)),
+        ]
+
+    assert draws(SeededNoise(5)) == draws(SeededNoise(5))
+    assert draws(SeededNoise(5)) != draws(SeededNoise(6))
+    one = SeededNoise(5)
+    assert draws(one) != draws(one)
+    assert not SeededNoise(5).is_private
+
+
+def test_only_secure_sources_call_themselves_private():
+    assert SecureNoise.is_private
+    assert OpenDPNoise.is_private
+    assert not SeededNoise.is_private
+    assert isinstance(make_noise(), SecureNoise)
+    assert isinstance(make_noise("opendp"), OpenDPNoise)
+    seeded = SeededNoise(1)
+    assert make_noise(seeded) is seeded
+
+
+def test_no_method_takes_a_seed():
+    for name in dir(SecureNoise):
+        method = getattr(SecureNoise, name)
+        assert "seed" not in getattr(getattr(method, "__code__", None), "co_varnames", ())
+
+
+@pytest.mark.parametrize("size", [4, 1000])
+def test_a_forked_child_draws_other_noise(size):
+    """A short request is read from the operating system, a long one is keyed from it."""
+    noise = SecureNoise()
+    noise.uniform_below(2**62, size=size)
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(write, noise.uniform_below(2**62, size=size).tobytes())
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read, "rb") as stream:
+        theirs = np.frombuffer(stream.read(), np.int64)
+    os.waitpid(child, 0)
+    ours = noise.uniform_below(2**62, size=size)
+    assert len(theirs) == size
+    assert not set(ours.tolist()) & set(theirs.tolist())
+
+
+@pytest.mark.parametrize("make", [SecureNoise, lambda: SeededNoise(3)])
+def test_threads_never_get_the_same_words(make):
+    noise, drawn = make(), []
+
+    def work():
+        for size in (3, 500):
+            drawn.extend(noise.uniform_below(2**62, size=size).tolist())
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(drawn) == len(set(drawn)) == 8 * 503
+
+
+def test_opendp_noise_says_what_is_missing(monkeypatch):
+    monkeypatch.setitem(sys.modules, "opendp.prelude", None)
+    with pytest.raises(ParameterError, match=r"hushtable\[opendp\]"):
+        make_noise("opendp")
+
+
+def test_scales_for_opendp_are_rounded_up():
+    for value in (Fraction(1, 3), Fraction(10**20 + 1, 7), Fraction(5)):
+        assert Fraction(noise_module._float_at_least(value)) >= value
+        assert Fraction(noise_module._root_at_least(value)) ** 2 >= value
+    assert noise_module._float_at_least(Fraction(5)) == 5.0
+    assert noise_module._root_at_least(Fraction(9)) == 3.0
+
+
+def test_importing_compiles_nothing_and_leaves_opendp_alone():
+    code = (
+        "import sys, hushtable.privacy.noise as n\n"
+        "from hushtable.kernels import samplers\n"
+        "assert not any(name.split('.')[0] == 'opendp' for name in sys.modules)\n"
+        "assert not samplers.fill_laplace.signatures\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
