@@ -55,6 +55,7 @@ def _masses(mechanism: CountMechanism, count: int, top: int) -> dict[int, Bounds
         first = mechanism.offset + mechanism.k - 1
     elif isinstance(mechanism, ThresholdMatrix):
         first = mechanism.k
+    top = max(top, first + 1)
     published = sorted({0, *range(first, top + 1)})
     table = {j: mechanism.mass_bounds(count, j, bits=BITS) for j in published}
     if not isinstance(mechanism, OneSidedGeometric):
@@ -65,9 +66,7 @@ def _masses(mechanism: CountMechanism, count: int, top: int) -> dict[int, Bounds
     return {j: bounds for j, bounds in table.items() if bounds[1] > 0}
 
 
-def _merged(
-    table: dict[int, Bounds], merge: Callable[[int], Hashable]
-) -> dict[Hashable, Bounds]:
+def _merged(table: dict[int, Bounds], merge: Callable[[int], Hashable]) -> dict[Hashable, Bounds]:
     merged: dict[Hashable, Bounds] = {}
     for outcome, (low, high) in table.items():
         before = merged.get(merge(outcome), (Fraction(0), Fraction(0)))

@@ -19,7 +19,7 @@ from hushtable.privacy.guarantee import (
 )
 from hushtable.privacy.ledger import Ledger
 from hushtable.privacy.noise import SecureNoise, SeededNoise
-from hushtable.publish import publish
+from hushtable.pipeline import publish
 from hushtable.release import Release, Statement
 from hushtable.schema import Schema
 from hushtable.taxonomy import Taxonomy

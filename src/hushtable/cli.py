@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from pathlib import Path
+from types import NoneType
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import typer
@@ -23,7 +24,7 @@ from hushtable.methods.base import Forecast, Method
 from hushtable.privacy.guarantee import ApproxDP, Guarantee, PureDP
 from hushtable.privacy.ledger import Ledger
 from hushtable.privacy.rational import as_rational
-from hushtable.publish import publish as publish_table
+from hushtable.pipeline import publish as publish_table
 from hushtable.release import Release, Statement
 from hushtable.schema import Schema
 
@@ -63,6 +64,9 @@ def _option(field: dataclasses.Field[Any], hint: Any) -> inspect.Parameter:
     """Turn a field of a method into a command-line option."""
     help_text = str(field.metadata.get("help", ""))
     flag = f"--{field.name.replace('_', '-')}"
+    alternatives = [kind for kind in get_args(hint) if kind is not NoneType]
+    if NoneType in get_args(hint) and len(alternatives) == 1:
+        hint = alternatives[0]
     kind: Any = str
     if hint is int or hint is bool or get_origin(hint) is Literal:
         kind = hint
@@ -75,7 +79,7 @@ def _option(field: dataclasses.Field[Any], hint: Any) -> inspect.Parameter:
         default = str(field.default) if isinstance(field.default, Fraction) else field.default
     if default is None:
         kind |= None
-    metavar = "NUMBER" if kind is str and Fraction in (hint, *get_args(hint)) else None
+    metavar = "NUMBER" if Fraction in (hint, *get_args(hint)) else None
     return inspect.Parameter(
         field.name,
         inspect.Parameter.KEYWORD_ONLY,

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from hushtable.schema import Schema
 
-_SAMPLE_ROWS = 6000
+_SAMPLE_ROWS = 12_000
 
 _REGIONS = {"any": {"north": ["harbor", "old town"], "south": ["valley", "hills"], "west": ["bay"]}}
 _DIAGNOSES = {
@@ -51,13 +51,13 @@ def sample_schema() -> Schema:
 
 
 def sample() -> pa.Table:
-    """Make the sample: 6,000 visits to a clinic, the same on every call.
+    """Make the sample: 12,000 visits to a clinic, the same on every call.
 
     Examples
     --------
     >>> table = sample()
     >>> table.num_rows, table.column_names
-    (6000, ['visit', 'age', 'sex', 'region', 'smoker', 'diagnosis'])
+    (12000, ['visit', 'age', 'sex', 'region', 'smoker', 'diagnosis'])
     """
     rng = np.random.default_rng(2012)
     n = _SAMPLE_ROWS

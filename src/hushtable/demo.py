@@ -11,13 +11,13 @@ from hushtable.datasets import sample, sample_schema
 from hushtable.errors import ReleaseError
 from hushtable.methods.noisy_counts import NoisyCounts
 from hushtable.privacy.ledger import Ledger
-from hushtable.publish import publish
+from hushtable.pipeline import publish
 
 QUESTIONS = (
     "sex = 'F'",
-    "age >= 40 AND diagnosis IN ('diabetes', 'hypertension')",
+    "age >= 40 AND smoker = 'yes'",
     "smoker IS NULL",
-    "region = 'harbor' AND age BETWEEN 0 AND 19",
+    "diagnosis IN ('fracture', 'sprain') AND age < 18",
 )
 
 
@@ -29,7 +29,7 @@ def run_demo(out: Path | None, console: Console) -> None:
         epsilon=1,
         delta="1e-6",
         k=10,
-        generalize={"age": 20, "region": 1, "diagnosis": 1},
+        generalize={"age": [18, 40, 65], "region": 2, "diagnosis": 1},
         row_count_share="1/20",
     )
     console.print(

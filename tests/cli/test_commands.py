@@ -133,7 +133,7 @@ def test_interruption_and_unknown_failures_show_no_values(
     def explode(*args: object, **kwargs: object) -> None:
         raise RuntimeError("secret-value-4711")
 
-    monkeypatch.setattr("hushtable.publish.connect", explode)
+    monkeypatch.setattr("hushtable.pipeline.connect", explode)
     arguments = (
         "publish", "noisy-counts", files / "data.csv", files / "schema.yaml", "--out", files / "r",
         *OPTIONS,
@@ -147,7 +147,7 @@ def test_interruption_and_unknown_failures_show_no_values(
     def interrupt(*args: object, **kwargs: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("hushtable.publish.connect", interrupt)
+    monkeypatch.setattr("hushtable.pipeline.connect", interrupt)
     assert run(*arguments).code == 130
     assert not (files / "r").exists()
     assert not list(files.glob(".r-part*"))

@@ -77,7 +77,7 @@ def test_numbers_become_the_fraction_that_was_meant(value, expected):
     ],
 )
 def test_what_is_not_a_number_is_refused_by_name(value):
-    with pytest.raises(ParameterError, match="^epsilon: "):
+    with pytest.raises(ParameterError, match=r"^epsilon: "):
         as_rational(value, name="epsilon")
 
 

@@ -23,7 +23,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import ibis
-import ibis.expr.datatypes as dt
 import numpy as np
 import pyarrow as pa
 
@@ -119,57 +118,88 @@ def _whole(real: Expression) -> Expression:
     return (whole.cast("float64") == real).ifelse(whole, ibis.null("int64"))
 
 
-def _by_rules(column: Column, reading: Reading, codes: Mapping[str, Expression]) -> Expression:
-    """Choose between the code inside, the ends where outside is clipped, and the rules' codes."""
-    last = column.n_values - 1
-    no_value = MISSING if column.missing_code is None else column.missing_code
-    unreadable, below, above = {
-        "refuse": (UNREADABLE, OUTSIDE, OUTSIDE),
-        "clip": (UNREADABLE, 0, last),
-        "missing": (no_value, no_value, no_value),
-    }[column.outside]
-    return ibis.cases(
-        (reading.missing, no_value),
-        (codes["inside"].notnull(), codes["inside"]),
-        (codes["below"], below),
-        (codes["above"], above),
-        else_=unreadable,
-    ).cast("int64")
+@dataclass(frozen=True)
+class Rules:
+    """Hold what one column's rules make of its values; numbers, or columns of numbers.
 
+    Parameters
+    ----------
+    no_value, unreadable, below, above : int or expression
+        The codes of what is no value inside the domain; a text that is not listed is above.
+    low, high : int or expression
+        The bounds of an integer column.
+    """
 
-def integer_code(column: Integer, reading: Reading) -> Expression:
-    """Give the code of a whole number."""
-    whole, real = reading.whole, reading.real
-    low, high = (ibis.literal(bound, "int64") for bound in (column.low, column.high))
-    # Clamped before the subtraction, so that it cannot overflow in rows that are outside.
-    offset = ibis.least(ibis.greatest(whole, low), high) - low
-    edge = float(2**63)
-    return _by_rules(
-        column,
-        reading,
-        {
-            "inside": whole.between(low, high).ifelse(offset, ibis.null("int64")),
-            "below": (whole < low) | (whole.isnull() & (real <= -edge)),
-            "above": (whole > high) | (whole.isnull() & (real >= edge)),
-        },
-    )
+    no_value: Expression
+    unreadable: Expression
+    below: Expression
+    above: Expression
+    low: Expression = 0
+    high: Expression = 0
+
+    @classmethod
+    def of(cls, column: Column) -> Rules:
+        """Read the rules of a column."""
+        no_value = MISSING if column.missing_code is None else column.missing_code
+        unreadable, below, above = {
+            "refuse": (UNREADABLE, OUTSIDE, OUTSIDE),
+            "clip": (UNREADABLE, 0, column.n_values - 1),
+            "missing": (no_value, no_value, no_value),
+        }[column.outside]
+        low, high = (column.low, column.high) if isinstance(column, Integer) else (0, 0)
+        return cls(no_value, unreadable, below, above, low, high)
+
+    def choose(
+        self, *, missing: Expression, inside: Expression, below: Expression, above: Expression
+    ) -> Expression:
+        """Choose the code: `inside` where it is not NULL, else by the first rule that applies."""
+        return ibis.cases(
+            (missing, self.no_value),
+            (inside.notnull(), inside),
+            (below, self.below),
+            (above, self.above),
+            else_=self.unreadable,
+        ).cast("int64")
+
+    def with_missing(self, code: int) -> Rules:
+        """Give missing another code, as a recoding does."""
+        above = code if self.above == self.no_value else self.above
+        return Rules(code, self.unreadable, self.below, above)
+
+    def listed_code(self, text: Expression, code: Expression) -> Expression:
+        """Give the code of a text, from the code that was looked up for it, if any."""
+        return ibis.cases(
+            (text.isnull(), self.no_value), (code.isnull(), self.above), else_=code
+        ).cast("int64")
+
+    def integer_code(self, reading: Reading) -> Expression:
+        """Give the code of a whole number."""
+        whole, real = reading.whole, reading.real
+        low, high = self.low, self.high
+        if isinstance(low, int):
+            low, high = ibis.literal(low, "int64"), ibis.literal(high, "int64")
+        # Clamped before the subtraction, so that it cannot overflow in rows that are outside.
+        offset = ibis.least(ibis.greatest(whole, low), high) - low
+        edge = float(2**63)
+        return self.choose(
+            missing=reading.missing,
+            inside=whole.between(low, high).ifelse(offset, ibis.null("int64")),
+            below=(whole < low) | (whole.isnull() & (real <= -edge)),
+            above=(whole > high) | (whole.isnull() & (real >= edge)),
+        )
 
 
 def number_code(column: Number, reading: Reading) -> Expression:
     """Give the code of the nearest grid point."""
-    low, step = float(column.low), float(column.step)
-    place = (reading.real - low) / step + 0.5
+    place = (reading.real - float(column.low)) / float(column.step) + 0.5
     n_values = float(column.n_values)
     # Clamped before it becomes an integer: the cast of a huge double is an error in some engines.
     rounded = ibis.least(ibis.greatest(place, 0.0), n_values).floor().cast("int64")
-    return _by_rules(
-        column,
-        reading,
-        {
-            "inside": ((place >= 0.0) & (place < n_values)).ifelse(rounded, ibis.null("int64")),
-            "below": place < 0.0,
-            "above": place >= n_values,
-        },
+    return Rules.of(column).choose(
+        missing=reading.missing,
+        inside=((place >= 0.0) & (place < n_values)).ifelse(rounded, ibis.null("int64")),
+        below=place < 0.0,
+        above=place >= n_values,
     )
 
 
@@ -194,20 +224,17 @@ def _recoded(code: Expression, recoding: Recoding) -> Expression:
     return ibis.cases(*branches, else_=halve(0, len(starts)))
 
 
-def _lookup(
-    column: Categorical, missing_values: Sequence[str], recoding: Recoding | None
-) -> tuple[pa.Table, int, int]:
-    """Give the table from text to code, the code of NULL, and the code of any other text."""
+def listed_codes(
+    column: Categorical, missing_values: Sequence[str], recoding: Recoding | None = None
+) -> dict[str, int]:
+    """Give the code of each text that has one."""
     codes = np.arange(column.size, dtype=np.int64)
     if recoding is not None:
         codes = recoding.apply(codes)
     no_value = MISSING if column.missing_code is None else int(codes[column.missing_code])
     places = dict.fromkeys(missing_values, no_value)
     places.update(zip(column.values, codes.tolist(), strict=False))  # a listed value is a value
-    table = pa.table(
-        {"text": pa.array(places, pa.string()), "code": pa.array(places.values(), pa.int64())}
-    )
-    return table, no_value, no_value if column.outside == "missing" else OUTSIDE
+    return places
 
 
 def encode(
@@ -232,47 +259,41 @@ def encode(
     """
     recode = recode or {}
     others = [name for name in rows.columns if name not in columns]
-    # A list of texts becomes a table to join with: a hash lookup, however long the list.
-    texts = {
-        place: as_text(rows[place])
+    listed = {
+        place: column
         for place, name in columns.items()
-        if isinstance(schema.attributes[name], Categorical)
+        if isinstance(column := schema.attributes[name], Categorical)
     }
-    joined = rows.mutate(**texts) if texts else rows
-    ends: dict[str, tuple[int, int]] = {}
-    for place in texts:
-        column = schema.attributes[columns[place]]
-        assert isinstance(column, Categorical)  # noqa: S101 - as chosen above
-        table, *ends[place] = _lookup(
-            column, schema.missing_values, recode.get(columns[place])
-        )
+    joined = rows.mutate(**{place: as_text(rows[place]) for place in listed}) if listed else rows
+    for place, column in listed.items():
+        # A list of texts becomes a table to join with: a hash lookup, however long the list.
+        known = listed_codes(column, schema.missing_values, recode.get(columns[place]))
         lookup = ibis.memtable(
-            table.rename_columns([f"{place}_text", f"{place}_code"]),
-        )
+            pa.table({f"{place}_text": pa.array(known, pa.string()),
+                      f"{place}_code": pa.array(known.values(), pa.int64())})
+        )  # fmt: skip
         joined = joined.left_join(lookup, [(place, f"{place}_text")])
 
     codes = {}
     for place, name in columns.items():
         column = schema.attributes[name]
+        recoding = recode.get(name)
         if isinstance(column, Categorical):
-            code, (no_value, unlisted) = joined[f"{place}_code"], ends[place]
-            codes[place] = ibis.cases(
-                (joined[place].isnull(), no_value), (code.isnull(), unlisted), else_=code
-            ).cast("int64")
+            rules = Rules.of(column)
+            if recoding is not None and recoding.missing_code is not None:
+                rules = rules.with_missing(recoding.missing_code)
+            codes[place] = rules.listed_code(joined[place], joined[f"{place}_code"])
             continue
-        reading = read_number(joined[place], schema.missing_values)
-        code = (
-            integer_code(column, reading)
-            if isinstance(column, Integer)
-            else number_code(column, reading)
-        )
-        codes[place] = _recoded(code, recode[name]) if name in recode else code
+        code = numeric_code(joined[place], column, schema.missing_values)
+        codes[place] = code if recoding is None else _recoded(code, recoding)
     return joined.select(*others, **codes)
 
 
-def encodes_cheaply(raw: dt.DataType, column: Column) -> bool:
-    """Say whether a code is plain arithmetic, so that rows are encoded before they are grouped.
-
-    Texts are grouped as they are and only the groups are encoded.
-    """
-    return not isinstance(column, Categorical) and not raw.is_string()
+def numeric_code(
+    raw: Expression, column: Integer | Number, missing_values: Sequence[str]
+) -> Expression:
+    """Give the code of a raw value in a numeric column."""
+    reading = read_number(raw, missing_values)
+    if isinstance(column, Integer):
+        return Rules.of(column).integer_code(reading)
+    return number_code(column, reading)

@@ -95,9 +95,7 @@ def check_header(header: Header, schema: Schema) -> None:
 
 
 def _readable(kind: dt.DataType, *, text_only: bool) -> bool:
-    numeric = (
-        kind.is_string() or kind.is_numeric() or kind.is_boolean() or kind.is_null()
-    )
+    numeric = kind.is_string() or kind.is_numeric() or kind.is_boolean() or kind.is_null()
     return numeric or (
         text_only and (kind.is_date() or kind.is_timestamp() or kind.is_time() or kind.is_uuid())
     )

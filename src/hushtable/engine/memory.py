@@ -180,9 +180,7 @@ def _tally(domain: Domain, keys: NDArray[np.int64]) -> tuple[NDArray[np.int64], 
         occupied = np.flatnonzero(dense)
         return occupied[:, None].astype(np.int64), dense[occupied].astype(np.int64)
     # numpy.unique is slow on integers: sort, and look where the key changes.
-    order = (
-        keys[np.lexsort(keys.T[::-1])] if n_limbs > 1 else np.sort(keys, axis=0)
-    )
+    order = keys[np.lexsort(keys.T[::-1])] if n_limbs > 1 else np.sort(keys, axis=0)
     changed = np.ones(n_rows, bool)
     changed[1:] = np.any(order[1:] != order[:-1], axis=1)
     starts = np.flatnonzero(changed)

@@ -15,8 +15,7 @@ def require_columns(schema: Schema, columns: Sequence[str], *, by: str | None = 
     """Refuse a question about columns that the schema does not publish."""
     named = [*columns] if by is None else [*columns, by]
     problems = [
-        f"column {name!r} is not a published column; the schema has "
-        f"{', '.join(schema.attributes)}."
+        f"column {name!r} is not a published column; the schema has {', '.join(schema.attributes)}."
         for name in dict.fromkeys(named)
         if name not in schema.attributes
     ]
@@ -70,9 +69,7 @@ def rule_break(schema: Schema, name: str, code: int, n_rows: int) -> RuleBreak:
     return RuleBreak(name, rule, n_rows)
 
 
-def rule_breaks(
-    schema: Schema, found: Iterable[tuple[str, int, int]]
-) -> list[RuleBreak]:
+def rule_breaks(schema: Schema, found: Iterable[tuple[str, int, int]]) -> list[RuleBreak]:
     """List broken rules in the order of the schema from (column, negative code, rows)."""
     order = {name: position for position, name in enumerate(schema.attributes)}
     rank = {MISSING: 0, UNREADABLE: 1, OUTSIDE: 2}

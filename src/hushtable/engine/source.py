@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import os
 import re
 import shutil
 import tempfile
+import uuid
 import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -57,7 +59,7 @@ def as_arrow(data: Data) -> Data:
     return table.drop_columns(unnamed)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Source:
     """Hold an opened table.
 
@@ -67,12 +69,13 @@ class Source:
         The rows, raw.
     columns : mapping of str to str
         Name of each column of the data to its name in `table`.
-    n_rows : int, optional
-        Number of rows, where it is known without asking.
+    slow : bool
+        Whether each question would read and parse the whole table again, as with text files.
     """
 
     table: Expression
     columns: Mapping[str, str]
+    slow: bool = False
 
     def select(self, places: Mapping[str, str]) -> Expression:
         """Take raw columns under plain new names: new name to name in the data."""
@@ -89,12 +92,30 @@ class Source:
         except Exception as error:  # engines raise what they like
             raise _explained(error) from None
 
-    def cached(self, expression: Expression) -> Expression:
-        """Run a query once and keep its rows in the engine."""
+    def keep(self, rows: Expression, columns: Mapping[str, str]) -> Source:
+        """Run a query once and keep its rows in the engine, as long as the new source is in use.
+
+        Parameters
+        ----------
+        rows : ibis table
+            The rows to keep.
+        columns : mapping of str to str
+            Name of each column of the data to its name in `rows`.
+        """
+        backend = self.table.get_backend()
+        name = f"hushtable_{uuid.uuid4().hex}"
         try:
-            return expression.cache()
+            kept = Source(backend.create_table(name, rows, temp=True), columns)
         except Exception as error:  # engines raise what they like
             raise _explained(error) from None
+        weakref.finalize(kept, _drop, backend, name)
+        return kept
+
+
+def _drop(backend: Any, name: str) -> None:
+    # The connection may be the user's own, and rows of people must not stay in it.
+    with contextlib.suppress(Exception):
+        backend.raw_sql(f'DROP TABLE IF EXISTS "{name}"')
 
 
 def open_source(data: Data, *, memory_limit: str | None = None) -> tuple[Source, Header]:
@@ -117,15 +138,15 @@ def open_source(data: Data, *, memory_limit: str | None = None) -> tuple[Source,
             raise ParameterError("memory_limit is for files and frames; an ibis table has its own.")
         return Source(data, {name: name for name in header.names}), header
 
-    # Columns are renamed by position: no name in the data can collide or need quoting.
     places = {name: f"raw{position}" for position, name in enumerate(header.names)}
     connection = _connect_duckdb(header, memory_limit)
     if not header.files:
         table = _registered(connection, data.rename_columns(list(places.values())))
     elif header.delimiter is None:
         paths = [_literal_path(file) for file in header.files]
-        rows = connection.read_parquet(paths, hive_partitioning=False)
-        table = rows.select(**{place: rows[name] for name, place in places.items()})
+        # Not renamed: in front of a plain scan, DuckDB knows the ranges of the columns.
+        places = {name: name for name in header.names}
+        table = connection.read_parquet(paths, hive_partitioning=False)
     else:
         table = connection.read_csv(
             _literal_path(header.files[0]),
@@ -139,13 +160,11 @@ def open_source(data: Data, *, memory_limit: str | None = None) -> tuple[Source,
             compression="gzip" if header.files[0].suffix.lower() == ".gz" else "none",
         )
     connection.raw_sql("SET lock_configuration = true")
-    return Source(table, places), header
+    return Source(table, places, slow=header.delimiter is not None), header
 
 
 def _registered(connection: Any, table: pa.Table) -> Expression:
-    plain = [
-        field.with_type(_plain_type(field.type)) for field in table.schema
-    ]
+    plain = [field.with_type(_plain_type(field.type)) for field in table.schema]
     connection.con.register("private_rows", table.cast(pa.schema(plain)))
     return connection.table("private_rows")
 
@@ -175,16 +194,16 @@ def _connect_duckdb(header: Header, memory_limit: str | None) -> Any:
         "autoload_known_extensions": "false",
         "preserve_insertion_order": "false",
     }
-    if memory_limit is not None:
-        settings["memory_limit"] = memory_limit
+    connection = ibis.duckdb.connect(**settings)
+    weakref.finalize(connection, _remove_spill, connection.con, spill)
+    connection.raw_sql("SET enable_progress_bar = false")
     try:
-        connection = ibis.duckdb.connect(**settings)
-    except (duckdb.Error, ValueError):
-        shutil.rmtree(spill, ignore_errors=True)
+        if memory_limit is not None:
+            connection.raw_sql(f"SET memory_limit = {_quoted(memory_limit)}")
+    except duckdb.Error:
         raise ParameterError(
             f"memory_limit {memory_limit!r} is not understood; write it as '500MB' or '4GB'."
         ) from None
-    weakref.finalize(connection, _remove_spill, connection.con, spill)
     paths = ", ".join(_quoted(os.fspath(file.resolve())) for file in header.files)
     connection.raw_sql(f"SET allowed_paths = [{paths}]")
     connection.raw_sql("SET enable_external_access = false")

@@ -14,27 +14,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from hushtable.estimate.base import CONFIDENCE, Estimate, Estimator
 from hushtable.estimate.noise_sum import NoiseSum
+from hushtable.methods.noisy_counts import NoisyCounts
 from hushtable.predicate import Predicate, parse
-from hushtable.privacy.count_mechanisms import (
-    CountMechanism,
-    TwoSidedGeometric,
-    count_mechanism,
-)
+from hushtable.privacy.count_mechanisms import TwoSidedGeometric
 from hushtable.recoding import recoded_domain, recodings
 from hushtable.schema import Schema
 
 MAX_ENUMERATED = 2_000_000  # cells of the domain that are looked at one by one
 
-_NORMAL = float(ndtri((1 + CONFIDENCE) / 2))
+_NORMAL = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
 _SURELY_PUBLISHED = 1 - 1e-6
 # What share of a cut cell satisfies a condition is not known; around the even share it is given
 # the spread of a beta distribution with the weight of two observations.
@@ -52,6 +49,15 @@ class _Range:
     model_std: float = 0.0
 
 
+@dataclass(frozen=True)
+class _Hidden:
+    """The unpublished cells, and what share of them a condition touches."""
+
+    n_inside: int
+    n_outside: int
+    share: float
+
+
 class CellEstimator(Estimator):
     """Answer counts from a release of cells."""
 
@@ -62,9 +68,10 @@ class CellEstimator(Estimator):
         settings: Mapping[str, Any],
         tables: Mapping[str, pa.Table],
     ) -> None:
-        mechanism = _mechanism(settings["mechanism"])
+        method = NoisyCounts(**parameters)
+        mechanism = method.count_mechanism(schema)
         self.schema = schema
-        self.recode = recodings(schema, parameters["generalize"])
+        self.recode = recodings(schema, method.generalize)
         self.domain = recoded_domain(schema, list(schema.attributes), self.recode)
         self.table = tables["data"]
         self.suppresses = not isinstance(mechanism, TwoSidedGeometric)
@@ -75,7 +82,7 @@ class CellEstimator(Estimator):
         self.most_suppressed = (
             mechanism.release_count(_SURELY_PUBLISHED) - 1 if self.suppresses else 0
         )
-        self.total = _row_total(settings["rows"])
+        self.total = _row_total(schema, settings)
 
     # --- the published cells ----------------------------------------------------------------
 
@@ -118,25 +125,15 @@ class CellEstimator(Estimator):
         """Estimate how many rows satisfy a condition."""
         predicate = parse(where, self.schema)
         shares = predicate.shares(self.recode, self.codes)
-        hidden, hidden_outside = self._hidden_rows(predicate, shares)
+        hidden = self._hidden(predicate, shares)
         inside, outside = self._published(shares), self._published(1.0 - shares)
-        # Bounds from the cells that satisfy the condition, and from those that do not: the second
-        # pair is better where many suppressed cells might satisfy it, and the total is known.
-        low, high = inside.low, inside.high + hidden
-        value, privacy_std = inside.value, inside.privacy_std
-        if self.total is not None and hidden > 0:
-            suppressed = max(0.0, self.total.value - inside.value - outside.value)
-            everything = inside.value + outside.value
-            value += suppressed * (inside.value / everything if everything > 0 else 0.5)
-            spread = float(np.hypot(self.total.high - self.total.value, outside.value - outside.low))
-            high = min(high, max(inside.high, self.total.value - outside.value + spread))
-            if hidden_outside == 0:
-                value = self.total.value - outside.value
-                privacy_std = float(np.hypot(self.total.privacy_std, outside.privacy_std))
-                low = max(0.0, value - spread)
         notes = []
-        slack = max(0.0, high - inside.high)
-        if hidden > 0:
+        if hidden.n_inside == 0:
+            answer = inside
+        elif self.total is not None and hidden.n_outside == 0:
+            answer = _difference(self.total, outside)
+        else:
+            answer = self._with_suppressed(inside, outside, hidden)
             notes.append(
                 "Combinations that are not published may hold such rows too; the interval allows "
                 "for none of them up to all that may be there."
@@ -144,7 +141,7 @@ class CellEstimator(Estimator):
             if self.total is None:
                 notes.append(
                     "The number of rows is not known, so the upper end is far away; a release with "
-                    "row_count_share would tell it."
+                    "row_count_share tells it."
                 )
         if inside.model_std > 0:
             notes.append(
@@ -152,12 +149,29 @@ class CellEstimator(Estimator):
                 "inside them."
             )
         return Estimate(
-            value=float(np.clip(value, low, high)),
-            low=low,
-            high=high,
-            privacy_std=privacy_std,
-            model_std=float(np.hypot(inside.model_std, slack / 12**0.5)),
+            value=float(np.clip(answer.value, answer.low, answer.high)),
+            low=answer.low,
+            high=answer.high,
+            privacy_std=answer.privacy_std,
+            model_std=answer.model_std,
             notes=tuple(notes),
+        )
+
+    def _with_suppressed(self, inside: _Range, outside: _Range, hidden: _Hidden) -> _Range:
+        """Allow for suppressed rows: none of them, or as many as there may be."""
+        most = hidden.n_inside * float(self.most_suppressed)
+        value, high = inside.value, inside.high + most
+        if self.total is not None:
+            rest = _difference(self.total, outside)
+            high = min(high, max(inside.high, rest.high))
+            value += hidden.share * max(0.0, rest.value - inside.value)
+        return _Range(
+            value=value,
+            low=inside.low,
+            high=high,
+            privacy_std=inside.privacy_std,
+            # All that is known of the suppressed part is its range.
+            model_std=float(np.hypot(inside.model_std, (high - inside.high) / 12**0.5)),
         )
 
     def _published(self, shares: NDArray[np.float64]) -> _Range:
@@ -187,43 +201,52 @@ class CellEstimator(Estimator):
             model_std=model_std,
         )
 
-    def _hidden_rows(
-        self, predicate: Predicate, shares: NDArray[np.float64]
-    ) -> tuple[float, float]:
-        """Bound how many rows in unpublished cells may, and may not, satisfy a condition."""
-        if not self.suppresses:
-            return 0.0, 0.0
+    def _hidden(self, predicate: Predicate, shares: NDArray[np.float64]) -> _Hidden:
+        """Count the unpublished cells that may, and may not, satisfy a condition."""
         n_hidden = self.domain.size - len(shares)
+        if not self.suppresses or n_hidden == 0:
+            return _Hidden(n_inside=0, n_outside=0, share=0.0)
         if self.domain.size <= MAX_ENUMERATED:
             grid = self.domain.grid()
             codes = {name: grid[:, i] for i, name in enumerate(self.domain.names)}
             everywhere = predicate.shares(self.recode, codes)
-            touched = np.count_nonzero(everywhere > 0) - np.count_nonzero(shares > 0)
-            missed = np.count_nonzero(everywhere < 1) - np.count_nonzero(shares < 1)
-        else:
-            # Every cell that is touched holds at least one combination that satisfies.
-            satisfying = predicate.count()
-            touched = min(n_hidden, satisfying)
-            missed = min(n_hidden, self.schema.domain.size - satisfying)
-        return float(touched * self.most_suppressed), float(missed * self.most_suppressed)
+            return _Hidden(
+                n_inside=int(np.count_nonzero(everywhere > 0) - np.count_nonzero(shares > 0)),
+                n_outside=int(np.count_nonzero(everywhere < 1) - np.count_nonzero(shares < 1)),
+                share=float(everywhere.sum() - shares.sum()) / n_hidden,
+            )
+        # Every cell that is touched holds at least one combination that satisfies. In a domain
+        # this large most cells are empty, so suppressed rows are taken to be like published ones.
+        satisfying = predicate.count()
+        return _Hidden(
+            n_inside=min(n_hidden, satisfying),
+            n_outside=min(n_hidden, self.schema.domain.size - satisfying),
+            share=float(shares @ self.counts / max(1.0, self.counts.sum())),
+        )
 
 
-def _mechanism(settings: Mapping[str, Any]) -> CountMechanism:
-    delta = settings.get("delta")
-    return count_mechanism(
-        settings["kind"],
-        epsilon=Fraction(settings["epsilon"]),
-        delta=None if delta is None else Fraction(delta),
-        k=settings.get("k"),
+def _difference(total: _Range, part: _Range) -> _Range:
+    """Take a part off the total: what is left."""
+    value = total.value - part.value
+    below = float(np.hypot(total.value - total.low, part.high - part.value))
+    above = float(np.hypot(total.high - total.value, part.value - part.low))
+    return _Range(
+        value=max(0.0, value),
+        low=max(0.0, value - below),
+        high=max(0.0, value + above),
+        privacy_std=float(np.hypot(total.privacy_std, part.privacy_std)),
+        model_std=part.model_std,
     )
 
 
-def _row_total(rows: Mapping[str, Any] | None) -> _Range | None:
+def _row_total(schema: Schema, settings: Mapping[str, Any]) -> _Range | None:
     """Read the number of rows: public, or published with noise, or not known."""
-    if rows is None:
+    if schema.rows is not None:
+        return _Range(value=schema.rows, low=schema.rows, high=schema.rows)
+    published = settings["row_total"]
+    if published is None:
         return None
-    value, std = float(rows["value"]), float(rows["std"])
-    # P[|noise| >= t] <= exp(-(t - 1) / scale) for the discrete Laplace distribution, and its
-    # standard deviation is below scale * sqrt(2) by less than the 1 that is added here.
-    half = 0.0 if std == 0 else 2 - std / 2**0.5 * float(np.log(1 - CONFIDENCE))
-    return _Range(value=value, low=value - half, high=value + half, privacy_std=std)
+    value, scale = float(published["value"]), float(Fraction(published["scale"]))
+    # P[|noise| >= t] <= exp(-(t - 1) / scale) for the discrete Laplace distribution.
+    half = 1 - scale * float(np.log(1 - CONFIDENCE))
+    return _Range(value=value, low=value - half, high=value + half, privacy_std=scale * 2**0.5)

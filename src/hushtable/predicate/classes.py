@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.errors import TooLarge
-from hushtable.predicate.formula import Formula, Literal, evaluate, literals
+from hushtable.predicate.formula import Formula, Literal, evaluate, literals, shorten
 from hushtable.recoding import Intervals, Recoding
 
 Integers = NDArray[np.int64]
@@ -94,9 +94,9 @@ def classify(formula: Formula, column: str, size: int, missing_code: int | None)
     else:
         culprit = next(part for part in literals(every_code) if _cuts(part) is None)
         raise TooLarge(
-            f"{_short(culprit.text)!r} needs every one of the {size:,} codes of column {column!r}, "
-            f"and the limit is {MAX_CODES:,}; compare the column with constants, or give it a "
-            "coarser step."
+            f"{shorten(culprit.text)!r} needs each of the {size:,} codes of column {column!r}, and "
+            f"the limit is {MAX_CODES:,}; compare the column with constants, or give it a coarser "
+            "step."
         )
     labels = np.zeros(len(starts), np.int64)
     for piece in pieces:
@@ -129,7 +129,3 @@ def _cuts(piece: Formula) -> set[int] | None:
         return None
     cuts = [literal.atom.cuts() for literal in literals(piece)]
     return None if None in cuts else set().union(*(cut for cut in cuts if cut is not None))
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 60 else text[:57] + "..."

@@ -125,7 +125,9 @@ class Predicate:
         Fraction or float
             Exact if every density of the clause's columns is given in fractions or integers.
         """
-        problems = list(chain.from_iterable(self._density_problems(n, density) for n in self.columns))
+        problems = list(
+            chain.from_iterable(self._density_problems(n, density) for n in self.columns)
+        )
         if problems:
             raise ParameterError(problems)
         if any(isinstance(density[name], np.ndarray) for name in self.columns):

@@ -105,7 +105,8 @@ class Member:
             wanted = [int(v) for v in scaled if v.denominator == 1 and abs(v) <= given.top]
             if given.numerators.dtype == object:
                 among = set(wanted)
-                found.flat = [number in among for number in given.numerators.flat]
+                hits = (number in among for number in given.numerators.flat)
+                found = np.fromiter(hits, np.bool_).reshape(found.shape)
             else:
                 found = np.isin(given.numerators, np.asarray(sorted(wanted), np.int64))
         else:
@@ -218,3 +219,8 @@ def evaluate(formula: Formula, codes: Codes) -> Truths:
             case False:
                 result = result | ~(truth | null)
     return result
+
+
+def shorten(text: str) -> str:
+    """Cut a text that is quoted in a message."""
+    return text if len(text) <= 60 else text[:57] + "..."

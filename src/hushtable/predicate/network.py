@@ -24,7 +24,15 @@ from numpy.typing import NDArray
 
 from hushtable.errors import TooLarge
 from hushtable.predicate.classes import Classes
-from hushtable.predicate.formula import Formula, Junction, Literal, evaluate, join
+from hushtable.predicate.formula import (
+    Formula,
+    Junction,
+    Literal,
+    evaluate,
+    join,
+    literals,
+    shorten,
+)
 
 Axis = str | int  # a column, or the number of a wire
 Array = NDArray[Any]
@@ -58,80 +66,78 @@ class Network:
         self.tensors: list[Tensor] = []
         self.n_wires = 0
         self._classes = classes
-        self._require(formula)
+        if isinstance(formula, Literal) or self._cells(formula) <= DENSE:
+            self.tensors.append(Tensor(formula.columns, self._table(formula)))
+        else:
+            self._require(formula)
 
     def _cells(self, formula: Formula) -> int:
         return math.prod(self._classes[name].n_classes for name in formula.columns)
 
-    def _require(self, formula: Formula) -> None:
+    def _require(self, formula: Junction) -> None:
         """Add tensors that are 1 where the formula holds."""
-        if isinstance(formula, Literal) or self._cells(formula) <= DENSE:
-            self.tensors.append(Tensor(formula.columns, self._table(formula)))
-        elif formula.every:
-            for part in self._bundles(formula):
+        tables, wide = self._split(formula)
+        if formula.every:
+            self.tensors += [Tensor(table.columns, self._table(table)) for table in tables]
+            for part in wide:
                 self._require(part)
         else:
-            *first, last = self._bundles(formula)
-            wires = (self._any(first), self._wire(last)) if first else (self._wire(last),)
-            self.tensors.append(Tensor(wires, _OR[..., 1] if first else np.arange(2)))
+            wire = self._gate(tables, wide, _OR)
+            self.tensors.append(Tensor((wire,), np.asarray([False, True])))
 
-    def _wire(self, formula: Formula) -> int:
-        """Add tensors that set a wire to the truth of the formula."""
-        if isinstance(formula, Literal) or self._cells(formula) <= DENSE:
-            table = self._table(formula)
-            wire = self._new_wire()
-            self.tensors.append(Tensor((*formula.columns, wire), np.stack([~table, table], -1)))
-            return wire
-        parts = self._bundles(formula)
-        return self._all(parts) if formula.every else self._any(parts)
+    def _gate(self, tables: list[Formula], wide: list[Junction], gate: Array) -> int:
+        """Add tensors that set a wire to what the gate makes of the truths of the parts."""
+        wires = [self._table_wire(table) for table in tables]
+        for part in wide:
+            wires.append(self._gate(*self._split(part), _AND if part.every else _OR))
+        first, *others = wires
+        for other in others:
+            result = self._new_wire()
+            self.tensors.append(Tensor((first, other, result), gate))
+            first = result
+        return first
 
-    def _any(self, parts: Sequence[Formula]) -> int:
-        return self._gate(parts, _OR)
-
-    def _all(self, parts: Sequence[Formula]) -> int:
-        return self._gate(parts, _AND)
-
-    def _gate(self, parts: Sequence[Formula], table: Array) -> int:
-        wire = self._wire(parts[0])
-        for part in parts[1:]:
-            other, result = self._wire(part), self._new_wire()
-            self.tensors.append(Tensor((wire, other, result), table))
-            wire = result
+    def _table_wire(self, formula: Formula) -> int:
+        table, wire = self._table(formula), self._new_wire()
+        self.tensors.append(Tensor((*formula.columns, wire), np.stack([~table, table], axis=-1)))
         return wire
 
     def _new_wire(self) -> int:
         self.n_wires += 1
         return self.n_wires
 
+    def _split(self, junction: Junction) -> tuple[list[Formula], list[Junction]]:
+        """Divide the parts into those that are tabulated and those that are too wide for it.
+
+        Parts whose columns lie within those of another share its table.
+        """
+        wide: list[Junction] = []
+        by_columns: dict[frozenset[str], list[Formula]] = {}
+        for part in junction.parts:
+            if isinstance(part, Junction) and self._cells(part) > DENSE:
+                wide.append(part)
+            else:
+                by_columns.setdefault(frozenset(part.columns), []).append(part)
+        hosts: dict[frozenset[str], list[Formula]] = {}
+        for columns in sorted(by_columns, key=len, reverse=True):
+            host = next((other for other in hosts if columns <= other), columns)
+            hosts.setdefault(host, []).extend(by_columns[columns])
+        return [join(junction.every, parts) for parts in hosts.values()], wide
+
     def _table(self, formula: Formula) -> NDArray[np.bool_]:
         """Evaluate the formula on one code of each class of each of its columns."""
         cells = self._cells(formula)
         if cells > MAX_CELLS:
-            text = formula.text if isinstance(formula, Literal) else "the clause"
-            widths = ", ".join(f"{c} {self._classes[c].n_classes:,}" for c in formula.columns)
+            widest = max(literals(formula), key=self._cells)
+            widths = ", ".join(f"{c} {self._classes[c].n_classes:,}" for c in widest.columns)
             raise TooLarge(
-                f"{text!r} ties together {cells:,} combinations ({widths}), and the limit is "
-                f"{MAX_CELLS:,}; use fewer columns in one comparison."
+                f"{shorten(widest.text)!r} ties together {cells:,} combinations ({widths}), and "
+                f"the limit is {MAX_CELLS:,}; use fewer columns in one comparison."
             )
         shape = [self._classes[name].n_classes for name in formula.columns]
         codes = np.ix_(*[self._classes[name].representatives for name in formula.columns])
         truth = evaluate(formula, dict(zip(formula.columns, codes, strict=True)))
         return np.broadcast_to(truth, shape)
-
-    def _bundles(self, junction: Junction) -> list[Formula]:
-        """Put parts together whose columns lie within those of another part: one table, not two."""
-        by_columns: dict[frozenset[str], list[Formula]] = {}
-        for part in junction.parts:
-            small = isinstance(part, Literal) or self._cells(part) <= DENSE
-            # A part too large for a table keeps a place of its own, marked by a key that no set
-            # of columns lies within.
-            key = frozenset(part.columns) if small else frozenset({f"\0{len(by_columns)}"})
-            by_columns.setdefault(key, []).append(part)
-        hosts: dict[frozenset[str], list[Formula]] = {}
-        for key in sorted(by_columns, key=len, reverse=True):
-            host = next((other for other in hosts if key <= other), key)
-            hosts.setdefault(host, []).extend(by_columns[key])
-        return [join(junction.every, parts) for parts in hosts.values()]
 
 
 _OR = np.zeros((2, 2, 2), np.bool_)
@@ -199,7 +205,7 @@ def _path(tensors: Sequence[Tensor], output: tuple[Axis, ...], n_times: int = 1)
     path, information = opt_einsum.contract_path(equation, *shapes, shapes=True, optimize="auto")
     cells, work = int(information.largest_intermediate), int(information.opt_cost) * n_times
     if cells > MAX_CELLS or work > MAX_WORK:
-        names = ", ".join(axis for axis in symbols if isinstance(axis, str))
+        names = ", ".join(a for a in symbols if isinstance(a, str) and not a.startswith("\0"))
         raise TooLarge(
             f"the clause ties together too much: counting over {names} needs tables of {cells:,} "
             f"cells (limit {MAX_CELLS:,}) and {work:,} multiplications (limit {MAX_WORK:,}); ask "

@@ -108,10 +108,10 @@ def affine(term: Term) -> tuple[Fraction, Fraction] | None:
         return Fraction(0), term.value
     if isinstance(term, Grid):
         return term.step, term.low
-    if isinstance(term, Ranks):
-        return None
-    left, right = affine(term.left), affine(term.right)
-    if left is None or right is None:
+    left = right = None
+    if isinstance(term, Arithmetic):
+        left, right = affine(term.left), affine(term.right)
+    if isinstance(term, Ranks) or left is None or right is None:
         return None
     if term.operator in "+-":
         sign = 1 if term.operator == "+" else -1
@@ -141,15 +141,14 @@ def evaluate(term: Term, codes: Codes) -> Exact:
     """Compute a term on encoded rows."""
     if isinstance(term, Constant):
         top = max(1, abs(term.value.numerator))
-        numerator = np.asarray(term.value.numerator, np.int64 if top < _WORD else object)
         bottom = term.value.denominator
-        return Exact(numerator, bottom, np.asarray(False), top, bottom)
+        return Exact(_whole(term.value.numerator, top), bottom, np.asarray(False), top, bottom)
     if isinstance(term, Grid):
         bottom = math.lcm(term.low.denominator, term.step.denominator)
         low, step = int(term.low * bottom), int(term.step * bottom)
         top = max(1, abs(low) + step * term.n_values)
         numerators = _product(codes[term.column], step, top) + low
-        return Exact(numerators, bottom, _missing(term, codes), top, bottom)
+        return Exact(_whole(numerators, top), bottom, _missing(term, codes), top, bottom)
     if isinstance(term, Ranks):
         ranks = np.asarray((*term.ranks, 0), np.int64)  # a missing value gets any rank
         top = max(1, int(np.abs(ranks).max()))
@@ -168,13 +167,18 @@ def _missing(term: Grid | Ranks, codes: Codes) -> NDArray[np.bool_]:
     return np.asarray(codes[term.column] == term.missing_code)
 
 
+def _whole(numbers: Any, bound: int) -> Integers:
+    """Store integers in words if the bound allows it, as Python integers otherwise."""
+    return np.asarray(numbers, np.int64 if bound < _WORD else object)
+
+
 def _product(left: Integers | int, right: Integers | int, bound: int) -> Any:
-    """Multiply, in Python integers where the bound does not fit a word."""
-    if bound >= _WORD:
-        left = left if isinstance(left, int) else left.astype(object)
-        right = right if isinstance(right, int) else right.astype(object)
-    product = left * right
-    return product if isinstance(product, int) else np.asarray(product)
+    """Multiply, given a bound on the result."""
+    if isinstance(left, int) and isinstance(right, int):
+        return left * right
+    left = left if isinstance(left, int) else _whole(left, bound)
+    right = right if isinstance(right, int) else _whole(right, bound)
+    return _whole(left * right, bound)
 
 
 def align(left: Exact, right: Exact) -> tuple[Integers, Integers, Integers | int, int, int]:
@@ -216,9 +220,10 @@ def _multiplied(left: Exact, right: Exact) -> Exact:
 def _inverse(divisor: Exact) -> Exact:
     zero = np.asarray(divisor.numerators == 0)
     sign = np.where(divisor.numerators < 0, -1, 1)
+    size = _whole(np.abs(divisor.numerators), divisor.top)
     return Exact(
         _product(sign, divisor.denominators, divisor.bottom),
-        np.where(zero, 1, np.abs(divisor.numerators)),
+        np.where(zero, 1, size),
         divisor.null | zero,
         divisor.bottom,
         divisor.top,
@@ -231,9 +236,10 @@ def _summed(left: Exact, right: Exact, operator: Operator) -> Exact:
     null = left.null | right.null
     if operator == "%":
         zero = np.asarray(other == 0)
-        size = np.abs(one) % np.where(zero, 1, np.abs(other))
-        return Exact(np.where(one < 0, -size, size), common, null | zero, top, bottom)
-    if 2 * top >= _WORD:
-        one, other = one.astype(object), other.astype(object)
+        divisor = np.where(zero, 1, _whole(np.abs(other), top))
+        size = _whole(np.abs(one) % divisor, top)
+        signed = np.where(one < 0, _whole(-size, top), size)
+        return Exact(signed, common, null | zero, top, bottom)
+    one, other = _whole(one, 2 * top), _whole(other, 2 * top)
     total = one + other if operator == "+" else one - other
-    return Exact(np.asarray(total), common, null, 2 * top, bottom)
+    return Exact(_whole(total, 2 * top), common, null, 2 * top, bottom)

@@ -157,14 +157,22 @@ def log_lower(x: Fraction, bits: int = LOG_BITS) -> Fraction:
     """
     if x <= 0:
         raise ParameterError(f"the logarithm of {x} was asked for; only numbers above 0 have one.")
-    # The float is only a first guess: exact comparisons move it to where it belongs.
-    guess = math.log(x.numerator) - math.log(x.denominator)
-    multiple = math.floor(Fraction(guess) * (1 << bits))
-    while not _exp_at_most(Fraction(multiple, 1 << bits), x):
-        multiple -= 1
-    while _exp_at_most(Fraction(multiple + 1, 1 << bits), x):
-        multiple += 1
-    return Fraction(multiple, 1 << bits)
+    # The float is only a first guess: exact comparisons close in from both sides of it.
+    guess = math.floor(Fraction(math.log(x.numerator) - math.log(x.denominator)) * (1 << bits))
+    reach = 1
+    while not _exp_at_most(Fraction(guess - reach, 1 << bits), x):
+        reach *= 2
+    below = guess - reach
+    while _exp_at_most(Fraction(guess + reach, 1 << bits), x):
+        reach *= 2
+    above = guess + reach
+    while above - below > 1:
+        middle = (below + above) // 2
+        if _exp_at_most(Fraction(middle, 1 << bits), x):
+            below = middle
+        else:
+            above = middle
+    return Fraction(below, 1 << bits)
 
 
 def log_upper(x: Fraction, bits: int = LOG_BITS) -> Fraction:

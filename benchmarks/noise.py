@@ -1,0 +1,70 @@
+"""How much faster the exact samplers are than OpenDP's vector Laplace on integers.
+
+Run as ``python benchmarks/noise.py``. Times are medians; only ratios are worth comparing between
+machines.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from fractions import Fraction
+
+import numpy as np
+
+from hushtable.privacy.noise import OpenDPNoise, SecureNoise
+
+N = 1_000_000
+N_OPENDP = 100_000  # a tenth of the draws, and its time multiplied by ten: it is linear
+GOAL = 20.0
+
+
+def seconds(act: Callable[[], object], *, runs: int) -> float:
+    """Return the median time of `act` after one run that compiles it."""
+    act()
+    times = []
+    for _ in range(runs):
+        start = time.perf_counter()
+        act()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+def measure() -> dict[str, float]:
+    """Time a million draws of each kind, in seconds, and the ratio to OpenDP's Laplace."""
+    noise, opendp = SecureNoise(), OpenDPNoise()
+    scores = np.arange(100_000) * 37 % 5_000_000
+    selection = {"epsilon": Fraction(1, 10**5), "sensitivity": Fraction(1), "monotone": True}
+    acts: dict[str, Callable[[], object]] = {
+        "discrete_laplace scale 10": lambda: noise.discrete_laplace(Fraction(10), size=N),
+        "discrete_laplace scale 1e6": lambda: noise.discrete_laplace(Fraction(10**6), size=N),
+        "discrete_gaussian variance 100": lambda: noise.discrete_gaussian(Fraction(100), size=N),
+        "geometric rate 1e-6": lambda: noise.geometric(Fraction(1, 10**6), size=N),
+        "bernoulli 1/3": lambda: noise.bernoulli(Fraction(1, 3), size=N),
+        "from_table 80 weights": lambda: noise.from_table([3**i for i in range(80)], size=N),
+        "binomial n=1e9": lambda: noise.binomial(10**9, p=Fraction(1, 3)),
+        "subset n=1e8 p=0.0023": lambda: noise.subset(10**8, p=Fraction(23, 10**4)),
+        "choose among 1e5": lambda: noise.choose(scores, **selection),
+    }
+    results = {name: seconds(act, runs=5) for name, act in acts.items()}
+    theirs = seconds(lambda: opendp.discrete_laplace(Fraction(10), size=N_OPENDP), runs=3)
+    results["opendp laplace scale 10"] = theirs * N / N_OPENDP
+    results["laplace ratio"] = (
+        results["opendp laplace scale 10"] / results["discrete_laplace scale 10"]
+    )
+    return results
+
+
+def main() -> None:
+    results = measure()
+    for name, value in results.items():
+        print(f"{name:32} {value:9.4f}")
+    ratio = results["laplace ratio"]
+    print(
+        f"{ratio:.0f} times OpenDP's speed (goal {GOAL:.0f}): {'met' if ratio >= GOAL else 'MISSED'}"
+    )
+
+
+if __name__ == "__main__":
+    main()

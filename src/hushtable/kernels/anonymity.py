@@ -1,0 +1,542 @@
+"""How many records fit a perturbed record at least as well as its owner: sums over all pairs.
+
+All functions work on points in normalized units, one row per record. `shape` holds a positive
+factor per record and column (or one row for all): record i is perturbed in column l with
+``scale * shape[i, l]``, and its distances are measured in those units. Notation follows
+``methods/uncertain.md``: delta is a Euclidean distance and w a coordinate difference after the
+division by the shape, A the expected number of records that fit, the record itself counted as 1.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import njit, prange
+from numpy.typing import NDArray
+
+Points = NDArray[np.float64]
+Vector = NDArray[np.float64]
+
+# Squared distances are binned on the top bits of their double: 7 bits of mantissa make bins whose
+# upper edge is at most 1 + 1/128 times the value, that is 0.39 % in the distance.
+_SHIFT = 45
+_BINS_PER_OCTAVE = 128
+_OCTAVES = 48
+_N_BINS = _BINS_PER_OCTAVE * _OCTAVES
+
+_RUN = 32  # records solved one after the other, each starting from the scale of the one before
+_PRECISION = 5e-4  # relative width of the bracket whose upper end is returned
+TIE = 1e-9  # relative difference in distance below which two fits are called equal
+
+BLOCK = 32  # records per bounding box when covers are counted
+
+
+def as_shape(shape: Points | None, n_columns: int) -> Points:
+    """Give the shape as a matrix with one row, or one row per record."""
+    return np.ones((1, n_columns)) if shape is None else np.ascontiguousarray(shape, np.float64)
+
+
+def gaussian_anonymity(points: Points, sigma: Vector, *, shape: Points | None = None) -> Vector:
+    """Compute A for Gaussian noise: 1 + duplicates + sum of P(M >= delta / (2 sigma)).
+
+    Examples
+    --------
+    >>> square = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [2.0, 2.0], [3.0, 1.0], [-1.0, 2.0]])
+    >>> gaussian_anonymity(square, np.ones(6))[0].round(6)
+    np.float64(1.884424)
+    """
+    out = np.empty(len(points))
+    _gaussian_sums(*_prepared(points, shape), np.asarray(sigma, np.float64), out)
+    return out
+
+
+def uniform_anonymity(points: Points, side: Vector, *, shape: Points | None = None) -> Vector:
+    """Compute A for uniform noise in a cube: 1 + sum of prod max(0, 1 - w / side).
+
+    Examples
+    --------
+    >>> square = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [2.0, 2.0], [3.0, 1.0], [-1.0, 2.0]])
+    >>> uniform_anonymity(square, np.full(6, 4.0))[0]
+    np.float64(3.3125)
+    """
+    out = np.empty(len(points))
+    _uniform_sums(*_prepared(points, shape), np.asarray(side, np.float64), out)
+    return out
+
+
+def gaussian_scales(points: Points, k: Vector, *, shape: Points | None = None) -> Vector:
+    """Find a sigma per record with A >= k, at most 0.5 % above the smallest such sigma.
+
+    Distances are rounded up to the edge of their bin, so the sum is a lower bound of A and the
+    result errs upward only. Where no sigma is enough, the result is infinite: A stays below
+    1 + duplicates + (others) / 2. Where duplicates alone suffice, it is 0.
+    """
+    return _solve(_gaussian_run, points, k, shape)
+
+
+def uniform_scales(points: Points, k: Vector, *, shape: Points | None = None) -> Vector:
+    """Find a cube side per record with A >= k, at most 0.05 % above the smallest such side.
+
+    Only records within the side in every column count, so no distance is approximated. Where no
+    side is enough (A stays below the number of records, unless all are equal), the result is
+    infinite; where duplicates alone suffice, it is 0.
+    """
+    return _solve(_uniform_run, points, k, shape)
+
+
+def _prepared(points: Points, shape: Points | None) -> tuple[Points, Points]:
+    columns = np.ascontiguousarray(np.asarray(points, np.float64).T)
+    return columns, 1.0 / as_shape(shape, len(columns))
+
+
+def _solve(kernel: Any, points: Points, k: Vector, shape: Points | None) -> Vector:
+    columns, inverse = _prepared(points, shape)
+    n = columns.shape[1]
+    out = np.empty(n)
+    # Neighbors in space have similar scales: solve along a space-filling order.
+    order = leaf_order(points)
+    kernel(columns, inverse, order, np.broadcast_to(np.asarray(k, np.float64), n).copy(), out)
+    return out
+
+
+def leaf_order(points: Points) -> NDArray[np.int64]:
+    """Order records so that neighbors in the list are neighbors in space (k-d tree leaves).
+
+    Examples
+    --------
+    >>> sorted(leaf_order(np.array([[3.0], [1.0], [2.0]])).tolist())
+    [0, 1, 2]
+    """
+    order = np.arange(len(points))
+    _split_by_median(np.ascontiguousarray(points, np.float64), order, BLOCK)
+    return order
+
+
+@njit(cache=True)
+def _split_by_median(points: Points, order: NDArray[np.int64], leaf: int) -> None:
+    """Sort index runs by their widest column, halve them, and go on with the halves."""
+    n, d = points.shape
+    stack = [(0, n)]
+    while len(stack) > 0:
+        begin, end = stack.pop()
+        if end - begin <= leaf:
+            continue
+        widest, width = 0, -1.0
+        for column in range(d):
+            low, high = np.inf, -np.inf
+            for position in range(begin, end):
+                value = points[order[position], column]
+                low, high = min(low, value), max(high, value)
+            if high - low > width:
+                widest, width = column, high - low
+        if width == 0.0:
+            continue
+        values = np.empty(end - begin)
+        for position in range(begin, end):
+            values[position - begin] = points[order[position], widest]
+        order[begin:end] = order[begin:end][np.argsort(values, kind="mergesort")]
+        # Halves are whole numbers of leaves, so that blocks do not straddle a cut.
+        middle = begin + max(1, (end - begin) // (2 * leaf)) * leaf
+        stack.append((begin, middle))
+        stack.append((middle, end))
+
+
+@njit(cache=True)
+def _upper_tail(z: float) -> float:
+    return 0.5 * math.erfc(z * 0.7071067811865476)
+
+
+@njit(cache=True, parallel=True)
+def _gaussian_sums(columns: Points, inverse: Points, sigma: Vector, out: Vector) -> None:
+    d, n = columns.shape
+    for i in prange(n):
+        row = min(np.int64(i), inverse.shape[0] - 1)
+        total = 0.0
+        for j in range(n):
+            square = 0.0
+            for column in range(d):
+                step = (columns[column, i] - columns[column, j]) * inverse[row, column]
+                square += step * step
+            if square == 0.0:
+                total += 1.0
+            elif sigma[i] > 0.0:
+                total += _upper_tail(math.sqrt(square) / (2.0 * sigma[i]))
+        out[i] = total
+
+
+@njit(cache=True, parallel=True)
+def _uniform_sums(columns: Points, inverse: Points, side: Vector, out: Vector) -> None:
+    d, n = columns.shape
+    for i in prange(n):
+        row = min(np.int64(i), inverse.shape[0] - 1)
+        total = 0.0
+        for j in range(n):
+            product = 1.0
+            for column in range(d):
+                width = abs(columns[column, i] - columns[column, j]) * inverse[row, column]
+                if width > 0.0:
+                    product *= 1.0 - width / side[i] if width < side[i] else 0.0
+            total += product
+        out[i] = total
+
+
+# P(M >= z) between table points by straight lines: the tail is convex, so the lines lie above it,
+# by at most (z^2 + 1) / (8 * 512^2) < 4e-5 of it for z <= 9. The factor brings them below again.
+_TAIL_STEPS = 512
+_TAIL_END = 9.0
+_TAIL = np.array(
+    [0.5 * math.erfc(n / _TAIL_STEPS / math.sqrt(2.0)) for n in range(9 * _TAIL_STEPS + 2)]
+) * (1.0 - 5e-5)
+
+
+@njit(cache=True)
+def _gaussian_tail_sum(
+    halves: Vector, counts: Vector, n_used: int, sigma: float
+) -> float:
+    """Sum a lower bound of P(M >= half / sigma) over the bins, the nearest first."""
+    total = 0.0
+    for b in range(n_used):
+        place = halves[b] * (_TAIL_STEPS / sigma)
+        if place >= _TAIL_END * _TAIL_STEPS:  # the rest is below 1e-18 each; leaving it out is safe
+            break
+        point = int(place)
+        here = _TAIL[point]
+        total += counts[b] * (here + (place - point) * (_TAIL[point + 1] - here))
+    return total
+
+
+@njit(cache=True)
+def _cube_sum(widths: Points, reach: Vector, n_used: int, side: float) -> float:
+    total = 0.0
+    inverse = 1.0 / side
+    for j in range(n_used):
+        if reach[j] < side:
+            product = 1.0
+            for column in range(widths.shape[1]):
+                product *= 1.0 - widths[j, column] * inverse
+            total += product
+    return total
+
+
+@njit(cache=True, fastmath={"contract"})
+def _squares(
+    columns: Points, inverse: Vector, i: int, squares: Vector
+) -> None:
+    squares[:] = 0.0
+    for column in range(columns.shape[0]):
+        here, factor = columns[column, i], inverse[column]
+        for j in range(columns.shape[1]):
+            step = (here - columns[column, j]) * factor
+            squares[j] += step * step
+
+
+@njit(cache=True)
+def _reaches(columns: Points, inverse: Vector, i: int, reaches: Vector) -> None:
+    reaches[:] = 0.0
+    for column in range(columns.shape[0]):
+        here, factor = columns[column, i], inverse[column]
+        for j in range(columns.shape[1]):
+            reaches[j] = max(reaches[j], abs(here - columns[column, j]) * factor)
+
+
+@njit(cache=True)
+def _bin_edges(top: int, halves: Vector) -> None:
+    """Fill in half the distance at the upper edge of each bin, rounding included."""
+    word = np.empty(1, np.int64)
+    for b in range(_N_BINS):
+        word[0] = np.int64(top - _N_BINS + 2 + b) << _SHIFT
+        halves[b] = 0.5 * math.sqrt(word.view(np.float64)[0]) * (1.0 + 1e-12)
+
+
+@njit(cache=True, parallel=True)
+def _gaussian_run(
+    columns: Points, inverse: Points, order: NDArray[np.int64], k: Vector, out: Vector
+) -> None:
+    d, n = columns.shape
+    extent = np.empty(d)
+    for column in range(d):
+        extent[column] = columns[column].max() - columns[column].min()
+    n_runs = (n + _RUN - 1) // _RUN
+    for run in prange(n_runs):
+        squares = np.empty(n)
+        words = squares.view(np.int64)
+        histogram = np.zeros(_N_BINS, np.int64)
+        edges = np.empty(_N_BINS)
+        halves = np.empty(_N_BINS)
+        counts = np.empty(_N_BINS)
+        cap = np.empty(1)
+        edges_for = np.int64(-1)
+        guess = -1.0
+        for position in range(run * _RUN, min(n, (run + 1) * _RUN)):
+            i = order[position]
+            factors = inverse[min(i, inverse.shape[0] - 1)]
+            cap[0] = 1e-300
+            for column in range(d):
+                cap[0] += (extent[column] * factors[column]) ** 2
+            cap[0] *= 1.0 + 1e-9
+            top = cap.view(np.int64)[0] >> _SHIFT
+            if top != edges_for:
+                _bin_edges(top, edges)
+                edges_for = top
+            _squares(columns, factors, i, squares)
+            n_same = 0
+            for j in range(n):
+                n_same += squares[j] == 0.0
+            base = top - _N_BINS + 1
+            for j in range(n):
+                words[j] = max(np.int64(0), (words[j] >> _SHIFT) - base)
+            for j in range(n):
+                histogram[words[j]] += 1
+            histogram[0] -= n_same  # duplicates and the record itself fit with certainty
+            n_used = 0
+            for b in range(_N_BINS):
+                if histogram[b] > 0:
+                    halves[n_used] = edges[b]
+                    counts[n_used] = histogram[b]
+                    n_used += 1
+                    histogram[b] = 0
+            target = k[i] - n_same
+            if target <= 0.0:
+                out[i] = 0.0
+            elif target >= 0.5 * (n - n_same):
+                out[i] = np.inf
+            else:
+                out[i] = _gaussian_root(halves, counts, n_used, target, guess)
+                if out[i] < np.inf:
+                    guess = out[i]
+
+
+@njit(cache=True)
+def _gaussian_root(
+    halves: Vector, counts: Vector, n_used: int, target: float, guess: float
+) -> float:
+    """Bracket by growing steps from the guess, bisect on logarithms, return the upper end."""
+    scale = guess if guess > 0.0 else halves[0]
+    factor = 1.1
+    if _gaussian_tail_sum(halves, counts, n_used, scale) >= target:
+        low = high = scale
+        while True:
+            low = high / factor
+            if _gaussian_tail_sum(halves, counts, n_used, low) < target:
+                break
+            high = low
+            factor *= factor
+    else:
+        low = high = scale
+        while True:
+            high = low * factor
+            if high > 1e100:
+                return np.inf
+            if _gaussian_tail_sum(halves, counts, n_used, high) >= target:
+                break
+            low = high
+            factor *= factor
+    while high > low * (1.0 + _PRECISION):
+        middle = math.sqrt(low * high)
+        if _gaussian_tail_sum(halves, counts, n_used, middle) >= target:
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+@njit(cache=True, parallel=True)
+def _uniform_run(
+    columns: Points, inverse: Points, order: NDArray[np.int64], k: Vector, out: Vector
+) -> None:
+    d, n = columns.shape
+    n_runs = (n + _RUN - 1) // _RUN
+    for run in prange(n_runs):
+        reaches = np.empty(n)
+        near = np.empty(n)
+        widths = np.empty((n, d))
+        guess = -1.0
+        for position in range(run * _RUN, min(n, (run + 1) * _RUN)):
+            i = order[position]
+            factors = inverse[min(i, inverse.shape[0] - 1)]
+            _reaches(columns, factors, i, reaches)
+            n_same, farthest, nearest = 0, 0.0, np.inf
+            for j in range(n):
+                n_same += reaches[j] == 0.0
+                farthest = max(farthest, reaches[j])
+                if reaches[j] > 0.0:
+                    nearest = min(nearest, reaches[j])
+            target = k[i] - n_same
+            if target <= 0.0:
+                out[i] = 0.0
+                continue
+            if target >= n - n_same:
+                out[i] = np.inf
+                continue
+            # Terms vanish beyond the side: gather who is within a bound, widen it if it is short.
+            bound = 1.1 * guess if guess > 0.0 else 2.0 * nearest
+            low = 0.0
+            while True:
+                n_used = 0
+                for j in range(n):
+                    if 0.0 < reaches[j] < bound:
+                        near[n_used] = reaches[j]
+                        for column in range(d):
+                            step = columns[column, i] - columns[column, j]
+                            widths[n_used, column] = abs(step) * factors[column]
+                        n_used += 1
+                if _cube_sum(widths, near, n_used, bound) >= target:
+                    break
+                low = bound
+                bound *= 1.25 if bound < farthest else 2.0
+            high = bound
+            step = 1.1
+            while low == 0.0:
+                trial = high / step
+                if _cube_sum(widths, near, n_used, trial) >= target:
+                    high = trial
+                    step *= step
+                else:
+                    low = trial
+            while high > low * (1.0 + _PRECISION):
+                middle = math.sqrt(low * high)
+                if _cube_sum(widths, near, n_used, middle) >= target:
+                    high = middle
+                else:
+                    low = middle
+            out[i] = guess = high
+
+
+def boxes_of(points: Points) -> tuple[Points, Points]:
+    """Bound each run of `BLOCK` consecutive points by a box: its low and its high corner."""
+    starts = np.arange(0, len(points), BLOCK)
+    return np.minimum.reduceat(points, starts), np.maximum.reduceat(points, starts)
+
+
+def count_uncovered(
+    points: Points,
+    noise: Points,
+    *,
+    k: NDArray[np.int64],
+    limit: int,
+    half_sides: Vector | None = None,
+) -> NDArray[np.int64]:
+    """Count, per record, the draws of noise after which fewer than k records fit.
+
+    Parameters
+    ----------
+    points : array (n, d)
+        The records of one level in units in which the noise is round, in `leaf_order`.
+    noise : array (m, d)
+        Draws of the noise, the same for every record.
+    k : array (n,)
+        How many records must fit, the record itself included.
+    limit : int
+        Counting stops for a record when it has been uncovered more often than this.
+    half_sides : array (d,), optional
+        For uniform noise: half the width of the box. Without it, fits are compared by distance.
+
+    Examples
+    --------
+    >>> line = np.array([[0.0], [1.0], [2.0]])
+    >>> outward = np.array([[1.0], [-1.0]])
+    >>> count_uncovered(line, outward, k=np.full(3, 2), limit=9)  # 0 - 1 and 2 + 1 fit one only
+    array([1, 0, 1])
+    """
+    out = np.empty(len(points), np.int64)
+    low, high = boxes_of(points)
+    sides = np.full(points.shape[1], -1.0) if half_sides is None else half_sides * (1.0 + TIE)
+    _count_uncovered(np.ascontiguousarray(points), low, high, noise, sides, k, limit, out)
+    return out
+
+
+@njit(cache=True)
+def _covers_in_cube(
+    points: Points, low: Points, high: Points, own: int, z: Vector, sides: Vector, k: int
+) -> int:
+    n, d = points.shape
+    n_blocks = len(low)
+    n_fits = 0
+    for turn in range(2 * n_blocks):
+        # Own block first, then outward on both sides: neighbors in the list are near in space.
+        block = own + (turn + 1) // 2 * (1 if turn % 2 else -1)
+        if block < 0 or block >= n_blocks:
+            continue
+        apart = False
+        for column in range(d):
+            if (
+                low[block, column] - z[column] > sides[column]
+                or z[column] - high[block, column] > sides[column]
+            ):
+                apart = True
+                break
+        if apart:
+            continue
+        for j in range(block * BLOCK, min(n, (block + 1) * BLOCK)):
+            fits = True
+            for column in range(d):
+                if abs(points[j, column] - z[column]) > sides[column]:
+                    fits = False
+                    break
+            n_fits += fits
+        if n_fits >= k:
+            break
+    return n_fits
+
+
+@njit(cache=True)
+def _covers_in_ball(
+    points: Points, low: Points, high: Points, own: int, z: Vector, square: float, k: int
+) -> int:
+    n, d = points.shape
+    n_blocks = len(low)
+    n_fits = 0
+    for turn in range(2 * n_blocks):
+        block = own + (turn + 1) // 2 * (1 if turn % 2 else -1)
+        if block < 0 or block >= n_blocks:
+            continue
+        gap = 0.0
+        for column in range(d):
+            beyond = max(low[block, column] - z[column], z[column] - high[block, column])
+            if beyond > 0.0:
+                gap += beyond * beyond
+        if gap > square:
+            continue
+        for j in range(block * BLOCK, min(n, (block + 1) * BLOCK)):
+            distance = 0.0
+            for column in range(d):
+                step = points[j, column] - z[column]
+                distance += step * step
+            n_fits += distance <= square
+        if n_fits >= k:
+            break
+    return n_fits
+
+
+@njit(cache=True, parallel=True)
+def _count_uncovered(
+    points: Points,
+    low: Points,
+    high: Points,
+    noise: Points,
+    sides: Vector,
+    k: NDArray[np.int64],
+    limit: int,
+    out: NDArray[np.int64],
+) -> None:
+    n, d = points.shape
+    squares = np.empty(len(noise))
+    for draw in range(len(noise)):
+        squares[draw] = (noise[draw] ** 2).sum() * (1.0 + TIE)
+    for i in prange(n):
+        z = np.empty(d)
+        n_uncovered = 0
+        for draw in range(len(noise)):
+            for column in range(d):
+                z[column] = points[i, column] + noise[draw, column]
+            if sides[0] < 0.0:
+                n_fits = _covers_in_ball(points, low, high, i // BLOCK, z, squares[draw], k[i])
+            else:
+                n_fits = _covers_in_cube(points, low, high, i // BLOCK, z, sides, k[i])
+            if n_fits < k[i]:
+                n_uncovered += 1
+                if n_uncovered > limit:
+                    break
+        out[i] = n_uncovered
