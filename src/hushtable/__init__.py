@@ -5,6 +5,7 @@ from hushtable.draft import draft
 from hushtable.errors import HushtableError
 from hushtable.estimate import Estimate
 from hushtable.methods import METHODS, Forecast, Method, NoisyCounts
+from hushtable.pipeline import publish
 from hushtable.privacy.guarantee import (
     ApproxDP,
     BoundedAdversary,
@@ -19,7 +20,6 @@ from hushtable.privacy.guarantee import (
 )
 from hushtable.privacy.ledger import Ledger
 from hushtable.privacy.noise import SecureNoise, SeededNoise
-from hushtable.pipeline import publish
 from hushtable.release import Release, Statement
 from hushtable.schema import Schema
 from hushtable.taxonomy import Taxonomy

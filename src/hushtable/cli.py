@@ -21,10 +21,10 @@ from rich.table import Table
 from hushtable.errors import HushtableError, ParameterError
 from hushtable.methods import METHODS
 from hushtable.methods.base import Forecast, Method
+from hushtable.pipeline import publish as publish_table
 from hushtable.privacy.guarantee import ApproxDP, Guarantee, PureDP
 from hushtable.privacy.ledger import Ledger
 from hushtable.privacy.rational import as_rational
-from hushtable.pipeline import publish as publish_table
 from hushtable.release import Release, Statement
 from hushtable.schema import Schema
 
@@ -120,7 +120,9 @@ def _make_method(kind: type[Method], options: Mapping[str, Any]) -> Method:
     return kind(**values)
 
 
-def _with_method_options(kind: type[Method]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def _with_method_options(
+    kind: type[Method],
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Add a method's fields to a command, which gets them back as ``method``."""
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
@@ -272,7 +274,7 @@ def _add_method_commands(kind: type[Method]) -> None:
 
     @publish_app.command(kind.name)
     @_with_method_options(kind)
-    def publish(
+    def publish(  # noqa: PLR0917 - the options of a command
         method: Method,
         data: DataPath,
         schema: SchemaPath,
@@ -370,11 +372,14 @@ def ledger_init(
     ] = None,
 ) -> None:
     """Start a ledger with a cap on what may be spent."""
-    unit = {}
-    if schema is not None:
-        public = Schema.load(schema)
-        unit = {"unit": public.unit, "name": public.name}
-    Ledger.create(file, epsilon=epsilon, delta=delta, **unit)
+    public = Schema.load(schema) if schema is not None else None
+    Ledger.create(
+        file,
+        epsilon=epsilon,
+        delta=delta,
+        unit=public.unit if public else None,
+        name=public.name if public else "",
+    )
     console.print(f"Started {file}.")
 
 
@@ -439,7 +444,7 @@ def main() -> None:
         _fail(str(error), 1)
     except KeyboardInterrupt:
         _fail("interrupted.", 130)
-    except Exception as error:  # noqa: BLE001 - the last line of defense for a custodian's terminal
+    except Exception as error:
         # The message of a foreign error may quote private values, so only its kind is shown.
         if debug:
             traceback.print_tb(error.__traceback__)

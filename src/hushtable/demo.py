@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
 
 from rich.console import Console
@@ -10,8 +11,8 @@ from rich.table import Table
 from hushtable.datasets import sample, sample_schema
 from hushtable.errors import ReleaseError
 from hushtable.methods.noisy_counts import NoisyCounts
-from hushtable.privacy.ledger import Ledger
 from hushtable.pipeline import publish
+from hushtable.privacy.ledger import Ledger
 
 QUESTIONS = (
     "sex = 'F'",
@@ -26,11 +27,11 @@ def run_demo(out: Path | None, console: Console) -> None:
     folder = _fresh_folder(out)
     schema = sample_schema()
     method = NoisyCounts(
-        epsilon=1,
-        delta="1e-6",
+        epsilon=Fraction(1),
+        delta=Fraction(1, 10**6),
         k=10,
         generalize={"age": [18, 40, 65], "region": 2, "diagnosis": 1},
-        row_count_share="1/20",
+        row_count_share=Fraction(1, 20),
     )
     console.print(
         f"[bold]1.[/bold] The private table: {sample().num_rows:,} generated visits to a clinic; "

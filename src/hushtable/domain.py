@@ -64,7 +64,7 @@ class Domain:
         return Domain({name: self.sizes[name] for name in names})
 
     def rank(self, row: Sequence[int]) -> int:
-        """Number a combination in mixed radix, last column fastest."""
+        """Give the number of a combination in mixed radix, last column fastest."""
         value = 0
         for code, size in zip(row, self.shape, strict=True):
             value = value * size + int(code)

@@ -6,7 +6,7 @@
     ├── InvalidInput              what was given is wrong: fix it and try again
     │   ├── SchemaError           the schema file
     │   ├── TaxonomyError         a value hierarchy
-    │   ├── DataError             the private table does not fit its schema (for the custodian's eyes)
+    │   ├── DataError             the private table does not fit its schema (custodian only)
     │   ├── ParameterError        a parameter of a method
     │   └── PredicateError        a WHERE clause
     ├── Refused                   the input is fine, but doing it would break a promise or a limit
@@ -40,7 +40,7 @@ class HushtableError(Exception):
         super().__init__("\n".join(self.problems))
 
 
-class InvalidInput(HushtableError, ValueError):
+class InvalidInput(HushtableError, ValueError):  # noqa: N818 - reads as what happened
     """What was given is wrong."""
 
 

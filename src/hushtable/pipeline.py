@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import datetime
 import platform
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from fractions import Fraction
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from hushtable.engine import connect, inspect_source
+from hushtable.engine import EngineName, connect, inspect_source
 from hushtable.errors import HushtableError
-from hushtable.methods.base import Method
+from hushtable.methods.base import Method, Parameters, Released
 from hushtable.privacy.guarantee import Guarantee, NoGuarantee
 from hushtable.privacy.ledger import Entry, Ledger
 from hushtable.privacy.noise import Noise, make_noise
@@ -28,8 +29,8 @@ def publish(
     out: str | Path,
     ledger: Ledger | str | Path | None = None,
     reservation: int | None = None,
-    engine: str = "auto",
-    noise: str | Noise = "secure",
+    engine: EngineName = "auto",
+    noise: Literal["secure", "opendp"] | Noise = "secure",
     purpose: str = "",
     memory_limit: str | None = None,
 ) -> Release:
@@ -68,10 +69,44 @@ def publish(
     """
     source = make_noise(noise)
     schema.require_confirmed()
-    promised = _promise(method.guarantee(schema), source)
-    forecast = method.forecast(schema, schema.rows)
-    book = Ledger.open(ledger) if isinstance(ledger, str | Path) else ledger
+    promised, forecast = method.guarantee(schema), method.forecast(schema, schema.rows)
     inspect_source(data, schema)
+    return carry_out(
+        method,
+        schema,
+        promised=promised,
+        split=forecast.split,
+        run=lambda: method.run(
+            connect(data, schema, engine=engine, noise=source, memory_limit=memory_limit), source
+        ),
+        noise=source,
+        out=out,
+        ledger=ledger,
+        reservation=reservation,
+        purpose=purpose,
+    )
+
+
+def carry_out(
+    method: Parameters,
+    schema: Schema,
+    *,
+    promised: tuple[Guarantee, ...],
+    split: Mapping[str, Fraction],
+    run: Callable[[], Released],
+    noise: Noise,
+    out: str | Path,
+    ledger: Ledger | str | Path | None = None,
+    reservation: int | None = None,
+    purpose: str = "",
+) -> Release:
+    """Charge, then run, then write: the one place where private data may be read.
+
+    `run` is called once, after the spending was recorded. What it reads stays private; what it
+    returns is published.
+    """
+    promised = _promise(promised, noise)
+    book = Ledger.open(ledger) if isinstance(ledger, str | Path) else ledger
     with ReleaseWriter(out) as writer:
         entry = (
             book.charge(promised, purpose=purpose or method.name, reservation=reservation)
@@ -79,16 +114,15 @@ def publish(
             else None
         )
         with _telling_what_was_charged(entry):
-            counted = connect(data, schema, engine=engine, noise=source, memory_limit=memory_limit)
-            released = method.run(counted, source)
+            released = run()
             statement = Statement(
                 method=method.name,
                 paper=method.paper,
                 parameters=method.parameters(),
-                guarantee=_in_short(promised) if source.is_private else SEEDED,
+                guarantee=_in_short(promised) if noise.is_private else SEEDED,
                 guarantees=promised,
                 unprotected=tuple(dict.fromkeys(s for p in promised for s in p.unprotected)),
-                split={step: str(share) for step, share in forecast.split.items()},
+                split={step: str(share) for step, share in split.items()},
                 public_schema=schema.to_dict(),
                 estimator={"kind": method.estimator, **released.estimator},
                 tables=writer.add_tables(released.tables),
@@ -111,8 +145,8 @@ def _telling_what_was_charged(entry: Entry | None) -> Iterator[None]:
         if entry is None:
             raise
         stands = (
-            f"Entry {entry.id} of the ledger was charged before the table was read, and nothing was "
-            "published. The charge stands until a person takes it back with 'hushtable ledger "
+            f"Entry {entry.id} of the ledger was charged before the table was read, and nothing "
+            "was published. The charge stands until a person takes it back with 'hushtable ledger "
             "void'. 'hushtable schema check' finds rows that do not fit without a charge."
         )
         raise type(error)([*error.problems, stands]) from error

@@ -125,7 +125,9 @@ def recode(name: str, column: Column, rule: Rule) -> Recoding:
             return _groups(column, rule)
         return _intervals(column, rule)
     except (ParameterError, TaxonomyError) as error:
-        raise ParameterError([f"column {name!r}: {problem}" for problem in error.problems]) from None
+        raise ParameterError(
+            [f"column {name!r}: {problem}" for problem in error.problems]
+        ) from None
 
 
 def _groups(column: Categorical, rule: Rule) -> Groups:
@@ -162,7 +164,7 @@ def _groups(column: Categorical, rule: Rule) -> Groups:
 
 def _intervals(column: Integer | Number, rule: Rule) -> Intervals:
     low, step = column.exact_low, column.exact_step
-    if isinstance(rule, bool) or isinstance(rule, Mapping | str):
+    if isinstance(rule, bool | Mapping | str):
         raise ParameterError(f"{rule!r} is neither a bin width nor a list of cut points.")
     if isinstance(rule, int | float):
         width = _grid_steps(rule, step, "bin width")
@@ -173,8 +175,9 @@ def _intervals(column: Integer | Number, rule: Rule) -> Intervals:
         cuts = [_grid_steps(float(cut), step, "cut point", low) for cut in rule]
         if sorted(set(cuts)) != cuts:
             raise ParameterError(f"cut points {list(rule)} must rise.")
-        outside = [cut for cut, code in zip(rule, cuts, strict=True)
-                   if not 0 <= code < column.n_values]
+        outside = [
+            cut for cut, code in zip(rule, cuts, strict=True) if not 0 <= code < column.n_values
+        ]
         if outside:
             raise ParameterError(f"cut points {outside} lie outside {column.low} to {column.high}.")
         starts = tuple(cuts) if cuts and cuts[0] == 0 else (0, *cuts)

@@ -105,7 +105,7 @@ class Statement(BaseModel):
             f"## The data\n\n| table | file | rows |\n|---|---|---|\n{tables}\n\n"
             + (f"{notes}\n\n" if notes else "")
             + "Load it with `hushtable.Release.load(folder)`, ask it with "
-            "`hushtable query FOLDER \"WHERE clause\"`.\n"
+            '`hushtable query FOLDER "WHERE clause"`.\n'
         )
 
 
@@ -277,9 +277,7 @@ class ReleaseWriter:
         )
         try:
             (self._part / STATEMENT).write_text(text + "\n", encoding="utf-8")
-            (self._part / STATEMENT_FOR_PEOPLE).write_text(
-                statement.for_people(), encoding="utf-8"
-            )
+            (self._part / STATEMENT_FOR_PEOPLE).write_text(statement.for_people(), encoding="utf-8")
             self._part.chmod(0o755)  # a release is public; the hidden folder was owner-only
             self._part.rename(self.folder)
         except OSError as error:

@@ -135,8 +135,9 @@ class Categorical(_Column):
             if lacking:
                 problems.append(f"the taxonomy does not cover: {', '.join(sorted(lacking))}")
             if extra:
-                problems.append(f"the taxonomy has values that are not in the list: "
-                                f"{', '.join(sorted(extra))}")
+                problems.append(
+                    f"the taxonomy has values that are not in the list: {', '.join(sorted(extra))}"
+                )
         if problems:
             raise ValueError("; ".join(problems))
         return self
@@ -175,8 +176,10 @@ class Integer(_Numeric):
         if self.low > self.high:
             raise ValueError(f"low {self.low} is above high {self.high}")
         if self.high - self.low >= MAX_COLUMN_SIZE:
-            raise ValueError(f"{self.high - self.low + 1} values are too many; use type: number "
-                             "with a coarser step")
+            raise ValueError(
+                f"{self.high - self.low + 1} values are too many; use type: number "
+                "with a coarser step"
+            )
         return self
 
     @property
@@ -213,8 +216,9 @@ class Number(_Numeric):
             raise ValueError(f"low {self.low} is above high {self.high}")
         cells = (_exact(self.high) - _exact(self.low)) / _exact(self.step)
         if cells.denominator != 1:
-            raise ValueError(f"step {self.step} does not divide the range from {self.low} "
-                             f"to {self.high}")
+            raise ValueError(
+                f"step {self.step} does not divide the range from {self.low} to {self.high}"
+            )
         if cells >= MAX_COLUMN_SIZE:
             raise ValueError(f"{int(cells) + 1} grid points are too many; use a coarser step")
         return self
@@ -392,7 +396,7 @@ class Schema(_Model):
 
         Examples
         --------
-        >>> text = "name: t\\ncolumns:\\n  age: {type: integer, low: 0, high: 9}\\n"
+        >>> text = "{name: t, columns: {age: {type: integer, low: 0, high: 9}}}"
         >>> Schema.parse(Schema.parse(text).to_yaml()) == Schema.parse(text)
         True
         """
@@ -415,7 +419,9 @@ class _StrictLoader(yaml.SafeLoader):
         twice = sorted({str(key) for key in keys if keys.count(key) > 1})
         if twice:
             raise yaml.constructor.ConstructorError(
-                None, None, f"{', '.join(map(repr, twice))} is given more than once",
+                None,
+                None,
+                f"{', '.join(map(repr, twice))} is given more than once",
                 node.start_mark,
             )
         return super().construct_mapping(node, deep=deep)
@@ -435,8 +441,10 @@ def _with_taxonomy_files(content: dict[str, Any], folder: Path | None) -> dict[s
         # Only files beside the schema: a schema from elsewhere must not read the disk at large.
         inside = (folder / reference).resolve() if folder is not None else None
         if inside is None or not inside.is_relative_to(folder.resolve()):  # type: ignore[union-attr]
-            problems.append(f"column {name!r}: taxonomy {reference!r} must be a file in the "
-                            "folder of the schema or below it.")
+            problems.append(
+                f"column {name!r}: taxonomy {reference!r} must be a file in the "
+                "folder of the schema or below it."
+            )
             continue
         try:
             taxonomy = Taxonomy.load(inside)

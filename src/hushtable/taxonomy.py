@@ -217,7 +217,9 @@ def _nested_children(tree: Any) -> tuple[Node, ...]:
     if isinstance(tree, Sequence) and not isinstance(tree, str):
         nodes: list[Node] = []
         for item in tree:
-            nodes.extend(_nested_children(item) if isinstance(item, Mapping) else [Node(_label(item))])
+            nodes.extend(
+                _nested_children(item) if isinstance(item, Mapping) else [Node(_label(item))]
+            )
         return tuple(nodes)
     raise TaxonomyError(
         f"a hierarchy is nested mappings with lists of values at the bottom; found {tree!r}."

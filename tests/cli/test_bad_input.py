@@ -37,7 +37,7 @@ HEADER_PROBLEMS = {
 }  # fmt: skip
 
 
-def publish(run: Run, folder: Path, **changes: str | None):  # noqa: ANN201
+def publish(run: Run, folder: Path, **changes: str | None):
     options = {**OPTIONS, "--out": str(folder / "out"), "--ledger": str(folder / "ledger")}
     data = changes.pop("data", None) or str(folder / "data.csv")
     schema = changes.pop("schema", None) or str(folder / "schema.yaml")
@@ -52,7 +52,7 @@ def place(run: Run, files: Path) -> Path:
     return files
 
 
-def assert_refused(run: Run, place: Path, done, said: str, *, charged: bool = False) -> None:  # noqa: ANN001
+def assert_refused(run: Run, place: Path, done, said: str, *, charged: bool = False) -> None:
     assert done.code in (1, 2), done
     assert said in done.err.replace("\n", " "), done.err
     assert "Traceback" not in done.err
@@ -186,7 +186,11 @@ def test_queries_that_are_refused(where: str, run: Run, place: Path) -> None:
 
 def test_export_refuses_what_is_there_or_unknown(run: Run, place: Path) -> None:
     assert publish(run, place).code == 0
-    for target, said in (("data.csv", "exists"), ("rows.xlsx", ".csv or .parquet"), ("a/b.csv", "")):
+    for target, said in (
+        ("data.csv", "exists"),
+        ("rows.xlsx", ".csv or .parquet"),
+        ("a/b.csv", ""),
+    ):
         done = run("export", place / "out", "--to", place / target)
         assert done.code == 1
         assert said in done.err

@@ -11,16 +11,16 @@ from pathlib import Path
 import jsonschema
 import pyarrow as pa
 import pytest
-from contract.examples import EXAMPLES, label, schema
 
+from contract.examples import EXAMPLES, label, schema
 from hushtable import pipeline
 from hushtable.datasets import sample
 from hushtable.errors import DataError, HushtableError, PredicateError
 from hushtable.estimate import ESTIMATORS
 from hushtable.methods import METHODS, Method
+from hushtable.pipeline import publish
 from hushtable.privacy.ledger import Ledger
 from hushtable.privacy.noise import SeededNoise
-from hushtable.pipeline import publish
 from hushtable.release import Release, Statement
 
 METHODS_FOLDER = Path(inspect.getfile(Method)).parent

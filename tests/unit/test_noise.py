@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from hushtable.errors import ParameterError, TooLarge
+from hushtable.kernels import samplers
 from hushtable.kernels.samplers import BitReader
 from hushtable.privacy import noise as noise_module
 from hushtable.privacy.noise import (
@@ -200,6 +201,42 @@ def test_kernels_draw_what_python_integers_draw(label, draw, slow, source):
     reader = BitReader(SeededNoise(0)._words)
     expected = [slow(reader, i) for i in range(size)]
     assert draw(source(), size).tolist() == expected, label
+
+
+def _two_words(value):
+    return np.uint64(value >> 64), np.uint64(value & 2**64 - 1)
+
+
+def test_arithmetic_on_two_words():
+    """A wrong low word would change so few draws that comparing draws cannot see it."""
+    reader = BitReader(SeededNoise(1)._words)
+    for _ in range(300):
+        x = reader.take(1 + reader.below(63))
+        high, low = samplers._square(np.uint64(x))
+        assert (int(high) << 64) + int(low) == x * x
+        larger, smaller = sorted((reader.take(126), reader.take(126)), reverse=True)
+        high, low = samplers._subtract(*_two_words(larger), *_two_words(smaller))
+        assert (int(high) << 64) + int(low) == larger - smaller
+    for x in (0, 1, 2**32 - 1, 2**32, 2**63 - 1):
+        high, low = samplers._square(np.uint64(x))
+        assert (int(high) << 64) + int(low) == x * x
+
+
+def test_coins_on_two_words():
+    for seed in range(300):
+        reader = BitReader(SeededNoise(seed)._words)
+        denominator = 2**125 + reader.take(125)
+        numerator = reader.below(denominator)
+        # Random bits that follow the exact digits for a while reach the low words.
+        digits = (numerator << 150) // denominator
+        bits = digits ^ (1 << reader.below(150))
+        words = [int(f"{bits:0192b}"[42:][i : i + 64][::-1] or "0", 2) for i in (0, 64, 128)]
+        state = np.zeros(4, np.uint64)
+        given = np.array(words, np.uint64)
+        drawn = samplers._wide_coin(*_two_words(numerator), *_two_words(denominator), given, state)
+        assert state[3] == 0
+        assert drawn == BitReader(ScriptedNoise(words)._words).coin(numerator, denominator)
+        assert drawn == (bits < digits)
 
 
 def test_big_parameters_fall_back_on_python_integers():

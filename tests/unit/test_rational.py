@@ -8,7 +8,7 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hushtable.errors import ParameterError
@@ -85,6 +85,7 @@ def _real(x: Fraction) -> mpmath.mpf:
     return mpmath.mpf(x.numerator) / x.denominator
 
 
+@settings(deadline=None)
 @given(
     st.fractions(min_value=-700, max_value=700, max_denominator=10**12),
     st.integers(min_value=1, max_value=400),
@@ -103,6 +104,7 @@ def test_exp_bounds_differ_by_less_when_asked_for_more_bits():
     assert exp_bounds(Fraction(0)) == (1, 1)
 
 
+@settings(deadline=None)
 @given(
     st.fractions(min_value=Fraction(1, 10**9), max_value=10**30).filter(lambda x: x > 0),
     st.integers(min_value=0, max_value=80),

@@ -43,7 +43,10 @@ def one_column(**column: object) -> Schema:
         ({"type": "categorical", "values": ["a"], "outside": "clip"}, "clip is for numbers"),
         ({"type": "categorical", "values": ["a"], "outside": "missing"}, "missing: category"),
         ({"type": "categorical", "values": ["a", "b"], "taxonomy": {"*": ["a"]}}, "not cover: b"),
-        ({"type": "categorical", "values": ["a"], "taxonomy": {"*": ["a", "b"]}}, "not in the list"),
+        (
+            {"type": "categorical", "values": ["a"], "taxonomy": {"*": ["a", "b"]}},
+            "not in the list",
+        ),
         ({"type": "text"}, "type must be categorical, integer or number"),
         ({"type": "integer", "low": 0, "high": 1, "colour": 3}, "'colour' is not known here"),
     ],
@@ -166,7 +169,9 @@ def test_a_wrong_nested_hierarchy_is_refused(nested: object) -> None:
 
 
 def test_ragged_branches_make_partitions_at_every_level() -> None:
-    tree = Taxonomy.from_nested({"any": [{"work": [{"public": ["city", "state"]}, "self"]}, "none"]})
+    tree = Taxonomy.from_nested(
+        {"any": [{"work": [{"public": ["city", "state"]}, "self"]}, "none"]}
+    )
     assert tree.depth == 3
     assert set(tree.level(1).values()) == {"public", "self", "none"}
     assert set(tree.level(2).values()) == {"work", "none"}
@@ -176,9 +181,7 @@ def test_ragged_branches_make_partitions_at_every_level() -> None:
 
 
 @given(
-    st.recursive(
-        st.just([]), lambda inner: st.lists(inner, min_size=1, max_size=3), max_leaves=12
-    )
+    st.recursive(st.just([]), lambda inner: st.lists(inner, min_size=1, max_size=3), max_leaves=12)
 )
 def test_any_tree_survives_export_and_import(shape: list[object]) -> None:
     number = iter(range(10**6))
@@ -213,7 +216,8 @@ def test_real_hierarchies_load_and_export(shared_data: Path, tmp_path: Path) -> 
 def test_pack_and_rank_are_reversible_at_any_size(sizes: list[int], data: st.DataObject) -> None:
     domain = Domain({f"c{i}": size for i, size in enumerate(sizes)})
     rows = [
-        [data.draw(st.integers(0, size - 1)) for size in sizes] for _ in range(data.draw(st.integers(0, 4)))
+        [data.draw(st.integers(0, size - 1)) for size in sizes]
+        for _ in range(data.draw(st.integers(0, 4)))
     ]
     codes = np.array(rows, np.int64).reshape(len(rows), len(sizes))
     assert np.array_equal(domain.unpack(domain.pack(codes)), codes)
@@ -233,7 +237,12 @@ def test_packed_keys_sort_like_the_rows() -> None:
 
 def test_recodings_cover_every_code_and_keep_missing_apart() -> None:
     schema = sample_schema()
-    for rules in ({"age": 20}, {"age": [18, 65]}, {"region": 1}, {"smoker": {"yes": "x", "no": "x"}}):
+    for rules in (
+        {"age": 20},
+        {"age": [18, 65]},
+        {"region": 1},
+        {"smoker": {"yes": "x", "no": "x"}},
+    ):
         for name, recoding in recodings(schema, rules).items():
             column = schema.attributes[name]
             old = np.arange(column.size)
@@ -270,4 +279,9 @@ def test_a_wrong_rule_names_the_column(rules: dict[str, object], said: str) -> N
 
 def test_number_bins_use_exact_decimals() -> None:
     column = Number(type="number", low=0, high=1, step=0.1)
-    assert recode("x", column, 0.3).labels == ("0.0 to 0.2", "0.3 to 0.5", "0.6 to 0.8", "0.9 to 1.0")
+    assert recode("x", column, 0.3).labels == (
+        "0.0 to 0.2",
+        "0.3 to 0.5",
+        "0.6 to 0.8",
+        "0.9 to 1.0",
+    )

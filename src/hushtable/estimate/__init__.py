@@ -10,13 +10,14 @@ import pyarrow as pa
 from hushtable.errors import ReleaseError
 from hushtable.estimate.base import Estimate, Estimator
 from hushtable.estimate.cells import CellEstimator
+from hushtable.estimate.degrees import DegreeEstimator
 from hushtable.schema import Schema
 
 __all__ = ["ESTIMATORS", "Estimate", "Estimator", "estimator_for"]
 
 Make = Callable[[Schema, Mapping[str, Any], Mapping[str, Any], Mapping[str, pa.Table]], Estimator]
 
-ESTIMATORS: dict[str, Make] = {"cells": CellEstimator}
+ESTIMATORS: dict[str, Make] = {"cells": CellEstimator, "degrees": DegreeEstimator}
 
 
 def estimator_for(

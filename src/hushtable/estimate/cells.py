@@ -106,13 +106,17 @@ class CellEstimator(Estimator):
             code_of = {v: int((Fraction(str(v)) - low) / step) for v in labels}
             missing = column.missing_code
         known = np.array([code_of[label] for label in labels] + [missing or 0], np.int64)
-        return known[values.indices.fill_null(len(labels)).to_numpy(zero_copy_only=False)]
+        indices: NDArray[np.int64] = values.indices.fill_null(len(labels)).to_numpy(
+            zero_copy_only=False
+        )
+        return known[indices]
 
     @cached_property
     def counts(self) -> NDArray[np.float64]:
         """Published counts with the known bias of their noise taken off."""
         raw = "noisy_count" if "noisy_count" in self.table.column_names else "count"
-        return self.table.column(raw).to_numpy().astype(np.float64) - self.noise.mean
+        published: NDArray[np.float64] = self.table.column(raw).to_numpy().astype(np.float64)
+        return published - self.noise.mean
 
     def frame(self) -> pa.Table:
         """Repeat each published tuple as often as its count says."""
@@ -159,15 +163,16 @@ class CellEstimator(Estimator):
 
     def _with_suppressed(self, inside: _Range, outside: _Range, hidden: _Hidden) -> _Range:
         """Allow for suppressed rows: none of them, or as many as there may be."""
-        most = hidden.n_inside * float(self.most_suppressed)
-        value, high = inside.value, inside.high + most
+        most = float(self.most_suppressed)
+        value, low, high = inside.value, inside.low, inside.high + hidden.n_inside * most
         if self.total is not None:
             rest = _difference(self.total, outside)
             high = min(high, max(inside.high, rest.high))
+            low = max(low, min(high, rest.low - hidden.n_outside * most))
             value += hidden.share * max(0.0, rest.value - inside.value)
         return _Range(
             value=value,
-            low=inside.low,
+            low=low,
             high=high,
             privacy_std=inside.privacy_std,
             # All that is known of the suppressed part is its range.

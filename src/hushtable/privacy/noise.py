@@ -38,7 +38,7 @@ Coins = NDArray[np.bool_]
 Rule = Literal["exponential", "permute-and-flip"]
 
 MAX_TRIALS = 10**12
-"""`binomial` and `subset` read about n/32 and n/9 random words; beyond this they refuse."""
+"""Refuse larger `binomial` and `subset`; their time grows with n, some 0.2 s and 0.7 s for 1e9."""
 
 MAX_COPIES = 10**7
 """Permute-and-flip tosses one coin per copy of a candidate in the base measure."""

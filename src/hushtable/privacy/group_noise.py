@@ -1,0 +1,234 @@
+"""Noise for every cell of a domain, the empty ones too, without going through them all.
+
+Every cell gets its own discrete Laplace noise: a cell that gets none because nobody is in it would
+tell that nobody is in it. Up to a limit all noisy counts are published. In a larger domain only
+those are that reach a threshold, which follows from public numbers alone; leaving the others out is
+post-processing of the full noisy table. How many empty cells reach the threshold, which ones, and
+by how much, is drawn from exactly the distribution that going through all of them would give, at a
+cost that depends on how many reach it, not on how many there are.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from bisect import bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushtable.domain import Domain
+from hushtable.privacy.noise import MAX_SCALE, Integers, Noise, add_noise
+from hushtable.privacy.rational import exp_bounds
+
+Bounds = tuple[Fraction, Fraction]
+
+_INT64 = 2**63
+
+
+@dataclass(frozen=True)
+class NoisyCells:
+    """Hold published cells in the order of the domain: their codes and raw noisy counts."""
+
+    codes: NDArray[np.int64]
+    noisy: Integers
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupNoise:
+    """Add discrete Laplace noise of scale 1/rate to all cells of a domain.
+
+    Parameters
+    ----------
+    domain : Domain
+        All cells, occupied or not.
+    rate : Fraction
+        One added row makes any outcome at most e**rate times more or less likely.
+    max_cells : int
+        Publish all cells of a domain up to this size. In a larger one, publish the cells that
+        reach a threshold, so high that about this many empty ones at most do.
+
+    Examples
+    --------
+    >>> GroupNoise(domain=Domain({"x": 10}), rate=Fraction(1), max_cells=100).threshold is None
+    True
+    >>> huge = Domain({f"x{i}": 10 for i in range(30)})
+    >>> GroupNoise(domain=huge, rate=Fraction(1), max_cells=1000).threshold
+    62
+    """
+
+    domain: Domain
+    rate: Fraction
+    max_cells: int
+
+    @property
+    def threshold(self) -> int | None:
+        """The least noisy count that is published; None if all are. Public."""
+        if self.domain.size <= self.max_cells:
+            return None
+        # N e**(-rate t) / (1 + e**-rate) <= max_cells. Floats will do: any public number is fine.
+        excess = math.log(self.domain.size) - math.log(self.max_cells)
+        rate = float(self.rate)
+        return max(1, math.ceil((excess - math.log1p(math.exp(-rate))) / rate))
+
+    @property
+    def variance(self) -> float:
+        """Variance of the noise of one cell."""
+        r = math.exp(-float(self.rate))
+        return 2 * r / math.expm1(-float(self.rate)) ** 2
+
+    def add(self, codes: NDArray[np.int64], counts: Integers, noise: Noise) -> NoisyCells:
+        """Noise all cells; the occupied ones are given, in the order of the domain."""
+        scale = 1 / self.rate
+        if self.threshold is None:
+            full = np.zeros(self.domain.size, np.int64)
+            full[self.domain.pack(codes)[:, 0]] = counts
+            drawn = noise.discrete_laplace(scale, size=len(full))
+            return NoisyCells(self.domain.grid(), add_noise(full, drawn))
+        noisy = add_noise(counts, noise.discrete_laplace(scale, size=len(counts)))
+        occupied = self._ranks(codes)
+        absent = reaching(
+            self.domain.size - len(occupied), rate=self.rate, threshold=self.threshold, noise=noise
+        )
+        # Z given Z >= threshold >= 1 is the threshold plus a geometric number.
+        excess = noise.geometric(self.rate, size=len(absent))
+        shown = noisy >= self.threshold
+        ranks = [rank for rank, keep in zip(occupied, shown.tolist(), strict=True) if keep]
+        ranks += _skipping(absent, occupied)
+        values = np.concatenate((noisy[shown], self.threshold + excess))
+        order = sorted(range(len(ranks)), key=ranks.__getitem__)
+        return NoisyCells(self._codes([ranks[at] for at in order]), values[order])
+
+    def _ranks(self, codes: NDArray[np.int64]) -> list[int]:
+        """Number the cells, however large the domain is."""
+        keys, sizes = self.domain.pack(codes), self._limb_sizes
+        ranks: list[int] = keys[:, 0].tolist()
+        for limb, size in enumerate(sizes[1:], start=1):
+            ranks = [a * size + b for a, b in zip(ranks, keys[:, limb].tolist(), strict=True)]
+        return ranks
+
+    def _codes(self, ranks: list[int]) -> NDArray[np.int64]:
+        keys = np.zeros((len(ranks), len(self._limb_sizes)), np.int64)
+        for limb, size in reversed(list(enumerate(self._limb_sizes))):
+            keys[:, limb] = [rank % size for rank in ranks] if limb else ranks
+            ranks = [rank // size for rank in ranks]
+        return self.domain.unpack(keys)
+
+    @property
+    def _limb_sizes(self) -> list[int]:
+        return [math.prod(self.domain.shape[run]) for run in self.domain.limbs]
+
+
+def reaching(n: int, *, rate: Fraction, threshold: int, noise: Noise) -> list[int]:
+    """Say which of n independent discrete Laplace numbers of scale 1/rate reach a threshold >= 1.
+
+    Each of 0, ..., n-1 is kept independently with probability p = e**(-rate threshold) / (1 +
+    e**-rate), n of any size. Kept numbers are found by leaps: with a rational x for which q = 1 -
+    e**-x is a little above p, the gaps between successes of probability q are geometric, and each
+    success is kept with probability p/q.
+
+    Examples
+    --------
+    >>> from hushtable.privacy.noise import SecureNoise
+    >>> reaching(10, rate=Fraction(1), threshold=10**6, noise=SecureNoise())
+    []
+    """
+
+    def chance(bits: int) -> Bounds:
+        top_low, top_high = exp_bounds(-rate * threshold, bits)
+        low, high = exp_bounds(-rate, bits)
+        return top_low / (1 + high), top_high / (1 + low)
+
+    high = chance(64)[1]
+    # e**-x <= 1/(1 + x) gives q >= x/(1 + x), which is at least p for x = p/(1 - p), rounded up.
+    x = _rounded_up(high / (1 - high))
+
+    def kept(bits: int) -> Bounds:
+        low, high = chance(bits)
+        fall_low, fall_high = exp_bounds(-x, bits + x.denominator.bit_length())
+        return low / (1 - fall_low), min(Fraction(1), high / (1 - fall_high))
+
+    found: list[int] = []
+    position = -1
+    while position < n:
+        expected = int((n - position) * min(x, 1)) + 1
+        leaps = _geometric(x, size=expected + 4 * math.isqrt(expected) + 16, noise=noise)
+        ends = itertools.accumulate((leap + 1 for leap in leaps), initial=position)
+        tried = list(ends)[1:]
+        position = tried[-1]
+        tried = tried[: bisect_right(tried, n - 1)]
+        found += itertools.compress(tried, coins(kept, size=len(tried), noise=noise))
+    return found
+
+
+def coins(
+    bounds: Callable[[int], Bounds], *, size: int, noise: Noise, bits: int = 128
+) -> list[bool]:
+    """Toss coins whose probability is a real number that can be bounded as closely as wanted.
+
+    A uniform number is compared with the lower bound; only if it falls between the bounds, which
+    happens about once in 2**bits, are closer bounds needed.
+
+    Examples
+    --------
+    >>> from hushtable.privacy.noise import SecureNoise
+    >>> coins(lambda bits: (Fraction(1), Fraction(1)), size=2, noise=SecureNoise())
+    [True, True]
+    """
+    low, high = bounds(bits)
+    heads = noise.bernoulli(low, size=size)
+    open_coins = np.flatnonzero(~heads)
+    if low < high:
+        between = noise.bernoulli((high - low) / (1 - low), size=len(open_coins))
+        for at in open_coins[between]:
+            heads[at] = _refined(bounds, low, high, 2 * bits, noise)
+    return heads.tolist()
+
+
+def _refined(
+    bounds: Callable[[int], Bounds], low: Fraction, high: Fraction, bits: int, noise: Noise
+) -> bool:
+    """Decide whether a uniform number between two bounds is below the probability."""
+    while True:
+        closer_low, closer_high = bounds(bits)
+        closer_low, closer_high = max(low, closer_low), min(high, closer_high)
+        if noise.bernoulli((closer_low - low) / (high - low), size=1)[0]:
+            return True
+        if not noise.bernoulli((closer_high - closer_low) / (high - closer_low), size=1)[0]:
+            return False
+        low, high, bits = closer_low, closer_high, 2 * bits
+
+
+def _geometric(x: Fraction, *, size: int, noise: Noise) -> list[int]:
+    """Draw geometric numbers for a rate of any smallness.
+
+    With B such that x B is about 1, a geometric number is B times a geometric number of rate x B
+    plus one below B with probabilities falling like e**(-x g); the two are independent.
+    """
+    if x * MAX_SCALE >= 1:
+        drawn: list[int] = noise.geometric(x, size=size).tolist()
+        return drawn
+    block = 1 << ((1 / x).__floor__().bit_length() - 1)
+    wholes = noise.geometric(x * block, size=size).tolist()
+    rests: list[int] = []
+    while len(rests) < size:
+        tries = [noise.integer_below(block) for _ in range(size - len(rests))]
+        numerators = np.array([g * x.numerator for g in tries], object)
+        accepted = noise.bernoulli_exp_each(numerators, denominator=x.denominator)
+        rests += itertools.compress(tries, accepted.tolist())
+    return [whole * block + rest for whole, rest in zip(wholes, rests, strict=True)]
+
+
+def _skipping(absent: list[int], occupied: list[int]) -> list[int]:
+    """Turn places among the absent cells into places among all cells; both lists rise."""
+    absent_before = [rank - at for at, rank in enumerate(occupied)]
+    return [place + bisect_right(absent_before, place) for place in absent]
+
+
+def _rounded_up(x: Fraction, digits: int = 24) -> Fraction:
+    """Round up to a dyadic fraction of few digits, which samplers handle fastest."""
+    shift = max(0, digits - (x.numerator.bit_length() - x.denominator.bit_length()))
+    return Fraction(-(-(x.numerator << shift) // x.denominator), 1 << shift)
