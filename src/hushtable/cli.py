@@ -172,6 +172,13 @@ def demo(
     run_demo(out, console)
 
 
+_DRAFT_HEADER = """\
+# Drafted from the private table, for the custodian's eyes. What stands under 'confirm' was taken
+# from the data: check it against public knowledge, correct it, and delete the mark. Lists and bounds
+# must be what anybody could know, not what happens to occur.
+"""
+
+
 @schema_app.command("draft")
 def schema_draft(
     data: DataPath,
@@ -180,7 +187,7 @@ def schema_draft(
     """Propose a schema for a table; what it took from the data is marked `confirm`."""
     from hushtable.draft import draft  # noqa: PLC0415 - only this command needs it
 
-    text = draft(data).to_yaml()
+    text = _DRAFT_HEADER + draft(data).to_yaml()
     if output is None:
         sys.stdout.write(text)
         return
@@ -269,7 +276,6 @@ def _add_method_commands(kind: type[Method]) -> None:
         for name, figure in forecast.lines.items():
             shown = figure if isinstance(figure, str) else f"{figure:,.6g}"
             console.print(f"  {name}: {shown}", highlight=False)
-        console.print(f"  cells of the domain: {forecast.n_cells:,}", highlight=False)
         console.print(f"  memory: about {forecast.memory_mb:,.0f} MB", highlight=False)
 
     @publish_app.command(kind.name)
@@ -414,9 +420,14 @@ def ledger_reserve(
 
 
 @ledger_app.command("verify")
-def ledger_verify(file: LedgerPath) -> None:
-    """Check that nobody changed the ledger by hand."""
-    Ledger.open(file).verify()
+def ledger_verify(
+    file: LedgerPath,
+    receipt: Annotated[
+        str | None, typer.Option(help="Digest from a statement that must be in the ledger.")
+    ] = None,
+) -> None:
+    """Check that nobody changed the ledger, or exchanged it for an older copy."""
+    Ledger.open(file).verify(receipt=receipt)
     console.print("The ledger is intact.")
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+import hashlib
+import json
 import platform
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -130,10 +132,18 @@ def carry_out(
                 versions=_versions(),
                 created=datetime.datetime.now(datetime.UTC).date().isoformat(),
             )
-            release = writer.finish(statement)
-    if book and entry:
-        book.mark_released(entry.id, statement.tables["data"].sha256)
-    return release
+            writer.add_statement(statement)
+        if book and entry:
+            # Before the folder appears: what is out must never be voidable.
+            book.mark_released(entry.id, _digest(statement))
+        writer.move_into_place()
+    return Release(writer.folder, statement)
+
+
+def _digest(statement: Statement) -> str:
+    """Give one digest for all tables of the release."""
+    files = sorted((name, table.sha256) for name, table in statement.tables.items())
+    return hashlib.sha256(json.dumps(files).encode()).hexdigest()
 
 
 @contextmanager

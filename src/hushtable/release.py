@@ -270,19 +270,24 @@ class ReleaseWriter:
             files[name] = TableFile(file=file, sha256=_digest(path), rows=table.num_rows)
         return files
 
-    def finish(self, statement: Statement) -> Release:
-        """Write the statement and move the folder into place."""
+    def add_statement(self, statement: Statement) -> None:
+        """Write the statement, for machines and for people."""
         text = json.dumps(
             statement.model_dump(mode="json", by_alias=True), indent=2, ensure_ascii=False
         )
         try:
             (self._part / STATEMENT).write_text(text + "\n", encoding="utf-8")
             (self._part / STATEMENT_FOR_PEOPLE).write_text(statement.for_people(), encoding="utf-8")
+        except OSError as error:
+            raise ReleaseError(f"cannot write the statement: {error}.") from error
+
+    def move_into_place(self) -> None:
+        """Make the complete folder appear under its name."""
+        try:
             self._part.chmod(0o755)  # a release is public; the hidden folder was owner-only
             self._part.rename(self.folder)
         except OSError as error:
             raise ReleaseError(f"cannot finish {str(self.folder)!r}: {error}.") from error
-        return Release(self.folder, statement)
 
 
 def _digest(path: Path) -> str:

@@ -389,7 +389,13 @@ class Schema(_Model):
 
     def to_dict(self) -> dict[str, Any]:
         """Write as plain data, leaving out what has its default value."""
-        return self.model_dump(mode="json", exclude_defaults=True) | {"name": self.name}
+        content = self.model_dump(mode="json", exclude_defaults=True)
+        for name, column in content["columns"].items():
+            # The kind of a column is what one reads first, what is left to do last.
+            first = {key: column.pop(key) for key in ("type", "role") if key in column}
+            last = {key: column.pop(key) for key in ("confirm",) if key in column}
+            content["columns"][name] = first | column | last
+        return content
 
     def to_yaml(self) -> str:
         """Write as YAML.
