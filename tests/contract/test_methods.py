@@ -173,7 +173,9 @@ def test_the_analyst_needs_the_folder_alone(method: Method, tmp_path: Path) -> N
 def check_estimator(release: Release) -> None:
     """Check what every estimator must do with any release of the sample."""
     everyone = release.count("TRUE")
-    assert everyone.low <= 12000 <= everyone.high
+    # Not the interval, which fails 5 times in 100: noise beyond 12 standard deviations has a
+    # probability below 1e-6 even with the exponential tails of Laplace noise.
+    assert abs(everyone.value - 12000) <= 12 * everyone.std + 1
     parts = [
         "sex = 'F'", "age >= 40", "smoker IS NULL", "age BETWEEN 20 AND 29 OR region = 'bay'",
         "NOT diagnosis = 'asthma'", "age * 2 < 50",

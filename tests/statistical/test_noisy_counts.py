@@ -1,8 +1,8 @@
 """Whether the samplers draw the distributions that the promise was computed from.
 
 Each test draws with operating-system randomness and raises a false alarm with probability below
-1e-6: a chi-square test at level ALPHA, whose approximation is safe since every cell expects at
-least 25 draws.
+1e-6: at most 14 chi-square tests at level ALPHA, times 10 for the Poisson tail of a cell that
+expects LEAST_EXPECTED draws, which is heavier than the normal one.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from hushtable.privacy.count_mechanisms import (
 from hushtable.privacy.noise import Noise, SecureNoise
 from hushtable.privacy.rational import as_rational
 
-ALPHA = 1e-7
+ALPHA = 5e-9
 N_DRAWS = 200_000
-LEAST_EXPECTED = 25
+LEAST_EXPECTED = 150
 
 
 def p_value(drawn: np.ndarray, mass: dict[int, float]) -> float:

@@ -202,6 +202,53 @@ def test_a_mechanism_that_was_tampered_with_refuses(
 
 
 @pytest.mark.parametrize(
+    ("kind", "epsilon", "delta", "changes", "broken"),
+    [
+        # Masses that are rounded down by a hand's breadth, so that only one condition fails.
+        (OneSidedGeometric, "1", "1e-5", {"head_mass": "0.35"}, r"P\[N = 1\] <= delta"),
+        (OneSidedGeometric, "1", "1e-5", {"head_mass": "0.2"}, r"P\[N = n\+1\] <= e\^epsilon"),
+        (
+            OneSidedGeometric,
+            "1",
+            "1e-5",
+            {"n_head": 12, "head_mass": "0.947"},
+            r"P\[N = n\] <= e\^epsilon P\[N = n\+1\]",
+        ),
+        (OneSidedGeometric, "1", "1e-5", {"n_head": 0, "head_mass": "0"}, r"P\[N = n\+1\]"),
+        (ThresholdMatrix, "1", "1e-5", {"turn_mass": "0.6"}, r"\(b2\) w_k <= delta"),
+        (
+            ThresholdMatrix,
+            "1/10",
+            "9/10",
+            {"turn": 10, "turn_mass": "0.7"},
+            r"\(b2\) 1 - w_k >= e\^-epsilon",
+        ),
+        (
+            ThresholdMatrix,
+            "1",
+            "1e-5",
+            {"turn": 33, "turn_mass": "0.987"},
+            r"\(b3\) suppressed, rising part",
+        ),
+        (ThresholdMatrix, "1", "1e-5", {"turn_mass": "0.4"}, r"\(b3\) published, falling part"),
+    ],
+)
+def test_each_condition_is_checked_by_itself(
+    kind: type[OneSidedGeometric] | type[ThresholdMatrix],
+    epsilon: str,
+    delta: str,
+    changes: dict[str, int | str],
+    broken: str,
+) -> None:
+    mechanism = kind(epsilon=rational(epsilon), delta=rational(delta), k=10)
+    for name, value in changes.items():
+        exact = value if isinstance(value, int) else rational(value)
+        object.__setattr__(mechanism, name, exact)
+    with pytest.raises(Refused, match=rf"promise \({broken}[^;]*\); nothing is published"):
+        mechanism.verify()
+
+
+@pytest.mark.parametrize(
     ("epsilon", "delta", "k", "problem"),
     [
         (0, "1e-5", 1, "epsilon is 0"),
@@ -459,6 +506,7 @@ def test_forecast() -> None:
     forecast = method.forecast(schema, 1000)
     assert forecast.n_cells == 101 * 3 * 3
     assert forecast.split == {"tuples": Fraction(9, 10), "number of rows": Fraction(1, 10)}
+    assert not any("people" in line for line in forecast.lines)  # rows are counted, not people
     half = "rows from which a tuple is published with probability 0.5"
     assert forecast.lines[half] == method.release_count(0.5)
     assert forecast.lines["standard deviation of the number of rows"] == pytest.approx(
@@ -556,6 +604,20 @@ def test_a_run_recodes_first() -> None:
     assert total["scale"] == "10"
     assert abs(total["value"] - len(ROWS)) < 1000  # P < 1e-43
     assert released.estimator["epsilon_per_row"] == "9/10"
+
+
+def test_the_number_of_rows_is_noised_for_all_rows_of_a_person() -> None:
+    schema = small_schema(unit={"kind": "person", "column": "person", "max_rows": 3})
+    method = NoisyCounts(epsilon=1, delta="1e-5", k=10, row_count_share="1/10")
+    released = method.run(CountingEngine(schema, ROWS), SecureNoise())  # type: ignore[arg-type]
+    assert released.estimator["row_total"]["scale"] == "30"
+    assert released.estimator["epsilon_per_row"] == "3/10"
+    std = method.forecast(schema).lines["standard deviation of the number of rows"]
+    assert std == pytest.approx(30 * math.sqrt(2), rel=1e-3)
+    public = small_schema(rows=len(ROWS))
+    released = method.run(CountingEngine(public, ROWS), SecureNoise())  # type: ignore[arg-type]
+    assert released.estimator["row_total"] is None
+    assert released.estimator["epsilon_per_row"] == "1"
 
 
 def test_a_run_of_pure_publishes_the_whole_domain() -> None:

@@ -263,8 +263,9 @@ in a hundred in full. Choose a delta well below one over the number of people, s
             for chance in QUANTILES:
                 name = f"rows from which a tuple is published with probability {chance:g}"
                 lines[name] = mechanism.release_count(chance)
-            people = -(-self.k // plan.max_rows)
-            lines["people behind a published tuple, at least"] = people
+            if schema.unit.kind == "person":
+                people = -(-self.k // plan.max_rows)
+                lines["people behind a published tuple, at least"] = people
         lines["standard deviation of a published count"] = mechanism.std
         if plan.rows_mechanism:
             lines["standard deviation of the number of rows"] = plan.rows_mechanism.std
