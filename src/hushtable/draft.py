@@ -47,25 +47,11 @@ def draft(data: Data, *, name: str | None = None) -> Schema:
     --------
     >>> import pyarrow as pa
     >>> table = pa.table({"age": [41, 7, 58], "sex": ["F", "M", None]})
-    >>> print(draft(table, name="clinic").to_yaml())
-    name: clinic
-    columns:
-      age:
-        type: integer
-        low: 7
-        high: 58
-        confirm:
-        - low
-        - high
-      sex:
-        type: categorical
-        values:
-        - F
-        - M
-        missing: category
-        confirm:
-        - values
-    <BLANKLINE>
+    >>> age, sex = draft(table, name="clinic").attributes.values()
+    >>> age.type, age.low, age.high, age.confirm
+    ('integer', 7, 58, ('low', 'high'))
+    >>> sex.values, sex.missing, sex.confirm
+    (('F', 'M'), 'category', ('values',))
     """
     source, header = open_source(data)
     unnamed = [n for n, column in enumerate(header.names, 1) if not column]
@@ -130,6 +116,7 @@ def _numeric_facts(source: Source, raw: Expression) -> dict[str, Any]:
         text=as_text(raw.value),
         missing=reading.missing,
         whole=reading.whole,
+        readable=reading.real.notnull(),
         real=finite.ifelse(reading.real, ibis.null("float64")),
     )
     scaled = {}
@@ -142,7 +129,8 @@ def _numeric_facts(source: Source, raw: Expression) -> dict[str, Any]:
         numbers.agg(
             n_missing=numbers.missing.cast("int64").sum(),
             n_distinct=numbers.text.nunique(where=present),
-            n_numbers=(present & numbers.real.notnull()).cast("int64").sum(),
+            n_numbers=(present & numbers.readable).cast("int64").sum(),
+            n_finite=(present & numbers.real.notnull()).cast("int64").sum(),
             n_whole=(present & numbers.whole.notnull()).cast("int64").sum(),
             whole_low=numbers.whole.min(where=present),
             whole_high=numbers.whole.max(where=present),
@@ -167,7 +155,9 @@ def _row(source: Source, query: Expression) -> dict[str, Any]:
 
 
 def _numeric(facts: dict[str, Any], *, dense: bool) -> dict[str, Any]:
-    if facts["n_whole"] == facts["n_numbers"]:
+    if not facts["n_finite"]:
+        return {"role": "identifier"}  # no bounds to propose
+    if facts["n_whole"] == facts["n_finite"]:
         low, high = facts["whole_low"], facts["whole_high"]
         if dense:
             return {"role": "identifier"}
@@ -175,7 +165,7 @@ def _numeric(facts: dict[str, Any], *, dense: bool) -> dict[str, Any]:
             return {"type": "integer", "low": low, "high": high, "confirm": ["low", "high"]}
     low, high = facts["low"], facts["high"]
     exact = next(
-        (n for n in range(1, _MAX_DECIMALS + 1) if facts[f"at_{n}"] == facts["n_numbers"]),
+        (n for n in range(1, _MAX_DECIMALS + 1) if facts[f"at_{n}"] == facts["n_finite"]),
         _MAX_DECIMALS,
     )
     span = high - low

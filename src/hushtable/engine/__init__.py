@@ -42,7 +42,7 @@ def connect(
     noise: Noise | None = None,
     memory_limit: str | None = None,
 ) -> Engine:
-    """Open the private table and check its columns; no row is read before the first question.
+    r"""Open the private table and check its columns; no row is read before the first question.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def connect(
 
     Examples
     --------
-    >>> schema = Schema.parse("name: t\\ncolumns:\\n  age: {type: integer, low: 40, high: 43}\\n")
+    >>> schema = Schema.parse("name: t\ncolumns:\n  age: {type: integer, low: 40, high: 43}\n")
     >>> private = connect(pa.table({"age": [41, 43, 41]}), schema)
     >>> private.histograms(["age"])["age"].tolist()
     [0, 2, 0, 1]

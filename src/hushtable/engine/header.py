@@ -86,9 +86,7 @@ def check_header(header: Header, schema: Schema) -> None:
                 f"column {name!r} has type {kind} in the data, which cannot be read as "
                 f"{column.type}; convert it first."
             )
-        if isinstance(column, Integer) and not (
-            INT64_LOW <= column.low and column.high <= INT64_HIGH
-        ):
+        if isinstance(column, Integer) and (column.low < INT64_LOW or column.high > INT64_HIGH):
             problems.append(f"column {name!r}: bounds beyond 64 bits cannot be counted.")
     if problems:
         raise DataError(problems)
@@ -207,7 +205,7 @@ def _parquet_header(files: Sequence[Path]) -> Header:
 def _csv_header(file: Path) -> Header:
     opener = gzip.open if file.suffix.lower() == ".gz" else open
     try:
-        with opener(file, "rb") as raw:  # type: ignore[operator]
+        with opener(file, "rb") as raw:
             line = _first_record(raw)
     except gzip.BadGzipFile:
         raise DataError(f"file {str(file)!r} is not gzip-compressed.") from None
@@ -232,10 +230,10 @@ def _csv_header(file: Path) -> Header:
 
 def _first_record(raw: Any) -> bytes:
     """Read up to the line end that is not inside quotes."""
-    record = b""
+    record = bytearray()
     while len(record) < _LONGEST_HEADER:
         line = raw.readline(_LONGEST_HEADER)
         record += line
         if not line or record.count(b'"') % 2 == 0:
-            return record
-    return record
+            break
+    return bytes(record)

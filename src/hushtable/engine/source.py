@@ -26,17 +26,16 @@ from hushtable.schema import Schema
 
 
 def inspect_source(data: Data, schema: Schema) -> None:
-    """Check that a table can be opened and its columns fit the schema; reads no row.
+    r"""Check that a table can be opened and its columns fit the schema; reads no row.
 
     Everything wrong is named in one `DataError`, so that it is known before anything is charged.
 
     Examples
     --------
-    >>> schema = Schema.parse("name: t\\ncolumns:\\n  age: {type: integer, low: 0, high: 99}\\n")
-    >>> inspect_source(pa.table({"Age": [41]}), schema)
+    >>> schema = Schema.parse("name: t\ncolumns:\n  age: {type: integer, low: 0, high: 99}\n")
+    >>> inspect_source(pa.table({"Age": [41]}), schema)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    hushtable.errors.DataError: column 'Age' of the data is 'age' in the schema; names must agree \
-in upper and lower case.
+    hushtable.errors.DataError: column 'Age' of the data is 'age' in the schema; names must ...
     """
     check_header(read_header(as_arrow(data)), schema)
 
@@ -180,6 +179,7 @@ def _plain_type(kind: pa.DataType) -> pa.DataType:
 
 
 def _literal_path(file: Path) -> str:
+    # DuckDB takes every path for a pattern: data[1].csv would be data1.csv.
     return glob.escape(str(file.resolve()))
 
 
@@ -189,7 +189,6 @@ def _connect_duckdb(header: Header, memory_limit: str | None) -> Any:
     spill = tempfile.mkdtemp(prefix="hushtable-")
     settings = {
         "temp_directory": spill,
-        "temp_file_encryption": "true",
         "autoinstall_known_extensions": "false",
         "autoload_known_extensions": "false",
         "preserve_insertion_order": "false",
@@ -204,8 +203,11 @@ def _connect_duckdb(header: Header, memory_limit: str | None) -> Any:
         raise ParameterError(
             f"memory_limit {memory_limit!r} is not understood; write it as '500MB' or '4GB'."
         ) from None
-    paths = ", ".join(_quoted(os.fspath(file.resolve())) for file in header.files)
-    connection.raw_sql(f"SET allowed_paths = [{paths}]")
+    # DuckDB asks for the pattern and then for the file it stands for.
+    paths = {
+        path for file in header.files for path in (os.fspath(file.resolve()), _literal_path(file))
+    }
+    connection.raw_sql(f"SET allowed_paths = [{', '.join(map(_quoted, sorted(paths)))}]")
     connection.raw_sql("SET enable_external_access = false")
     return connection
 

@@ -153,7 +153,7 @@ class SqlEngine:
     ) -> tuple[NDArray[np.int64], Counts]:
         """Count combinations of codes, those of broken rules included, in order.
 
-        Rows are encoded first and then grouped by packed keys: measured on eight columns of text,
+        Rows are encoded first and then grouped by packed keys: measured on nine columns of text,
         this takes a third of the time of grouping by the texts.
         """
         places = {f"c{position}": name for position, name in enumerate(columns)}
@@ -275,7 +275,7 @@ class Broken:
         self, names: Sequence[str], codes: NDArray[np.int64], counts: Counts
     ) -> NDArray[np.bool_]:
         """Note the cells that break rules; give back which ones do not."""
-        fine = (codes >= 0).all(axis=1)
+        fine: NDArray[np.bool_] = np.all(codes >= 0, axis=1)
         codes, counts = codes[~fine], counts[~fine]
         for position, name in enumerate(names):
             for rule in range(-N_RULES, 0):

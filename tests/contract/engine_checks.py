@@ -1,0 +1,452 @@
+"""What every engine must answer, compared with counting by hand in plain Python.
+
+`check_engine(make)` runs the whole battery; ``make(table, schema)`` opens an Arrow table with the
+engine under test, by whatever way (a file, a frame, a database) it is meant for.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from hushtable.engine.base import MISSING, OUTSIDE, UNREADABLE, Engine
+from hushtable.errors import DataError, ParameterError, TooLarge
+from hushtable.recoding import Recoding, recodings
+from hushtable.schema import Categorical, Column, Integer, Schema
+
+Make = Callable[[pa.Table, Schema], Engine]
+
+RULE_WORDS = {MISSING: "have no value", UNREADABLE: "cannot be read", OUTSIDE: "lie outside"}
+MISSING_VALUES = ("", "?")
+
+
+def code_by_hand(  # noqa: PLR0911, PLR0912 - one case after the other, as it is documented
+    value: Any, column: Column, missing_values: Sequence[str]
+) -> int:
+    """Encode one value, as the documentation of `hushtable.engine.encode` says."""
+    nothing = MISSING if column.missing_code is None else column.missing_code
+    unreadable = nothing if column.outside == "missing" else UNREADABLE
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return nothing
+    if isinstance(column, Categorical):
+        if value in column.values:
+            return column.values.index(value)
+        if value in missing_values:
+            return nothing
+        return nothing if column.outside == "missing" else OUTSIDE
+    if value in missing_values:
+        return nothing
+    number = value
+    if isinstance(value, str):
+        text = value.strip(" ")
+        if re.fullmatch(r"[+-]?\d+", text, re.ASCII):
+            number = int(text)
+        elif re.fullmatch(r"[+-]?nan", text, re.IGNORECASE):
+            return nothing
+        elif re.fullmatch(r"[+-]?inf(inity)?", text, re.IGNORECASE) or re.fullmatch(
+            r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", text, re.ASCII
+        ):
+            number = float(text)
+        else:
+            return unreadable
+    if isinstance(column, Integer):
+        if isinstance(number, float) and math.isfinite(number):
+            if number != int(number):
+                return unreadable
+            number = int(number)
+        if isinstance(number, float):  # infinite
+            place = -1 if number < 0 else column.n_values
+        else:
+            place = number - column.low
+    else:
+        number = float(number)
+        place = (number - column.low) / column.step + 0.5
+        if math.isfinite(place):
+            place = math.floor(place)
+    if 0 <= place < column.n_values:
+        return int(place)
+    ends = 0 if place < 0 else column.n_values - 1
+    return {"refuse": OUTSIDE, "clip": ends, "missing": nothing}[column.outside]
+
+
+def codes_by_hand(table: pa.Table, schema: Schema) -> dict[str, list[int]]:
+    """Encode a whole table."""
+    return {
+        name: [code_by_hand(v, column, schema.missing_values) for v in table[name].to_pylist()]
+        for name, column in schema.attributes.items()
+    }
+
+
+def assert_answers(
+    engine: Engine,
+    table: pa.Table,
+    schema: Schema,
+    *,
+    by: str | None = None,
+    recode: dict[str, Recoding] | None = None,
+) -> None:
+    """Compare every kind of answer with counting by hand."""  # fmt: skip
+    codes = codes_by_hand(table, schema)
+    names = list(schema.attributes)
+    assert engine.schema == schema
+    assert engine.rule_breaks() == []
+    assert engine.n_rows() == table.num_rows
+
+    histograms = engine.histograms(names)
+    assert list(histograms) == names
+    for name in names:
+        expected = Counter(codes[name])
+        assert histograms[name].dtype == np.int64
+        assert histograms[name].tolist() == [
+            expected[code] for code in range(schema.attributes[name].size)
+        ]
+    if by is not None:
+        for name, answer in engine.histograms(names, by=by).items():
+            pairs = Counter(zip(codes[name], codes[by], strict=True))
+            sizes = schema.attributes[name].size, schema.attributes[by].size
+            assert answer.shape == sizes
+            assert answer.tolist() == [[pairs[i, j] for j in range(sizes[1])]
+                                       for i in range(sizes[0])]  # fmt: skip
+
+    for columns in (names[-1:], names[:3], names[::-1]):
+        _assert_cells(engine, codes, columns, recode or {})
+
+
+def _assert_cells(
+    engine: Engine,
+    codes: dict[str, list[int]],
+    columns: Sequence[str],
+    recode: dict[str, Recoding],
+) -> None:
+    recoded = [
+        recode[n].apply(np.array(codes[n], np.int64)).tolist() if n in recode else codes[n]
+        for n in columns
+    ]
+    expected = sorted(Counter(zip(*recoded, strict=True)).items())
+    cells = engine.counts(columns, recode=recode)
+    assert cells.domain.names == tuple(columns)
+    assert cells.codes.dtype == cells.counts.dtype == np.int64
+    assert cells.codes.shape == (len(expected), len(columns))
+    assert list(zip(map(tuple, cells.codes.tolist()), cells.counts.tolist(), strict=True)) == (
+        expected
+    )
+
+
+def assert_breaks(engine: Engine, table: pa.Table, schema: Schema) -> None:
+    """Compare the broken rules with counting by hand, in lists and in errors."""
+    expected = {
+        (name, rule): column.count(rule)
+        for name, column in codes_by_hand(table, schema).items()
+        for rule in RULE_WORDS
+        if rule in column
+    }
+    found = {
+        (item.column, next(r for r, words in RULE_WORDS.items() if words in item.rule)): item.n_rows
+        for item in engine.rule_breaks()
+    }
+    assert found == expected
+    names = list(schema.attributes)
+    broken = {name for name, _ in expected}
+    for ask in (engine.histograms, engine.counts):
+        with pytest.raises(DataError) as error:
+            ask(names)
+        assert list(error.value.problems) == [str(item) for item in engine.rule_breaks()]
+    with pytest.raises(DataError) as error:
+        engine.histograms(names, by=names[0])
+    assert list(error.value.problems) == [str(item) for item in engine.rule_breaks()]
+    for name in set(names) - broken:  # the others can still be asked for
+        assert engine.histograms([name])[name].sum() == table.num_rows
+
+
+# ---- the tables ---------------------------------------------------------------------------------
+
+NUMBER_TEXTS = ["3", "-2", "07", "+4", " 5 ", "3.0", "2.50", "1e1", "1E400", "-1e400", ".5", "7.",
+                "9223372036854775807", "9223372036854775808", "-9223372036854775809", "9" * 60,
+                "inf", "-Infinity", "nan", "", "?", None, "0", "4.4999", "-0.5"]  # fmt: skip
+JUNK_TEXTS = ["x", "1_000", "0x1F", "1,5", "1 2", "--1", "1e", "e1", ".", "+", "٣", "NULL", "true"]
+
+
+def random_table(
+    seed: int, *, outside: str, missing: str, n_rows: int = 300
+) -> tuple[pa.Table, Schema]:
+    """Make a table with everything that may come, under the given rules."""  # fmt: skip
+    draw = np.random.default_rng(seed)
+
+    def pick(values: Sequence[Any]) -> list[Any]:
+        return [values[i] for i in draw.integers(len(values), size=n_rows)]
+
+    rules = {"outside": outside, "missing": missing}
+    texts = {"outside": "refuse" if outside == "clip" else outside, "missing": missing}
+    listed = ["a", "b b", "ç", "'; --", '"', "?x", "a,b", "l\nm", "ﬀ", "A"]
+    gaps = [None, "", "?"] if missing == "category" else []
+    # Clipping cannot help a text that is no number.
+    numbers = [t for t in NUMBER_TEXTS if outside == "missing" or t not in ("2.50", ".5", "4.4999",
+                                                                        "-0.5")]  # fmt: skip
+    numbers = [t for t in numbers if missing == "category" or t not in (None, "", "?", "nan")]
+    strangers = ["zz", "b", "a "] if outside == "missing" else []
+    junk = JUNK_TEXTS if outside == "missing" else []
+    reals = [-1e308, -0.26, -0.25, -0.2, 0.0, 0.1, 0.25, 0.3, 0.74, 0.75, 1.0, 1.24, 1.25, 1.3,
+             7e15, math.inf, -math.inf, 5e-324]  # fmt: skip
+    none = [None] if missing == "category" else []
+    wholes = [*range(-4, 13), 2**62, -(2**63), 2**63 - 1, *none]
+    columns = {
+        "listed": pa.array(pick(listed + gaps + strangers), pa.string()),
+        "whole": pa.array(pick(wholes), pa.int64()),
+        "whole text": pa.array(pick(numbers + junk), pa.string()),
+        "real": pa.array(pick(reals + none + ([math.nan] if none else [])), pa.float64()),
+        "real text": pa.array(pick([t for t in numbers if t != "4.4999"] + junk), pa.string()),
+    }  # fmt: skip
+    schema = Schema.from_dict(
+        {
+            "name": "random",
+            "missing_values": MISSING_VALUES,
+            "columns": {
+                "whole text": {"type": "integer", "low": -2, "high": 7, **rules},
+                "listed": {"type": "categorical", "values": listed, **texts},
+                "real": {"type": "number", "low": 0, "high": 1, "step": 0.5, **rules},
+                "whole": {"type": "integer", "low": -2, "high": 7, **rules},
+                "real text": {"type": "number", "low": -1, "high": 5, "step": 0.25, **rules},
+            },
+        }
+    )
+    return pa.table(columns), schema
+
+
+def check_random_tables(make: Make) -> None:
+    for seed, (outside, missing) in enumerate(
+        [("clip", "category"), ("clip", "forbid"), ("missing", "category")]
+    ):
+        table, schema = random_table(seed, outside=outside, missing=missing)
+        assert_answers(make(table, schema), table, schema, by="listed" if seed == 2 else None)
+
+
+def check_recodings(make: Make) -> None:
+    table, schema = random_table(7, outside="missing", missing="category")
+    values = schema.attributes["listed"].values  # type: ignore[union-attr]
+    recode = recodings(
+        schema,
+        {
+            "listed": {value: "one" if value < "b" else "two" for value in values},
+            "whole": 3,
+            "real text": [0, 0.25, 2.5],
+            "real": [0.5],
+        },
+    )
+    assert_answers(make(table, schema), table, schema, recode=recode)
+
+
+def check_recoding_by_taxonomy(make: Make) -> None:
+    city = {
+        "type": "categorical",
+        "values": ["Bonn", "Köln", "Lyon"],
+        "taxonomy": {"World": {"DE": ["Bonn", "Köln"], "FR": ["Lyon"]}},
+    }
+    schema = Schema.from_dict({"name": "t", "columns": {"city": city}})
+    table = pa.table({"city": ["Lyon", "Köln", "Bonn", "Köln"]})
+    for level in (0, 1, 2):
+        assert_answers(
+            make(table, schema), table, schema, recode=recodings(schema, {"city": level})
+        )
+
+
+def check_broken_rules(make: Make) -> None:
+    table, _ = random_table(5, outside="missing", missing="category")
+    for outside in ("refuse", "clip"):
+        _, strict = random_table(5, outside=outside, missing="forbid")
+        assert_breaks(make(table, strict), table, strict)
+
+
+def check_errors_keep_values_secret(make: Make) -> None:
+    schema = Schema.from_dict(
+        {"name": "t", "columns": {
+            "age": {"type": "integer", "low": 0, "high": 9},
+            "sex": {"type": "categorical", "values": ["F", "M"]},
+        }}
+    )  # fmt: skip
+    table = pa.table({"age": ["1", "271828"], "sex": ["F", "secretword"]})
+    engine = make(table, schema)
+    for ask in (engine.histograms, engine.counts):
+        with pytest.raises(DataError) as error:
+            ask(["age", "sex"])
+        assert "271828" not in str(error.value)
+        assert "secretword" not in str(error.value)
+        assert "column 'age': 1 rows lie outside" in str(error.value)
+
+
+def _clinic() -> Schema:
+    return Schema.from_dict(
+        {"name": "clinic", "columns": {
+            "age": {"type": "integer", "low": 0, "high": 3, "missing": "category"},
+            "sex": {"type": "categorical", "values": ["F", "M"], "missing": "category"},
+            "bmi": {"type": "number", "low": 0, "high": 1, "step": 0.5, "missing": "category"},
+        }}
+    )  # fmt: skip
+
+
+def _clinic_rows(age: list[Any], sex: list[Any], bmi: list[Any]) -> pa.Table:
+    return pa.table(
+        {"age": pa.array(age, pa.int32()), "sex": pa.array(sex, pa.string()),
+         "bmi": pa.array(bmi, pa.float64())}
+    )  # fmt: skip
+
+
+def check_small_tables(make: Make) -> None:
+    schema = _clinic()
+    for table in (
+        _clinic_rows([], [], []),
+        _clinic_rows([2], ["F"], [0.5]),
+        _clinic_rows([None] * 4, [None] * 4, [None] * 4),
+        _clinic_rows([1] * 50, ["M"] * 50, [1.0] * 50),
+    ):
+        assert_answers(make(table, schema), table, schema, by="sex")
+
+
+def check_single_column_with_gaps(make: Make) -> None:
+    schema = Schema.from_dict(
+        {"name": "t", "columns": {
+            "x": {"type": "categorical", "values": ["a", "b"], "missing": "category"}}}
+    )  # fmt: skip
+    table = pa.table({"x": pa.array(["a", None, "b", None, None], pa.string())})
+    assert_answers(make(table, schema), table, schema)
+
+
+def check_large_domain(make: Make) -> None:
+    draw = np.random.default_rng(3)
+    names = [f"x{i}" for i in range(9)]
+    schema = Schema.from_dict(
+        {"name": "large", "columns": {
+            name: {"type": "integer", "low": 0, "high": 9_999} for name in names}}
+    )  # fmt: skip
+    rows = draw.integers(0, 10_000, size=(200, len(names)))
+    rows[100:] = rows[:100]  # every cell twice
+    rows[:3] = 9_999
+    rows[1, -1] = rows[2, 0] = 5  # neighbors that differ in one end of the key only
+    table = pa.table({name: rows[:, i] for i, name in enumerate(names)})
+    assert schema.domain.size > 2**63
+    assert_answers(make(table, schema), table, schema)
+
+
+def check_far_bounds(make: Make) -> None:
+    low = 2**62 + 1  # not a double
+    column = {"type": "integer", "low": low, "high": low + 3}
+    schema = Schema.from_dict({"name": "far", "columns": {"x": column, "y": column}})
+    values = [low, low + 3, low + 1, low + 1]
+    table = pa.table({"x": values, "y": [str(value) for value in values]})
+    assert_answers(make(table, schema), table, schema)
+    outside = pa.table({"x": [low - 1, low + 4], "y": [str(low - 1), str(low + 4)]})
+    assert_breaks(make(outside, schema), outside, schema)
+
+
+def check_weird_names(make: Make) -> None:
+    names = ['"', "'; DROP TABLE x; --", "two words", "ünï", "select", "c0", "n", "raw", "number",
+             "a.b", "{x}", "%s", "key0", "code", "*", "\\", "text", "person", "#1"]  # fmt: skip
+    schema = Schema.from_dict(
+        {"name": "weird", "columns": {
+            name: {"type": "integer", "low": 0, "high": 30} for name in names}}
+    )  # fmt: skip
+    table = pa.table({name: [i, i, 30 - i] for i, name in enumerate(names)})
+    assert_answers(make(table, schema), table, schema, by=names[1])
+
+
+def check_order_of_columns(make: Make) -> None:
+    schema = _clinic()
+    table = _clinic_rows([1, 2], ["F", "M"], [0.0, 1.0]).select(["bmi", "age", "sex"])
+    assert_answers(make(table, schema), table, schema)
+
+
+def check_questions(make: Make) -> None:
+    engine = make(_clinic_rows([1], ["F"], [0.5]), _clinic())
+    for ask in (engine.histograms, engine.counts):
+        for columns in ([], ["nobody"], ["age", "age"]):
+            with pytest.raises(ParameterError):
+                ask(columns)
+    with pytest.raises(ParameterError, match="nobody"):
+        engine.histograms(["age"], by="nobody")
+    wide = Schema.from_dict(
+        {"name": "t", "columns": {"x": {"type": "integer", "low": 0, "high": 20_000_000}}}
+    )
+    with pytest.raises(TooLarge, match="'x'"):
+        make(pa.table({"x": [1]}), wide).histograms(["x"])
+
+
+def persons_schema(max_rows: int) -> Schema:
+    """Describe visits of persons, each numbered within the person."""
+    return Schema.from_dict(
+        {
+            "name": "visits",
+            "unit": {"kind": "person", "column": "who", "max_rows": max_rows},
+            "columns": {
+                "who": {"role": "identifier"},
+                "person": {"type": "integer", "low": 0, "high": 99},
+                "visit": {"type": "integer", "low": 0, "high": 99},
+            },
+        }
+    )
+
+
+def persons_table(sizes: Sequence[int]) -> pa.Table:
+    """Give each person a number of visits, in mixed order."""
+    rows = [(person, visit) for person, size in enumerate(sizes) for visit in range(size)]
+    rows = [rows[i] for i in np.random.default_rng(1).permutation(len(rows))]
+    return pa.table(
+        {"who": [f"p{person}" for person, _ in rows], "person": [p for p, _ in rows],
+         "visit": [v for _, v in rows]}
+    )  # fmt: skip
+
+
+def check_persons_are_bounded(make: Make) -> None:
+    sizes = [1, 2, 3, 4, 10, 60]
+    for max_rows in (1, 3, 100):
+        engine = make(persons_table(sizes), persons_schema(max_rows))
+        assert engine.rule_breaks() == []
+        kept = [min(size, max_rows) for size in sizes]
+        assert engine.n_rows() == sum(kept)
+        assert engine.histograms(["person"])["person"][: len(sizes)].tolist() == kept
+        # The same rows in every answer, no row twice, and all of those who have few.
+        first, second = (engine.counts(["person", "visit"]) for _ in range(2))
+        assert first.codes.tolist() == second.codes.tolist()
+        assert first.counts.tolist() == [1] * sum(kept)
+        histogram = engine.histograms(["visit"])["visit"]
+        assert np.bincount(first.codes[:, 1], minlength=100).tolist() == histogram.tolist()
+
+
+def check_no_persons(make: Make) -> None:
+    table = persons_table([1]).slice(0, 0)
+    engine = make(table, persons_schema(2))
+    assert engine.n_rows() == 0
+    assert engine.counts(["person", "visit"]).codes.shape == (0, 2)
+
+
+def check_persons_are_sampled_evenly(make: Make) -> None:
+    # 99 persons with 4 visits, 2 kept: each of the 4 is kept with probability 1/2, so a visit is
+    # kept Binomial(99, 1/2) times. Outside 15..84 with probability 2e-13 each; 4 visits: 1e-12.
+    engine = make(persons_table([4] * 99), persons_schema(2))
+    kept = engine.histograms(["visit"])["visit"][:4]
+    assert kept.sum() == 198
+    assert ((kept > 14) & (kept < 85)).all()
+
+
+def check_nobody_is_refused(make: Make) -> None:
+    table = pa.table({"who": ["a", None, "", "b"], "person": [1, 2, 3, 4], "visit": [1, 1, 1, 1]})
+    engine = make(table, persons_schema(1))
+    assert [(item.column, item.n_rows) for item in engine.rule_breaks()] == [("who", 2)]
+    for ask in (engine.n_rows, lambda: engine.counts(["person"]),
+                lambda: engine.histograms(["visit"])):  # fmt: skip
+        with pytest.raises(DataError, match="column 'who': 2 rows name no person"):
+            ask()
+
+
+CHECKS = [check for name, check in sorted(globals().items()) if name.startswith("check_")]
+
+
+def check_engine(make: Make) -> None:
+    """Run the whole battery."""
+    for check in CHECKS:
+        check(make)

@@ -1,0 +1,426 @@
+"""Every engine, over every kind of source, gives the same answers."""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import gc
+import gzip
+import math
+import os
+import stat
+import tempfile
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import ibis
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from contract.engine_checks import (
+    CHECKS,
+    Make,
+    check_random_tables,
+    persons_schema,
+    persons_table,
+)
+from hushtable.engine import MemoryEngine, SqlEngine, connect, inspect_source
+from hushtable.errors import DataError, ParameterError, SchemaError, TooLarge
+from hushtable.privacy.guarantee import Unit
+from hushtable.privacy.noise import SeededNoise
+from hushtable.schema import Schema
+
+
+def to_csv(table: pa.Table, path: Path, *, delimiter: str = ",") -> Path:
+    opener = gzip.open if path.suffix == ".gz" else open
+    with opener(path, "wt", encoding="utf-8", newline="") as file:  # type: ignore[operator]
+        writer = csv.writer(file, delimiter=delimiter)
+        writer.writerow(table.column_names)
+        writer.writerows(zip(*(column.to_pylist() for column in table), strict=True))
+    return path
+
+
+def to_parquet(table: pa.Table, path: Path) -> Path:
+    pq.write_table(table, path, row_group_size=100)
+    return path
+
+
+def to_folder(table: pa.Table, path: Path) -> Path:
+    path.mkdir()
+    half = table.num_rows // 2
+    to_parquet(table.slice(0, half), path / "part-0.parquet")
+    to_parquet(table.slice(half), path / "part-1.parquet")
+    return path
+
+
+def to_backend(table: pa.Table, path: Path) -> ibis.Table:
+    connection = ibis.duckdb.connect()
+    connection.con.register("people", table)
+    return connection.table("people")
+
+
+SOURCES: dict[str, tuple[str, Callable[[pa.Table, Path], Any]]] = {
+    "memory-arrow": ("memory", lambda table, _: table),
+    "memory-pandas": ("memory", lambda table, _: table.to_pandas()),
+    "duckdb-arrow": ("duckdb", lambda table, _: table),
+    "duckdb-polars": ("duckdb", lambda table, _: pl.from_arrow(table)),
+    "duckdb-csv": ("duckdb", lambda table, path: to_csv(table, path.with_suffix(".csv"))),
+    "duckdb-csv.gz": ("auto", lambda table, path: to_csv(table, path.with_suffix(".csv.gz"))),
+    "duckdb-parquet": ("auto", lambda table, path: to_parquet(table, path.with_suffix(".parquet"))),
+    "ibis": ("auto", to_backend),
+}
+# Other ways to the same engines; one check each tells whether the way is right.
+WAYS: dict[str, tuple[str, Callable[[pa.Table, Path], Any]]] = {
+    "memory-csv": ("memory", lambda table, path: to_csv(table, path.with_suffix(".csv"))),
+    "memory-ibis": ("memory", to_backend),
+    "duckdb-pandas": ("duckdb", lambda table, _: table.to_pandas(types_mapper=pd.ArrowDtype)),
+    "duckdb-semicolon": (
+        "duckdb",
+        lambda table, path: to_csv(table, path.with_suffix(".csv"), delimiter=";"),
+    ),
+    "duckdb-tab": (
+        "duckdb",
+        lambda table, path: to_csv(table, path.with_suffix(".CSV"), delimiter="\t"),
+    ),
+    "duckdb-folder": ("auto", to_folder),
+    "duckdb-pattern": (
+        "auto",
+        lambda table, path: to_folder(table, path.parent / "p") / "*.parquet",
+    ),
+}
+
+
+def maker(way: tuple[str, Callable[[pa.Table, Path], Any]], folder: Path) -> Make:
+    engine, convert = way
+    numbers = iter(range(10_000))
+
+    def make(table: pa.Table, schema: Schema) -> Any:
+        # Square brackets and quotes: engines take paths for patterns, or for SQL.
+        inside = folder / str(next(numbers))
+        inside.mkdir()
+        path = inside / "table [x]'s"
+        return connect(convert(table, path), schema, engine=engine)  # type: ignore[arg-type]
+
+    return make
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("source", SOURCES)
+def test_engine(source: str, check: Callable[[Make], None], tmp_path: Path) -> None:
+    check(maker(SOURCES[source], tmp_path))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_ways_to_the_same_engines(way: str, tmp_path: Path) -> None:
+    check_random_tables(maker(WAYS[way], tmp_path))
+
+
+SCHEMA = Schema.from_dict(
+    {
+        "name": "t",
+        "missing_values": ["", "?"],
+        "columns": {
+            "id": {"role": "identifier"},
+            "age": {"type": "integer", "low": 0, "high": 9, "missing": "category"},
+            "sex": {"type": "categorical", "values": ["F", "M"], "missing": "category"},
+        },
+    }
+)
+
+
+def test_auto_picks_by_kind_and_size(tmp_path: Path) -> None:
+    table = pa.table({"id": [1], "age": [2], "sex": ["F"]})
+    assert isinstance(connect(table, SCHEMA), MemoryEngine)
+    assert isinstance(connect(to_csv(table, tmp_path / "t.csv"), SCHEMA), SqlEngine)
+    one = Schema.from_dict(
+        {"name": "t", "columns": {"x": {"type": "integer", "low": 0, "high": 1}}}
+    )
+    large = pa.table({"x": np.ones(1_000_000, np.int8)})
+    engine = connect(large, one)
+    assert isinstance(engine, SqlEngine)
+    assert engine.histograms(["x"])["x"].tolist() == [0, 1_000_000]
+
+
+def test_engine_that_does_not_fit_the_data_is_refused() -> None:
+    table = pa.table({"id": [1], "age": [2], "sex": ["F"]})
+    with pytest.raises(ParameterError, match="Spark session"):
+        connect(table, SCHEMA, engine="spark")
+    with pytest.raises(ParameterError, match="'spark' cannot count an ibis table of duckdb"):
+        connect(to_backend(table, Path()), SCHEMA, engine="spark")
+    with pytest.raises(ParameterError, match="'abacus' is not known"):
+        connect(table, SCHEMA, engine="abacus")  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="'a lot'"):
+        connect(table, SCHEMA, memory_limit="a lot")
+    with pytest.raises(ParameterError, match="data is a list"):
+        connect([1, 2], SCHEMA)
+
+
+# ---- the header ---------------------------------------------------------------------------------
+
+BAD_FILES: dict[str, tuple[str, bytes, list[str]]] = {
+    "empty": ("t.csv", b"", ["is empty"]),
+    "blank": ("t.csv", b"\n\n", ["is empty"]),
+    "latin-1": ("t.csv", "id,age,größe\n".encode("latin-1"), ["not UTF-8"]),
+    "utf-16": ("t.csv", "id,age,sex\n".encode("utf-16"), ["not UTF-8"]),
+    "binary": ("t.csv", b"PAR1\x00\x01\x02", ["not a CSV file"]),
+    "no gzip": ("t.csv.gz", b"id,age,sex\n", ["not gzip"]),
+    "cut gzip": ("t.csv.gz", gzip.compress(b"id,age,sex\n" * 99)[:20], ["cut short"]),
+    "no parquet": ("t.parquet", b"id,age,sex\n1,2,F\n", ["not a Parquet file"]),
+    "empty parquet": ("t.parquet", b"", ["is empty"]),
+    "other suffix": ("t.xlsx", b"x", ["none of .csv, .csv.gz and .parquet"]),
+    "duplicate": ("t.csv", b"id,age,sex,age\n1,2,F,3\n", ["'age' stands 2 times"]),
+    "unknown": ("t.csv", b"id,age,sex,zip\n", ["'zip' is in the data but not", "role: identifier"]),
+    "lacking": ("t.csv", b"id,sex\n", ["'age' is in the schema but not"]),
+    "case": ("t.csv", b"ID,age,Sex\n", ["'ID' of the data is 'id'", "'Sex' of the data is 'sex'"]),
+    "unnamed": ("t.csv", b"id,age,sex,\n", ["column number 4 of the data has no name"]),
+    "many": ("t.csv", b"id,zip,zip\n", ["'zip' stands 2", "'zip' is in", "'age' is", "'sex' is"]),
+}
+
+
+@pytest.mark.parametrize("case", BAD_FILES)
+def test_bad_file_is_refused_with_all_its_problems(case: str, tmp_path: Path) -> None:
+    name, content, words = BAD_FILES[case]
+    (tmp_path / name).write_bytes(content)
+    for ask in (inspect_source, connect):
+        with pytest.raises(DataError) as error:
+            ask(tmp_path / name, SCHEMA)
+        assert all(word in str(error.value) for word in words)
+
+
+def test_missing_file_and_empty_folder(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="does not exist"):
+        connect(tmp_path / "no.csv", SCHEMA)
+    with pytest.raises(DataError, match="no file matches"):
+        connect(tmp_path / "*.parquet", SCHEMA)
+    with pytest.raises(DataError, match=r"holds no \.parquet"):
+        connect(tmp_path, SCHEMA)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
+def test_file_without_permission(tmp_path: Path) -> None:
+    path = to_csv(pa.table({"id": [1], "age": [2], "sex": ["F"]}), tmp_path / "t.csv")
+    path.chmod(0)
+    with pytest.raises(DataError, match="cannot read"):
+        connect(path, SCHEMA)
+
+
+def test_first_row_is_not_quoted_where_the_header_is_lacking(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("7,secretword,M\n")
+    with pytest.raises(DataError, match="first line must name the columns") as error:
+        inspect_source(path, SCHEMA)
+    assert "secretword" not in str(error.value)
+
+
+def test_parts_with_other_columns_are_refused(tmp_path: Path) -> None:
+    to_parquet(pa.table({"id": [1], "age": [2], "sex": ["F"]}), tmp_path / "a.parquet")
+    to_parquet(pa.table({"id": [1], "age": ["2"], "sex": ["F"]}), tmp_path / "b.parquet")
+    with pytest.raises(DataError, match=r"b\.parquet' has other columns or types"):
+        connect(tmp_path, SCHEMA)
+
+
+def test_types_that_cannot_be_read_are_refused() -> None:
+    table = pa.table({"id": [1], "age": pa.array([0], pa.date32()), "sex": [["F"]]})
+    with pytest.raises(DataError) as error:
+        inspect_source(table, SCHEMA)
+    assert [problem[:12] for problem in error.value.problems] == ["column 'age'", "column 'sex'"]
+
+
+def test_bounds_beyond_64_bits_and_graphs_are_refused() -> None:
+    far = Schema.from_dict(
+        {"name": "t", "columns": {"x": {"type": "integer", "low": 10**30, "high": 10**30 + 1}}}
+    )
+    with pytest.raises(DataError, match="64 bits"):
+        inspect_source(pa.table({"x": [1]}), far)
+    graph = SCHEMA.model_copy(update={"unit": Unit(kind="node")})
+    with pytest.raises(SchemaError, match="graphs"):
+        inspect_source(pa.table({"id": [1], "age": [1], "sex": ["F"]}), graph)
+
+
+# ---- what files and frames may hold --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("engine", ["memory", "duckdb"])
+def test_every_type_of_column(engine: Any) -> None:
+    number = {"type": "integer", "low": 0, "high": 3, "outside": "clip", "missing": "category"}
+    listed = {"type": "categorical", "values": ["1", "2.5", "true", "2024-12-31"],
+              "missing": "category", "outside": "missing"}  # fmt: skip
+    real = {"type": "number", "low": 0, "high": 3, "step": 1, "outside": "clip",
+            "missing": "category"}  # fmt: skip
+    cases: list[tuple[pa.Array, dict[str, Any], list[int]]] = [
+        (pa.array([1, 2**64 - 1, None], pa.uint64()), number, [0, 1, 0, 1, 1]),
+        (pa.array([1, 10**30, -(10**30)], pa.decimal128(38, 0)), number, [1, 1, 0, 1, 0]),
+        (pa.array([1, 300, None], pa.int16()), number, [0, 1, 0, 1, 1]),
+        (pa.array([True, False, None]), number, [1, 1, 0, 0, 1]),
+        (pa.array([1.0, math.inf, math.nan], pa.float32()), number, [0, 1, 0, 1, 1]),
+        (pa.array(["1", "x1", None]).dictionary_encode(), listed, [1, 0, 0, 0, 2]),
+        (pa.array(["1", "2.5"], pa.string_view()), listed, [1, 1, 0, 0, 0]),
+        (pa.array([1.0, 2.5, math.nan]), listed, [1, 1, 0, 0, 1]),
+        (pa.array([1, 2]), listed, [1, 0, 0, 0, 1]),
+        (pa.array([True, False]), listed, [0, 0, 1, 0, 1]),
+        (pa.array([datetime.date(2024, 12, 31)]), listed, [0, 0, 0, 1, 0]),
+        (pa.nulls(3), listed, [0, 0, 0, 0, 3]),
+        (pa.nulls(3), number, [0, 0, 0, 0, 3]),
+        (pa.nulls(3), real, [0, 0, 0, 0, 3]),
+        (pa.array([Decimal("1.49"), Decimal("1.50")]), real, [0, 1, 1, 0, 0]),
+        (pa.array([0.5, 2.4999, 1e300], pa.float64()), real, [0, 1, 1, 1, 0]),
+    ]
+    columns = {f"x{i}": column for i, (_, column, _) in enumerate(cases)}
+    for name, (values, column, expected) in zip(columns, cases, strict=True):
+        schema = Schema.from_dict({"name": "t", "columns": {name: column}})
+        private = connect(pa.table({name: values}), schema, engine=engine)
+        assert private.histograms([name])[name].tolist() == expected, values.type
+        assert private.counts([name]).counts.sum() == len(values)
+
+
+def test_pandas_index_and_categories() -> None:
+    frame = pd.DataFrame({"id": [1, 2, 3], "age": [1.0, None, 3.0], "sex": list("FMF")})
+    frame["sex"] = frame["sex"].astype("category")
+    engine = connect(frame[frame.id != 2], SCHEMA)  # leaves an index with a gap
+    assert engine.histograms(["sex"])["sex"].tolist() == [2, 0, 0]
+
+
+def test_frame_of_mixed_types_is_refused_without_quoting_it() -> None:
+    frame = pd.DataFrame(
+        {"id": [1, 2], "age": [1, 2], "sex": pd.Series(["secretword", 5], dtype=object)}
+    )
+    with pytest.raises(DataError) as error:
+        connect(frame, SCHEMA)
+    assert "secretword" not in str(error.value)
+
+
+def test_byte_order_mark_and_line_ends(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_bytes('\ufeffid,age,sex\r\n1,2,F\r\n2,?,"M"\r\n'.encode())
+    engine = connect(path, SCHEMA)
+    assert engine.histograms(["age"])["age"].tolist() == [0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1]
+    assert engine.histograms(["sex"])["sex"].tolist() == [1, 1, 0]
+
+
+def test_empty_field_is_text_and_the_schema_says_what_it_means(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text('x,y\n,1\n"",2\na,3\n')
+    schema = Schema.from_dict(
+        {"name": "t", "missing_values": ["?"], "columns": {
+            "x": {"type": "categorical", "values": ["", "a"]},
+            "y": {"type": "integer", "low": 1, "high": 3}}}
+    )  # fmt: skip
+    assert connect(path, schema).histograms(["x"])["x"].tolist() == [2, 1]
+
+
+@pytest.mark.parametrize("rows", ["1,2\n", "1,2,F,4\n", '1,2,"F\n'])
+def test_ragged_rows_are_refused_without_quoting_them(tmp_path: Path, rows: str) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("id,age,sex\n" + "secretword,2,F\n" * 5 + rows)
+    for engine in ("memory", "duckdb"):
+        with pytest.raises(DataError) as error:
+            connect(path, SCHEMA, engine=engine).histograms(["age"])  # type: ignore[arg-type]
+        assert "secretword" not in str(error.value)
+        assert error.value.__cause__ is None
+        assert error.value.__suppress_context__
+
+
+def test_text_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_bytes(b"id,age,sex\n" + b"1,2,F\n" * 5000 + "1,2,größe\n".encode("latin-1"))
+    with pytest.raises(DataError, match="UTF-8") as error:
+        connect(path, SCHEMA).histograms(["age", "sex"])
+    assert "1,2" not in str(error.value)
+
+
+def test_file_that_is_gone_or_cut_is_refused(tmp_path: Path) -> None:
+    table = pa.table({"id": [1], "age": [2], "sex": ["F"]})
+    path = to_parquet(table, tmp_path / "t.parquet")
+    engine = connect(path, SCHEMA)
+    path.unlink()
+    with pytest.raises(DataError):
+        engine.histograms(["age"])
+
+
+# ---- persons, memory, privacy of the machine -----------------------------------------------------
+
+
+def test_seeded_choice_of_rows_is_repeatable() -> None:
+    table, schema = persons_table([9] * 20), persons_schema(3)
+
+    def chosen(seed: int) -> list[list[int]]:
+        engine = connect(table, schema, engine="memory", noise=SeededNoise(seed))
+        codes: list[list[int]] = engine.counts(["person", "visit"]).codes.tolist()
+        return codes
+
+    assert chosen(1) == chosen(1)
+    assert chosen(1) != chosen(2)  # equal with probability 84**-20
+
+
+def test_opening_reads_no_row(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("id,age,sex\nthis row is broken\n")
+    for engine in ("memory", "duckdb"):
+        connect(path, SCHEMA, engine=engine)  # type: ignore[arg-type]
+
+
+def test_duckdb_is_locked_up(tmp_path: Path) -> None:
+    path = to_csv(pa.table({"id": [1], "age": [2], "sex": ["F"]}), tmp_path / "t.csv")
+    other = to_csv(pa.table({"x": [1]}), tmp_path / "other.csv")
+    engine = connect(path, SCHEMA)
+    assert isinstance(engine, SqlEngine)
+    duck = engine._source.table.get_backend().con
+    with pytest.raises(duckdb.PermissionException):
+        duck.read_csv(str(other)).fetchall()
+    with pytest.raises(duckdb.Error):
+        duck.execute("SET enable_external_access = true")
+    with pytest.raises(duckdb.Error):
+        duck.execute(f"COPY (SELECT 1) TO '{tmp_path / 'out.csv'}'")
+
+
+def test_overflow_goes_to_a_folder_of_ones_own_and_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    draw = np.random.default_rng(0)
+    n_rows, names = 1_000_000, ["a", "b", "c", "d"]
+    table = pa.table({name: draw.integers(0, 1_000_000, size=n_rows) for name in names})
+    columns = {name: {"type": "integer", "low": 0, "high": 999_999} for name in names}
+    schema = Schema.from_dict({"name": "t", "columns": columns})
+    path = tmp_path / "t.parquet"
+    pq.write_table(table, path)
+    engine = connect(path, schema, memory_limit="60MB")
+    assert isinstance(engine, SqlEngine)
+    duck = engine._source.table.get_backend().con
+    ((spill,),) = duck.execute("SELECT current_setting('temp_directory')").fetchall()
+    assert stat.S_IMODE(Path(spill).stat().st_mode) == 0o700
+    assert not Path(spill).is_relative_to(tmp_path)
+    assert Path(spill).is_relative_to(tempfile.gettempdir())
+    assert engine.counts(names).counts.sum() == n_rows
+    del engine, duck
+    gc.collect()
+    assert not Path(spill).exists()
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_too_little_memory_is_said() -> None:
+    table = pa.table({"x": np.random.default_rng(0).integers(0, 2**31 - 2, size=1_000_000)})
+    schema = Schema.from_dict(
+        {"name": "t", "columns": {"x": {"type": "integer", "low": 0, "high": 2**31 - 2}}}
+    )
+    with pytest.raises(TooLarge, match="memory limit"):
+        connect(table, schema, engine="duckdb", memory_limit="4MB").counts(["x"])
+
+
+def test_rows_kept_in_a_connection_of_the_user_are_dropped() -> None:
+    connection = ibis.duckdb.connect()
+    connection.con.register("visits", persons_table([5] * 5))
+    engine = connect(connection.table("visits"), persons_schema(2))
+    assert engine.n_rows() == 10
+    kept = "SELECT count(*) FROM duckdb_tables() WHERE table_name LIKE 'hushtable_%'"
+    assert connection.con.execute(kept).fetchall() == [(1,)]
+    del engine
+    gc.collect()
+    assert connection.con.execute(kept).fetchall() == [(0,)]
