@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom, chi2
 
-from hushtable.privacy.noise import OpenDPNoise, SecureNoise
+from hushtable.privacy.noise import SecureNoise
+from hushtable.privacy.opendp_noise import OpenDPNoise
 
 ALPHA = 1e-8
 MIN_EXPECTED = 100

@@ -17,15 +17,16 @@ import pytest
 from hushtable.errors import ParameterError, TooLarge
 from hushtable.kernels import samplers
 from hushtable.kernels.samplers import BitReader
-from hushtable.privacy import noise as noise_module
+from hushtable.privacy import opendp_noise, selection
 from hushtable.privacy.noise import (
     Noise,
-    OpenDPNoise,
     SecureNoise,
     SeededNoise,
     add_noise,
     make_noise,
 )
+from hushtable.privacy.opendp_noise import OpenDPNoise
+from hushtable.privacy.rational import exp_bounds
 
 ONE = Fraction(1)
 
@@ -310,8 +311,8 @@ def test_subset_goes_on_after_all_given_digits():
 
 def test_levels_refine_until_certain():
     """A uniform number on the boundary between two levels is not decided by its first 64 bits."""
-    levels = noise_module._Levels([0, 1], [1, 1])
-    boundary = noise_module.exp_bounds(Fraction(-1), 300)[0]
+    levels = selection.Levels([0, 1], [1, 1])
+    boundary = exp_bounds(Fraction(-1), 300)[0]
     digits = math.floor(2**192 / (1 + boundary))  # binary digits of 1 / (1 + 1/e)
     words = [digits >> 128, digits >> 64 & 2**64 - 1, digits & 2**64 - 1]
     first, second, third = words
@@ -607,10 +608,10 @@ def test_opendp_noise_says_what_is_missing(monkeypatch):
 
 def test_scales_for_opendp_are_rounded_up():
     for value in (Fraction(1, 3), Fraction(10**20 + 1, 7), Fraction(5)):
-        assert Fraction(noise_module._float_at_least(value)) >= value
-        assert Fraction(noise_module._root_at_least(value)) ** 2 >= value
-    assert noise_module._float_at_least(Fraction(5)) == 5.0
-    assert noise_module._root_at_least(Fraction(9)) == 3.0
+        assert Fraction(opendp_noise._float_at_least(value)) >= value
+        assert Fraction(opendp_noise._root_at_least(value)) ** 2 >= value
+    assert opendp_noise._float_at_least(Fraction(5)) == 5.0
+    assert opendp_noise._root_at_least(Fraction(9)) == 3.0
 
 
 def test_importing_compiles_nothing_and_leaves_opendp_alone():

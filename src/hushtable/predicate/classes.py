@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.errors import TooLarge
+from hushtable.predicate.covering import Covering
 from hushtable.predicate.formula import Formula, Literal, evaluate, literals, shorten
 from hushtable.recoding import Intervals, Recoding
 
@@ -32,7 +33,7 @@ class Classes:
     size : int
         Number of codes of the column, the one for missing included.
     starts : array
-        First code of each run of codes of one class, rising from 0.
+        First code of each run of codes of one class, rising from 0; missing is a run of its own.
     labels : array
         Class of each run; classes are numbered from 0 without gaps.
     """
@@ -64,13 +65,15 @@ class Classes:
         """Give the class of each code."""
         return self.labels[np.searchsorted(self.starts, codes, side="right") - 1]
 
-    def overlaps(self, recoding: Recoding) -> Integers:
+    def overlaps(self, recoding: Recoding | Covering) -> Integers:
         """Count the codes that a new code of a recoding shares with each class."""
+        if isinstance(recoding, Covering):
+            return recoding.overlaps(self.starts, self.labels)
         if isinstance(recoding, Intervals):
-            cuts = np.asarray((*recoding.starts, *[recoding.n_values] * recoding.has_missing))
+            cuts = np.asarray(recoding.starts)
         else:
             cuts = np.arange(self.size)
-        starts = np.union1d(self.starts, cuts)
+        starts = np.union1d(self.starts, cuts)  # missing starts a run of its own already
         shared = np.zeros((recoding.size, self.n_classes), np.int64)
         cells = recoding.apply(starts), self.of(starts)
         np.add.at(shared, cells, np.diff(starts, append=self.size))
@@ -83,15 +86,16 @@ def classify(formula: Formula, column: str, size: int, missing_code: int | None)
     Where the column stands in an atom with other columns, each code is its own class.
     """
     pieces = list(_pieces(formula, column))
-    every_code = next((piece for piece in pieces if _cuts(piece) is None), None)
-    if every_code is None:
-        cuts = {cut for piece in pieces for cut in _cuts(piece) or () if 0 < cut < size}
+    changes = [_cuts(piece) for piece in pieces]
+    if None not in changes:
+        cuts = {cut for found in changes for cut in found or () if 0 < cut < size}
         if missing_code is not None:
             cuts.add(missing_code)
         starts = np.asarray(sorted(cuts | {0}), np.int64)
     elif size <= MAX_CODES:
         starts = np.arange(size)
     else:
+        every_code = pieces[changes.index(None)]
         culprit = next(part for part in literals(every_code) if _cuts(part) is None)
         raise TooLarge(
             f"{shorten(culprit.text)!r} needs each of the {size:,} codes of column {column!r}, and "

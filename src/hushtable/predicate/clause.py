@@ -15,12 +15,15 @@ from numpy.typing import NDArray
 from hushtable.errors import ParameterError, TooLarge
 from hushtable.predicate import sql
 from hushtable.predicate.classes import Classes, classify
+from hushtable.predicate.covering import Covering
 from hushtable.predicate.formula import Formula, Junction, evaluate, join
 from hushtable.predicate.network import MAX_CELLS, Axis, Network, Tensor, contract, total
 from hushtable.recoding import Recoding
 from hushtable.schema import Schema
 
 Codes = Mapping[str, NDArray[np.int64]]
+MAX_OVERLAPS = 2**25  # generalized codes of a column, times the codes that are told apart
+
 Density = Mapping[str, Sequence[Fraction] | NDArray[np.float64]]
 
 
@@ -137,12 +140,14 @@ class Predicate:
         numerator = int(total(self._network(self.formula), [tensor for tensor, _ in exact])[()])
         return Fraction(numerator, math.prod(scale for _, scale in exact))
 
-    def shares(self, recode: Mapping[str, Recoding], codes: Codes) -> NDArray[np.float64]:
+    def shares(
+        self, recode: Mapping[str, Recoding | Covering], codes: Codes
+    ) -> NDArray[np.float64]:
         """Give, for generalized rows, the part of the combinations behind each that match.
 
         Parameters
         ----------
-        recode : mapping of str to Recoding
+        recode : mapping of str to Recoding or Covering
             How columns were generalized; a column that is not there has its original codes.
         codes : mapping of str to int64 array
             The generalized rows, one array per column, all of one length.
@@ -225,7 +230,7 @@ class Predicate:
         return Tensor((name,), np.asarray(weights, object)), scale
 
     def _shares(
-        self, formula: Formula, recode: Mapping[str, Recoding], codes: Codes, n_rows: int
+        self, formula: Formula, recode: Mapping[str, Recoding | Covering], codes: Codes, n_rows: int
     ) -> NDArray[np.float64]:
         if not any(name in recode for name in formula.columns):
             return self._evaluate(formula, codes, n_rows).astype(np.float64)
@@ -240,7 +245,7 @@ class Predicate:
         return self._table_shares(formula, recode, codes)
 
     def _table_shares(
-        self, formula: Formula, recode: Mapping[str, Recoding], codes: Codes
+        self, formula: Formula, recode: Mapping[str, Recoding | Covering], codes: Codes
     ) -> NDArray[np.float64]:
         """Tabulate the share over the generalized codes of the columns, and look rows up."""
         names, output = formula.columns, list[Axis]()
@@ -249,6 +254,12 @@ class Predicate:
             rows = np.asarray(codes[name], np.int64)
             classes = self._class_of(name)
             if name in recode:
+                if recode[name].size * classes.n_classes > MAX_OVERLAPS:
+                    raise TooLarge(
+                        f"column {name!r}: {recode[name].size:,} generalized codes times "
+                        f"{classes.n_classes:,} codes that the clause tells apart are over the "
+                        f"limit of {MAX_OVERLAPS:,}; compare the column with constants only."
+                    )
                 shared, kinds = _profiles(classes.overlaps(recode[name]))
                 weights.append(Tensor((f"\0{name}", name), shared))
                 output.append(f"\0{name}")

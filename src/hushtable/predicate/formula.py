@@ -178,6 +178,11 @@ class Junction:
         """The columns involved, each once."""
         return tuple(dict.fromkeys(c for part in self.parts for c in part.columns))
 
+    @cached_property
+    def n_literals(self) -> int:
+        """Number of literals."""
+        return sum(p.n_literals if isinstance(p, Junction) else 1 for p in self.parts)
+
 
 Formula = Literal | Junction
 

@@ -27,7 +27,6 @@ from hushtable.predicate.classes import Classes
 from hushtable.predicate.formula import (
     Formula,
     Junction,
-    Literal,
     evaluate,
     join,
     literals,
@@ -37,7 +36,7 @@ from hushtable.predicate.formula import (
 Axis = str | int  # a column, or the number of a wire
 Array = NDArray[Any]
 
-DENSE = 2**18  # a part of a formula with fewer cells is tabulated as a whole
+DENSE = 2**14  # a part with fewer cells per literal is tabulated as a whole
 MAX_CELLS = 2**23  # cells of one tensor
 MAX_WORK = 2**33  # multiplications of one contraction
 _EXACT_FLOAT = 2**53
@@ -66,13 +65,16 @@ class Network:
         self.tensors: list[Tensor] = []
         self.n_wires = 0
         self._classes = classes
-        if isinstance(formula, Literal) or self._cells(formula) <= DENSE:
-            self.tensors.append(Tensor(formula.columns, self._table(formula)))
-        else:
+        if isinstance(formula, Junction) and self._is_wide(formula):
             self._require(formula)
+        else:
+            self.tensors.append(Tensor(formula.columns, self._table(formula)))
 
     def _cells(self, formula: Formula) -> int:
         return math.prod(self._classes[name].n_classes for name in formula.columns)
+
+    def _is_wide(self, junction: Junction) -> bool:
+        return self._cells(junction) > min(MAX_CELLS, DENSE * junction.n_literals)
 
     def _require(self, formula: Junction) -> None:
         """Add tensors that are 1 where the formula holds."""
@@ -114,7 +116,7 @@ class Network:
         wide: list[Junction] = []
         by_columns: dict[frozenset[str], list[Formula]] = {}
         for part in junction.parts:
-            if isinstance(part, Junction) and self._cells(part) > DENSE:
+            if isinstance(part, Junction) and self._is_wide(part):
                 wide.append(part)
             else:
                 by_columns.setdefault(frozenset(part.columns), []).append(part)
@@ -156,8 +158,8 @@ def total(network: Network, weights: Sequence[Tensor], output: tuple[Axis, ...] 
     network : Network
         The tensors of a formula.
     weights : sequence of Tensor
-        Non-negative integers (int64, or Python integers in object arrays); the last axis of each
-        is a column of the formula.
+        Non-negative integers (int64 whose sums fit, or Python integers in object arrays); the
+        last axis of each is a column of the formula.
     output : tuple of axes
         What is not summed over.
 
@@ -167,7 +169,7 @@ def total(network: Network, weights: Sequence[Tensor], output: tuple[Axis, ...] 
         Integers: float64 where the bound on them is below 2**53, Python integers otherwise.
     """
     bound = 2**network.n_wires * math.prod(
-        int(np.max(np.sum(weight.array.astype(object), axis=-1))) for weight in weights
+        int(np.max(np.sum(weight.array, axis=-1))) for weight in weights
     )
     if bound < _EXACT_FLOAT:
         return contract([*network.tensors, *weights], output)

@@ -1,4 +1,4 @@
-"""Read a WHERE clause: what is on the allow-list becomes a formula, everything else is refused."""
+"""Turn a WHERE clause into a formula over the columns of a schema."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import sqlglot
 from sqlglot import exp
-from sqlglot.errors import ErrorLevel, ParseError, SqlglotError
 
 from hushtable.errors import PredicateError
 from hushtable.predicate.formula import (
@@ -26,27 +24,16 @@ from hushtable.predicate.formula import (
     Truth,
     join,
     opposite,
-    shorten,
 )
+from hushtable.predicate.syntax import COMPARISONS, Node, bare, quote, syntax_tree, text_of
 from hushtable.predicate.terms import Constant, Grid, Operator, Ranks, Term, combine
 from hushtable.schema import Categorical, Identifier, Schema
 
-Node = Any  # the base class of sqlglot's nodes has changed its name between versions
-
-_DIALECT = "duckdb"
-_MAX_NESTING = 32  # parentheses within parentheses
 _MAX_OPERATORS = 200  # + - * / % within one comparison
 _MAX_EXPONENT = 100
 _MAX_LISTED = 20  # values named in a message
+_PLAIN = re.compile(r"[A-Za-z_]\w*")  # a name that needs no double quotes
 
-ALLOWED = (
-    "columns, numbers, texts in single quotes, TRUE, FALSE, NULL, + - * / %, comparisons, "
-    "IN (list), BETWEEN, LIKE, IS NULL, IS TRUE, IS FALSE, AND, OR, NOT and parentheses"
-)
-
-# Node type -> the arguments it must have, and those it may have beside them. An argument that is
-# not listed here is refused, so that a newer parser cannot slip a meaning past us.
-_PAIR = ({"this", "expression"}, set[str]())
 _ARITHMETIC: dict[type[Node], Operator] = {
     exp.Add: "+",
     exp.Sub: "-",
@@ -54,23 +41,6 @@ _ARITHMETIC: dict[type[Node], Operator] = {
     exp.Div: "/",
     exp.Mod: "%",
 }
-_COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
-_ALLOWED_NODES: dict[type[Node], tuple[set[str], set[str]]] = {
-    **dict.fromkeys((*_ARITHMETIC, *_COMPARISONS, exp.And, exp.Or, exp.Is), _PAIR),
-    exp.Div: ({"this", "expression"}, {"typed", "safe"}),  # notes of the parser, not of the user
-    exp.Like: ({"this", "expression"}, {"negate"}),
-    exp.In: ({"this", "expressions"}, set()),
-    exp.Between: ({"this", "low", "high"}, set()),
-    exp.Neg: ({"this"}, set()),
-    exp.Not: ({"this"}, set()),
-    exp.Paren: ({"this"}, set()),
-    exp.Column: ({"this"}, set()),
-    exp.Identifier: ({"this"}, {"quoted"}),
-    exp.Literal: (set(), {"this", "is_string"}),
-    exp.Boolean: (set(), {"this"}),
-    exp.Null: (set(), set()),
-}
-_CONDITIONS = (*_COMPARISONS, exp.In, exp.Between, exp.Like, exp.Is, exp.Not, exp.And, exp.Or)
 
 
 class _Category(NamedTuple):
@@ -109,100 +79,12 @@ def read(where: str, schema: Schema) -> tuple[Formula, str]:
         ...
     hushtable.errors.PredicateError: 'ABS(age)' is not allowed in a clause; allowed are columns...
     """
-    if not isinstance(where, str) or not where.strip():
-        raise PredicateError("the clause is empty; write a condition such as age >= 40.")
-    try:
-        _check_tokens(where)
-        tree = sqlglot.parse_one(where, into=exp.Condition, dialect=_DIALECT)
-        refused = _refused(tree)
-        if refused:
-            raise PredicateError(refused)
-        reader = _Reader(schema)
-        formula = reader.formula(tree, TRUE)
-        if reader.problems:
-            raise PredicateError(dict.fromkeys(reader.problems))
-        return formula, tree.sql(dialect=_DIALECT)
-    except RecursionError:
-        raise PredicateError(_TOO_DEEP) from None
-    except ParseError as error:
-        raise PredicateError(_syntax(error)) from None
-    except SqlglotError:
-        raise PredicateError(
-            f"{shorten(where)!r} cannot be read; is a quote or a bracket left open?"
-        ) from None
-
-
-_TOO_DEEP = f"the clause is nested too deeply; at most {_MAX_NESTING} levels are read."
-
-
-def _syntax(error: ParseError) -> str:
-    found = error.errors[0] if error.errors else {}
-    near = f" near {shorten(str(found['highlight']))!r}" if found.get("highlight") else ""
-    return (
-        f"the clause cannot be read{near}; write one condition without the word WHERE, and put "
-        "column names that are SQL words or have signs in them in double quotes."
-    )
-
-
-_OPENING = ("L_PAREN", "L_BRACKET", "L_BRACE")
-_CLOSING = ("R_PAREN", "R_BRACKET", "R_BRACE")
-_PREFIXES = ("NOT", "DASH", "PLUS", "TILDE", "TILDA")
-
-
-def _check_tokens(where: str) -> None:
-    """Refuse comments, several statements and deep nesting before anything is parsed."""
-    depth, prefixes, end = 0, 0, 0
-    for token in sqlglot.tokenize(where, dialect=_DIALECT):
-        _check_gap(where[end : token.start])
-        end = token.end + 1
-        kind = token.token_type.name
-        if kind == "SEMICOLON":
-            raise PredicateError("';' is not allowed; write one condition.")
-        depth += (kind in _OPENING) - (kind in _CLOSING)
-        prefixes = prefixes + 1 if kind in _PREFIXES else 0
-        if depth > _MAX_NESTING or prefixes > _MAX_NESTING:
-            raise PredicateError(_TOO_DEEP)
-    _check_gap(where[end:])
-
-
-def _check_gap(gap: str) -> None:
-    if gap.strip():
-        raise PredicateError(f"comments are not allowed in a clause: {shorten(gap.strip())!r}.")
-
-
-def _refused(tree: Node) -> list[str]:
-    """List the parts that are not on the allow-list, outermost only."""
-    problems, waiting = [], [tree]
-    while waiting:
-        node = waiting.pop()
-        present = {key for key, value in node.args.items() if value not in (None, False, [])}
-        must, may = _ALLOWED_NODES.get(type(node), (set(), set()))
-        if type(node) is exp.In and not node.args.get("query") and not present - must:
-            if not node.expressions:
-                problems.append(f"{_quote(node)} has an empty list.")
-                continue
-        elif not must <= present and type(node) in _ALLOWED_NODES:
-            problems.append(f"{_quote(node)} lacks an operand.")
-            continue
-        if type(node) not in _ALLOWED_NODES or present - must - may:
-            problems.append(f"{_quote(node)} is not allowed in a clause; allowed are {ALLOWED}.")
-            continue
-        waiting.extend(reversed(list(node.iter_expressions())))
-    return problems
-
-
-def _quote(node: Node) -> str:
-    try:
-        text = node.sql(dialect=_DIALECT, comments=False, unsupported_level=ErrorLevel.IGNORE)
-    except (SqlglotError, ValueError, TypeError, AttributeError):  # what was misread has no text
-        text = type(node).__name__.upper()
-    return repr(shorten(text))
-
-
-def _bare(node: Node) -> Node:
-    while isinstance(node, exp.Paren):
-        node = node.this
-    return node
+    tree = syntax_tree(where)
+    reader = _Reader(schema)
+    formula = reader.formula(tree, TRUE)
+    if reader.problems:
+        raise PredicateError(dict.fromkeys(reader.problems))
+    return formula, text_of(tree)
 
 
 class _Reader:
@@ -215,7 +97,7 @@ class _Reader:
 
     def formula(self, node: Node, accept: Outcomes) -> Formula:
         """Read a condition of which some outcomes are accepted."""
-        node = _bare(node)
+        node = bare(node)
         if isinstance(node, exp.Not):
             return self.formula(node.this, opposite(accept))
         if isinstance(node, exp.And | exp.Or):
@@ -233,7 +115,7 @@ class _Reader:
             return Literal(Truth(None), accept, "")
 
     def _leaf(self, node: Node, accept: Outcomes) -> Formula:
-        if isinstance(node, _COMPARISONS):
+        if isinstance(node, COMPARISONS):
             return self._comparison(node, type(node), node.left, node.right, accept)
         if isinstance(node, exp.Between):
             parts = [
@@ -243,7 +125,7 @@ class _Reader:
             return join(True in accept, parts)
         if isinstance(node, exp.Like) and node.args.get("negate"):
             accept = opposite(accept)
-        return Literal(self._atom(node), accept, _text(node))
+        return Literal(self._atom(node), accept, text_of(node))
 
     def _atom(self, node: Node) -> Atom:
         if isinstance(node, exp.Boolean):
@@ -257,8 +139,7 @@ class _Reader:
         if isinstance(node, exp.Like):
             return self._like(node)
         raise PredicateError(
-            f"{_quote(node)} is a value, not a condition; compare it, for example "
-            f"{_text(node)} = ...."
+            f"{quote(node)} is a value, not a condition; compare it with something."
         )
 
     def _comparison(
@@ -275,7 +156,7 @@ class _Reader:
         if kind in (exp.NEQ, exp.LTE, exp.GTE):
             accept = opposite(accept)
         equal = kind in (exp.EQ, exp.NEQ)
-        return Literal(self._compared(left, right, equal, node), accept, _text(node))
+        return Literal(self._compared(left, right, equal, node), accept, text_of(node))
 
     def _compared(self, left: Node, right: Node, equal: bool, node: Node) -> Atom:
         one, other = self._operand(left), self._operand(right)
@@ -318,9 +199,9 @@ class _Reader:
         )
 
     def _is_null(self, node: exp.Is) -> Atom:
-        if not isinstance(_bare(node.expression), exp.Null):
+        if not isinstance(bare(node.expression), exp.Null):
             raise PredicateError(
-                f"{_quote(node)} is not allowed; after IS stands NULL, TRUE or FALSE."
+                f"{quote(node)} is not allowed; after IS stands NULL, TRUE or FALSE."
             )
         operand = self._operand(node.this)
         if isinstance(operand, _Text):
@@ -334,9 +215,9 @@ class _Reader:
         if operand is None:
             return Truth(None)
         if isinstance(operand, _Text):
-            raise PredicateError(f"{_quote(node)} has no column before IN.")
-        has_null = any(isinstance(_bare(item), exp.Null) for item in listed)
-        items = [item for item in listed if not isinstance(_bare(item), exp.Null)]
+            raise PredicateError(f"{quote(node)} has no column before IN.")
+        has_null = any(isinstance(bare(item), exp.Null) for item in listed)
+        items = [item for item in listed if not isinstance(bare(item), exp.Null)]
         problems: list[str] = []
         values: set[Fraction] = set()
         for item in items:
@@ -354,15 +235,15 @@ class _Reader:
             return Fraction(_code(operand, item))
         value = self._operand(item)
         if isinstance(value, _Text):
-            raise PredicateError(f"{_quote(item)} in a list of numbers is text; drop the quotes.")
+            raise PredicateError(f"{quote(item)} in a list of numbers is text; drop the quotes.")
         if not isinstance(value, Constant):
-            raise PredicateError(f"{_quote(item)} in a list after IN is not a constant.")
+            raise PredicateError(f"{quote(item)} in a list after IN is not a constant.")
         return value.value
 
     def _like(self, node: exp.Like) -> Atom:
         category, pattern = self._operand(node.this), self._operand(node.expression)
         if not isinstance(category, _Category) or not isinstance(pattern, _Text):
-            raise PredicateError(f"{_quote(node)}: LIKE takes a categorical column and a text.")
+            raise PredicateError(f"{quote(node)}: LIKE takes a categorical column and a text.")
         matcher = _like_matcher(pattern.text)
         codes = [code for code, v in enumerate(category.column.values) if matcher.fullmatch(v)]
         if not codes:
@@ -374,7 +255,7 @@ class _Reader:
 
     def _operand(self, node: Node) -> _Operand:
         """Read one side of a comparison."""
-        node = _bare(node)
+        node = bare(node)
         if isinstance(node, exp.Column):
             return self._column(node)
         if isinstance(node, exp.Literal) and node.is_string:
@@ -383,7 +264,7 @@ class _Reader:
 
     def _term(self, node: Node, n_operators: int) -> Term | None:
         """Read arithmetic."""
-        node = _bare(node)
+        node = bare(node)
         if n_operators > _MAX_OPERATORS:
             raise PredicateError(f"one comparison has more than {_MAX_OPERATORS} operators.")
         if isinstance(node, exp.Null):
@@ -397,7 +278,7 @@ class _Reader:
         if isinstance(node, exp.Literal) and not node.is_string:
             return Constant(_number(node))
         if isinstance(node, exp.Literal):
-            raise PredicateError(f"{_quote(node)} is text; arithmetic needs numbers.")
+            raise PredicateError(f"{quote(node)} is text; arithmetic needs numbers.")
         if isinstance(node, exp.Column):
             column = self._column(node)
             if isinstance(column, _Category):
@@ -406,17 +287,18 @@ class _Reader:
                     "columns."
                 )
             return column
-        raise PredicateError(f"{_quote(node)} is a condition where a value is needed.")
+        raise PredicateError(f"{quote(node)} is a condition where a value is needed.")
 
     def _column(self, node: exp.Column) -> Grid | _Category:
         written = node.this
         name = self._names.get(written.name.lower())
         if name is None:
             names = list(self._schema.attributes)
+            listed = ", ".join(n if _PLAIN.fullmatch(n) else f'"{n}"' for n in names)
             text = "; text goes in single quotes" if written.args.get("quoted") else ""
             raise PredicateError(
                 f"there is no column {written.name!r}{_nearest(written.name, names)}; the columns "
-                f"are {', '.join(names)}{text}."
+                f"are {listed}{text}."
             )
         column = self._schema.columns[name]
         if isinstance(column, Identifier):
@@ -424,7 +306,7 @@ class _Reader:
                 f"column {name!r} identifies people and is never released, so nothing can be asked "
                 "about it."
             )
-        quoted = bool(written.args.get("quoted")) or not re.fullmatch(r"[A-Za-z_]\w*", name)
+        quoted = bool(written.args.get("quoted")) or not _PLAIN.fullmatch(name)
         node.set("this", exp.to_identifier(name, quoted=quoted))
         if isinstance(column, Categorical):
             return _Category(name, column)
@@ -443,15 +325,11 @@ def _operands(node: Node) -> list[Node]:
     return found
 
 
-def _text(node: Node) -> str:
-    return str(node.sql(dialect=_DIALECT, comments=False))
-
-
 def _number(node: exp.Literal) -> Fraction:
     match = re.fullmatch(r"(\d+\.?\d*|\.\d+)(?:[eE]([+-]?\d{1,9}))?", node.this)
     if match is None or abs(int(match[2] or 0)) > _MAX_EXPONENT or len(match[1]) > _MAX_EXPONENT:
         raise PredicateError(
-            f"{_quote(node)} is not a number that can be read; write digits, at most "
+            f"{quote(node)} is not a number that can be read; write digits, at most "
             f"{_MAX_EXPONENT}, a decimal point, and an exponent up to {_MAX_EXPONENT}."
         )
     return Fraction(match[1]) * Fraction(10) ** int(match[2] or 0)
@@ -459,13 +337,13 @@ def _number(node: exp.Literal) -> Fraction:
 
 def _code(category: _Category, node: Node) -> int:
     """Find the code of a value that the clause names; a typo must not silently count nothing."""
-    node = _bare(node)
+    node = bare(node)
     sign = ""
     if isinstance(node, exp.Neg):
-        sign, node = "-", _bare(node.this)
+        sign, node = "-", bare(node.this)
     if not isinstance(node, exp.Literal):
         raise PredicateError(
-            f"column {category.name!r} is categorical and cannot be compared with {_quote(node)}; "
+            f"column {category.name!r} is categorical and cannot be compared with {quote(node)}; "
             "compare it with one of its values in single quotes."
         )
     value = sign + node.this
@@ -484,12 +362,12 @@ def _two_categories(one: _Category, other: _Category, equal: bool, node: Node) -
     if equal:
         if not set(values) & set(others):
             raise PredicateError(
-                f"{_quote(node)}: the columns {one.name!r} and {other.name!r} have no value in "
+                f"{quote(node)}: the columns {one.name!r} and {other.name!r} have no value in "
                 "common."
             )
     elif values != others or not (one.column.ordered and other.column.ordered):
         raise PredicateError(
-            f"{_quote(node)}: < and > need two columns with the same values and ordered: true."
+            f"{quote(node)}: < and > need two columns with the same values and ordered: true."
         )
     rank = {value: place for place, value in enumerate(dict.fromkeys((*values, *others)))}
     return Comparison(
@@ -503,13 +381,13 @@ def _two_categories(one: _Category, other: _Category, equal: bool, node: Node) -
 
 def _text_with_number(node: Node, left: Node, right: Node) -> str:
     for text, value in ((left, right), (right, left)):
-        inner = _bare(value)
+        inner = bare(value)
         if isinstance(inner, exp.Column):
             return (
-                f"column {inner.name!r} is numeric, and {_quote(text)} is text; write the number "
+                f"column {inner.name!r} is numeric, and {quote(text)} is text; write the number "
                 "without quotes."
             )
-    return f"{_quote(node)} compares a text with something that is not a categorical column."
+    return f"{quote(node)} compares a text with something that is not a categorical column."
 
 
 def _like_matcher(pattern: str) -> re.Pattern[str]:

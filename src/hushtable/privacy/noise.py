@@ -7,13 +7,12 @@ below e**-4000.) The running time of some draws depends on their outcome; do not
 time them.
 
 `SecureNoise` is for releases. `SeededNoise` repeats itself and is for tests: what it makes is not
-private. `OpenDPNoise` asks OpenDP for the distributions that OpenDP has.
+private. `OpenDPNoise`, in ``opendp_noise.py``, asks OpenDP for the distributions that OpenDP has.
 """
 
 from __future__ import annotations
 
 import bisect
-import functools
 import hashlib
 import itertools
 import math
@@ -31,7 +30,14 @@ from numpy.typing import NDArray
 from hushtable.errors import ParameterError, TooLarge
 from hushtable.kernels import samplers
 from hushtable.kernels.samplers import KERNEL_LIMIT, BitReader, Words
-from hushtable.privacy.rational import exp_bounds
+from hushtable.privacy.arguments import (
+    as_integers,
+    as_weights,
+    not_fraction,
+    not_whole,
+    refuse_if,
+)
+from hushtable.privacy.selection import Levels, candidates_of, exponent_per_score, times
 
 Integers = NDArray[np.int64]
 Coins = NDArray[np.bool_]
@@ -92,7 +98,7 @@ class Noise(ABC):
         >>> set(SecureNoise().uniform_below(3, size=200).tolist())
         {0, 1, 2}
         """
-        _check(_whole("n", n, low=1, high=KERNEL_LIMIT), _whole("size", size))
+        refuse_if(not_whole("n", n, low=1, high=KERNEL_LIMIT), not_whole("size", size))
         out = np.empty(size, np.int64)
         self._fill(samplers.fill_below, (n,), out, bits_per_draw=2 * n.bit_length())
         return out
@@ -105,7 +111,7 @@ class Noise(ABC):
         >>> 0 <= SecureNoise().integer_below(10**40) < 10**40
         True
         """
-        _check(_whole("n", n, low=1))
+        refuse_if(not_whole("n", n, low=1))
         return self._reader().below(n)
 
     def distinct_below(self, n: int, *, k: int) -> Integers | list[int]:
@@ -118,7 +124,7 @@ class Noise(ABC):
         >>> sorted(map(int, SecureNoise().distinct_below(4, k=4)))
         [0, 1, 2, 3]
         """
-        _check(_whole("n", n), _whole("k", k, high=n))
+        refuse_if(not_whole("n", n), not_whole("k", k, high=n))
         if n > KERNEL_LIMIT:
             reader, seen = self._reader(), dict[int, None]()
             while len(seen) < k:
@@ -146,7 +152,7 @@ class Noise(ABC):
         >>> SecureNoise().bernoulli(Fraction(1), size=3)
         array([ True,  True,  True])
         """
-        _check(_fraction("p", p, high=1), _whole("size", size))
+        refuse_if(not_fraction("p", p, high=1), not_whole("size", size))
         if p == 1:
             return np.ones(size, np.bool_)
         digits, rest = divmod(p.numerator << 64, p.denominator)
@@ -172,8 +178,8 @@ class Noise(ABC):
         >>> SecureNoise().bernoulli_each(np.array([0, 2**64], object), denominator=2**64)
         array([False,  True])
         """
-        _check(_whole("denominator", denominator, low=1))
-        numerators = _integers("numerators", numerators)
+        refuse_if(not_whole("denominator", denominator, low=1))
+        numerators = as_integers("numerators", numerators)
         if len(numerators) and not 0 <= numerators.min() <= numerators.max() <= denominator:
             raise ParameterError("numerators: all must lie between 0 and the denominator.")
         out = np.empty(len(numerators), np.bool_)
@@ -202,7 +208,7 @@ class Noise(ABC):
         >>> SecureNoise().bernoulli_exp(Fraction(0), size=2)
         array([ True,  True])
         """
-        _check(_fraction("x", x), _whole("size", size))
+        refuse_if(not_fraction("x", x), not_whole("size", size))
         fits = x.numerator < KERNEL_LIMIT
         numerators = np.full(size, x.numerator, np.int64 if fits else object)
         return self.bernoulli_exp_each(numerators, denominator=x.denominator)
@@ -217,8 +223,8 @@ class Noise(ABC):
         >>> SecureNoise().bernoulli_exp_each(np.array([0, 10**6]), denominator=1)
         array([ True, False])
         """
-        _check(_whole("denominator", denominator, low=1))
-        numerators = _integers("numerators", numerators)
+        refuse_if(not_whole("denominator", denominator, low=1))
+        numerators = as_integers("numerators", numerators)
         if len(numerators) and numerators.min() < 0:
             raise ParameterError("numerators: all must be at least 0.")
         out = np.empty(len(numerators), np.bool_)
@@ -243,7 +249,7 @@ class Noise(ABC):
         >>> SecureNoise().geometric(Fraction(10**6), size=3)
         array([0, 0, 0])
         """
-        _check(_rate("x", x), _whole("size", size))
+        refuse_if(not_rate("x", x), not_whole("size", size))
         bits = 2 * x.denominator.bit_length() + 16
         return self._draw(
             samplers.fill_geometric, BitReader.geometric, x, size=size, bits_per_draw=bits
@@ -260,7 +266,9 @@ class Noise(ABC):
         >>> SecureNoise().discrete_laplace(Fraction(10), size=5).dtype
         dtype('int64')
         """
-        _check(_fraction("scale", scale, positive=True, high=MAX_SCALE), _whole("size", size))
+        refuse_if(
+            not_fraction("scale", scale, positive=True, high=MAX_SCALE), not_whole("size", size)
+        )
         bits = 2 * scale.numerator.bit_length() + 24
         return self._draw(
             samplers.fill_laplace, BitReader.laplace, scale, size=size, bits_per_draw=bits
@@ -296,9 +304,9 @@ class Noise(ABC):
         >>> SecureNoise().discrete_gaussian(Fraction(9, 2), size=5).dtype
         dtype('int64')
         """
-        _check(
-            _fraction("variance", variance, positive=True, high=MAX_SCALE**2),
-            _whole("size", size),
+        refuse_if(
+            not_fraction("variance", variance, positive=True, high=MAX_SCALE**2),
+            not_whole("size", size),
         )
         a, b = variance.numerator, variance.denominator
         scale = math.isqrt(a // b) + 1
@@ -326,8 +334,8 @@ class Noise(ABC):
         >>> SecureNoise().from_table([0, 2**200, 0], size=3)
         array([1, 1, 1])
         """
-        _check(_whole("size", size))
-        ends = list(itertools.accumulate(_weights("weights", weights)))
+        refuse_if(not_whole("size", size))
+        ends = list(itertools.accumulate(as_weights("weights", weights)))
         total = ends[-1]
         del ends[bisect.bisect_left(ends, total) :]  # the last positive weight takes the rest
         # With U uniform in [0, 1), the index is the number of ends[i]/total that are <= U.
@@ -367,7 +375,7 @@ class Noise(ABC):
         >>> SecureNoise().binomial(10, p=Fraction(1))
         10
         """
-        _check(_whole("n", n), _fraction("p", p, high=1))
+        refuse_if(not_whole("n", n), not_fraction("p", p, high=1))
         _check_trials("binomial", n)
         if p == 1:
             return n
@@ -402,7 +410,7 @@ class Noise(ABC):
         >>> SecureNoise().subset(3, p=Fraction(1))
         array([0, 1, 2])
         """
-        _check(_whole("n", n), _fraction("p", p, high=1))
+        refuse_if(not_whole("n", n), not_fraction("p", p, high=1))
         _check_trials("subset", n)
         if p == 1:
             return np.arange(n, dtype=np.int64)
@@ -465,8 +473,8 @@ class Noise(ABC):
         ... )
         1
         """
-        candidates, gaps, weights = _selection(scores, base)
-        factor = _factor(epsilon, sensitivity, monotone)
+        candidates, gaps, weights = candidates_of(scores, base)
+        factor = exponent_per_score(epsilon, sensitivity, monotone)
         if rule == "exponential":
             return int(candidates[self._exponential(gaps, factor, weights)])
         if rule == "permute-and-flip":
@@ -496,10 +504,10 @@ class Noise(ABC):
         ... )
         [1, 2]
         """
-        values = _integers("scores", scores)
-        weights = None if base is None else _weights("base", base)
+        values = as_integers("scores", scores)
+        weights = None if base is None else as_weights("base", base)
         n_available = len(values) if weights is None else sum(w > 0 for w in weights)
-        _check(_whole("k", k, high=n_available))
+        refuse_if(not_whole("k", k, high=n_available))
         left = list(range(len(values)))
         chosen: list[int] = []
         for _ in range(k):
@@ -523,7 +531,7 @@ class Noise(ABC):
         is the weight wanted, and the last is above 1/e: fewer than e rounds are expected whatever
         the scores and the base measure are.
         """
-        scaled = _times(gaps, factor.numerator)
+        scaled = times(gaps, factor.numerator)
         level_of = scaled // factor.denominator
         order = np.argsort(level_of, kind="stable")
         sorted_levels = level_of[order]
@@ -534,7 +542,7 @@ class Noise(ABC):
         else:
             totals = [0, *itertools.accumulate(base[i] for i in order)]
             masses = [totals[e] - totals[s] for s, e in zip(starts, ends, strict=True)]
-        levels = _Levels([int(level) for level in sorted_levels[starts]], masses)
+        levels = Levels([int(level) for level in sorted_levels[starts]], masses)
         reader = self._reader()
         while True:
             drawn = levels.draw(reader)
@@ -567,7 +575,7 @@ class Noise(ABC):
                 )
             copies = np.repeat(copies, base)
         coins = self.bernoulli_exp_each(
-            _times(gaps, factor.numerator)[copies], denominator=factor.denominator
+            times(gaps, factor.numerator)[copies], denominator=factor.denominator
         )
         heads = copies[coins]
         return int(heads[self._reader().below(len(heads))])
@@ -612,7 +620,7 @@ class SeededNoise(Noise):
     is_private = False
 
     def __init__(self, seed: int) -> None:
-        _check(_whole("seed", seed, low=None))
+        refuse_if(not_whole("seed", seed, low=None))
         key = hashlib.blake2b(str(seed).encode(), digest_size=32, person=b"hushtable seed")
         self._stream = _keystream(key.digest())
         self._lock = threading.Lock()
@@ -620,81 +628,6 @@ class SeededNoise(Noise):
     def _words(self, n: int) -> Words:
         with self._lock:
             return _as_words(self._stream.update(bytes(8 * n)))
-
-
-class OpenDPNoise(SecureNoise):
-    """Draw from OpenDP where it has the distribution, and otherwise as `SecureNoise`.
-
-    OpenDP takes scales as floats. A scale that is not a float is rounded up to the next one, which
-    only adds noise; `geometric`, whose exact tail others compute with, then uses our own sampler.
-    OpenDP supplies `discrete_laplace`, `discrete_gaussian`, `geometric` (the non-negative half of
-    its Laplace) and `choose` without a base measure (its noisy max: exponential noise is
-    permute-and-flip, Gumbel noise is the exponential mechanism).
-    """
-
-    def __init__(self) -> None:
-        try:
-            import opendp.prelude as dp  # noqa: PLC0415 - slow to import, and optional
-        except ImportError as error:
-            raise ParameterError(
-                "noise: 'opendp' needs the opendp package. Install hushtable[opendp], or use "
-                "noise='secure'."
-            ) from error
-        dp.enable_features("contrib")
-        self._dp: Any = dp
-
-    def discrete_laplace(self, scale: Fraction, *, size: int) -> Integers:
-        """Draw from OpenDP's integer Laplace; see `Noise.discrete_laplace`."""
-        _check(_fraction("scale", scale, positive=True, high=MAX_SCALE), _whole("size", size))
-        return self._opendp_laplace(_float_at_least(scale), size)
-
-    def discrete_gaussian(self, variance: Fraction, *, size: int) -> Integers:
-        """Draw from OpenDP's integer Gaussian; see `Noise.discrete_gaussian`."""
-        _check(
-            _fraction("variance", variance, positive=True, high=MAX_SCALE**2),
-            _whole("size", size),
-        )
-        scale = _root_at_least(variance)
-        space = self._dp.vector_domain(self._dp.atom_domain(T="i64")), self._dp.l2_distance(T="f64")
-        return np.array(self._dp.m.make_gaussian(*space, scale)([0] * size), np.int64)
-
-    def geometric(self, x: Fraction, *, size: int) -> Integers:
-        """Draw from the non-negative half of OpenDP's Laplace; see `Noise.geometric`."""
-        _check(_rate("x", x), _whole("size", size))
-        scale = _float_at_least(1 / Fraction(x))
-        if Fraction(scale) * x != 1:
-            return super().geometric(x, size=size)
-        kept = np.empty(0, np.int64)
-        while len(kept) < size:
-            # P[z] ~ exp(-abs(z) x); given z >= 0 this is the geometric distribution.
-            drawn = self._opendp_laplace(scale, 2 * (size - len(kept)) + 8)
-            kept = np.concatenate((kept, drawn[drawn >= 0]))
-        return kept[:size]
-
-    def _opendp_laplace(self, scale: float, size: int) -> Integers:
-        space = self._dp.vector_domain(self._dp.atom_domain(T="i64")), self._dp.l1_distance(T="i64")
-        return np.array(self._dp.m.make_laplace(*space, scale)([0] * size), np.int64)
-
-    def _exponential(self, gaps: NDArray[Any], factor: Fraction, base: list[int] | None) -> int:
-        if self._has_noisy_max(gaps, base):
-            return self._noisy_max(gaps, factor, self._dp.zero_concentrated_divergence())
-        return super()._exponential(gaps, factor, base)
-
-    def _permute_and_flip(
-        self, gaps: NDArray[Any], factor: Fraction, base: list[int] | None
-    ) -> int:
-        if self._has_noisy_max(gaps, base):
-            return self._noisy_max(gaps, factor, self._dp.max_divergence())
-        return super()._permute_and_flip(gaps, factor, base)
-
-    def _has_noisy_max(self, gaps: NDArray[Any], base: list[int] | None) -> bool:
-        return base is None and gaps.dtype == np.int64 and hasattr(self._dp.m, "make_noisy_max")
-
-    def _noisy_max(self, gaps: NDArray[Any], factor: Fraction, measure: Any) -> int:
-        domain = self._dp.vector_domain(self._dp.atom_domain(T="i64"))
-        metric = self._dp.linf_distance(T="i64")
-        scale = _float_at_least(1 / factor)
-        return int(self._dp.m.make_noisy_max(domain, metric, measure, scale)((-gaps).tolist()))
 
 
 def make_noise(noise: Literal["secure", "opendp"] | Noise = "secure") -> Noise:
@@ -710,6 +643,8 @@ def make_noise(noise: Literal["secure", "opendp"] | Noise = "secure") -> Noise:
     if noise == "secure":
         return SecureNoise()
     if noise == "opendp":
+        from hushtable.privacy.opendp_noise import OpenDPNoise  # noqa: PLC0415 - it builds on this
+
         return OpenDPNoise()
     raise ParameterError(f"noise: {noise!r} is unknown. Use 'secure', 'opendp' or a Noise.")
 
@@ -739,56 +674,6 @@ def add_noise(counts: Integers, noise: Integers) -> Integers:
     ends = np.iinfo(np.int64)
     total[wrapped] = np.where(noise[wrapped] < 0, ends.min, ends.max)
     return total
-
-
-class _Levels:
-    """Draw the index of a level with probability proportional to mass * exp(-level), exactly.
-
-    The weights are irrational, so they are bounded from both sides; a uniform number and the bounds
-    are refined together until only one level is left. The first round decides all but about one
-    draw in 2**56. Levels too far down to matter at the current precision are bounded together.
-    """
-
-    def __init__(self, levels: list[int], masses: list[int]) -> None:
-        self.levels = levels  # ascending, the first is 0
-        self._masses = masses
-        self._tail_masses = list(itertools.accumulate(reversed(masses)))[::-1]
-        self._bounds = functools.cache(self._compute_bounds)
-
-    def _compute_bounds(self, bits: int) -> tuple[list[int], list[int], int]:
-        """Return cumulative lower and upper bounds, and the upper bound of everything."""
-        precision = bits + self._tail_masses[0].bit_length()
-        lows, highs = [0], [0]
-        for level, mass in zip(self.levels, self._masses, strict=True):
-            if level > precision:  # exp(-level) < 2**-precision
-                break
-            low, high = _exp_minus(level, precision)
-            lows.append(lows[-1] + mass * low)
-            highs.append(highs[-1] + mass * high)
-        n_near = len(lows) - 1
-        # In units of 2**-precision each far weight is below its mass.
-        far = self._tail_masses[n_near] if n_near < len(self.levels) else 0
-        return lows[1:], highs[1:], highs[-1] + far
-
-    def draw(self, reader: BitReader) -> int:
-        n_bits = 64
-        uniform = reader.take(n_bits)  # the number lies in [uniform, uniform + 1) / 2**n_bits
-        while True:
-            lows, highs, total_high = self._bounds(n_bits)
-            total_low = lows[-1]
-            # The first level not certainly passed is drawn if the number is certainly in it.
-            at = bisect.bisect_right(highs, uniform * total_low >> n_bits)
-            if at < len(lows) and (uniform + 1) * total_high <= lows[at] << n_bits:
-                return at
-            uniform = uniform << 64 | reader.take(64)
-            n_bits += 64
-
-
-@functools.lru_cache(maxsize=4096)
-def _exp_minus(level: int, precision: int) -> tuple[int, int]:
-    """Bound exp(-level) by integers over 2**precision."""
-    low, high = exp_bounds(Fraction(-level), precision)
-    return math.floor(low * (1 << precision)), math.ceil(high * (1 << precision))
 
 
 def _keystream(key: bytes) -> Any:
@@ -823,57 +708,9 @@ def _room_for(n: int, p: Fraction) -> int:
     return min(n, mean + 8 * math.isqrt(mean)) + 64
 
 
-def _times(gaps: NDArray[Any], factor: int) -> NDArray[Any]:
-    if gaps.dtype != object and int(gaps.max()) * factor >= KERNEL_LIMIT:
-        gaps = gaps.astype(object)
-    return gaps * factor
-
-
-def _float_at_least(value: Fraction) -> float:
-    rounded = float(value)
-    return rounded if Fraction(rounded) >= value else math.nextafter(rounded, math.inf)
-
-
-def _root_at_least(value: Fraction) -> float:
-    root = math.sqrt(value)
-    while Fraction(root) ** 2 < value:
-        root = math.nextafter(root, math.inf)
-    return root
-
-
-# --- what is given -------------------------------------------------------------------------------
-
-
-def _check(*problems: str | None) -> None:
-    found = [problem for problem in problems if problem]
-    if found:
-        raise ParameterError(found)
-
-
-def _whole(name: str, value: object, *, low: int | None = 0, high: int | None = None) -> str | None:
-    if isinstance(value, bool) or not isinstance(value, int):
-        return f"{name}: {value!r} is not a Python integer."
-    if low is not None and value < low:
-        return f"{name}: {value} is below {low}."
-    if high is not None and value > high:
-        return f"{name}: {value} is above {high}."
-    return None
-
-
-def _fraction(
-    name: str, value: object, *, positive: bool = False, high: int | None = None
-) -> str | None:
-    if isinstance(value, bool) or not isinstance(value, int | Fraction):
-        return f"{name}: {value!r} is not a Fraction. Use rational.as_rational to make one."
-    if value < 0 or (positive and value == 0):
-        return f"{name}: {value} must be {'above' if positive else 'at least'} 0."
-    if high is not None and value > high:
-        return f"{name}: {value} is above {high}."
-    return None
-
-
-def _rate(name: str, value: Fraction) -> str | None:
-    problem = _fraction(name, value, positive=True)
+def not_rate(name: str, value: Fraction) -> str | None:
+    """Say what is wrong with the rate of a geometric distribution."""
+    problem = not_fraction(name, value, positive=True)
     if problem is None and value * MAX_SCALE < 1:
         return f"{name}: {value} is below 1/{MAX_SCALE}; draws might not fit an int64."
     return problem
@@ -882,53 +719,3 @@ def _rate(name: str, value: Fraction) -> str | None:
 def _check_trials(what: str, n: int) -> None:
     if n > MAX_TRIALS:
         raise TooLarge(f"{what}: n is {n}; at most {MAX_TRIALS} trials can be drawn exactly.")
-
-
-def _integers(name: str, values: NDArray[Any] | Sequence[int]) -> NDArray[Any]:
-    """Return int64, or Python integers where one of them does not fit."""
-    array = np.asarray(values)
-    if array.ndim == 1 and array.dtype.kind in "iu" and array.dtype != np.uint64:
-        return array.astype(np.int64)
-    exact = np.array(values, object)
-    if exact.ndim != 1 or any(
-        isinstance(v, bool) or not isinstance(v, int) for v in exact.tolist()
-    ):
-        raise ParameterError(f"{name}: must be a one-dimensional array or sequence of integers.")
-    return exact
-
-
-def _weights(name: str, weights: Sequence[int]) -> list[int]:
-    values = [int(w) for w in _integers(name, weights).tolist()]
-    if not values or min(values) < 0 or not any(values):
-        raise ParameterError(f"{name}: all must be at least 0, and one above 0.")
-    return values
-
-
-def _selection(
-    scores: NDArray[np.int64] | Sequence[int], base: Sequence[int] | None
-) -> tuple[Integers, NDArray[Any], list[int] | None]:
-    """Return the candidates with positive base measure, their gaps to the best, their weights."""
-    values = _integers("scores", scores)
-    if not len(values):
-        raise ParameterError("scores: there are none; at least one candidate is needed.")
-    candidates, weights = np.arange(len(values)), None
-    if base is not None:
-        all_weights = _weights("base", base)
-        if len(all_weights) != len(values):
-            raise ParameterError(f"base: {len(all_weights)} weights for {len(values)} scores.")
-        candidates = np.array([i for i, w in enumerate(all_weights) if w])
-        weights = [w for w in all_weights if w]
-        values = values[candidates]
-    best = int(values.max())
-    if best - int(values.min()) >= KERNEL_LIMIT:
-        values = values.astype(object)
-    return candidates, best - values, weights
-
-
-def _factor(epsilon: Fraction, sensitivity: Fraction, monotone: bool) -> Fraction:
-    _check(
-        _fraction("epsilon", epsilon, positive=True),
-        _fraction("sensitivity", sensitivity, positive=True),
-        None if isinstance(monotone, bool) else f"monotone: {monotone!r} is not True or False.",
-    )
-    return Fraction(epsilon) / (sensitivity if monotone else 2 * sensitivity)

@@ -1,0 +1,61 @@
+"""Sets of codes that may overlap, as published regions have them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Covering:
+    """Hold sets of codes of one column, each made of runs of neighboring codes.
+
+    Parameters
+    ----------
+    size : int
+        Number of sets.
+    owner : array
+        The set that each run belongs to.
+    first, last : array
+        First and last code of each run; the runs of a set do not overlap.
+    """
+
+    size: int
+    owner: Integers
+    first: Integers
+    last: Integers
+
+    def overlaps(self, starts: Integers, labels: Integers) -> Integers:
+        """Count the codes that each set shares with each class of codes.
+
+        Parameters
+        ----------
+        starts : array
+            First code of each run of codes of one class, rising from 0.
+        labels : array
+            Class of each of these runs.
+
+        Examples
+        --------
+        >>> sets = Covering(2, np.array([0, 1, 1]), np.array([0, 2, 8]), np.array([4, 5, 9]))
+        >>> sets.overlaps(np.array([0, 3, 9]), np.array([0, 1, 0])).tolist()
+        [[3, 2], [2, 4]]
+        """
+        n_classes = int(labels.max()) + 1
+        until = np.zeros((len(starts), n_classes), np.int64)
+        until[np.arange(1, len(starts)), labels[:-1]] = np.diff(starts)
+        until = np.cumsum(until, axis=0)
+
+        def below(codes: Integers) -> Integers:
+            run = np.searchsorted(starts, codes, side="right") - 1
+            counts = until[run]
+            counts[np.arange(len(codes)), labels[run]] += codes - starts[run]
+            return counts
+
+        shared = np.zeros((self.size, n_classes), np.int64)
+        np.add.at(shared, self.owner, below(self.last + 1) - below(self.first))
+        return shared

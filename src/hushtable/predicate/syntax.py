@@ -1,0 +1,175 @@
+"""Parse a WHERE clause and refuse everything that is not on the allow-list."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import ErrorLevel, ParseError, SqlglotError
+
+from hushtable.errors import PredicateError
+from hushtable.predicate.formula import shorten
+
+Node = Any  # the base class of sqlglot's nodes has changed its name between versions
+
+_DIALECT = "duckdb"
+# Parentheses within parentheses, NOT and signs included. The parser recurses some twenty frames
+# deep for each, so this leaves half of Python's stack to the caller.
+_MAX_NESTING = 24
+_TOO_DEEP = f"the clause is nested too deeply; at most {_MAX_NESTING} levels are read."
+_ALLOWED = (
+    "columns, numbers, texts in single quotes, TRUE, FALSE, NULL, + - * / %, comparisons, "
+    "IN (list), BETWEEN, LIKE, IS NULL, IS TRUE, IS FALSE, AND, OR, NOT and parentheses"
+)
+
+COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
+
+# Node type -> the arguments it must have, and those it may have beside them. An argument that is
+# not listed here is refused, so that a newer parser cannot slip a meaning past us.
+_NODES: dict[type[Node], tuple[set[str], set[str]]] = {
+    **dict.fromkeys(
+        (*COMPARISONS, exp.Add, exp.Sub, exp.Mul, exp.Mod, exp.And, exp.Or, exp.Is),
+        ({"this", "expression"}, set()),
+    ),
+    exp.Div: ({"this", "expression"}, {"typed", "safe"}),  # notes of the parser, not of the user
+    exp.Like: ({"this", "expression"}, {"negate"}),
+    exp.In: ({"this", "expressions"}, set()),
+    exp.Between: ({"this", "low", "high"}, set()),
+    exp.Neg: ({"this"}, set()),
+    exp.Not: ({"this"}, set()),
+    exp.Paren: ({"this"}, set()),
+    exp.Column: ({"this"}, set()),
+    exp.Identifier: ({"this"}, {"quoted"}),
+    exp.Literal: (set(), {"this", "is_string"}),
+    exp.Boolean: (set(), {"this"}),
+    exp.Null: (set(), set()),
+}
+
+# How tightly an operator binds. Many versions of the parser read a + b % c as (a + b) % c.
+_BINDING: dict[type[Node], int] = {exp.Add: 1, exp.Sub: 1, exp.Mul: 2, exp.Div: 2, exp.Mod: 2}
+_TIGHTEST = 3
+
+
+def syntax_tree(where: str) -> Node:
+    """Parse one condition made of what is allowed, or say everything that is not.
+
+    Examples
+    --------
+    >>> type(syntax_tree("age > 3")).__name__
+    'GT'
+    >>> syntax_tree("age > 3; DROP TABLE people")
+    Traceback (most recent call last):
+        ...
+    hushtable.errors.PredicateError: ';' is not allowed; write one condition.
+    """
+    if not isinstance(where, str):
+        raise PredicateError(f"a clause is text, not {type(where).__name__}.")
+    if not where.strip():
+        raise PredicateError("the clause is empty; write a condition such as age >= 40.")
+    try:
+        _check_tokens(where)
+        tree = sqlglot.parse_one(where, into=exp.Condition, dialect=_DIALECT)
+    except RecursionError:
+        raise PredicateError(_TOO_DEEP) from None
+    except ParseError as error:
+        raise PredicateError(_unreadable(error)) from None
+    except SqlglotError:
+        raise PredicateError(
+            f"{shorten(where)!r} cannot be read; is a quote or a bracket left open?"
+        ) from None
+    refused = _refused(tree)
+    if refused:
+        raise PredicateError(refused)
+    return tree
+
+
+def text_of(node: Node) -> str:
+    """Write a node that is on the allow-list."""
+    # Without a copy, which is slow for long lists; what is on the allow-list is written unchanged.
+    return str(node.sql(dialect=_DIALECT, comments=False, copy=False))
+
+
+def quote(node: Node) -> str:
+    """Quote any node in a message."""
+    try:
+        text = node.sql(dialect=_DIALECT, comments=False, unsupported_level=ErrorLevel.IGNORE)
+    except (SqlglotError, ValueError, TypeError, AttributeError):  # what was misread has no text
+        text = type(node).__name__.upper()
+    return repr(shorten(text))
+
+
+def bare(node: Node) -> Node:
+    """Take the parentheses off."""
+    while isinstance(node, exp.Paren):
+        node = node.this
+    return node
+
+
+def _unreadable(error: ParseError) -> str:
+    found = error.errors[0] if error.errors else {}
+    near = f" near {shorten(str(found['highlight']))!r}" if found.get("highlight") else ""
+    return (
+        f"the clause cannot be read{near}; write one condition without the word WHERE, and put "
+        "column names that are SQL words or have signs in them in double quotes."
+    )
+
+
+_OPENING = ("L_PAREN", "L_BRACKET", "L_BRACE")
+_CLOSING = ("R_PAREN", "R_BRACKET", "R_BRACE")
+_PREFIXES = ("NOT", "DASH", "PLUS", "TILDE", "TILDA")
+
+
+def _check_tokens(where: str) -> None:
+    """Refuse comments, several statements and deep nesting before anything is parsed."""
+    levels, prefixes, end = [0], 0, 0  # levels: how deep each open bracket lies
+    for token in sqlglot.tokenize(where, dialect=_DIALECT):
+        _check_gap(where[end : token.start])
+        end = token.end + 1
+        kind = token.token_type.name
+        if kind == "SEMICOLON":
+            raise PredicateError("';' is not allowed; write one condition.")
+        if kind in _OPENING:
+            levels.append(levels[-1] + prefixes + 1)
+        elif kind in _CLOSING and len(levels) > 1:
+            levels.pop()
+        prefixes = prefixes + 1 if kind in _PREFIXES else 0
+        if levels[-1] + prefixes > _MAX_NESTING:
+            raise PredicateError(_TOO_DEEP)
+    _check_gap(where[end:])
+
+
+def _check_gap(gap: str) -> None:
+    if gap.strip():
+        raise PredicateError(f"comments are not allowed in a clause: {shorten(gap.strip())!r}.")
+
+
+def _refused(tree: Node) -> list[str]:
+    """List the parts that are not on the allow-list, outermost only."""
+    problems, waiting = [], [tree]
+    while waiting:
+        node = waiting.pop()
+        present = {key for key, value in node.args.items() if value not in (None, False, [])}
+        if type(node) not in _NODES:
+            problems.append(f"{quote(node)} is not allowed in a clause; allowed are {_ALLOWED}.")
+            continue
+        must, may = _NODES[type(node)]
+        if present - must - may:
+            problems.append(f"{quote(node)} is not allowed in this form; allowed are {_ALLOWED}.")
+        elif must - present:
+            problems.append(f"{quote(node)} lacks a part.")
+        elif _is_misread(node):
+            problems.append(f"{quote(node)}: put parentheses around what is computed first.")
+        else:
+            waiting.extend(reversed(list(node.iter_expressions())))
+    return problems
+
+
+def _is_misread(node: Node) -> bool:
+    """Tell whether an operator has taken an operand that should have bound the other way."""
+    if type(node) is exp.Neg:
+        return type(node.this) in _BINDING
+    if type(node) not in _BINDING:
+        return False
+    left, right = (_BINDING.get(type(side), _TIGHTEST) for side in (node.left, node.right))
+    return left < _BINDING[type(node)] or right <= _BINDING[type(node)]
