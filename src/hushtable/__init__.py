@@ -4,7 +4,17 @@ from hushtable.datasets import sample, sample_schema
 from hushtable.draft import draft
 from hushtable.errors import HushtableError
 from hushtable.estimate import Estimate
-from hushtable.methods import METHODS, Forecast, Method, NoisyCounts
+from hushtable.methods import (
+    METHODS,
+    AlphaBeta,
+    Columns,
+    DiffGen,
+    Forecast,
+    GeneralizeSuppress,
+    Method,
+    NoisyCounts,
+    Partition,
+)
 from hushtable.pipeline import publish
 from hushtable.privacy.guarantee import (
     ApproxDP,
@@ -28,10 +38,14 @@ __version__ = "0.1.0"
 
 __all__ = [
     "METHODS",
+    "AlphaBeta",
     "ApproxDP",
     "BoundedAdversary",
+    "Columns",
+    "DiffGen",
     "Estimate",
     "Forecast",
+    "GeneralizeSuppress",
     "Guarantee",
     "HushtableError",
     "KAnonymity",
@@ -39,6 +53,7 @@ __all__ = [
     "Method",
     "NoGuarantee",
     "NoisyCounts",
+    "Partition",
     "PureDP",
     "Release",
     "Schema",

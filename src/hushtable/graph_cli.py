@@ -51,7 +51,7 @@ def publish(  # noqa: PLR0917 - the options of a command
         str, typer.Option(metavar="NUMBER", help="Share of epsilon for a private bound.")
     ] = "1/5",
     largest_bound: Annotated[int, typer.Option(help="Largest bound private may choose.")] = 1024,
-    n_levels: Annotated[int, typer.Option(help="How often partition cuts.")] = 5,
+    n_levels: Annotated[int, typer.Option(help="How often partition cuts.")] = 3,
     fit: Annotated[Fit, typer.Option(help="How noise is taken off.")] = "smooth",
     tail: Annotated[Tail, typer.Option(help="Whether to put back what the bound took.")] = "model",
     source: Annotated[str, typer.Option(help="Column of one end.")] = "source",

@@ -128,6 +128,7 @@ def carry_out(
                 public_schema=schema.to_dict(),
                 estimator={"kind": method.estimator, **released.estimator},
                 tables=writer.add_tables(released.tables),
+                attachments=writer.add_attachments(released.attachments),
                 ledger=LedgerReceipt(entry=entry.id, receipt=entry.receipt) if entry else None,
                 versions=_versions(),
                 created=datetime.datetime.now(datetime.UTC).date().isoformat(),

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import pyarrow as pa
 import pyarrow.csv as pa_csv
@@ -25,6 +25,9 @@ from hushtable.schema import Schema
 STATEMENT = "statement.json"
 STATEMENT_FOR_PEOPLE = "STATEMENT.md"
 SEEDED = "none (seeded)"
+
+AttachmentName = Annotated[str, Field(pattern=r"^[a-z0-9_-]+\.(svg|md)$")]
+Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
 class TableFile(BaseModel):
@@ -66,6 +69,9 @@ class Statement(BaseModel):
     public_schema: dict[str, Any] = Field(alias="schema")
     estimator: dict[str, Any]
     tables: dict[str, TableFile]
+    attachments: dict[AttachmentName, Digest] = Field(
+        {}, description="Drawings and texts beside the tables, with the digests of their files."
+    )
     ledger: LedgerReceipt | None
     versions: dict[str, str]
     created: str
@@ -104,6 +110,7 @@ class Statement(BaseModel):
             + f"## Parameters\n\n| parameter | value |\n|---|---|\n{parameters}\n\n"
             f"## The data\n\n| table | file | rows |\n|---|---|---|\n{tables}\n\n"
             + (f"{notes}\n\n" if notes else "")
+            + "".join(f"![{file}]({file})\n\n" for file in self.attachments if file.endswith("svg"))
             + "Load it with `hushtable.Release.load(folder)`, ask it with "
             '`hushtable query FOLDER "WHERE clause"`.\n'
         )
@@ -153,14 +160,15 @@ class Release:
         seeded = any(isinstance(promise, NoGuarantee) for promise in statement.guarantees)
         if (statement.guarantee == SEEDED) and not seeded:
             raise ReleaseError(f"{STATEMENT} says {SEEDED!r} and promises something all the same.")
-        for name, table in statement.tables.items():
-            path = folder / table.file
+        digests = {table.file: table.sha256 for table in statement.tables.values()}
+        for file, digest in (digests | statement.attachments).items():
+            path = folder / file
             if not path.is_file():
-                raise ReleaseError(f"release {str(folder)!r} is incomplete: {table.file} is gone.")
-            if _digest(path) != table.sha256:
+                raise ReleaseError(f"release {str(folder)!r} is incomplete: {file} is gone.")
+            if _digest(path) != digest:
                 raise ReleaseError(
-                    f"release {str(folder)!r}: {table.file} (table {name!r}) was changed after it "
-                    "was published; get a fresh copy."
+                    f"release {str(folder)!r}: {file} was changed after it was published; get a "
+                    "fresh copy."
                 )
         return cls(folder, statement)
 
@@ -188,9 +196,20 @@ class Release:
         """Estimate how many rows of the private table satisfy a SQL WHERE clause."""
         return self._estimator.count(where)
 
-    def frame(self) -> pa.Table:
-        """Give microdata, one row per published person, as an Arrow table."""
-        return self._estimator.frame()
+    def frame(self, *, drawn: bool = False) -> pa.Table:
+        """Give microdata, one row per published person, as an Arrow table.
+
+        With `drawn`, generalized values are replaced by values drawn evenly from inside them, so
+        that the rows look like those of the private table.
+        """
+        return self._estimator.drawn_frame() if drawn else self._estimator.frame()
+
+    def generalize(self, frame: Any) -> pa.Table:
+        """Write any table of the schema's columns, or some of them, in the released values.
+
+        This is how a model that was learned from generalized rows is tried on other rows.
+        """
+        return self._estimator.generalize(frame)
 
     def export(self, path: str | Path) -> None:
         """Write the microdata to a new ``.csv`` or ``.parquet`` file."""
@@ -269,6 +288,15 @@ class ReleaseWriter:
                 raise ReleaseError(f"cannot write {file}: {error}.") from error
             files[name] = TableFile(file=file, sha256=_digest(path), rows=table.num_rows)
         return files
+
+    def add_attachments(self, attachments: Mapping[str, str]) -> dict[str, str]:
+        """Write drawings and texts beside the tables."""
+        for file, text in attachments.items():
+            try:
+                (self._part / file).write_text(text, encoding="utf-8")
+            except OSError as error:
+                raise ReleaseError(f"cannot write {file}: {error}.") from error
+        return {file: _digest(self._part / file) for file in attachments}
 
     def add_statement(self, statement: Statement) -> None:
         """Write the statement, for machines and for people."""

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.domain import Domain
+from hushtable.engine.baskets import Groups, Listing, Pairs, Tuples
 from hushtable.recoding import Recoding
 from hushtable.schema import Schema
 
@@ -70,6 +71,45 @@ class Engine(Protocol):
         self, columns: Sequence[str], *, recode: Mapping[str, Recoding] | None = None
     ) -> Cells:
         """Count the occupied cells of some columns, recoded first where a recoding is given."""
+        ...
+
+    def tuples(
+        self,
+        groups: Groups,
+        *,
+        max_groups: int,
+        at_least: int = 1,
+        listing: Listing | None = None,
+        max_values: int | None = None,
+        recode: Mapping[str, Recoding] | None = None,
+    ) -> Tuples:
+        """Count the tuples that records have in groups of items, see `hushtable.engine.baskets`.
+
+        Parameters
+        ----------
+        groups : sequence of sequences of int
+            Items of each group: positions of columns, or with `listing` codes of the item column.
+        max_groups : int
+            A record with tuples in more groups keeps those in a uniformly random part of them.
+        at_least : int
+            Tuples of fewer records are left out.
+        listing : Listing, optional
+            The table is long, and a record is a person. Otherwise a record is a row.
+        max_values : int, optional
+            With `listing`, a person with more values keeps a uniformly random part of them.
+        recode : mapping of str to Recoding, optional
+            Recodings of the values; the item column has none.
+        """
+        ...
+
+    def pairs(
+        self,
+        listing: Listing,
+        *,
+        max_values: int | None = None,
+        recode: Mapping[str, Recoding] | None = None,
+    ) -> Pairs:
+        """Count pairs of items that a person of a long table has, with equal values and not."""
         ...
 
     def rule_breaks(self) -> list[RuleBreak]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -11,6 +12,18 @@ from numpy.typing import NDArray
 
 from hushtable.domain import Domain
 from hushtable.engine.base import Cells, Counts, RuleBreak
+from hushtable.engine.baskets import (
+    Groups,
+    Listing,
+    Pairs,
+    Records,
+    Tuples,
+    count_pairs,
+    count_tuples,
+    listed_sizes,
+    missing_codes,
+    tuples_of_counts,
+)
 from hushtable.engine.encode import encode, is_missing
 from hushtable.engine.rules import (
     N_RULES,
@@ -18,6 +31,7 @@ from hushtable.engine.rules import (
     refuse_broken,
     require_columns,
     require_dense,
+    require_groups,
     rule_breaks,
 )
 from hushtable.engine.source import Source
@@ -74,19 +88,23 @@ class MemoryEngine:
         self._source = None  # the raw rows are not needed any more
         return codes, persons
 
-    @cached_property
+    @property
     def _rows(self) -> Rows:
         """The rows that count."""
+        return self._rows_and_persons[0]
+
+    @cached_property
+    def _rows_and_persons(self) -> tuple[Rows, NDArray[np.int32] | None]:
         codes, persons = self._encoded
         if persons is None:
-            return codes
+            return codes, None
         n_nobody = int(np.count_nonzero(persons < 0))
         if n_nobody:
             refuse_broken([person_break(self._schema, n_nobody)])
         max_rows = self._schema.unit.max_rows
         assert max_rows is not None  # noqa: S101 - Unit checks it
         kept = _bounded(persons, max_rows, self._noise)
-        return {name: column[kept] for name, column in codes.items()}
+        return {name: column[kept] for name, column in codes.items()}, persons[kept]
 
     def n_rows(self) -> int:
         """Count the rows."""
@@ -127,6 +145,79 @@ class MemoryEngine:
             codes[:, position] = recode[name].apply(column) if name in recode else column
         keys, counts = _tally(domain, domain.pack(codes))
         return Cells(domain, domain.unpack(keys), counts)
+
+    def tuples(
+        self,
+        groups: Groups,
+        *,
+        max_groups: int,
+        at_least: int = 1,
+        listing: Listing | None = None,
+        max_values: int | None = None,
+        recode: Mapping[str, Recoding] | None = None,
+    ) -> Tuples:
+        """Count the tuples that records have in groups of items."""
+        recode = recode or {}
+        require_groups(self._schema, groups, listing)
+        if listing is None and max_groups >= len(groups):
+            return tuples_of_counts(self, groups, at_least=at_least, recode=recode)
+        bounds = {"max_groups": max_groups, "at_least": at_least}
+        if listing is not None:
+            records = self._listed_records(listing, recode).at_most(max_values, self._noise)
+            return count_tuples(records, groups, **bounds, noise=self._noise)
+        counted = count_tuples(
+            self._wide_records(groups, recode), groups, **bounds, noise=self._noise
+        )
+        return replace(counted, n_records=self.n_rows())
+
+    def pairs(
+        self,
+        listing: Listing,
+        *,
+        max_values: int | None = None,
+        recode: Mapping[str, Recoding] | None = None,
+    ) -> Pairs:
+        """Count pairs of items that a person of a long table has, with equal values and not."""
+        require_groups(self._schema, [[0]], listing)
+        records = self._listed_records(listing, recode or {})
+        return count_pairs(records.at_most(max_values, self._noise))
+
+    def _wide_records(self, groups: Groups, recode: Mapping[str, Recoding]) -> Records:
+        names = list(self._schema.attributes)
+        self._refuse_broken([names[item] for item in sorted({i for g in groups for i in g})])
+        missing, n_values = missing_codes(self._schema, recode)
+        owners, items, values = [], [], []
+        for item in sorted({item for group in groups for item in group}):
+            column = self._rows[names[item]].astype(np.int64)
+            codes = recode[names[item]].apply(column) if names[item] in recode else column
+            there = np.flatnonzero(codes != missing[item])
+            owners.append(there)
+            items.append(np.full(len(there), item, np.int64))
+            values.append(codes[there])
+        return Records.of(
+            np.concatenate(owners), np.concatenate(items), np.concatenate(values),
+            n_items=len(names), n_values=n_values,
+        )  # fmt: skip
+
+    def _listed_records(self, listing: Listing, recode: Mapping[str, Recoding]) -> Records:
+        self._refuse_broken([listing.item, listing.value])
+        rows, persons = self._rows_and_persons
+        assert persons is not None  # noqa: S101 - require_groups checks the unit
+        items, values = (rows[name].astype(np.int64) for name in (listing.item, listing.value))
+        value_column = recode.get(listing.value)
+        if value_column is not None:
+            values = value_column.apply(values)
+        no_value = (value_column or self._schema.attributes[listing.value]).missing_code
+        no_item = self._schema.attributes[listing.item].missing_code
+        there = np.ones(len(items), np.bool_)
+        for codes, missing in ((items, no_item), (values, no_value)):
+            if missing is not None:
+                there &= codes != missing
+        n_items, n_values = listed_sizes(self._schema, listing, recode)
+        return Records.of(
+            persons[there].astype(np.int64), items[there], values[there],
+            n_items=n_items, n_values=n_values,
+        )  # fmt: skip
 
     def codes(self, columns: Sequence[str]) -> dict[str, NDArray[np.int64]]:
         """Give the rows themselves as codes: for tables that are the caller's own."""

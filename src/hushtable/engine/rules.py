@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from hushtable.engine.base import MAX_HISTOGRAM, MISSING, OUTSIDE, UNREADABLE, RuleBreak
+from hushtable.engine.baskets import Groups, Listing
 from hushtable.errors import DataError, ParameterError, TooLarge
-from hushtable.schema import Integer, Number, Schema
+from hushtable.schema import Categorical, Integer, Number, Schema
 
 N_RULES = 3  # negative codes: MISSING, UNREADABLE, OUTSIDE
 
@@ -43,6 +44,30 @@ def require_dense(schema: Schema, columns: Sequence[str], *, by: str | None = No
             )
     if problems:
         raise TooLarge(problems)
+
+
+def require_groups(schema: Schema, groups: Groups, listing: Listing | None) -> None:
+    """Refuse a question about tuples that the schema has no items for."""
+    n_items = len(schema.attributes)
+    if listing is not None:
+        require_columns(schema, [listing.item, listing.value])
+        item = schema.attributes[listing.item]
+        n_items = item.n_values
+        problems = []
+        if not isinstance(item, Categorical):
+            problems.append(f"column {listing.item!r}: items must be a categorical column.")
+        if schema.unit.kind != "person":
+            problems.append(
+                f"the unit is {schema.unit.kind}; a long table needs the unit person, whose values "
+                "are put together."
+            )
+        if problems:
+            raise ParameterError(problems)
+    if not groups or any(
+        not group or len(set(group)) < len(group) or not all(0 <= i < n_items for i in group)
+        for group in groups
+    ):
+        raise ParameterError(f"each group must be some of the items 0 to {n_items - 1}, each once.")
 
 
 def rule_break(schema: Schema, name: str, code: int, n_rows: int) -> RuleBreak:

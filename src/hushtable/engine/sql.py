@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import cached_property
 
 import ibis
@@ -12,7 +12,17 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hushtable.domain import Domain
+from hushtable.engine import sql_baskets
 from hushtable.engine.base import Cells, Counts, RuleBreak
+from hushtable.engine.baskets import (
+    Groups,
+    Listing,
+    Pairs,
+    Tuples,
+    listed_sizes,
+    missing_codes,
+    tuples_of_counts,
+)
 from hushtable.engine.encode import (
     Expression,
     Reading,
@@ -30,6 +40,7 @@ from hushtable.engine.rules import (
     refuse_broken,
     require_columns,
     require_dense,
+    require_groups,
     rule_breaks,
 )
 from hushtable.engine.source import Source
@@ -89,8 +100,9 @@ class SqlEngine:
         ranked = drawn.mutate(
             place=ibis.row_number().over(group_by=drawn.person, order_by=drawn.coin)
         )
-        kept = ranked.filter(ranked.place < max_rows).select(*places)
-        return self._all.keep(kept, {name: place for place, name in places.items()})
+        kept = ranked.filter(ranked.place < max_rows).select("person", *places)
+        columns = {name: place for place, name in places.items()}
+        return self._all.keep(kept, {**columns, person: "person"})
 
     def _n_nobody(self) -> int:
         person = self._schema.unit.column
@@ -137,6 +149,93 @@ class SqlEngine:
         broken.set_aside(columns, codes, counts)
         refuse_broken(broken.breaks(self._schema))
         return Cells(domain, codes, counts)
+
+    def tuples(
+        self,
+        groups: Groups,
+        *,
+        max_groups: int,
+        at_least: int = 1,
+        listing: Listing | None = None,
+        max_values: int | None = None,
+        recode: Mapping[str, Recoding] | None = None,
+    ) -> Tuples:
+        """Count the tuples that records have in groups of items."""
+        recode = recode or {}
+        require_groups(self._schema, groups, listing)
+        if listing is None and max_groups >= len(groups):
+            return tuples_of_counts(self, groups, at_least=at_least, recode=recode)
+        if listing is None:
+            elements = self._wide_elements(groups, recode)
+            n_items, n_values = len(self._schema.attributes), missing_codes(self._schema, recode)[1]
+        else:
+            elements = self._listed_elements(listing, max_values, recode)
+            n_items, n_values = listed_sizes(self._schema, listing, recode)
+        counted = sql_baskets.count_tuples(
+            elements, elements.table, groups, max_groups=max_groups, at_least=at_least,
+            n_items=n_items, n_values=n_values,
+        )  # fmt: skip
+        return counted if listing is not None else replace(counted, n_records=self.n_rows())
+
+    def pairs(
+        self,
+        listing: Listing,
+        *,
+        max_values: int | None = None,
+        recode: Mapping[str, Recoding] | None = None,
+    ) -> Pairs:
+        """Count pairs of items that a person of a long table has, with equal values and not."""
+        require_groups(self._schema, [[0]], listing)
+        elements = self._listed_elements(listing, max_values, recode or {})
+        n_items = self._schema.attributes[listing.item].n_values
+        return sql_baskets.count_pairs(elements, elements.table, n_items=n_items)
+
+    def _listed_elements(
+        self, listing: Listing, max_values: int | None, recode: Mapping[str, Recoding]
+    ) -> Source:
+        """The elements of people: chosen once, since coins are tossed for them."""
+        person = self._schema.unit.column or ""
+        places = {"item": listing.item, "value": listing.value}
+        raw = self._rows.select({"owner": person, **places})
+        coded = self._rows.keep(encode(raw, self._schema, places, recode=recode), {})
+        rows, broken = coded.table, Broken()
+        wrong = rows.filter((rows.item < 0) | (rows.value < 0))
+        cells = {name: ibis.least(wrong[name], 0) for name in places}
+        found = coded.fetch(wrong.group_by(**cells).agg(n=ibis._.count()))
+        codes = np.stack([_integers(found[name]) for name in places], axis=1)
+        broken.set_aside(list(places.values()), codes, _integers(found["n"]))
+        refuse_broken(broken.breaks(self._schema))
+        columns = {"item": self._schema.attributes[listing.item],
+                   "value": recode.get(listing.value) or self._schema.attributes[listing.value]}  # fmt: skip
+        for name, column in columns.items():
+            if column.missing_code is not None:
+                rows = rows.filter(rows[name] != column.missing_code)
+        kept = sql_baskets.at_most(sql_baskets.each_item_once(rows), max_values)
+        return coded.keep(kept, {})
+
+    def _wide_elements(self, groups: Groups, recode: Mapping[str, Recoding]) -> Source:
+        """The elements of rows, which are numbered once."""
+        names = list(self._schema.attributes)
+        missing, _ = missing_codes(self._schema, recode)
+        items = sorted({item for group in groups for item in group})
+        places = {f"c{item}": names[item] for item in items}
+        coded = encode(self._rows.select(places), self._schema, places, recode=recode)
+        numbered = self._rows.keep(coded.mutate(owner=ibis.row_number()), {})
+        rows = numbered.table
+        parts = []
+        for item in items:
+            part = rows.select("owner", item=ibis.literal(item, "int64"), value=rows[f"c{item}"])
+            parts.append(part.filter(part.value != int(missing[item])))
+        elements = _union(parts)
+        wrong = elements.filter(elements.value < 0).group_by(["item", "value"])
+        found = numbered.fetch(wrong.agg(n=ibis._.count()))
+        broken = Broken()
+        for item in items:
+            here = _integers(found["item"]) == item
+            codes = _integers(found["value"])[here, None]
+            broken.set_aside([names[item]], codes, _integers(found["n"])[here])
+        refuse_broken(broken.breaks(self._schema))
+        return numbered.keep(elements, {})
 
     def rule_breaks(self) -> list[RuleBreak]:
         """List every broken rule of the whole table, for the custodian."""

@@ -10,14 +10,29 @@ import pyarrow as pa
 from hushtable.errors import ReleaseError
 from hushtable.estimate.base import Estimate, Estimator
 from hushtable.estimate.cells import CellEstimator
+from hushtable.estimate.columns import ColumnsEstimator
 from hushtable.estimate.degrees import DegreeEstimator
+from hushtable.estimate.generalized import GeneralizedEstimator
+from hushtable.estimate.insertions import InsertionEstimator
+from hushtable.estimate.regions import RegionEstimator
+from hushtable.estimate.retention import RetentionEstimator
+from hushtable.estimate.suppressed import SuppressedEstimator
 from hushtable.schema import Schema
 
 __all__ = ["ESTIMATORS", "Estimate", "Estimator", "estimator_for"]
 
 Make = Callable[[Schema, Mapping[str, Any], Mapping[str, Any], Mapping[str, pa.Table]], Estimator]
 
-ESTIMATORS: dict[str, Make] = {"cells": CellEstimator, "degrees": DegreeEstimator}
+ESTIMATORS: dict[str, Make] = {
+    "columns": ColumnsEstimator,
+    "suppressed-cells": SuppressedEstimator,
+    "cells": CellEstimator,
+    "degrees": DegreeEstimator,
+    "generalized": GeneralizedEstimator,
+    "insertions": InsertionEstimator,
+    "regions": RegionEstimator,
+    "retention": RetentionEstimator,
+}
 
 
 def estimator_for(

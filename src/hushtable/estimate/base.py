@@ -8,6 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from hushtable.errors import ReleaseError
+
 CONFIDENCE = 0.95
 
 
@@ -65,3 +67,13 @@ class Estimator(ABC):
     @abstractmethod
     def frame(self) -> pa.Table:
         """Give microdata: one row per published person."""
+
+    def drawn_frame(self) -> pa.Table:
+        """Give microdata with values drawn from inside generalized cells, where there are any."""
+        raise ReleaseError(
+            "this kind of release has no generalized cells to draw values from; leave out drawn."
+        )
+
+    def generalize(self, frame: Any) -> pa.Table:
+        """Write a table in the released values, where they are generalized."""
+        raise ReleaseError("this kind of release has no cuts that other rows could be mapped to.")

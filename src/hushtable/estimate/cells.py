@@ -127,7 +127,10 @@ class CellEstimator(Estimator):
 
     def count(self, where: str) -> Estimate:
         """Estimate how many rows satisfy a condition."""
-        predicate = parse(where, self.schema)
+        return self.answer(parse(where, self.schema))
+
+    def answer(self, predicate: Predicate) -> Estimate:
+        """Estimate how many rows satisfy a condition that was read already."""
         shares = predicate.shares(self.recode, self.codes)
         hidden = self._hidden(predicate, shares)
         inside, outside = self._published(shares), self._published(1.0 - shares)

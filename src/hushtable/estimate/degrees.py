@@ -44,7 +44,8 @@ class DegreeEstimator(Estimator):
         """Estimate how many nodes have a degree that satisfies a condition."""
         predicate = parse(where, self.schema)
         degrees = np.arange(len(self.distribution.at_least))
-        codes = degrees - self.schema.attributes["degree"].low  # type: ignore[union-attr]
+        lowest = self.schema.attributes["degree"].value(0)
+        codes = degrees - int(str(lowest))
         mask: NDArray[np.bool_] = np.zeros(len(degrees), np.bool_)
         mask[codes >= 0] = predicate.mask({"degree": codes[codes >= 0]})
         value, privacy_std, model_std = self.distribution.count(mask)
@@ -52,7 +53,7 @@ class DegreeEstimator(Estimator):
             privacy_std = model_std = 0.0
         reach = _NORMAL * float(np.hypot(privacy_std, model_std))
         value = max(value, 0.0)
-        notes = ()
+        notes: tuple[str, ...] = ()
         if self.distribution.acceptance < 1:
             notes = ("Bounding the degrees has moved this number; a model put it back.",)
         return Estimate(

@@ -7,6 +7,8 @@ factor per record and column (or one row for all): record i is perturbed in colu
 division by the shape, A the expected number of records that fit, the record itself counted as 1.
 """
 
+# ruff: noqa: PLR0912, PLR0917 - numba compiles positional parameters and long loops best
+
 from __future__ import annotations
 
 import math
@@ -31,6 +33,7 @@ _PRECISION = 5e-4  # relative width of the bracket whose upper end is returned
 TIE = 1e-9  # relative difference in distance below which two fits are called equal
 
 BLOCK = 32  # records per bounding box when covers are counted
+_FAMILY = 16  # boxes per box around boxes
 
 
 def as_shape(shape: Points | None, n_columns: int) -> Points:
@@ -114,7 +117,7 @@ def leaf_order(points: Points) -> NDArray[np.int64]:
     return order
 
 
-@njit(cache=True)
+@njit(cache=True)  # type: ignore[untyped-decorator]
 def _split_by_median(points: Points, order: NDArray[np.int64], leaf: int) -> None:
     """Sort index runs by their widest column, halve them, and go on with the halves."""
     n, d = points.shape
@@ -143,12 +146,12 @@ def _split_by_median(points: Points, order: NDArray[np.int64], leaf: int) -> Non
         stack.append((middle, end))
 
 
-@njit(cache=True)
+@njit(cache=True)  # type: ignore[untyped-decorator]
 def _upper_tail(z: float) -> float:
     return 0.5 * math.erfc(z * 0.7071067811865476)
 
 
-@njit(cache=True, parallel=True)
+@njit(cache=True, parallel=True)  # type: ignore[untyped-decorator]
 def _gaussian_sums(columns: Points, inverse: Points, sigma: Vector, out: Vector) -> None:
     d, n = columns.shape
     for i in prange(n):
@@ -166,7 +169,7 @@ def _gaussian_sums(columns: Points, inverse: Points, sigma: Vector, out: Vector)
         out[i] = total
 
 
-@njit(cache=True, parallel=True)
+@njit(cache=True, parallel=True)  # type: ignore[untyped-decorator]
 def _uniform_sums(columns: Points, inverse: Points, side: Vector, out: Vector) -> None:
     d, n = columns.shape
     for i in prange(n):
@@ -191,10 +194,8 @@ _TAIL = np.array(
 ) * (1.0 - 5e-5)
 
 
-@njit(cache=True)
-def _gaussian_tail_sum(
-    halves: Vector, counts: Vector, n_used: int, sigma: float
-) -> float:
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _gaussian_tail_sum(halves: Vector, counts: Vector, n_used: int, sigma: float) -> float:
     """Sum a lower bound of P(M >= half / sigma) over the bins, the nearest first."""
     total = 0.0
     for b in range(n_used):
@@ -207,7 +208,7 @@ def _gaussian_tail_sum(
     return total
 
 
-@njit(cache=True)
+@njit(cache=True)  # type: ignore[untyped-decorator]
 def _cube_sum(widths: Points, reach: Vector, n_used: int, side: float) -> float:
     total = 0.0
     inverse = 1.0 / side
@@ -220,10 +221,8 @@ def _cube_sum(widths: Points, reach: Vector, n_used: int, side: float) -> float:
     return total
 
 
-@njit(cache=True, fastmath={"contract"})
-def _squares(
-    columns: Points, inverse: Vector, i: int, squares: Vector
-) -> None:
+@njit(cache=True, fastmath={"contract"})  # type: ignore[untyped-decorator]
+def _squares(columns: Points, inverse: Vector, i: int, squares: Vector) -> None:
     squares[:] = 0.0
     for column in range(columns.shape[0]):
         here, factor = columns[column, i], inverse[column]
@@ -232,7 +231,7 @@ def _squares(
             squares[j] += step * step
 
 
-@njit(cache=True)
+@njit(cache=True)  # type: ignore[untyped-decorator]
 def _reaches(columns: Points, inverse: Vector, i: int, reaches: Vector) -> None:
     reaches[:] = 0.0
     for column in range(columns.shape[0]):
@@ -241,7 +240,7 @@ def _reaches(columns: Points, inverse: Vector, i: int, reaches: Vector) -> None:
             reaches[j] = max(reaches[j], abs(here - columns[column, j]) * factor)
 
 
-@njit(cache=True)
+@njit(cache=True)  # type: ignore[untyped-decorator]
 def _bin_edges(top: int, halves: Vector) -> None:
     """Fill in half the distance at the upper edge of each bin, rounding included."""
     word = np.empty(1, np.int64)
@@ -250,7 +249,7 @@ def _bin_edges(top: int, halves: Vector) -> None:
         halves[b] = 0.5 * math.sqrt(word.view(np.float64)[0]) * (1.0 + 1e-12)
 
 
-@njit(cache=True, parallel=True)
+@njit(cache=True, parallel=True)  # type: ignore[untyped-decorator]
 def _gaussian_run(
     columns: Points, inverse: Points, order: NDArray[np.int64], k: Vector, out: Vector
 ) -> None:
@@ -308,7 +307,7 @@ def _gaussian_run(
                     guess = out[i]
 
 
-@njit(cache=True)
+@njit(cache=True)  # type: ignore[untyped-decorator]
 def _gaussian_root(
     halves: Vector, counts: Vector, n_used: int, target: float, guess: float
 ) -> float:
@@ -342,7 +341,7 @@ def _gaussian_root(
     return high
 
 
-@njit(cache=True, parallel=True)
+@njit(cache=True, parallel=True)  # type: ignore[untyped-decorator]
 def _uniform_run(
     columns: Points, inverse: Points, order: NDArray[np.int64], k: Vector, out: Vector
 ) -> None:
@@ -404,10 +403,18 @@ def _uniform_run(
             out[i] = guess = high
 
 
-def boxes_of(points: Points) -> tuple[Points, Points]:
-    """Bound each run of `BLOCK` consecutive points by a box: its low and its high corner."""
-    starts = np.arange(0, len(points), BLOCK)
+def _boxes(points: Points, size: int) -> tuple[Points, Points]:
+    """Bound each run of `size` consecutive points by a box: its low and its high corner."""
+    starts = np.arange(0, len(points), size)
     return np.minimum.reduceat(points, starts), np.maximum.reduceat(points, starts)
+
+
+def _blocked(points: Points) -> NDArray[np.float64]:
+    """Lay points out as (block, column, place in the block), the last block filled up."""
+    n, d = points.shape
+    n_blocks = -(-n // BLOCK)
+    filled = np.concatenate((points, np.repeat(points[-1:], n_blocks * BLOCK - n, axis=0)))
+    return np.ascontiguousarray(filled.reshape(n_blocks, BLOCK, d).transpose(0, 2, 1))
 
 
 def count_uncovered(
@@ -416,7 +423,9 @@ def count_uncovered(
     *,
     k: NDArray[np.int64],
     limit: int,
+    period: Vector | None = None,
     half_sides: Vector | None = None,
+    rows: NDArray[np.int64] | None = None,
 ) -> NDArray[np.int64]:
     """Count, per record, the draws of noise after which fewer than k records fit.
 
@@ -425,13 +434,17 @@ def count_uncovered(
     points : array (n, d)
         The records of one level in units in which the noise is round, in `leaf_order`.
     noise : array (m, d)
-        Draws of the noise, the same for every record.
+        Draws of the noise, the same for every record; at most half a period to each side.
     k : array (n,)
-        How many records must fit, the record itself included.
+        How many records must fit, the record itself included; one per asked row.
     limit : int
         Counting stops for a record when it has been uncovered more often than this.
+    period : array (d,), optional
+        Length of each column where its ends are joined; without it the columns are open.
     half_sides : array (d,), optional
         For uniform noise: half the width of the box. Without it, fits are compared by distance.
+    rows : array, optional
+        Which records are asked about; all of them by default.
 
     Examples
     --------
@@ -439,104 +452,328 @@ def count_uncovered(
     >>> outward = np.array([[1.0], [-1.0]])
     >>> count_uncovered(line, outward, k=np.full(3, 2), limit=9)  # 0 - 1 and 2 + 1 fit one only
     array([1, 0, 1])
+    >>> count_uncovered(line, outward, k=np.full(3, 2), limit=9, period=np.array([3.0]))
+    array([0, 0, 0])
     """
-    out = np.empty(len(points), np.int64)
-    low, high = boxes_of(points)
-    sides = np.full(points.shape[1], -1.0) if half_sides is None else half_sides * (1.0 + TIE)
-    _count_uncovered(np.ascontiguousarray(points), low, high, noise, sides, k, limit, out)
+    n_columns = points.shape[1]
+    rows = np.arange(len(points)) if rows is None else rows
+    out = np.zeros(len(rows), np.int64)
+    if len(rows):
+        sides = np.full(n_columns, -1.0) if half_sides is None else half_sides * (1.0 + TIE)
+        around = np.full(n_columns, np.inf) if period is None else period
+        _count_uncovered(
+            np.ascontiguousarray(points), _blocked(points),
+            *_boxes(points, BLOCK), *_boxes(points, BLOCK * _FAMILY),
+            around, noise, sides, rows, k, limit, out,
+        )  # fmt: skip
     return out
 
 
-@njit(cache=True)
-def _covers_in_cube(
-    points: Points, low: Points, high: Points, own: int, z: Vector, sides: Vector, k: int
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _gap(low: float, high: float, z: float, period: float) -> float:
+    """Give the distance from z to an interval, the short way round where there is one."""
+    if low <= z <= high:
+        return 0.0
+    up, down = low - z, z - high
+    return min(up if up >= 0.0 else up + period, down if down >= 0.0 else down + period)
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _is_apart(
+    low: Vector, high: Vector, period: Vector, z: Vector, sides: Vector, square: float
+) -> bool:
+    """Tell whether nothing in a box can fit: out of reach in a column, or too far altogether."""
+    gaps = 0.0
+    for column in range(len(z)):
+        gap = _gap(low[column], high[column], z[column], period[column])
+        if square < 0.0:
+            if gap > sides[column]:
+                return True
+        else:
+            gaps += gap * gap
+            if gaps > square:
+                return True
+    return False
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _fits_in_block(
+    block: Points,
+    n_real: int,
+    period: Vector,
+    z: Vector,
+    sides: Vector,
+    square: float,
+    work: Vector,
 ) -> int:
-    n, d = points.shape
-    n_blocks = len(low)
+    """Count the records of a block that fit; plain loops over 32 places, which vectorize."""
     n_fits = 0
-    for turn in range(2 * n_blocks):
-        # Own block first, then outward on both sides: neighbors in the list are near in space.
-        block = own + (turn + 1) // 2 * (1 if turn % 2 else -1)
-        if block < 0 or block >= n_blocks:
-            continue
-        apart = False
-        for column in range(d):
-            if (
-                low[block, column] - z[column] > sides[column]
-                or z[column] - high[block, column] > sides[column]
-            ):
-                apart = True
-                break
-        if apart:
-            continue
-        for j in range(block * BLOCK, min(n, (block + 1) * BLOCK)):
-            fits = True
-            for column in range(d):
-                if abs(points[j, column] - z[column]) > sides[column]:
-                    fits = False
-                    break
-            n_fits += fits
-        if n_fits >= k:
-            break
+    if square < 0.0:
+        for place in range(BLOCK):
+            work[place] = -1.0
+        for column in range(len(z)):
+            here, around, side = z[column], period[column], sides[column]
+            for place in range(BLOCK):
+                step = abs(block[column, place] - here)
+                work[place] = max(work[place], min(step, around - step) - side)
+        for place in range(n_real):
+            n_fits += work[place] <= 0.0
+    else:
+        for place in range(BLOCK):
+            work[place] = 0.0
+        for column in range(len(z)):
+            here, around = z[column], period[column]
+            for place in range(BLOCK):
+                step = abs(block[column, place] - here)
+                step = min(step, around - step)
+                work[place] += step * step
+        for place in range(n_real):
+            n_fits += work[place] <= square
     return n_fits
 
 
-@njit(cache=True)
-def _covers_in_ball(
-    points: Points, low: Points, high: Points, own: int, z: Vector, square: float, k: int
-) -> int:
-    n, d = points.shape
-    n_blocks = len(low)
-    n_fits = 0
-    for turn in range(2 * n_blocks):
-        block = own + (turn + 1) // 2 * (1 if turn % 2 else -1)
-        if block < 0 or block >= n_blocks:
-            continue
-        gap = 0.0
-        for column in range(d):
-            beyond = max(low[block, column] - z[column], z[column] - high[block, column])
-            if beyond > 0.0:
-                gap += beyond * beyond
-        if gap > square:
-            continue
-        for j in range(block * BLOCK, min(n, (block + 1) * BLOCK)):
-            distance = 0.0
-            for column in range(d):
-                step = points[j, column] - z[column]
-                distance += step * step
-            n_fits += distance <= square
-        if n_fits >= k:
-            break
-    return n_fits
-
-
-@njit(cache=True, parallel=True)
-def _count_uncovered(
-    points: Points,
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _n_fits(
+    n: int,
+    blocks: NDArray[np.float64],
     low: Points,
     high: Points,
+    family_low: Points,
+    family_high: Points,
+    period: Vector,
+    own: int,
+    z: Vector,
+    sides: Vector,
+    square: float,
+    k: int,
+    work: Vector,
+) -> int:
+    """Count who fits, up to k: the own family of blocks first, then outward in the list."""
+    n_families, n_blocks = len(family_low), len(low)
+    n_fits = 0
+    for turn in range(2 * n_families):
+        family = own // _FAMILY + (turn + 1) // 2 * (1 if turn % 2 else -1)
+        if family < 0 or family >= n_families:
+            continue
+        if _is_apart(family_low[family], family_high[family], period, z, sides, square):
+            continue
+        for block in range(family * _FAMILY, min(n_blocks, (family + 1) * _FAMILY)):
+            if _is_apart(low[block], high[block], period, z, sides, square):
+                continue
+            n_real = min(BLOCK, n - block * BLOCK)
+            n_fits += _fits_in_block(blocks[block], n_real, period, z, sides, square, work)
+            if n_fits >= k:
+                return n_fits
+    return n_fits
+
+
+@njit(cache=True, parallel=True)  # type: ignore[untyped-decorator]
+def _count_uncovered(
+    points: Points,
+    blocks: NDArray[np.float64],
+    low: Points,
+    high: Points,
+    family_low: Points,
+    family_high: Points,
+    period: Vector,
     noise: Points,
     sides: Vector,
+    rows: NDArray[np.int64],
     k: NDArray[np.int64],
     limit: int,
     out: NDArray[np.int64],
 ) -> None:
     n, d = points.shape
-    squares = np.empty(len(noise))
-    for draw in range(len(noise)):
-        squares[draw] = (noise[draw] ** 2).sum() * (1.0 + TIE)
-    for i in prange(n):
+    squares = np.full(len(noise), -1.0)  # negative: fits are compared by box
+    if sides[0] < 0.0:
+        for draw in range(len(noise)):
+            squares[draw] = (noise[draw] ** 2).sum() * (1.0 + TIE)
+    for row in prange(len(rows)):
+        i = rows[row]
         z = np.empty(d)
+        work = np.empty(BLOCK)
         n_uncovered = 0
         for draw in range(len(noise)):
             for column in range(d):
                 z[column] = points[i, column] + noise[draw, column]
-            if sides[0] < 0.0:
-                n_fits = _covers_in_ball(points, low, high, i // BLOCK, z, squares[draw], k[i])
-            else:
-                n_fits = _covers_in_cube(points, low, high, i // BLOCK, z, sides, k[i])
-            if n_fits < k[i]:
+                if z[column] < 0.0:
+                    # Open columns have no end to come back from; their period is infinite.
+                    z[column] += period[column] if period[column] < np.inf else 0.0
+                elif z[column] >= period[column]:
+                    z[column] -= period[column]
+            n_fits = _n_fits(
+                n, blocks, low, high, family_low, family_high, period, i // BLOCK, z, sides,
+                squares[draw], k[row], work,
+            )  # fmt: skip
+            if n_fits < k[row]:
                 n_uncovered += 1
                 if n_uncovered > limit:
                     break
-        out[i] = n_uncovered
+        out[row] = n_uncovered
+
+
+def rank_owners(
+    points: Points,
+    z: Points,
+    reach: Points,
+    *,
+    level: NDArray[np.int64],
+    is_gaussian: bool,
+    period: Vector | None = None,
+) -> tuple[NDArray[np.int64], NDArray[np.int64], Vector]:
+    """Compare, for each noisy record, its owner's fit with that of the records of its level.
+
+    Parameters
+    ----------
+    points, z : array (n, d)
+        True and noisy records, row by row.
+    reach : array (n, d)
+        Sigma, or half the side from end to end.
+    level : array (n,)
+        Records with different numbers are told apart.
+    is_gaussian : bool
+        How fits are compared.
+    period : array (d,), optional
+        Length of each column where its ends are joined.
+
+    Returns
+    -------
+    n_better, n_equal, posterior : arrays (n,)
+        Records that fit better, those that fit equally (the owner included), and the owner's
+        posterior probability from equal prior ones.
+    """
+    n, d = points.shape
+    better, equal = np.empty(n, np.int64), np.empty(n, np.int64)
+    posterior = np.empty(n)
+    around = np.full(d, np.inf) if period is None else period
+    _rank_owners(points, z, reach, level, is_gaussian, around, better, equal, posterior)
+    return better, equal, posterior
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _misfit(x: Vector, z: Vector, reach: Vector, is_gaussian: bool, period: Vector) -> float:
+    """Give the squared distance in sigmas; or 0 inside the box and infinity outside."""
+    total = 0.0
+    for column in range(len(x)):
+        step = abs(x[column] - z[column])
+        step = min(step, abs(period[column] - step))
+        if is_gaussian:
+            total += (step / reach[column]) ** 2
+        elif step > reach[column] * (1.0 + TIE) + 1e-12:
+            return np.inf
+    return total
+
+
+@njit(cache=True, parallel=True)  # type: ignore[untyped-decorator]
+def _rank_owners(
+    points: Points,
+    z: Points,
+    reach: Points,
+    level: NDArray[np.int64],
+    is_gaussian: bool,
+    period: Vector,
+    better: NDArray[np.int64],
+    equal: NDArray[np.int64],
+    posterior: Vector,
+) -> None:
+    for i in prange(len(points)):
+        own = _misfit(points[i], z[i], reach[i], is_gaussian, period)
+        n_better, n_equal, weight = 0, 0, 0.0
+        for j in range(len(points)):
+            if level[j] != level[i]:
+                continue
+            misfit = _misfit(points[j], z[i], reach[i], is_gaussian, period)
+            if misfit <= own * (1.0 + TIE):
+                if misfit >= own * (1.0 - TIE):
+                    n_equal += 1
+                else:
+                    n_better += 1
+            if misfit < np.inf:
+                weight += math.exp(min(0.5 * (own - misfit), 700.0))
+        better[i], equal[i], posterior[i] = n_better, n_equal, 1.0 / weight
+
+
+def best_fits(
+    tests: Points,
+    z: Points,
+    reach: Points,
+    *,
+    q: int,
+    is_gaussian: bool,
+    period: Vector | None = None,
+) -> tuple[NDArray[np.int64], Vector]:
+    """Find the q uncertain records with the largest density at each test point.
+
+    Parameters
+    ----------
+    tests : array (m, d)
+        The points asked about.
+    z, reach : array (n, d)
+        Noisy records; sigma, or half the side from end to end.
+
+    Returns
+    -------
+    rows : array (m, q)
+        The best fits, best first.
+    logs : array (m, q)
+        Their log densities without the constants that all share. Where no box holds the point,
+        minus infinity, and the rows are those whose boxes would have to grow least to hold it.
+    """
+    n_columns = tests.shape[1]
+    rows = np.empty((len(tests), q), np.int64)
+    logs = np.empty((len(tests), q))
+    around = np.full(n_columns, np.inf) if period is None else period
+    logs_of_volume = np.log(np.maximum(reach, 1e-300)).sum(axis=1)
+    inverse = 1.0 / np.maximum(np.ascontiguousarray(reach.T), 1e-300)
+    _best_fits(
+        tests, np.ascontiguousarray(z.T), inverse, logs_of_volume, is_gaussian, around, rows, logs
+    )
+    return rows, logs
+
+
+@njit(cache=True, parallel=True)  # type: ignore[untyped-decorator]
+def _best_fits(
+    tests: Points,
+    columns: Points,
+    inverse: Points,
+    logs_of_volume: Vector,
+    is_gaussian: bool,
+    period: Vector,
+    rows: NDArray[np.int64],
+    logs: Vector,
+) -> None:
+    d, n = columns.shape
+    q = rows.shape[1]
+    for test in prange(len(tests)):
+        misfits = np.zeros(n)
+        for column in range(d):
+            here, around = tests[test, column], period[column]
+            for i in range(n):
+                step = abs(columns[column, i] - here)
+                step = min(step, abs(around - step)) * inverse[column, i]
+                misfits[i] = misfits[i] + step * step if is_gaussian else max(misfits[i], step)
+        # Smaller is better: minus the log density, or for boxes beyond reach a large number that
+        # grows with how far the box falls short.
+        worst = np.inf
+        n_held = 0
+        held = np.empty(q)
+        for i in range(n):
+            if is_gaussian:
+                cost = 0.5 * misfits[i] + logs_of_volume[i]
+            elif misfits[i] <= 1.0 + TIE:
+                cost = logs_of_volume[i]
+            else:
+                cost = 1e100 * misfits[i]
+            if n_held == q and cost >= worst:
+                continue
+            place = n_held if n_held < q else q - 1
+            while place > 0 and held[place - 1] > cost:
+                held[place] = held[place - 1]
+                rows[test, place] = rows[test, place - 1]
+                place -= 1
+            held[place] = cost
+            rows[test, place] = i
+            n_held = min(n_held + 1, q)
+            worst = held[n_held - 1]
+        for place in range(q):
+            logs[test, place] = -held[place] if held[place] < 1e99 else -np.inf

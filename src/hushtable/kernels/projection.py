@@ -18,7 +18,7 @@ _NEWLINE, _RETURN, _TAB, _SPACE, _COMMA, _SHARP, _PERCENT = 10, 13, 9, 32, 44, 3
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def split_pairs(
-    text: Bytes, per_line: int, kept: Bytes, ends: NDArray[np.int32]
+    text: Bytes, per_line: int, kept: Bytes, ends: Integers
 ) -> tuple[int, int, int]:  # pragma: no cover - compiled
     """Copy the words of all lines into `kept` and note where each ends.
 
@@ -92,6 +92,32 @@ def hash_pairs(hashes: Hashes, source: Codes, target: Codes) -> Hashes:  # pragm
     for i in range(len(out)):
         out[i] = _mixed(hashes[source[i]] + _mixed(hashes[target[i]]))
     return out
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def sort_words(words: Hashes, first_bit: int, n_bits: int) -> Hashes:  # pragma: no cover
+    """Sort by `n_bits` bits from `first_bit` on, others in the order given, in linear time.
+
+    Eleven bits at a time from the lowest: each pass keeps the order of those before it.
+    """
+    other = np.empty_like(words)
+    words = words.copy()
+    starts = np.empty(2048, np.int64)
+    for bit in range(first_bit, first_bit + n_bits, 11):
+        shift = np.uint64(bit)
+        mask = np.uint64((1 << min(11, first_bit + n_bits - bit)) - 1)
+        starts[:] = 0
+        for word in words:
+            starts[(word >> shift) & mask] += 1
+        total = 0
+        for digit in range(2048):
+            total, starts[digit] = total + starts[digit], total
+        for word in words:
+            digit = (word >> shift) & mask
+            other[starts[digit]] = word
+            starts[digit] += 1
+        words, other = other, words
+    return words
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]

@@ -1,9 +1,38 @@
 """One file per method, each with its proof beside it."""
 
+from hushtable.methods.alpha_beta import AlphaBeta
 from hushtable.methods.base import Forecast, Method, Released
+from hushtable.methods.baselines.frapp import Frapp
+from hushtable.methods.columns import Columns
+from hushtable.methods.diffgen import DiffGen
+from hushtable.methods.generalize_suppress import GeneralizeSuppress
 from hushtable.methods.noisy_counts import NoisyCounts
+from hushtable.methods.partition import Partition
 
-METHODS: dict[str, type[Method]] = {kind.name: kind for kind in (NoisyCounts,)}
+METHODS: dict[str, type[Method]] = {
+    kind.name: kind
+    for kind in (
+        AlphaBeta,
+        Columns,
+        DiffGen,
+        Frapp,
+        GeneralizeSuppress,
+        NoisyCounts,
+        Partition,
+    )
+}
 """Every method by the name it has on the command line."""
 
-__all__ = ["METHODS", "Forecast", "Method", "NoisyCounts", "Released"]
+__all__ = [
+    "METHODS",
+    "AlphaBeta",
+    "Columns",
+    "DiffGen",
+    "Forecast",
+    "Frapp",
+    "GeneralizeSuppress",
+    "Method",
+    "NoisyCounts",
+    "Partition",
+    "Released",
+]

@@ -41,15 +41,19 @@ class Forecast:
 
 @dataclass(frozen=True)
 class Released:
-    """Hold what a method hands out: tables, and what the estimator needs beside them."""
+    """Hold what a method hands out: tables, and what the estimator needs beside them.
+
+    Attachments are texts for people that lie beside the tables, such as drawings (``.svg``).
+    """
 
     tables: Mapping[str, pa.Table]
     estimator: Mapping[str, Any] = field(default_factory=dict)
+    attachments: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Method(ABC):
-    """Publish a table in one way; subclasses are frozen keyword-only dataclasses.
+class Parameters(ABC):
+    """Carry the parameters of a method; subclasses are frozen keyword-only dataclasses.
 
     The fields are the parameters, and the command line's options. Each field carries
     ``metadata={"help": ...}``.
@@ -59,6 +63,19 @@ class Method(ABC):
     paper: ClassVar[str]
     summary: ClassVar[str]
     estimator: ClassVar[str]  # the kind of estimator that reads the release, see hushtable.estimate
+
+    def parameters(self) -> dict[str, Any]:
+        """Give the parameters as plain data for the statement."""
+        return {
+            f.name: _plain(getattr(self, f.name))
+            for f in dataclasses.fields(self)
+            if getattr(self, f.name) is not None
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Method(Parameters):
+    """Publish a table in one way."""
 
     @abstractmethod
     def guarantee(self, schema: Schema) -> tuple[Guarantee, ...]:
@@ -71,14 +88,6 @@ class Method(ABC):
     @abstractmethod
     def run(self, engine: Engine, noise: Noise) -> Released:
         """Ask the engine for counts, add noise, hand out the result."""
-
-    def parameters(self) -> dict[str, Any]:
-        """Give the parameters as plain data for the statement."""
-        return {
-            f.name: _plain(getattr(self, f.name))
-            for f in dataclasses.fields(self)
-            if getattr(self, f.name) is not None
-        }
 
 
 def _plain(value: Any) -> Any:

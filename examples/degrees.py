@@ -1,0 +1,49 @@
+"""Publish the degrees of a graph, ask the release, and make a synthetic graph from it.
+
+Run it with ``python examples/degrees.py``; it works on a generated graph in a temporary folder.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from hushtable.graph.generate import configuration, generate_graph
+from hushtable.graph.publish import publish_graph
+from hushtable.methods.degrees import Degrees
+from hushtable.privacy.noise import SeededNoise
+from hushtable.release import Release
+
+N_NODES = 5000
+
+
+def main() -> None:
+    """Make a graph, plan, publish, ask, generate."""
+    # Stands for the private graph: people with 1 to some hundred contacts.
+    contacts = np.random.default_rng(7).lognormal(2.5, 0.9, N_NODES).astype(np.int64) + 1
+    edges = configuration(contacts, SeededNoise(7))
+    members = np.arange(N_NODES)  # the list of all nodes, those without contacts too
+
+    method = Degrees(epsilon=1, max_degree=64)  # a public bound, not taken from the graph
+    print("The promise, before any edge is read:")
+    for promise in method.guarantee():
+        print(" ", promise.explain())
+    print("What to expect for about 5,000 nodes:")
+    for name, figure in method.forecast(5000).lines.items():
+        print(f"  {name}: {figure:.4g}" if isinstance(figure, float) else f"  {name}: {figure}")
+
+    with tempfile.TemporaryDirectory() as folder:
+        publish_graph(edges, method, nodes=members, name="contacts", out=Path(folder) / "release")
+        release = Release.load(Path(folder) / "release")  # all an analyst has
+        for where in ("degree >= 1", "degree BETWEEN 10 AND 19", "degree >= 50"):
+            print(f"nodes with {where}: {release.count(where)}")
+        exponent = release.statement.estimator["power_law_exponent"]
+        print(f"exponent of a power law: {exponent:.2f}")
+        synthetic = generate_graph(release)
+        print(f"a synthetic graph: {synthetic.num_rows:,} edges; the private one: {len(edges):,}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,208 @@
+"""Counts behind coins: what is said of a count when each item was seen by one of two coins.
+
+Of n items, q are of the kind that is counted. Those are seen with probability `high`, the others
+with `low`. So the number seen has expectation q high + (n - q) low, its law is known for every q,
+and it rises with q. Estimates and intervals follow from that alone.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+from scipy.stats import binom, poisson
+
+from hushtable.estimate.base import CONFIDENCE, Estimate
+
+NORMAL = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
+
+_LARGE = 1000.0  # variance from which the normal distribution is good to a fifth of a percent
+_COUNTABLE = 2**53  # whole numbers below are exact as floats
+
+
+class Answer(ABC):
+    """What a release says about the number of things that satisfy a condition.
+
+    ``most`` is the largest count there can be.
+    """
+
+    most: int
+
+    @property
+    @abstractmethod
+    def unbiased(self) -> float:
+        """The estimate whose expectation is the true count; it may be negative."""
+
+    @property
+    @abstractmethod
+    def step(self) -> float:
+        """By how much one coin can move the estimate, at most."""
+
+    @abstractmethod
+    def std(self, q: float) -> float:
+        """Give the standard deviation of the estimate if the true count is q."""
+
+    @abstractmethod
+    def interval(self) -> tuple[float, float]:
+        """Give the 95 % interval."""
+
+    def bernstein(self, failure: float) -> tuple[float, float]:
+        """Give an interval that fails with at most this probability, without approximation.
+
+        It holds all q with |estimate - q| <= r + sqrt(r**2 + 2 L variance(q)), r = L step / 3 and
+        L = ln(2 / failure): Bernstein's inequality for independent, bounded, centered terms.
+        """
+        log = math.log(2 / failure)
+
+        def fits(q: float) -> bool:
+            third = log * self.step / 3
+            reach = third + math.sqrt(third**2 + 2 * log * self.std(q) ** 2)
+            return abs(self.unbiased - q) <= reach
+
+        return ends(fits, self.unbiased, self.most)
+
+    def estimate(self, *notes: str) -> Estimate:
+        """Say it as an estimate within what a count can be."""
+        if self.most == 0:
+            return Estimate(
+                value=0.0, low=0.0, high=0.0, privacy_std=0.0, model_std=0.0, notes=notes
+            )
+        low, high = self.interval()
+        value = min(max(self.unbiased, low), high)
+        if value != self.unbiased:
+            notes = (
+                *notes,
+                f"The unbiased estimate is {self.unbiased:,.1f}; use that where estimates are "
+                "added up.",
+            )
+        least, largest = self.bernstein(1 - CONFIDENCE)
+        return Estimate(
+            value=value,
+            low=low,
+            high=high,
+            privacy_std=self.std(value),
+            model_std=0.0,
+            notes=(
+                *notes,
+                "Bernstein's inequality alone, without any approximation, gives "
+                f"{least:,.0f} to {largest:,.0f}.",
+            ),
+        )
+
+
+@dataclass(frozen=True)
+class TwoCoins(Answer):
+    """Know how many of n items were seen, each by one of two coins.
+
+    Parameters
+    ----------
+    n_seen : int
+        How many were seen.
+    n_items : int
+        How many there are, of both kinds.
+    low, high : Fraction or float
+        The chance to be seen for an item of the other kind, and of the kind that is counted.
+    most : int
+        The largest count there can be.
+
+    Examples
+    --------
+    >>> coins = TwoCoins(n_seen=6, n_items=549, low=Fraction(1, 150), high=Fraction(101, 150),
+    ...                  most=549)
+    >>> coins.unbiased
+    3.51
+    >>> coins.interval()
+    (0.0, 10.0)
+    """
+
+    n_seen: int
+    n_items: int
+    low: Fraction | float
+    high: Fraction | float
+    most: int
+
+    @property
+    def unbiased(self) -> float:
+        """The estimate whose expectation is the true count."""
+        return float((self.n_seen - self.n_items * self.low) / (self.high - self.low))
+
+    @property
+    def step(self) -> float:
+        """By how much one coin can move the estimate."""
+        return 1 / float(self.high - self.low)
+
+    def std(self, q: float) -> float:
+        """Give the standard deviation of the estimate if the true count is q."""
+        return math.sqrt(self._variance(q)) * self.step
+
+    def _variance(self, q: float) -> float:
+        low, high = float(self.low), float(self.high)
+        return q * high * (1 - high) + max(self.n_items - q, 0.0) * low * (1 - low)
+
+    def interval(self) -> tuple[float, float]:
+        """Give the counts for which neither as many nor as few as were seen is a surprise."""
+        low = _turn(lambda q: self._likely(q, above=True), self.unbiased, self.most)
+        high = self.most
+        if not self._likely(high, above=False):
+            turn = _turn(lambda q: not self._likely(q, above=False), self.unbiased, self.most)
+            high = max(turn - 1, 0)
+        return float(min(low, high)), float(max(low, high))
+
+    def _likely(self, q: int, *, above: bool) -> bool:
+        """Tell whether as many as were seen or more (or as few or fewer) is likely enough."""
+        variance = self._variance(q)
+        if variance >= _LARGE:
+            gap = float(self.n_seen - self.n_items * self.low - q * (self.high - self.low))
+            return (gap if above else -gap) - 0.5 <= NORMAL * math.sqrt(variance)
+        low = float(self.low)
+        # Coins too many for floats are so rare that the number of heads is Poisson.
+        others: Any = poisson((self.n_items - q) * low)
+        if self.n_items < _COUNTABLE:
+            others = binom(self.n_items - q, low)
+        seen = np.arange(q + 1)
+        chances = binom.pmf(seen, q, float(self.high))
+        tails = others.sf(self.n_seen - 1 - seen) if above else others.cdf(self.n_seen - seen)
+        return bool(chances @ tails >= (1 - CONFIDENCE) / 2)
+
+
+def _turn(holds: Callable[[int], bool], near: float, most: int) -> int:
+    """Find where a condition on whole numbers turns from false to true, looking near a place."""
+    if holds(0):
+        return 0
+    low = high = min(max(math.floor(near), 0), most)
+    reach = 1
+    while low > 0 and holds(low):
+        low, reach = max(low - reach, 0), 2 * reach
+    reach = 1
+    while high < most and not holds(high):
+        high, reach = min(high + reach, most), 2 * reach
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
+
+
+def ends(fits: Callable[[float], bool], center: float, most: int) -> tuple[float, float]:
+    """Find the ends of the counts that fit around an estimate, within what counts can be."""
+    start = min(max(center, 0.0), float(most))
+    found = []
+    for limit in (0.0, float(most)):
+        inside, outside, step = start, limit, 1.0
+        # Walk out in growing steps first: a domain may be far larger than any count.
+        while inside != limit:
+            trial = inside + math.copysign(min(step, abs(limit - inside)), limit - inside)
+            if not fits(trial):
+                outside = trial
+                break
+            inside, step = trial, 2 * step
+        while abs(outside - inside) > 1e-6 * max(1.0, abs(inside)):
+            middle = (inside + outside) / 2
+            inside, outside = (middle, outside) if fits(middle) else (inside, middle)
+        found.append(inside)
+    return found[0], found[1]

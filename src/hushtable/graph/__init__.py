@@ -1,0 +1,1 @@
+"""Graphs: edge lists in, degree sequences that protect whole nodes, synthetic graphs out."""

@@ -1,0 +1,141 @@
+"""Synthetic graphs from a published degree sequence: post-processing, no private data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal, get_args
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from hushtable.errors import ParameterError, ReleaseError
+from hushtable.kernels.projection import realize
+from hushtable.privacy.noise import Noise, SecureNoise
+from hushtable.release import Release
+
+Model = Literal["configuration", "exact"]
+Pairs = NDArray[np.int64]
+
+
+def generate_graph(
+    release: Release, *, model: Model = "configuration", noise: Noise | None = None
+) -> pa.Table:
+    """Make an edge list with the degrees that a release has.
+
+    Parameters
+    ----------
+    release : Release
+        A release of degrees.
+    model : {"configuration", "exact"}
+        ``configuration``: ends of edges are matched at random; loops and repeated edges are
+        erased, so that large degrees come out a little smaller. ``exact``: one graph that has the
+        degrees exactly, where there is one (Havel and Hakimi); it is not random.
+    noise : Noise, optional
+        Where randomness comes from.
+
+    Returns
+    -------
+    Arrow table
+        Columns ``source`` and ``target``; nodes are numbered from 0, the largest degree first.
+    """
+    if release.statement.estimator.get("kind") != "degrees":
+        raise ReleaseError(
+            f"a graph is made from a release of the method 'degrees'; this one is of "
+            f"{release.statement.method!r}."
+        )
+    degrees = release.frame().column("degree").to_numpy()
+    if model == "configuration":
+        pairs = configuration(degrees, noise or SecureNoise())
+    elif model == "exact":
+        pairs = exact(degrees)
+    else:
+        raise ParameterError(f"model is {model!r}; it must be {' or '.join(get_args(Model))}.")
+    return pa.table({"source": pairs[:, 0], "target": pairs[:, 1]})
+
+
+def configuration(degrees: NDArray[np.int64], noise: Noise) -> Pairs:
+    """Match the ends of edges at random, then erase loops and repeated edges.
+
+    Examples
+    --------
+    >>> len(configuration(np.array([1, 1, 0]), SecureNoise()))
+    1
+    """
+    ends = np.repeat(np.arange(len(degrees)), degrees)
+    order = np.asarray(noise.distinct_below(len(ends), k=len(ends)), np.int64)
+    shuffled = ends[order[: len(ends) // 2 * 2]]  # of an odd number of ends one stays alone
+    pairs = np.sort(shuffled.reshape(-1, 2), axis=1)
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    keys = np.sort(pairs[:, 0] * len(degrees) + pairs[:, 1])
+    first = np.ones(len(keys), np.bool_)
+    first[1:] = keys[1:] != keys[:-1]
+    return np.stack(np.divmod(keys[first], max(len(degrees), 1)), axis=1)
+
+
+def exact(degrees: NDArray[np.int64]) -> Pairs:
+    """Build a simple graph with exactly these degrees, or say why there is none.
+
+    Where the degrees add up to an odd number, one node of the least degree above 0 loses an edge.
+
+    Examples
+    --------
+    >>> exact(np.array([2, 2, 2])).tolist()
+    [[0, 1], [0, 2], [1, 2]]
+    >>> exact(np.array([3, 1]))
+    Traceback (most recent call last):
+    ...
+    hushtable.errors.ReleaseError: no simple graph has these degrees (Erdos and Gallai); use the \
+model 'configuration'.
+    """
+    falling = np.sort(degrees)[::-1].astype(np.int64)
+    if falling.sum() % 2:
+        falling[np.count_nonzero(falling) - 1] -= 1
+    if not is_graphical(falling):
+        raise ReleaseError(
+            "no simple graph has these degrees (Erdos and Gallai); use the model 'configuration'."
+        )
+    source, target = realize(falling)
+    pairs = np.stack((source, target), axis=1).astype(np.int64)
+    return pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
+
+
+def is_graphical(falling: NDArray[np.int64]) -> bool:
+    """Tell whether a simple graph has these degrees, sorted downwards (Erdos and Gallai).
+
+    Examples
+    --------
+    >>> is_graphical(np.array([2, 1, 1])), is_graphical(np.array([2, 2, 0]))
+    (True, False)
+    """
+    total = int(falling.sum())
+    if len(falling) == 0 or total == 0:
+        return True
+    if total % 2 or falling[0] >= len(falling) or falling[-1] < 0:
+        return False
+    ranks = np.arange(1, len(falling) + 1)
+    sums = np.cumsum(falling)
+    # sum over i > k of min(d_i, k): those above k give k each, and they stand first.
+    n_above = np.searchsorted(-falling, -ranks, side="left")
+    split = np.maximum(n_above, ranks)
+    rest = (split - ranks) * ranks + total - sums[split - 1]
+    return bool((sums <= ranks * (ranks - 1) + rest).all())
+
+
+def write_edges(edges: pa.Table, path: str | Path) -> None:
+    """Write an edge list to a new file: ``.parquet``, ``.csv`` with a header, else plain text."""
+    path = Path(path)
+    if path.exists():
+        raise ReleaseError(f"{str(path)!r} exists; choose another name or remove it.")
+    try:
+        if path.suffix == ".parquet":
+            pq.write_table(edges, path)
+        elif path.suffix == ".csv":
+            pa_csv.write_csv(edges, path)
+        else:
+            options = pa_csv.WriteOptions(include_header=False, delimiter=" ")
+            pa_csv.write_csv(edges, path, write_options=options)
+    except OSError as error:
+        raise ReleaseError(f"cannot write {str(path)!r}: {error.strerror or error}.") from None

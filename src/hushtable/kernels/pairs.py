@@ -1,0 +1,34 @@
+"""Count pairs of items that stand in the same record."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+
+@njit(cache=True)
+def add_pairs(
+    owners: NDArray[np.int64],
+    items: NDArray[np.int64],
+    values: NDArray[np.int64],
+    n_items: int,
+    agree: NDArray[np.int64],
+    differ: NDArray[np.int64],
+) -> None:
+    """Add each pair of a record's items to `agree` or `differ`; records are runs of owners.
+
+    Items rise within a record, and pair (i, j) with i < j is entry i n - i (i + 1) / 2 + j - i - 1.
+    """
+    start = 0
+    for place in range(len(owners)):
+        if owners[place] != owners[start]:
+            start = place
+        j = items[place]
+        for other in range(start, place):
+            i = items[other]
+            pair = i * n_items - i * (i + 1) // 2 + j - i - 1
+            if values[other] == values[place]:
+                agree[pair] += 1
+            else:
+                differ[pair] += 1

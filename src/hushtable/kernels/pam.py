@@ -1,0 +1,156 @@
+"""Partition around medoids: BUILD, and SWAP as FasterPAM does it.
+
+After Kaufman and Rousseeuw (1990) and Schubert and Rousseeuw (2021). Nothing here is random: ties
+go to the lowest number, so equal distances give equal clusters.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from hushtable.errors import ParameterError
+
+MAX_PASSES = 100
+"""Swaps stop after so many passes without one; each swap lowers the cost, so few are needed."""
+
+_LEAST_GAIN = 1e-9  # relative; a smaller gain is rounding and could go on for ever
+
+
+def pam(distances: NDArray[np.float64], n_clusters: int) -> NDArray[np.int64]:
+    """Cluster points by their distances; give the number of the cluster of each point.
+
+    Parameters
+    ----------
+    distances : array (n, n)
+        Symmetric, not negative, zero on the diagonal.
+    n_clusters : int
+        Number of clusters, 1 to n.
+
+    Examples
+    --------
+    >>> points = np.array([0.0, 1.0, 10.0, 11.0, 12.0])
+    >>> pam(abs(points[:, None] - points), 2).tolist()
+    [0, 0, 1, 1, 1]
+    """
+    medoids = find_medoids(distances, n_clusters)
+    clusters = np.argmin(distances[:, medoids], axis=1)
+    clusters[medoids] = np.arange(n_clusters)  # also where a medoid has a twin at distance 0
+    return clusters
+
+
+def find_medoids(distances: NDArray[np.float64], n_clusters: int) -> NDArray[np.int64]:
+    """Find medoids whose cost no exchange of a medoid for another point lowers, in order.
+
+    Examples
+    --------
+    >>> points = np.array([0.0, 1.0, 2.0, 10.0, 11.0, 12.0])
+    >>> find_medoids(abs(points[:, None] - points), 2).tolist()
+    [1, 4]
+    """
+    n = len(distances)
+    if distances.shape != (n, n) or not 1 <= n_clusters <= n:
+        raise ParameterError(
+            f"n_clusters is {n_clusters} for distances of shape {distances.shape}; the distances "
+            "must be square, and there are 1 to as many clusters as points."
+        )
+    medoids = _build(distances, n_clusters)
+    _swap(distances, medoids, MAX_PASSES)
+    return np.sort(medoids)
+
+
+@njit(cache=True)
+def _build(distances: NDArray[np.float64], k: int) -> NDArray[np.int64]:
+    """Add the point that lowers the cost most, k times."""
+    n = len(distances)
+    medoids = np.empty(k, np.int64)
+    nearest = np.full(n, np.inf)
+    taken = np.zeros(n, np.bool_)
+    for number in range(k):
+        best, best_gain = -1, -np.inf
+        for candidate in range(n):
+            if taken[candidate]:
+                continue
+            gain = 0.0
+            for point in range(n):
+                d = distances[candidate, point]
+                if number == 0:
+                    gain -= d
+                elif d < nearest[point]:
+                    gain += nearest[point] - d
+            if gain > best_gain:
+                best, best_gain = candidate, gain
+        medoids[number] = best
+        taken[best] = True
+        for point in range(n):
+            nearest[point] = min(nearest[point], distances[best, point])
+    return medoids
+
+
+@njit(cache=True)
+def _nearest_two(
+    distances: NDArray[np.float64],
+    medoids: NDArray[np.int64],
+    first: NDArray[np.int64],
+    d_first: NDArray[np.float64],
+    d_second: NDArray[np.float64],
+) -> None:
+    """Find for each point its nearest medoid, and the distances to it and to the next."""
+    for point in range(len(distances)):
+        d_first[point] = d_second[point] = np.inf
+        first[point] = 0
+        for number in range(len(medoids)):
+            d = distances[medoids[number], point]
+            if d < d_first[point]:
+                d_second[point] = d_first[point]
+                d_first[point] = d
+                first[point] = number
+            elif d < d_second[point]:
+                d_second[point] = d
+
+
+@njit(cache=True)
+def _swap(distances: NDArray[np.float64], medoids: NDArray[np.int64], max_passes: int) -> int:
+    """Exchange medoids for other points as long as that lowers the cost; give the exchanges.
+
+    For a candidate, the change of cost by putting it in place of each of the k medoids is found in
+    one pass over the points, not k: what is saved whichever medoid goes is added up once, and only
+    the points of a medoid that goes are corrected.
+    """
+    n, k = len(distances), len(medoids)
+    first = np.empty(n, np.int64)
+    d_first, d_second = np.empty(n), np.empty(n)
+    _nearest_two(distances, medoids, first, d_first, d_second)
+    is_medoid = np.zeros(n, np.bool_)
+    is_medoid[medoids] = True
+    # With one medoid there is no second: whoever replaces it serves all points.
+    changes, n_swaps, quiet, candidate = np.empty(k), 0, 0, 0
+    passes = 0
+    while quiet < n and passes < max_passes * n:
+        passes += 1
+        if not is_medoid[candidate]:
+            changes[:] = 0.0
+            shared, cost = 0.0, 0.0
+            for point in range(n):
+                d = distances[candidate, point]
+                cost += d_first[point]
+                if k == 1:
+                    changes[0] += d - d_first[point]
+                elif d < d_first[point]:
+                    shared += d - d_first[point]
+                elif d < d_second[point]:
+                    changes[first[point]] += d - d_first[point]
+                else:
+                    changes[first[point]] += d_second[point] - d_first[point]
+            leaving = np.argmin(changes)
+            if changes[leaving] + shared < -_LEAST_GAIN * cost:
+                is_medoid[medoids[leaving]] = False
+                is_medoid[candidate] = True
+                medoids[leaving] = candidate
+                _nearest_two(distances, medoids, first, d_first, d_second)
+                n_swaps += 1
+                quiet = 0
+        quiet += 1
+        candidate = (candidate + 1) % n
+    return n_swaps

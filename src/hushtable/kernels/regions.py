@@ -1,0 +1,170 @@
+"""Loops over the rows of a tree's regions: what every split would give, and carrying it out.
+
+Rows are cells of the frequency table. For every axis there is an order of the cells: by region,
+and inside a region by position on that axis. A region is the same range of places in all orders.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+# ruff: noqa: PLR0917 - numba compiles positional parameters
+
+Integers = NDArray[np.int64]
+Places = NDArray[np.int32]
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def split_score(left: Integers, whole: Integers, by_class: bool) -> int:  # pragma: no cover - compiled
+    """Value a split: twice quality (2), which is min(r1, r2); or twice quality (3)."""
+    n_left = n_right = 0
+    # The best and second best class of each side, to find the best pair of different classes.
+    best_left = next_left = best_right = next_right = 0
+    at_left = at_right = -1
+    for c in range(len(whole)):
+        x, y = left[c], whole[c] - left[c]
+        n_left += x
+        n_right += y
+        if at_left < 0 or x > best_left:
+            next_left, best_left, at_left = best_left, x, c
+        elif x > next_left:
+            next_left = x
+        if at_right < 0 or y > best_right:
+            next_right, best_right, at_right = best_right, y, c
+        elif y > next_right:
+            next_right = y
+    smaller = min(n_left, n_right)
+    if not by_class:
+        return smaller
+    if at_left != at_right:
+        apart = best_left + best_right
+    else:
+        apart = max(best_left + next_right, next_left + best_right)
+    return 2 * smaller + apart
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def score_interval(
+    order: Places,
+    positions: Places,
+    counts: Integers,
+    classes: Places,
+    whole: Integers,
+    first: int,
+    last: int,
+    by_class: bool,
+    scores: Integers,
+    ways: Integers,
+    starts: Integers,
+) -> int:  # pragma: no cover - compiled
+    """Score all cuts of an interval; cuts between the same two occupied positions are one run.
+
+    A cut is named by the first position of the right half. Run i has ways[i] cuts from starts[i]
+    on. Returns the number of runs.
+    """
+    n_runs, place, start = 0, 0, first + 1
+    left = np.zeros(len(whole), np.int64)
+    while start <= last:
+        position = positions[order[place]] if place < len(order) else last
+        if position >= start:
+            scores[n_runs] = split_score(left, whole, by_class)
+            ways[n_runs] = position - start + 1
+            starts[n_runs] = start
+            n_runs += 1
+        if place == len(order):
+            break
+        while place < len(order) and positions[order[place]] == position:
+            left[classes[order[place]]] += counts[order[place]]
+            place += 1
+        start = position + 1
+    return n_runs
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def score_subsets(
+    order: Places,
+    positions: Places,
+    counts: Integers,
+    classes: Places,
+    whole: Integers,
+    mask: int,
+    by_class: bool,
+    scores: Integers,
+    ways: Integers,
+    starts: Integers,
+) -> int:  # pragma: no cover - compiled
+    """Score all splits of a set into two; a split is named by the side with the lowest position."""
+    inside = np.array([p for p in range(63) if mask >> p & 1])
+    at = np.zeros(64, np.int64)
+    at[inside] = np.arange(len(inside))
+    table = np.zeros((len(inside), len(whole)), np.int64)
+    for cell in order:
+        table[at[positions[cell]], classes[cell]] += counts[cell]
+    n_splits = (1 << (len(inside) - 1)) - 1
+    for split in range(n_splits):
+        # The lowest position is always on the named side, with any proper part of the others.
+        side = np.int64(1) << inside[0]
+        left = table[0].copy()
+        for i in range(1, len(inside)):
+            if split >> (i - 1) & 1:
+                side |= np.int64(1) << inside[i]
+                left += table[i]
+        scores[split] = split_score(left, whole, by_class)
+        ways[split] = 1
+        starts[split] = side
+    return n_splits
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def class_counts(
+    order: Places, counts: Integers, classes: Places, begins: Integers, ends: Integers, n: int
+) -> Integers:  # pragma: no cover - compiled
+    """Count the rows of each region by class."""
+    out = np.zeros((len(begins), n), np.int64)
+    for region in range(len(begins)):
+        for place in range(begins[region], ends[region]):
+            out[region, classes[order[place]]] += counts[order[place]]
+    return out
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def divide(
+    orders: NDArray[np.int32],
+    positions: NDArray[np.int32],
+    begins: Integers,
+    ends: Integers,
+    axes: Integers,
+    subsets: NDArray[np.bool_],
+    cuts: Integers,
+) -> Integers:  # pragma: no cover - compiled
+    """Put the left half of each region before the right half, in all orders; say where it ends."""
+    n_axes, n_cells = orders.shape
+    right = np.zeros(n_cells, np.bool_)
+    middles = begins.copy()
+    for region in range(len(begins)):
+        axis, cut = axes[region], cuts[region]
+        for place in range(begins[region], ends[region]):
+            cell = orders[axis, place]
+            position = positions[axis, cell]
+            if subsets[axis]:
+                right[cell] = not cut >> position & 1
+            else:
+                right[cell] = position >= cut
+            middles[region] += not right[cell]
+    later = np.empty(n_cells, np.int32)
+    for axis in range(n_axes):
+        order = orders[axis]
+        for region in range(len(begins)):
+            to, n_later = begins[region], 0
+            for place in range(begins[region], ends[region]):
+                cell = order[place]
+                if right[cell]:
+                    later[n_later] = cell
+                    n_later += 1
+                else:
+                    order[to] = cell
+                    to += 1
+            order[to : to + n_later] = later[:n_later]
+    return middles

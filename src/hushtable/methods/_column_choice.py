@@ -1,0 +1,165 @@
+"""Choose which attributes go together, from noisy counts of pairs; proofs are in ``columns.md``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushtable.engine.base import Engine
+from hushtable.engine.baskets import Listing
+from hushtable.kernels.pam import pam
+from hushtable.privacy.composition import concentrated_share
+from hushtable.privacy.noise import Noise, add_noise
+from hushtable.recoding import Recoding, recoded_domain
+
+Integers = NDArray[np.int64]
+Matrix = NDArray[np.float64]
+
+FLOOR = 4.0
+"""Denominators below so many standard deviations of the noise are raised to that."""
+
+
+@dataclass(frozen=True)
+class PairNoise:
+    """Noise for counts of which one record changes `n_touched` by one each.
+
+    Gaussian noise of variance n_touched / (2 rho) is rho-zCDP (Canonne, Kamath and Steinke 2020),
+    and Laplace noise of scale n_touched / epsilon is epsilon-differentially private. The one with
+    the smaller standard deviation is used, and both are exact.
+    """
+
+    n_touched: int
+    epsilon: Fraction
+    delta: Fraction
+
+    @property
+    def _variance(self) -> Fraction:
+        """The Gaussian's, rounded up to a whole number: fast to draw from, and more private."""
+        rho = concentrated_share(self.epsilon, self.delta)
+        return Fraction(math.ceil(self.n_touched / (2 * rho)))
+
+    @property
+    def _scale(self) -> Fraction:
+        return self.n_touched / self.epsilon
+
+    @property
+    def is_gaussian(self) -> bool:
+        """Whether the noise is Gaussian; Laplace noise leaves the delta unspent."""
+        return self._variance < 2 * self._scale**2
+
+    @property
+    def std(self) -> float:
+        """Standard deviation on one count."""
+        variance = self._variance if self.is_gaussian else 2 * self._scale**2
+        return math.sqrt(variance)
+
+    def add(self, counts: Integers, noise: Noise) -> Integers:
+        """Give noisy counts."""
+        if self.is_gaussian:
+            return add_noise(counts, noise.discrete_gaussian(self._variance, size=len(counts)))
+        return add_noise(counts, noise.discrete_laplace(self._scale, size=len(counts)))
+
+
+def item_distances(
+    engine: Engine,
+    noise: Noise,
+    *,
+    listing: Listing,
+    max_values: int,
+    recode: Mapping[str, Recoding],
+    similarity: str,
+    pair_noise: PairNoise,
+) -> Matrix:
+    """Give 1 - similarity of all items of a long table, from noisy counts."""
+    pairs = engine.pairs(listing, max_values=max_values, recode=recode)
+    support = pair_noise.add(pairs.support, noise)
+    agree, differ = pair_noise.add(pairs.agree, noise), pair_noise.add(pairs.differ, noise)
+    return 1.0 - similarities(similarity, support, agree, differ, FLOOR * pair_noise.std)
+
+
+def similarities(
+    kind: str, support: Integers, agree: Integers, differ: Integers, floor: float
+) -> Matrix:
+    """Give the similarity of all pairs of items; 1 on the diagonal.
+
+    ``union`` is the form of section 7.2: agreements over people who have either item. ``cosine``
+    divides by the root of the product of the supports. Denominators are at least `floor`.
+
+    Examples
+    --------
+    >>> support = np.array([4, 9])
+    >>> similarities("cosine", support, np.array([3]), np.array([0]), 1.0)[0, 1]
+    0.5
+    >>> similarities("union", support, np.array([3]), np.array([0]), 1.0)[0, 1]
+    0.3
+    """
+    n = len(support)
+    row, column = np.triu_indices(n, 1)
+    if kind == "union":
+        below = np.maximum(support[row] + support[column] - agree - differ, max(floor, 1.0))
+    else:
+        positive = np.maximum(support, max(floor, 1.0))
+        below = np.sqrt(positive[row] * positive[column])
+    similar = np.eye(n)
+    similar[row, column] = similar[column, row] = np.clip(agree / below, 0.0, 1.0)
+    return similar
+
+
+def attribute_distances(
+    engine: Engine, noise: Noise, *, recode: Mapping[str, Recoding], pair_noise: PairNoise
+) -> Matrix:
+    """Give 1 - phi squared of all pairs of attributes of a wide table, from noisy counts.
+
+    Every cell of every table of two attributes gets noise, the empty ones too.
+    """
+    names = list(engine.schema.attributes)
+    distances = 1.0 - np.eye(len(names))
+    for a, b in combinations(range(len(names)), 2):
+        pair = [names[a], names[b]]
+        shape = recoded_domain(engine.schema, pair, recode).shape
+        cells = engine.counts(pair, recode=recode)
+        dense = np.zeros(shape, np.int64)
+        dense[cells.codes[:, 0], cells.codes[:, 1]] = cells.counts
+        noisy = pair_noise.add(dense.ravel(), noise).reshape(shape)
+        distances[a, b] = distances[b, a] = 1.0 - phi_squared(noisy, pair_noise.std)
+    return distances
+
+
+def phi_squared(table: Integers, noise_std: float = 0.0) -> float:
+    """Give the mean-square contingency coefficient of two attributes, 0 to 1 (Cramér).
+
+    What the noise adds to the squares on average is taken off.
+
+    Examples
+    --------
+    >>> phi_squared(np.array([[50, 0], [0, 50]])), phi_squared(np.array([[25, 25], [25, 25]]))
+    (1.0, 0.0)
+    """
+    n_rows, n_columns = table.shape
+    if min(n_rows, n_columns) < 2:
+        return 0.0
+    total = max(float(table.sum()), 1.0)
+    by_row = np.maximum(table.sum(axis=1), FLOOR * noise_std * math.sqrt(n_columns))
+    by_column = np.maximum(table.sum(axis=0), FLOOR * noise_std * math.sqrt(n_rows))
+    expected = np.outer(by_row, by_column) / total
+    there = expected > 0
+    excess = ((table - expected)[there] ** 2 - noise_std**2) / expected[there]
+    return float(np.clip(excess.sum() / total / (min(n_rows, n_columns) - 1), 0.0, 1.0))
+
+
+def cluster(distances: Matrix, sizes: Sequence[int]) -> list[list[int]]:
+    """Partition the items once for each number of clusters; give all clusters, one after the other.
+
+    A cluster that several partitions have in common stands there several times.
+    """
+    groups = []
+    for n_clusters in sizes:
+        of_item = pam(distances, n_clusters)
+        groups += [np.flatnonzero(of_item == number).tolist() for number in range(n_clusters)]
+    return groups

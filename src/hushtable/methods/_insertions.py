@@ -1,0 +1,221 @@
+"""Which tuples of the domain are inserted as noise: all alike, or by a public source distribution.
+
+`UniformNoise` and `SourceNoise` answer the same questions: with which probability is a tuple
+inserted, what is drawn, how often is a tuple of the table kept.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushtable.domain import Domain
+from hushtable.errors import ParameterError, TooLarge
+from hushtable.privacy.bounded_adversary import Adversary, Ratios
+from hushtable.privacy.bounded_coins import heads, power_bounds
+from hushtable.privacy.noise import Noise
+from hushtable.privacy.sparse_subset import Keys, sparse_subset
+
+MAX_CLASSES = 5_000
+"""Most different source probabilities of tuples; the promise is checked for each."""
+
+_BITS = 192
+
+
+@dataclass(frozen=True)
+class UniformNoise:
+    """Insert every tuple with probability beta, keep tuples of the table with alpha + beta."""
+
+    domain: Domain
+    alpha: Fraction
+    beta: Fraction
+
+    @property
+    def expected(self) -> float:
+        """Expected number of insertions into an empty table."""
+        return float(self.beta * self.domain.size)
+
+    def insert(self, noise: Noise) -> Keys:
+        """Draw the tuples to insert, from the whole domain."""
+        return sparse_subset(self.domain, p=self.beta, noise=noise)
+
+    def keep(self, codes: NDArray[np.int64], noise: Noise) -> NDArray[np.bool_]:
+        """Toss a coin for each tuple of the table."""
+        return noise.bernoulli(self.alpha + self.beta, size=len(codes))
+
+
+@dataclass(frozen=True)
+class SourceNoise:
+    """Insert a tuple the more likely, the more likely it is under a public source distribution.
+
+    Every tuple t owns w(t) = w_1(t_1) ... w_l(t_l) of W = W_1 ... W_l lots, W_j the sum of column
+    j's weights. Each lot is drawn independently with probability `hit`, and a tuple is inserted if
+    any of its lots is. So tuples are inserted independently, with probability exactly
+    beta(t) = 1 - (1 - hit)**w(t), close to hit * W * source(t).
+
+    Parameters
+    ----------
+    domain : Domain
+        The tuples.
+    weights : tuple of tuple of int
+        For each column the weight of each code, at least 1.
+    alpha : Fraction
+        A tuple of the table is kept with probability alpha + beta(t).
+    hit : Fraction
+        The probability of a lot.
+    """
+
+    domain: Domain
+    weights: tuple[tuple[int, ...], ...]
+    alpha: Fraction
+    hit: Fraction
+
+    @cached_property
+    def lots(self) -> Domain:
+        """The lots, as a product of the columns' own."""
+        totals = map(sum, self.weights)
+        return Domain(dict(zip(self.domain.names, totals, strict=True)))
+
+    @property
+    def expected(self) -> float:
+        """Expected number of lots drawn, hardly more than that of insertions."""
+        return float(self.hit * self.lots.size)
+
+    def beta_bounds(self, weight: int, bits: int = _BITS) -> tuple[Fraction, Fraction]:
+        """Bound the probability with which a tuple of this weight is inserted."""
+        low, high = power_bounds(1 - self.hit, weight, bits)
+        return 1 - high, 1 - low
+
+    def insert(self, noise: Noise) -> Keys:
+        """Draw the tuples to insert, from the whole domain."""
+        drawn = self.lots.unpack(sparse_subset(self.lots, p=self.hit, noise=noise))
+        codes = np.empty_like(drawn)
+        for position, weights in enumerate(self.weights):
+            ends = np.cumsum(weights)
+            codes[:, position] = np.searchsorted(ends, drawn[:, position], side="right")
+        # Lots are numbered along with the codes of their tuples, so equal keys are neighbors.
+        keys = self.domain.pack(codes)
+        keys = keys[np.lexsort(keys.T[::-1])]
+        return keys[np.r_[True, (keys[1:] != keys[:-1]).any(axis=1)]] if len(keys) else keys
+
+    def keep(self, codes: NDArray[np.int64], noise: Noise) -> NDArray[np.bool_]:
+        """Toss a coin for each tuple of the table."""
+        weights = np.ones(len(codes), object)
+        for position, column in enumerate(self.weights):
+            weights *= np.array(column, object)[codes[:, position]]
+        kept = np.zeros(len(codes), np.bool_)
+        for weight in sorted(set(weights.tolist())):
+            members = np.flatnonzero(weights == weight)
+
+            def bounds(bits: int, weight: int = weight) -> tuple[Fraction, Fraction]:
+                low, high = self.beta_bounds(weight, bits)
+                return self.alpha + low, min(Fraction(1), self.alpha + high)
+
+            kept[members[heads(noise, len(members), bounds)]] = True
+        return kept
+
+
+@dataclass(frozen=True)
+class SourcePrior:
+    """The observers that noise from a source distribution protects against.
+
+    To them a tuple's chance of being in the table is at most d(t) = expected_tuples * source(t).
+
+    Parameters
+    ----------
+    domain : Domain
+        The tuples.
+    weights : tuple of tuple of int
+        For each column the weight of each code, at least 1.
+    expected_tuples : Fraction
+        The public number of tuples, times the prior factor.
+    """
+
+    domain: Domain
+    weights: tuple[tuple[int, ...], ...]
+    expected_tuples: Fraction
+
+    @cached_property
+    def classes(self) -> list[int]:
+        """The different weights of tuples, rising."""
+        products = {1}
+        for column in self.weights:
+            products = {w * product for w in set(column) for product in products}
+            if len(products) > MAX_CLASSES:
+                raise TooLarge(
+                    f"source: tuples have more than {MAX_CLASSES:,} different probabilities, and "
+                    "the promise is checked for each. Use fewer different weights, such as powers "
+                    "of two."
+                )
+        return sorted(products)
+
+    def prior(self, weight: int) -> Fraction:
+        """Give the largest prior of a tuple of this weight."""
+        return self.expected_tuples * weight / math.prod(map(sum, self.weights))
+
+    def ratios(self, noise: SourceNoise) -> Iterator[tuple[int, Ratios]]:
+        """Bound the likelihood ratios of each class of tuples."""
+        for weight in self.classes:
+            low, high = noise.beta_bounds(weight)
+            yield (
+                weight,
+                Ratios(low=1 - noise.alpha / (1 - high), high=1 + noise.alpha / low),
+            )
+
+    def keeps(self, noise: SourceNoise, gamma: Fraction, adversary: Adversary) -> bool:
+        """Decide the promise for every class of tuples, in exact arithmetic."""
+        each = dict(self.ratios(noise))
+        # What an exclusive observer sees of the other tuples of a group may be least likely there.
+        least = min(ratios.low for ratios in each.values())
+        return all(
+            Ratios(low=least, high=ratios.high).posterior(self.prior(weight), adversary) <= gamma
+            and ratios.low * gamma >= self.prior(weight)
+            for weight, ratios in each.items()
+        )
+
+    def solve(self, gamma: Fraction, adversary: Adversary) -> SourceNoise:
+        """Find the least noise that keeps the promise, to three digits and on the safe side."""
+        most = self.prior(self.classes[-1])
+        if most >= gamma:
+            raise ParameterError(
+                f"the likeliest tuple has a prior of up to {float(most):.3g}, which is not below "
+                f"gamma = {float(gamma):g}. Raise gamma, lower prior_factor or n_public, or spread "
+                "the source more evenly."
+            )
+        n_lots = math.prod(map(sum, self.weights))
+
+        def holds(hit: Fraction) -> bool:
+            noise = self._noise(hit)
+            return noise.alpha > 0 and self.keeps(noise, gamma, adversary)
+
+        hit = min(Fraction(1, 2), self.expected_tuples * (1 - gamma) / gamma / n_lots / 4)
+        while not holds(hit):
+            hit *= 2
+            if hit >= 1 or self._noise(hit).alpha <= 0:
+                raise ParameterError(
+                    f"gamma = {float(gamma):g} cannot be kept with noise from this source. Raise "
+                    "gamma, lower prior_factor or n_public, or spread the source more evenly."
+                )
+        low = hit / 2
+        for _ in range(8):
+            middle = (low + hit) / 2
+            low, hit = (low, middle) if holds(middle) else (middle, hit)
+        return self._noise(hit)
+
+    def _noise(self, hit: Fraction) -> SourceNoise:
+        """Keep half of the likeliest tuples; the others a little less."""
+        trial = SourceNoise(self.domain, self.weights, alpha=Fraction(0), hit=hit)
+        _, largest = trial.beta_bounds(self.classes[-1])
+        alpha = Fraction(math.floor((Fraction(1, 2) - largest) * 2**40), 2**40)
+        return SourceNoise(self.domain, self.weights, alpha=alpha, hit=hit)
+
+
+def source_weights(domain: Domain, source: Mapping[str, list[int]]) -> tuple[tuple[int, ...], ...]:
+    """Give the weights of every column; one that is not named is uniform."""
+    return tuple(tuple(source.get(name, [1] * size)) for name, size in domain.sizes.items())

@@ -1,0 +1,142 @@
+"""How a column may be cut: what is public about the splits of a region along one attribute.
+
+A region is a product of parts, one per attribute. What a part is and how it can be split follows
+from the schema and the part alone, never from the values that are present.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushtable.schema import Categorical, Column
+
+Integers = NDArray[np.int64]
+
+MAX_SUBSET_VALUES = 8
+"""Up to so many codes, an unordered column is split into any two subsets: 127 ways at most."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One attribute, with its codes in a public order; a missing value comes last.
+
+    A part of the axis is two whole numbers. On an ordered axis they are the first and the last
+    position. On an axis of subsets the first is a bit mask of positions and the second is 0.
+
+    Parameters
+    ----------
+    name : str
+        The attribute.
+    codes : tuple of int or None
+        The code at each position; None where positions are codes.
+    size : int
+        Number of positions.
+    subsets : bool
+        Whether any subset may be a part.
+
+    Examples
+    --------
+    >>> column = Categorical(type="categorical", values=("a", "b", "c"), missing="category")
+    >>> axis = axis_of("x", column)
+    >>> axis.subsets, axis.whole, int(axis.n_splits(np.array([0b1111]), np.array([0]))[0])
+    (True, (15, 0), 7)
+    >>> axis.codes_of(0b1001, 0).tolist()
+    [0, 3]
+    """
+
+    name: str
+    codes: tuple[int, ...] | None
+    size: int
+    subsets: bool
+
+    @property
+    def whole(self) -> tuple[int, int]:
+        """The part that holds everything."""
+        return ((1 << self.size) - 1, 0) if self.subsets else (0, self.size - 1)
+
+    @cached_property
+    def _position_of(self) -> Integers | None:
+        if self.codes is None:
+            return None
+        return np.argsort(np.asarray(self.codes, np.int64))
+
+    def positions(self, codes: Integers) -> NDArray[np.int32]:
+        """Turn codes of the schema into positions."""
+        places = codes if self._position_of is None else self._position_of[codes]
+        return places.astype(np.int32)
+
+    def n_codes(self, first: Integers, last: Integers) -> Integers:
+        """Count the positions of parts."""
+        return np.bitwise_count(first).astype(np.int64) if self.subsets else last - first + 1
+
+    def share(self, first: int, last: int) -> Fraction:
+        """Give the share of all positions that a part has."""
+        n_codes = first.bit_count() if self.subsets else last - first + 1
+        return Fraction(n_codes, self.size)
+
+    def n_splits(self, first: Integers, last: Integers) -> Integers:
+        """Count the ways to split parts in two, neither side without positions."""
+        n_codes = self.n_codes(first, last)
+        return (1 << (n_codes - 1)) - 1 if self.subsets else n_codes - 1
+
+    def middle(self, first: int, last: int) -> int:
+        """Give the split of a part into halves by position; the left one is larger if need be."""
+        if not self.subsets:
+            return first + (last - first) // 2 + 1
+        inside = [position for position in range(self.size) if first >> position & 1]
+        return sum(1 << position for position in inside[: (len(inside) + 1) // 2])
+
+    def halves(self, first: int, last: int, cut: int) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Split a part: at a position (the first of the right half), or into a mask and the rest.
+
+        Examples
+        --------
+        >>> Axis("age", None, 100, False).halves(20, 39, 30)
+        ((20, 29), (30, 39))
+        """
+        if self.subsets:
+            return (cut, 0), (first & ~cut, 0)
+        return (first, cut - 1), (cut, last)
+
+    def codes_of(self, first: int, last: int) -> Integers:
+        """List the codes of a part, rising."""
+        if self.subsets:
+            places = np.flatnonzero([first >> position & 1 for position in range(self.size)])
+        else:
+            places = np.arange(first, last + 1)
+        if self.codes is None:
+            return places.astype(np.int64)
+        return np.sort(np.asarray(self.codes, np.int64)[places])
+
+
+def axis_of(name: str, column: Column) -> Axis:
+    """Say how a column may be cut.
+
+    Numbers, and categories that have an order, are cut in that order. Other categories are split
+    into any two subsets if they are few; if not, in the order of their taxonomy's leaves, or as the
+    schema lists them. A missing value is one more value, at the end of the order.
+
+    Examples
+    --------
+    >>> from hushtable.schema import Integer
+    >>> axis_of("age", Integer(type="integer", low=0, high=9, missing="category")).size
+    11
+    """
+    unordered = isinstance(column, Categorical) and not column.ordered
+    if unordered and column.size <= MAX_SUBSET_VALUES:
+        return Axis(name, None, column.size, True)
+    return ordered_axis_of(name, column)
+
+
+def ordered_axis_of(name: str, column: Column) -> Axis:
+    """Put the codes of a column in a public order and cut only between neighbors."""
+    if not isinstance(column, Categorical) or column.ordered or column.taxonomy is None:
+        return Axis(name, None, column.size, False)
+    code_of = {value: code for code, value in enumerate(column.values)}
+    codes = [code_of[value] for value in column.taxonomy.values]
+    return Axis(name, (*codes, *range(column.n_values, column.size)), column.size, False)

@@ -1,0 +1,197 @@
+"""Least squares over a tree of noisy counts: the best counts of the leaves that all of them allow.
+
+The cells (a leaf's classes) are measured, and so are some of the nodes above them. With independent
+noise of known variance, the least squares estimate is the best linear unbiased one (Gauss, Markov).
+Its normal equations have the matrix
+
+    A = diag(1 / cell variance) + sum over measured nodes v of (1 / variance of v) 1_v 1_v',
+
+1_v marking the cells below v. A is solved by one walk up the tree and one down (each step is the
+Sherman-Morrison formula), and its inverse is the covariance of the estimate.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+def discrete_laplace_variance(scale: Floats) -> Floats:
+    """Give the variance of the discrete Laplace distribution.
+
+    Examples
+    --------
+    >>> discrete_laplace_variance(np.array([1.0, 1000.0])).round(3).tolist()
+    [1.841, 1999999.833]
+    """
+    return np.asarray(0.5 / np.sinh(0.5 / scale) ** 2)
+
+
+def discrete_laplace_kurtosis(scale: Floats) -> Floats:
+    """Give the excess kurtosis of the discrete Laplace distribution: 3 for large scales."""
+    return 3.0 + 2.0 * np.sinh(0.5 / scale) ** 2
+
+
+@dataclass(frozen=True)
+class NoisyTree:
+    """Describe what was measured on a tree, and how well.
+
+    Parameters
+    ----------
+    left : array
+        First child of each node, the second follows it; -1 for a leaf. Nodes are in the order of
+        their levels.
+    levels : array
+        Level of each node, rising.
+    cell_scale : array (leaves, classes)
+        Scale of the discrete Laplace noise on each cell.
+    node_scale : array
+        Scale of the noise on a node's count; infinite where it was not measured.
+    total : int, optional
+        The number of rows, where it is known.
+
+    Examples
+    --------
+    >>> pair = NoisyTree(np.array([1, -1, -1]), np.array([0, 1, 1]), np.full((2, 1), 1e6),
+    ...                  np.array([1e6, np.inf, np.inf]))
+    >>> pair.fit(np.array([[40.0], [40.0]]), np.array([110.0, 0.0, 0.0])).ravel().round(6).tolist()
+    [50.0, 50.0]
+    """
+
+    left: Integers
+    levels: Integers
+    cell_scale: Floats
+    node_scale: Floats
+    total: int | None = None
+
+    @cached_property
+    def _leaves(self) -> Integers:
+        return np.flatnonzero(self.left < 0)
+
+    @cached_property
+    def _by_level(self) -> list[tuple[Integers, Integers]]:
+        """The inner nodes of each level, and their first children."""
+        ends = np.searchsorted(self.levels, np.arange(int(self.levels[-1]) + 2))
+        found = []
+        for begin, end in pairwise(ends.tolist()):
+            inner = begin + np.flatnonzero(self.left[begin:end] >= 0)
+            found.append((inner, self.left[inner]))
+        return found
+
+    @cached_property
+    def _cell_variance(self) -> Floats:
+        return discrete_laplace_variance(self.cell_scale)
+
+    @cached_property
+    def _weight(self) -> Floats:
+        """One over the variance of a node's count; 0 where there is none."""
+        weight = np.zeros(len(self.left))
+        measured = np.isfinite(self.node_scale)
+        weight[measured] = 1.0 / discrete_laplace_variance(self.node_scale[measured])
+        return weight
+
+    @cached_property
+    def _spread(self) -> Floats:
+        """Sum of the covariance of the cells below each node, given what is measured below it."""
+        return self._upward(self._cell_variance.sum(axis=1))
+
+    def _upward(self, of_leaves: Floats, below: Floats | None = None) -> Floats:
+        values = np.zeros(len(self.left))
+        values[self._leaves] = of_leaves
+        spread = np.zeros(len(self.left)) if below is None else below
+        for inner, left in [(self._leaves, None), *reversed(self._by_level)]:
+            if left is not None:
+                values[inner] = values[left] + values[left + 1]
+            if below is None:  # the spread itself, shrunk by the node's own measurement
+                spread[inner] = values[inner] / (1.0 + self._weight[inner] * values[inner])
+                values[inner] = spread[inner]
+            else:
+                values[inner] *= 1.0 - self._weight[inner] * spread[inner]
+        return values
+
+    def _solve(self, cells: Floats) -> tuple[Floats, Floats]:
+        """Solve A x = cells; give x and the sum of x below each node."""
+        sums = self._upward((self._cell_variance * cells).sum(axis=1), self._spread)
+        pull = np.zeros(len(self.left))  # what the measurements above take off the right side
+        for inner, left in self._by_level:
+            sums[inner] -= pull[inner] * self._spread[inner]
+            pull[left] = pull[left + 1] = pull[inner] + self._weight[inner] * sums[inner]
+        leaves = self._leaves
+        sums[leaves] -= pull[leaves] * self._spread[leaves]
+        pull[leaves] += self._weight[leaves] * sums[leaves]
+        return self._cell_variance * (cells - pull[leaves][:, None]), sums
+
+    @cached_property
+    def _of_ones(self) -> tuple[Floats, Floats]:
+        return self._solve(np.ones(self.cell_scale.shape))
+
+    def fit(self, cells: Floats, nodes: Floats) -> Floats:
+        """Estimate the cells from their noisy counts and those of the measured nodes."""
+        pull = np.where(self._weight > 0, self._weight * nodes, 0.0)
+        for inner, left in self._by_level:
+            pull[left] += pull[inner]
+            pull[left + 1] += pull[inner]
+        fitted, _ = self._solve(cells / self._cell_variance + pull[self._leaves][:, None])
+        if self.total is not None:
+            ones, _ = self._of_ones
+            fitted = fitted + ones * ((self.total - fitted.sum()) / ones.sum())
+        return fitted
+
+    def error(self, weights: Floats) -> tuple[float, float, float]:
+        """Describe the error of a weighted sum of the fitted cells.
+
+        Returns
+        -------
+        std, kurtosis, step
+            Its standard deviation and excess kurtosis, and the largest weight with which a single
+            whole-numbered noise enters.
+        """
+        solved, sums = self._solve(weights)
+        if self.total is not None:
+            ones, sums_of_ones = self._of_ones
+            part = solved.sum() / ones.sum()
+            solved, sums = solved - part * ones, sums - part * sums_of_ones
+        measured = self._weight > 0
+        factors = np.concatenate(
+            ((solved / self._cell_variance).ravel(), (self._weight * sums)[measured])
+        )
+        scales = np.concatenate((self.cell_scale.ravel(), self.node_scale[measured]))
+        variances = factors**2 * discrete_laplace_variance(scales)
+        variance = float(variances.sum())
+        if variance <= 0.0:
+            return 0.0, 0.0, 0.0
+        kurtosis = float((variances**2) @ discrete_laplace_kurtosis(scales)) / variance**2
+        return variance**0.5, kurtosis, float(np.abs(factors).max())
+
+
+def whole_counts(fitted: Floats, variance: Floats) -> Integers:
+    """Turn fitted counts into whole ones, none below 0, with the same sum.
+
+    The nearest counts that are not negative, in the metric of the noise: each is lowered by a
+    common multiple of its variance. Then rounded, the largest remainders up.
+
+    Examples
+    --------
+    >>> whole_counts(np.array([5.6, -2.0, 3.4]), np.ones(3)).tolist()
+    [5, 0, 2]
+    """
+    total = max(0, round(float(fitted.sum())))
+    if total == 0:
+        return np.zeros(len(fitted), np.int64)
+    order = np.argsort(-fitted / variance, kind="stable")
+    lowered = (np.cumsum(fitted[order]) - total) / np.cumsum(variance[order])
+    # As long as the next count stays above 0 it takes its part of the lowering.
+    last = int(np.flatnonzero(fitted[order] > lowered * variance[order])[-1])
+    counts = np.maximum(0.0, fitted - lowered[last] * variance)
+    whole = np.floor(counts)
+    missing = int(total - whole.sum())
+    up = np.argsort(whole - counts, kind="stable")[: max(missing, 0)]
+    whole[up] += 1
+    return whole.astype(np.int64)

@@ -1,0 +1,146 @@
+"""What has been published of a table before: a file for the custodian's eyes only.
+
+Later views of the same table must not give an unchanged tuple a second chance. So the tuples seen
+so far and the views published so far are kept, in a file that only its owner can read.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushtable.errors import DataError, ParameterError, Refused
+from hushtable.privacy.sparse_subset import Keys
+
+
+@dataclass
+class Past:
+    """What is remembered: the tuples of the table so far, and each view published."""
+
+    seen: Keys
+    views: list[Keys] = field(default_factory=list)
+
+
+class ViewMemory:
+    """Keep the past of a table in a file beside the ledger.
+
+    Parameters
+    ----------
+    path : path
+        The file; made readable for its owner alone.
+    terms : mapping of str to plain data
+        What must be the same for all views: parameters and domain.
+    max_views : int
+        How many views may be published in all.
+    n_limbs : int
+        Columns of a packed key.
+    """
+
+    def __init__(
+        self, path: str | Path, *, terms: Mapping[str, Any], max_views: int, n_limbs: int
+    ) -> None:
+        self.path = Path(path)
+        self._terms = json.dumps(terms, sort_keys=True)
+        self._max_views, self._n_limbs = max_views, n_limbs
+
+    def require_room(self) -> None:
+        """Refuse a view too many; asked before anything is charged, and again when it is drawn."""
+        if self.path.exists():
+            with self.opened():
+                pass
+
+    @contextmanager
+    def opened(self) -> Iterator[Past]:
+        """Hand out the past, to one at a time; what is added to it is saved unless that fails."""
+        # Made by hand first: SQLite would let others read it, and its journal follows the file.
+        os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
+        if stat.S_IMODE(self.path.stat().st_mode) & 0o077:
+            raise ParameterError(
+                f"coins: {str(self.path)!r} can be read by others than its owner, and it tells "
+                "private tuples. Make it private (chmod 600) and find out who has read it."
+            )
+        connection = sqlite3.connect(self.path, isolation_level=None, timeout=60)
+        try:
+            connection.execute("BEGIN EXCLUSIVE")
+            past = self._load(connection)
+            if len(past.views) >= self._max_views:
+                raise Refused(
+                    f"{len(past.views)} views of this table are published and views is "
+                    f"{self._max_views}: one more would break the promise. Plan for more views "
+                    "from the start, with a file of their own."
+                )
+            yield past
+            self._save(connection, past)
+            connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            raise DataError(
+                f"coins: {str(self.path)!r} is not a record of earlier views, or is damaged or in "
+                "use. Without it a further view would break the promise; restore it from a backup."
+            ) from error
+        finally:
+            connection.close()
+
+    def _load(self, connection: sqlite3.Connection) -> Past:
+        connection.execute("CREATE TABLE IF NOT EXISTS terms (text TEXT NOT NULL)")
+        connection.execute("CREATE TABLE IF NOT EXISTS tuples (view INTEGER UNIQUE, keys BLOB)")
+        terms = connection.execute("SELECT text FROM terms").fetchone()
+        if terms is not None and terms[0] != self._terms:
+            raise ParameterError(
+                f"coins: {str(self.path)!r} records views with other parameters or another schema. "
+                "All views of a table need the same; repeat them, or start a new file for a new "
+                "table."
+            )
+        rows = connection.execute("SELECT keys FROM tuples ORDER BY view")
+        parts = [np.frombuffer(keys, "<i8").reshape(-1, self._n_limbs) for (keys,) in rows]
+        if not parts:
+            return Past(np.empty((0, self._n_limbs), np.int64))
+        return Past(parts[0].astype(np.int64), [part.astype(np.int64) for part in parts[1:]])
+
+    def _save(self, connection: sqlite3.Connection, past: Past) -> None:
+        """Write all anew: the tuples of the table as number 0, the views from 1 on."""
+        if not past.views:
+            return
+        connection.execute("DELETE FROM terms")
+        connection.execute("INSERT INTO terms VALUES (?)", [self._terms])
+        connection.execute("DELETE FROM tuples")
+        for number, keys in enumerate([past.seen, *past.views]):
+            connection.execute(
+                "INSERT INTO tuples VALUES (?, ?)", [number, keys.astype("<i8").tobytes()]
+            )
+
+
+def is_among(keys: Keys, others: Keys) -> NDArray[np.bool_]:
+    """Tell which keys are among others; both in order and without repetition.
+
+    Examples
+    --------
+    >>> is_among(np.array([[1], [5], [7]]), np.array([[5], [6]])).tolist()
+    [False, True, False]
+    """
+    if not len(keys) or not len(others):
+        return np.zeros(len(keys), np.bool_)
+    if keys.shape[1] == 1:
+        place = np.searchsorted(others[:, 0], keys[:, 0])
+        return np.asarray(others[np.minimum(place, len(others) - 1), 0] == keys[:, 0])
+    both = np.concatenate((others, keys))
+    order = np.lexsort(both.T[::-1])  # stable: an equal one of `others` comes first
+    same = np.r_[False, (both[order][1:] == both[order][:-1]).all(axis=1)]
+    found = np.zeros(len(both), np.bool_)
+    found[order] = same
+    return found[len(others) :]
+
+
+def merged(*parts: Keys) -> Keys:
+    """Join disjoint sets of keys into one, in order."""
+    keys = np.concatenate(parts)
+    return keys[np.lexsort(keys.T[::-1])]

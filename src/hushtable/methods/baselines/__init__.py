@@ -1,0 +1,1 @@
+"""Methods that the papers compare against."""

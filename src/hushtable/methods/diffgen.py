@@ -1,0 +1,487 @@
+"""DiffGen: generalize a table for classification, under pure differential privacy.
+
+The promise, the algorithm and the proofs are in ``diffgen.md`` beside this file.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, ClassVar, Literal, get_args
+
+import numpy as np
+
+from hushtable.engine.base import MAX_HISTOGRAM, Engine
+from hushtable.errors import ParameterError, TooLarge
+from hushtable.methods._cut_drawing import draw_cuts
+from hushtable.methods._generalized_table import COUNT, NOISY_COUNT, generalized_table
+from hushtable.methods._scores import Integers, Score, ScoreName, make_score
+from hushtable.methods._specialize import (
+    ClassCounts,
+    Cuts,
+    Specialization,
+    recoding_of,
+    specialize_as_printed,
+    specialize_jointly,
+    top,
+)
+from hushtable.methods.base import Forecast, Method, Released
+from hushtable.privacy.group_noise import GroupNoise
+from hushtable.privacy.guarantee import Guarantee, PureDP, check_epsilon
+from hushtable.privacy.noise import Noise, add_noise
+from hushtable.privacy.rational import as_rational
+from hushtable.recoding import recoded_domain
+from hushtable.schema import Categorical, Schema
+
+Calibration = Literal["tight", "paper"]
+
+AUTO = "auto"
+
+CLASS_SIZES_SHARE = Fraction(1, 50)
+"""Share of epsilon spent on the sizes of the classes, where they are needed."""
+
+NOISE_PER_GROUP = 10
+"""With ``auto``: how many times its noise scale a group should hold, see diffgen.md."""
+
+_TYPICAL_ROWS = 100_000  # what a forecast takes where it is not told
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiffGen(Method):
+    """Publish generalized rows with noisy counts, made for predicting one column.
+
+    Parameters
+    ----------
+    epsilon : number or str
+        Bound on the privacy loss, for the whole release.
+    specializations : int or "auto"
+        How often a part of a cut is split. ``auto`` takes it from epsilon and the number of rows:
+        the public one, or the sum of noisy class sizes that 1/50 of epsilon is spent on.
+    target : str, optional
+        The column to predict, categorical; the schema's target if it is not given.
+    score : {"balanced-max", "max", "information-gain", "total-variation"}
+        What a split is valued by. ``max`` and ``information-gain`` are the paper's;
+        ``balanced-max`` spends 1/50 of epsilon on the sizes of the classes, and predicts best.
+    calibration : {"tight", "paper"}
+        ``tight`` gets most out of epsilon. ``paper`` divides it as printed, to compare with.
+    structure_share : number or str
+        Share of epsilon for choosing the cuts; the rest is for the counts. The paper's is 1/2.
+    consistent : bool
+        Make the published counts non-negative and equal to the total in sum, by least squares,
+        instead of only cutting them off at 0.
+    max_groups : int
+        Publish every group up to this number; with more, only groups of noisy counts so high that
+        about this many empty ones at most reach them.
+
+    Examples
+    --------
+    >>> DiffGen(epsilon=1, specializations=10, target="income").score
+    'balanced-max'
+    >>> DiffGen(epsilon=1, specializations=0, score="gini")
+    Traceback (most recent call last):
+    ...
+    hushtable.errors.ParameterError: specializations is 0; it must be a whole number of at least \
+1, or auto.
+    score is 'gini'; it must be balanced-max, max, information-gain or total-variation.
+    """
+
+    name: ClassVar[str] = "diffgen"
+    paper: ClassVar[str] = (
+        "Mohammed, Chen, Fung and Yu, differentially private data release for data mining, repaired."
+    )
+    summary: ClassVar[str] = "Generalize for predicting one column; noisy counts of all groups."
+    estimator: ClassVar[str] = "generalized"
+
+    epsilon: Fraction = field(
+        metadata={"help": "Bound on the privacy loss of the whole release, such as 1 or ln(5)."}
+    )
+    specializations: int | str = field(
+        default=AUTO,
+        metadata={"help": "Number of splits, public; auto takes it from epsilon and the rows."},
+    )
+    target: str | None = field(
+        default=None, metadata={"help": "Column to predict; the schema's target by default."}
+    )
+    score: ScoreName = field(
+        default="balanced-max",
+        metadata={"help": "What a split is valued by; max and information-gain are the paper's."},
+    )
+    calibration: Calibration = field(
+        default="tight",
+        metadata={"help": "tight gets most out of epsilon; paper divides it as printed."},
+    )
+    structure_share: Fraction = field(
+        default=Fraction(1, 2),
+        metadata={"help": "Share of epsilon for choosing the cuts, between 0 and 1."},
+    )
+    consistent: bool = field(
+        default=False,
+        metadata={"help": "Least-squares counts: non-negative, with the right total."},
+    )
+    max_groups: int = field(
+        default=200_000,
+        metadata={"help": "Publish all groups up to this number, else only high noisy counts."},
+    )
+
+    def __post_init__(self) -> None:
+        problems: list[str] = []
+        for name in ("epsilon", "specializations", "structure_share", "max_groups"):
+            try:
+                self._read(name)
+            except ParameterError as error:
+                problems += error.problems
+        for name, allowed in (("score", ScoreName), ("calibration", Calibration)):
+            given, names = getattr(self, name), get_args(allowed)
+            if given not in names:
+                listed = f"{', '.join(names[:-1])} or {names[-1]}"
+                problems.append(f"{name} is {given!r}; it must be {listed}.")
+        if self.calibration == "paper" and self.structure_share != Fraction(1, 2):
+            problems.append(
+                f"structure_share is {self.structure_share}, but the calibration paper has 1/2; "
+                "leave it out."
+            )
+        if problems:
+            raise ParameterError(problems)
+
+    def _read(self, name: str) -> None:
+        """Turn a parameter into an exact number and check its range."""
+        given = getattr(self, name)
+        if name == "specializations" and given == AUTO:
+            return
+        suffix = ", or auto" if name == "specializations" else ""
+        try:
+            value: Fraction | int = as_rational(given, name=name)
+        except ParameterError:
+            if not suffix:
+                raise
+            value = Fraction(0)
+        if name == "epsilon":
+            check_epsilon(Fraction(value))
+        elif name == "structure_share":
+            if not 0 < value < 1:
+                raise ParameterError(f"structure_share is {given}; it must lie between 0 and 1.")
+        elif value.denominator != 1 or value < 1:
+            raise ParameterError(
+                f"{name} is {given}; it must be a whole number of at least 1{suffix}."
+            )
+        else:
+            value = int(value)
+        object.__setattr__(self, name, value)
+
+    # --- the method -------------------------------------------------------------------------------
+
+    def guarantee(self, schema: Schema) -> tuple[Guarantee, ...]:
+        """Promise pure differential privacy for one added or removed unit."""
+        self._plan(schema)
+        return (PureDP(epsilon=self.epsilon, unit=schema.unit, neighbors="add-remove"),)
+
+    def forecast(self, schema: Schema, rows: int | None = None) -> Forecast:
+        """Say how many splits there will be, how noisy the counts, and how full the groups."""
+        plan = self._plan(schema)
+        rows = schema.rows if rows is None else rows
+        n_rounds = plan.n_rounds(_TYPICAL_ROWS if rows is None else rows)
+        n_cells = min(plan.n_classes * 2**n_rounds, schema.domain.size)
+        spread = math.sqrt(GroupNoise(domain=schema.domain, rate=plan.rate, max_cells=1).variance)
+        lines: dict[str, str | float | int] = {
+            "specializations": n_rounds,
+            "groups, if every split is in two": n_cells,
+            "standard deviation of a group's count": spread,
+        }
+        if self.specializations == AUTO and schema.rows is None:
+            of = "100,000 rows, say" if rows is None else f"{rows:,} rows"
+            lines["specializations are chosen"] = f"from noisy class sizes; shown for {of}"
+        if self.specializations != AUTO and plan.most_rounds < int(self.specializations):
+            lines["note"] = (
+                f"the taxonomies and grids allow {plan.most_rounds} splits; it stops there."
+            )
+        if rows is not None:
+            lines["rows per group, if spread evenly"] = rows / n_cells
+            if rows / n_cells < spread:
+                lines["warning"] = (
+                    "the noise is larger than a typical count. Use fewer specializations, or auto."
+                )
+        biggest = max(schema.attributes[name].size for name in plan.predictors)
+        memory = 8e-6 * (5 * biggest * plan.n_classes + 4 * len(schema.attributes) * n_cells)
+        return Forecast(
+            lines=lines, split=plan.split(), n_cells=n_cells, memory_mb=max(1.0, memory)
+        )
+
+    def run(self, engine: Engine, noise: Noise) -> Released:
+        """Count values by class once, choose the cuts, count the groups once, add noise to all."""
+        schema = engine.schema
+        plan = self._plan(schema)
+        histograms = engine.histograms(plan.predictors, by=plan.target)
+        sizes = plan.class_sizes(next(iter(histograms.values())).sum(axis=0), noise)
+        total = plan.row_total(sizes)
+        n_rounds = plan.n_rounds(total or 0)
+        score = make_score(self.score, sizes)
+        columns = schema.attributes
+        cuts = Cuts(
+            {name: ClassCounts(columns[name], histograms[name]) for name in plan.predictors},
+            score,
+        )
+        plan.specialize(cuts, n_rounds, noise)
+        recode = {name: recoding_of(columns[name], cuts.parts[name]) for name in plan.predictors}
+        # Attributes that were never split have one value for all, and need not be counted.
+        split = [name for name in plan.predictors if recode[name].size > 1]
+        counted = [*split, plan.target]
+        cells = engine.counts(counted, recode={name: recode[name] for name in split})
+        groups = GroupNoise(
+            domain=recoded_domain(schema, counted, recode),
+            rate=plan.rate,
+            max_cells=self.max_groups,
+        )
+        noisy = groups.add(cells.codes, cells.counts, noise)
+        table = generalized_table(
+            schema, recode, counted, noisy, total=total, consistent=self.consistent
+        )
+        return Released(
+            tables={"data": table},
+            estimator={
+                "target": plan.target,
+                "rate": str(plan.rate),
+                "count_std": math.sqrt(groups.variance),
+                "n_groups": groups.domain.size,
+                "threshold": groups.threshold,
+                "row_total": total,
+                "class_sizes": None if sizes is None else sizes.tolist(),
+                "class_sizes_scale": None if sizes is None else str(plan.class_sizes_scale),
+                "columns": {name: _cut_of(recode[name]) for name in plan.predictors},
+                "specializations": [_round_of(done) for done in cuts.rounds],
+                "notes": _notes(plan, cuts.rounds, groups),
+            },
+            attachments={"cuts.svg": draw_cuts(cuts.rounds, schema.name)},
+        )
+
+    # --- what follows from parameters and schema --------------------------------------------------
+
+    def _plan(self, schema: Schema) -> Plan:
+        """Work out everything that is fixed before the data is read, or refuse."""
+        target = self.target if self.target is not None else schema.target
+        problems = [*_target_problems(schema, target), *_name_problems(schema, self.name)]
+        if problems:
+            raise ParameterError(problems)
+        assert target is not None  # noqa: S101 - one of the problems
+        predictors = tuple(name for name in schema.attributes if name != target)
+        n_classes = schema.attributes[target].size
+        too_large = [
+            f"column {name!r}: {schema.attributes[name].size:,} values by {n_classes} classes are "
+            f"over the limit of {MAX_HISTOGRAM:,} cells; use a coarser step or tighter bounds."
+            for name in predictors
+            if schema.attributes[name].size * n_classes > MAX_HISTOGRAM
+        ]
+        if too_large:
+            raise TooLarge(too_large)
+        return Plan(method=self, schema=schema, target=target, predictors=predictors)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Hold what a run of DiffGen does under a schema, all of it public.
+
+    Parameters
+    ----------
+    method : DiffGen
+        The parameters.
+    schema : Schema
+        The public schema.
+    target : str
+        The column to predict.
+    predictors : tuple of str
+        All other columns.
+    """
+
+    method: DiffGen
+    schema: Schema
+    target: str
+    predictors: tuple[str, ...]
+
+    @property
+    def n_classes(self) -> int:
+        """Number of values of the target, missing included."""
+        return self.schema.attributes[self.target].size
+
+    @property
+    def max_rows(self) -> int:
+        """Rows of one unit."""
+        return self.schema.unit.max_rows or 1
+
+    @property
+    def most_rounds(self) -> int:
+        """How many splits taxonomies and grids allow, in whatever order they are made."""
+        columns = self.schema.attributes
+        return sum(top(name, columns[name]).n_rounds for name in self.predictors)
+
+    @property
+    def n_numeric(self) -> int:
+        """Number of numeric predictors."""
+        columns = self.schema.attributes
+        return sum(not isinstance(columns[name], Categorical) for name in self.predictors)
+
+    @property
+    def sizes_epsilon(self) -> Fraction:
+        """What is spent on the sizes of the classes: for weights, or for the number of rows."""
+        for_rows = self.method.specializations == AUTO and self.schema.rows is None
+        needed = for_rows or self.method.score == "balanced-max"
+        return self.method.epsilon * CLASS_SIZES_SHARE if needed else Fraction(0)
+
+    @property
+    def class_sizes_scale(self) -> Fraction:
+        """Scale of the noise of a class size."""
+        return self.max_rows / self.sizes_epsilon
+
+    @property
+    def structure_epsilon(self) -> Fraction:
+        """What is spent on choosing the cuts; nothing if there is nothing to choose."""
+        if self.most_rounds == 0:
+            return Fraction(0)
+        return (self.method.epsilon - self.sizes_epsilon) * self.method.structure_share
+
+    @property
+    def counts_epsilon(self) -> Fraction:
+        """What is spent on the counts."""
+        return self.method.epsilon - self.sizes_epsilon - self.structure_epsilon
+
+    @property
+    def rate(self) -> Fraction:
+        """How fast the noise of a count falls off, per row."""
+        return self.counts_epsilon / self.max_rows
+
+    def split(self) -> dict[str, Fraction]:
+        """Say how epsilon is divided."""
+        parts = {
+            "class sizes": self.sizes_epsilon,
+            "cuts": self.structure_epsilon,
+            "counts": self.counts_epsilon,
+        }
+        return {name: share for name, share in parts.items() if share}
+
+    def n_rounds(self, rows: int) -> int:
+        """Give the number of splits for a number of rows that is public by now."""
+        wanted = self.method.specializations
+        if wanted == AUTO:
+            # The largest h for which 2**h groups hold NOISE_PER_GROUP noise scales each.
+            full = Fraction(max(rows, 0)) * self.rate / NOISE_PER_GROUP
+            wanted = max(1, math.floor(full).bit_length() - 1)
+        return min(int(wanted), self.most_rounds)
+
+    def round_epsilon(self, n_rounds: int) -> Fraction:
+        """Give what a single choice is paid with: per round, or the paper's epsilon'."""
+        if self.method.calibration == "tight":
+            return self.structure_epsilon / n_rounds
+        return self.structure_epsilon / (self.n_numeric + 2 * n_rounds)
+
+    def sensitivity(self, score: Score) -> int:
+        """Give the sensitivity of the score that the calibration takes."""
+        given = {"n_classes": self.n_classes, "max_rows": self.max_rows}
+        if self.method.calibration == "tight":
+            return score.sensitivity(**given)
+        return score.sensitivity_of_paper(**given)
+
+    def specialize(self, cuts: Cuts, n_rounds: int, noise: Noise) -> None:
+        """Choose the cuts."""
+        if n_rounds == 0:
+            return
+        run = specialize_jointly if self.method.calibration == "tight" else specialize_as_printed
+        run(
+            cuts,
+            n_rounds=n_rounds,
+            epsilon=self.round_epsilon(n_rounds),
+            sensitivity=self.sensitivity(cuts.score),
+            noise=noise,
+        )
+
+    def class_sizes(self, sizes: Integers, noise: Noise) -> Integers | None:
+        """Draw the published sizes of the classes, if they are needed; they may be negative."""
+        if not self.sizes_epsilon:
+            return None
+        drawn = noise.discrete_laplace(self.class_sizes_scale, size=len(sizes))
+        return add_noise(sizes, drawn)
+
+    def row_total(self, sizes: Integers | None) -> int | None:
+        """Give the number of rows as far as it is public: told, or the sum of the class sizes."""
+        if self.schema.rows is not None or sizes is None:
+            return self.schema.rows
+        return max(0, int(sizes.sum()))
+
+
+def _target_problems(schema: Schema, target: str | None) -> list[str]:
+    """List what makes a column unfit to be predicted."""
+    if target is None:
+        return ["target is missing; name the column to predict, or give one role: target."]
+    if target not in schema.attributes:
+        return [
+            f"target is {target!r}, which is not a published column; the schema has "
+            f"{', '.join(schema.attributes)}."
+        ]
+    column = schema.attributes[target]
+    if not isinstance(column, Categorical):
+        return [
+            f"target {target!r} is numeric; only a categorical column can be predicted. List its "
+            "values, or group them into classes first."
+        ]
+    problems = []
+    if column.size < 2:
+        problems.append(f"target {target!r} has one value; there is nothing to predict.")
+    if len(schema.attributes) == 1:
+        problems.append(f"target {target!r} is the only column; nothing is left to predict it by.")
+    return problems
+
+
+def _name_problems(schema: Schema, method: str) -> list[str]:
+    problems = [
+        f"column {name!r}: the published table has a column of that name for the counts; rename "
+        "the column in schema and data."
+        for name in (COUNT, NOISY_COUNT)
+        if name in schema.attributes
+    ]
+    if schema.unit.kind == "node":
+        problems.append(
+            f"unit is node: {method} publishes tables of rows. Use unit row or person, or a method "
+            "for graphs."
+        )
+    return problems
+
+
+def _cut_of(recoding: Any) -> dict[str, Any]:
+    """Write a recoding as plain data."""
+    kind = {"starts": recoding.starts} if hasattr(recoding, "starts") else {}
+    kind = kind or {"groups": recoding.groups}
+    return {
+        "labels": list(recoding.labels),
+        "n_values": recoding.n_values,
+        "has_missing": recoding.has_missing,
+        **{name: np.asarray(codes).tolist() for name, codes in kind.items()},
+    }
+
+
+def _round_of(done: Specialization) -> dict[str, Any]:
+    """Write a specialization as plain data."""
+    children = [part.full_label for part in done.children]
+    return {
+        "column": done.part.attribute,
+        "part": done.part.full_label,
+        "into": [*children, "missing"] if done.part.holds_missing else children,
+    }
+
+
+def _notes(plan: Plan, rounds: list[Specialization], groups: GroupNoise) -> list[str]:
+    wanted = plan.method.specializations
+    notes = ["The cuts are drawn in `cuts.svg`."]
+    if wanted != AUTO and len(rounds) < int(wanted):
+        notes.append(
+            f"{wanted} specializations were asked for; taxonomies and grids allow {len(rounds)}."
+        )
+    if groups.threshold is None:
+        notes.append(
+            f"`{NOISY_COUNT}` is a group's count with noise of standard deviation "
+            f"{math.sqrt(groups.variance):.3g}: unbiased, negative ones included. `{COUNT}` is "
+            + ("its least-squares fit." if plan.method.consistent else "the same cut off at 0.")
+        )
+    else:
+        notes.append(
+            f"There are {groups.domain.size:,} groups; those with a noisy count below "
+            f"{groups.threshold} are not listed, and rare groups are among them."
+        )
+    return notes

@@ -1,0 +1,59 @@
+"""Columns of published rows: from codes to values and back."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from hushtable.schema import Categorical, Column, Integer
+
+_SMALL = 1 << 16  # columns with fewer codes have all their values written down
+
+
+def to_values(column: Column, codes: NDArray[np.int64]) -> pa.Array:
+    """Turn codes into values; missing is null.
+
+    Examples
+    --------
+    >>> age = Integer(type="integer", low=18, high=99, missing="category")
+    >>> to_values(age, np.array([0, 82, 3])).to_pylist()
+    [18, None, 21]
+    """
+    kind = pa.float64()
+    if isinstance(column, Categorical):
+        kind = pa.string()
+    elif isinstance(column, Integer):
+        kind = pa.int64()
+    if column.size <= _SMALL:
+        present, place = np.arange(column.size), codes
+    else:
+        present, place = np.unique(codes, return_inverse=True)
+    values = pa.array([column.value(int(code)) for code in present], kind)
+    return values.take(pa.array(place))
+
+
+def to_codes(column: Column, values: pa.ChunkedArray) -> NDArray[np.int64]:
+    """Turn published values back into codes.
+
+    Examples
+    --------
+    >>> age = Integer(type="integer", low=18, high=99, missing="category")
+    >>> to_codes(age, pa.chunked_array([[18, None, 21]])).tolist()
+    [0, 82, 3]
+    """
+    encoded = values.combine_chunks().dictionary_encode()
+    labels = encoded.dictionary.to_pylist()
+    if isinstance(column, Categorical):
+        code_of = {label: code for code, label in enumerate(column.values)}
+        known = [code_of[label] for label in labels]
+    else:
+        low, step = column.exact_low, column.exact_step
+        known = [int((Fraction(str(label)) - low) / step) for label in labels]
+    table = np.array([*known, column.missing_code or 0], np.int64)
+    places: NDArray[np.int64] = encoded.indices.fill_null(len(labels)).to_numpy(
+        zero_copy_only=False
+    )
+    return table[places]

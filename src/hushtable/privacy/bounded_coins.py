@@ -1,0 +1,75 @@
+"""Coins whose probability is known by bounds only, as narrow as is asked for; tossed exactly."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushtable.privacy.noise import Noise
+
+Bounds = Callable[[int], tuple[Fraction, Fraction]]
+"""Give a lower and an upper bound of a probability, closer together for more bits."""
+
+_BITS = 96  # bits to which a probability is known at first
+
+
+def heads(noise: Noise, n: int, bounds: Bounds) -> NDArray[np.int64]:
+    """Toss n coins and return the indexes that show heads, in order.
+
+    A uniform number is compared with the upper bound, then with the lower one; only if it falls
+    between them, once in 2**90 tosses or so, are they made narrower.
+
+    Examples
+    --------
+    >>> from hushtable.privacy.noise import SecureNoise
+    >>> third = lambda bits: (Fraction(2**bits // 3, 2**bits), Fraction(2**bits // 3 + 1, 2**bits))
+    >>> 200 < len(heads(SecureNoise(), 900, third)) < 400
+    True
+    """
+    low, high = bounds(_BITS)
+    found = noise.subset(n, p=high)
+    sure = noise.bernoulli(low / high, size=len(found))
+    for i in np.flatnonzero(~sure):
+        sure[i] = _settle(noise, bounds, low, high)
+    return found[sure]
+
+
+def _settle(noise: Noise, bounds: Bounds, low: Fraction, high: Fraction) -> bool:
+    """Decide whether a uniform number between two bounds of a probability lies below it."""
+    bits = _BITS
+    while True:
+        bits *= 2
+        below, above = bounds(bits)
+        below, above = max(low, below), min(high, above)
+        parts = [below - low, above - below, high - above]
+        scale = math.lcm(*(part.denominator for part in parts))
+        where = int(noise.from_table([int(part * scale) for part in parts], size=1)[0])
+        if where != 1:
+            return where == 0
+        low, high = below, above
+
+
+def power_bounds(base: Fraction, exponent: int, bits: int) -> tuple[Fraction, Fraction]:
+    """Bound base**exponent for 0 <= base <= 1; the bounds are at most 2**-bits apart.
+
+    Examples
+    --------
+    >>> low, high = power_bounds(Fraction(9, 10), 100, 64)
+    >>> low <= Fraction(9, 10)**100 <= high < low + Fraction(1, 2**64)
+    True
+    """
+    # Every squaring at most doubles the gap and adds a unit, as does every multiplication.
+    precision = bits + 2 * exponent.bit_length() + 4
+    unit = 1 << precision
+    base_low = base.numerator * unit // base.denominator
+    base_high = -(-base.numerator * unit // base.denominator)
+    low = high = unit
+    for digit in f"{exponent:b}":
+        low, high = low * low >> precision, -(-high * high >> precision)
+        if digit == "1":
+            low, high = low * base_low >> precision, -(-high * base_high >> precision)
+    return Fraction(low, unit), Fraction(high, unit)

@@ -1,0 +1,141 @@
+"""How a budget is shared by several mechanisms: composition theorems, certified upward.
+
+Floats only search; what is returned was checked in rational arithmetic with certified bounds of e^x.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+
+from hushtable.errors import ParameterError, Refused
+from hushtable.privacy.rational import exp_bounds, log_upper
+
+BITS = 256
+"""Precision of the bounds of e**x."""
+
+MAX_FOLD = 200
+"""Beyond so many mechanisms only basic composition is looked at: the sums grow long."""
+
+
+def shares_of(
+    epsilon: Fraction, delta: Fraction, n_mechanisms: int
+) -> Iterator[tuple[Fraction, Fraction]]:
+    """List what each of n mechanisms may spend so that together they keep (epsilon, delta).
+
+    The first is basic composition, epsilon/n and delta/n. The others are points of the optimal
+    composition theorem (Kairouz, Oh and Viswanath 2015, Theorem 3.3): n mechanisms that are each
+    (x, d)-differentially private, chosen adaptively, are together (epsilon, D)-differentially
+    private for epsilon = (n - 2 i) x and 1 - D = (1 - d)**n (1 - `optimal_delta` (x, n, i)). With
+    d = (delta - D_i) / (n (1 - D_i)), Bernoulli's inequality gives D <= delta.
+
+    Examples
+    --------
+    >>> next(shares_of(Fraction(1), Fraction(1, 1000), 4))
+    (Fraction(1, 4), Fraction(1, 4000))
+    >>> largest, _ = max(shares_of(Fraction(1), Fraction(1, 10**5), 50))
+    >>> round(float(largest) * 50, 2)
+    1.92
+    """
+    if n_mechanisms < 1:
+        raise ParameterError(f"n_mechanisms is {n_mechanisms}; it must be at least 1.")
+    yield epsilon / n_mechanisms, delta / n_mechanisms
+    if n_mechanisms > MAX_FOLD:
+        return
+    for i in range(1, (n_mechanisms + 1) // 2):
+        each = epsilon / (n_mechanisms - 2 * i)
+        used = optimal_delta(each, n_mechanisms, i)
+        if used >= delta:
+            return  # and more so for every larger i
+        left = (delta - used) / (n_mechanisms * (1 - used))
+        yield each, _down(left)
+
+
+def optimal_delta(epsilon: Fraction, n_mechanisms: int, i: int) -> Fraction:
+    """Bound from above the delta of n epsilon-private mechanisms at (n - 2 i) epsilon.
+
+    That is the sum over l < i of C(n, l) (e^((n-l) epsilon) - e^((n-2i+l) epsilon)), divided by
+    (1 + e^epsilon)^n.
+
+    Examples
+    --------
+    >>> optimal_delta(Fraction(1), 5, 0)
+    Fraction(0, 1)
+    >>> round(float(optimal_delta(Fraction(1), 2, 1)), 4)  # tanh(1/2): total variation
+    0.4621
+    """
+    n = n_mechanisms
+    total = Fraction(0)
+    for ell in range(i):
+        # Divided by e^(n epsilon) above and below, so that no number is huge.
+        high = exp_bounds(-ell * epsilon, BITS)[1]
+        low = exp_bounds((ell - 2 * i) * epsilon, BITS)[0]
+        total += math.comb(n, ell) * (high - low)
+    return _up(total / (1 + exp_bounds(-epsilon, BITS)[0]) ** n)
+
+
+def concentrated_share(epsilon: Fraction, delta: Fraction) -> Fraction:
+    """Give a rho such that rho-zCDP implies (epsilon, delta)-differential privacy.
+
+    By Canonne, Kamath and Steinke (2020), Corollary 13, for every alpha > 1 it does if
+    e^((alpha-1)(alpha rho - epsilon)) (1 - 1/alpha)^alpha / (alpha - 1) <= delta.
+
+    Examples
+    --------
+    >>> round(float(concentrated_share(Fraction(1), Fraction(1, 10**6))), 4)
+    0.0244
+    """
+    target = math.log(delta.numerator) - math.log(delta.denominator)
+    low, high = 0.0, float(epsilon) + 1.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        fine = _log_delta(middle, float(epsilon), _best_alpha(middle, float(epsilon))) <= target
+        low, high = (middle, high) if fine else (low, middle)
+    # A little less than what floats found, so that the exact check has room.
+    rho = Fraction(math.floor(low * (1 - 1e-9) * 2**60), 2**60)
+    alpha = Fraction(round(_best_alpha(float(rho), float(epsilon)) * 2**20), 2**20)
+    if rho <= 0 or alpha <= 1 or not _implies(rho, alpha, epsilon, delta):
+        raise Refused(
+            f"no share of epsilon {float(epsilon):g} and delta {float(delta):g} could be certified "
+            "for Gaussian noise; use larger values."
+        )
+    return rho
+
+
+def _implies(rho: Fraction, alpha: Fraction, epsilon: Fraction, delta: Fraction) -> bool:
+    """Check the condition of Corollary 13, every part of it rounded up."""
+    exponent = (alpha - 1) * (alpha * rho - epsilon) + alpha * log_upper(1 - 1 / alpha, bits=96)
+    return exp_bounds(exponent, BITS)[1] <= delta * (alpha - 1)
+
+
+def _best_alpha(rho: float, epsilon: float) -> float:
+    """Find where the derivative in alpha, (2 alpha - 1) rho - epsilon + ln(1 - 1/alpha), is 0."""
+    low, high = 1.0 + 1e-9, (epsilon + 1) / (2 * max(rho, 1e-300)) + 2
+    for _ in range(100):
+        middle = (low + high) / 2
+        if (2 * middle - 1) * rho - epsilon + math.log1p(-1 / middle) < 0:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2
+
+
+def _log_delta(rho: float, epsilon: float, alpha: float) -> float:
+    return (
+        (alpha - 1) * (alpha * rho - epsilon)
+        + alpha * math.log1p(-1 / alpha)
+        - math.log(alpha - 1)
+    )
+
+
+def _down(value: Fraction) -> Fraction:
+    grid = 1 << (64 + math.ceil(1 / value).bit_length())
+    return Fraction(value.numerator * grid // value.denominator, grid)
+
+
+def _up(value: Fraction) -> Fraction:
+    if value <= 0:
+        return Fraction(0)
+    grid = 1 << (64 + math.ceil(1 / value).bit_length())
+    return Fraction(-(-value.numerator * grid // value.denominator), grid)

@@ -1,0 +1,233 @@
+"""Whether trees are drawn with their probabilities, and whether intervals hold what they say.
+
+All draws use operating-system randomness; each test raises a false alarm with probability below
+1e-6.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import binom, chi2
+
+from hushtable.datasets import sample, sample_schema
+from hushtable.engine import connect
+from hushtable.estimate.regions import RegionEstimator
+from hushtable.methods._partition_axes import Axis
+from hushtable.methods._partition_tree import Rows, grow
+from hushtable.methods.partition import Partition
+from hushtable.privacy.noise import SecureNoise
+from hushtable.schema import Schema
+
+ALPHA = 1e-7
+LEAST_EXPECTED = 25
+
+SMALL = Schema.from_dict(
+    {"name": "small", "columns": {
+        "x": {"type": "integer", "low": 0, "high": 3},
+        "y": {"type": "categorical", "values": ["a", "b", "c"]},
+        "c": {"type": "categorical", "values": ["+", "-"], "role": "target"}}}
+)  # fmt: skip
+# Codes of x, y and the class, and how many rows there are.
+CELLS = np.array(
+    [[0, 0, 0, 3], [0, 1, 1, 2], [1, 0, 0, 1], [2, 2, 1, 4], [3, 1, 0, 2], [3, 2, 1, 1]]
+)
+
+Part = tuple[frozenset[int], frozenset[int]]
+
+
+def splits_of(part: Part) -> list[tuple[int, Part, Part]]:
+    """List all splits of a region: the axis and both halves."""
+    x, y = (sorted(codes) for codes in part)
+    found: list[tuple[int, Part, Part]] = [
+        (0, (frozenset(x[:at]), part[1]), (frozenset(x[at:]), part[1])) for at in range(1, len(x))
+    ]
+    for chosen in range(1, 1 << len(y)):
+        left = frozenset(code for i, code in enumerate(y) if chosen >> i & 1)
+        if y and y[0] in left and left != part[1]:
+            found.append((1, (part[0], left), (part[0], part[1] - left)))
+    return found
+
+
+def counts_in(part: Part) -> np.ndarray:
+    tally = np.zeros(2, np.int64)
+    for x, y, c, n in CELLS.tolist():
+        if x in part[0] and y in part[1]:
+            tally[c] += n
+    return tally
+
+
+def chances(part: Part, level: int, budget: float, random_attribute: bool) -> dict[Any, float]:
+    """Give the probability of every subtree below a region, as nested halves."""
+    splits = splits_of(part) if level < 2 else []
+    if not splits:
+        return {part: 1.0}
+    per_axis = Counter(axis for axis, _, _ in splits)
+    weights = []
+    for axis, left, right in splits:
+        one, two = counts_in(left), counts_in(right)
+        score = 2 * min(one.sum(), two.sum()) + max(one[0] + two[1], one[1] + two[0])
+        weights.append(math.exp(budget * score / 3) / per_axis[axis])
+    if random_attribute:
+        sums = {
+            axis: sum(w for w, s in zip(weights, splits, strict=True) if s[0] == axis)
+            for axis in per_axis
+        }
+        weights = [w / sums[s[0]] / len(per_axis) for w, s in zip(weights, splits, strict=True)]
+    found: dict[Any, float] = {}
+    for (_, left, right), weight in zip(splits, weights, strict=True):
+        below = (chances(half, level + 1, budget, random_attribute) for half in (left, right))
+        one, two = below
+        for name_one, p in one.items():
+            for name_two, q in two.items():
+                found[(name_one, name_two)] = p * q * weight / sum(weights)
+    return found
+
+
+@pytest.mark.parametrize("split", ["median", "random-attribute"])
+def test_trees_have_their_probabilities(split: Any) -> None:
+    """Two levels of a small table, compared with products of probabilities by hand."""
+    method = Partition(epsilon=2, max_depth=2, test_from=2, split=split)
+    plan = method.plan(SMALL)
+    budget = float(plan.rules.split_budget(0))
+    root = frozenset(range(4)), frozenset(range(3))
+    expected = chances(root, 0, budget, split == "random-attribute")
+    assert sum(expected.values()) == pytest.approx(1)
+    noise, n_runs = SecureNoise(), 6000
+    drawn: Counter[Any] = Counter()
+    for _ in range(n_runs):
+        rows = Rows(plan.axes, CELLS[:, :2], CELLS[:, 2], 2, CELLS[:, 3].copy())
+        tree, _ = grow(rows, plan.rules, noise)
+        names: dict[int, Any] = {0: root}
+        for node, left in enumerate(tree.left):
+            if left >= 0:
+                axis = plan.axes[tree.axis[node]]
+                for side, half in enumerate(axis.halves(*_ends(names[node], tree.axis[node], axis),
+                                                        tree.cut[node])):  # fmt: skip
+                    part = list(names[node])
+                    part[tree.axis[node]] = frozenset(axis.codes_of(*half).tolist())
+                    names[left + side] = tuple(part)
+        for node in reversed(range(len(tree.left))):
+            if tree.left[node] >= 0:
+                names[node] = names[tree.left[node]], names[tree.left[node] + 1]
+        drawn[names[0]] += 1
+    assert set(drawn) <= set(expected)
+    common = {t: p * n_runs for t, p in expected.items() if p * n_runs >= LEAST_EXPECTED}
+    observed = [drawn[t] for t in common] + [n_runs - sum(drawn[t] for t in common)]
+    wanted = [*common.values(), n_runs - sum(common.values())]
+    assert wanted[-1] >= LEAST_EXPECTED
+    statistic = sum((o - w) ** 2 / w for o, w in zip(observed, wanted, strict=True))
+    assert chi2.sf(statistic, len(wanted) - 1) > ALPHA
+
+
+def _ends(part: Part, at: int, axis: Axis) -> tuple[int, int]:
+    codes = part[at]
+    return (sum(1 << code for code in codes), 0) if axis.subsets else (min(codes), max(codes))
+
+
+def test_counts_of_tests_and_leaves_have_their_noise() -> None:
+    """Variances against the budgets; 8 standard errors of a variance of about 2,000 draws.
+
+    The fourth moment of the noise is 6 variances squared, so a variance over n draws has a
+    relative standard error of sqrt(5 / n); 8 of them are exceeded with a chance far below 1e-6.
+    """
+    schema = Schema.from_dict({"name": "t", "columns": {
+        "x": {"type": "integer", "low": 0, "high": 63}}})  # fmt: skip
+    method = Partition(epsilon=1, max_depth=4, test_from=0, stop_count=-(10**6))
+    plan = method.plan(schema)
+    tests, leaves = [], []
+    noise = SecureNoise()
+    for _ in range(150):
+        rows = Rows(plan.axes, np.arange(64)[:, None], np.zeros(64, int), 1, np.full(64, 100))
+        tree, exact = grow(rows, plan.rules, noise)
+        size = {leaf: int(n) for leaf, n in zip(tree.leaves.tolist(), exact[:, 0], strict=True)}
+        for node in reversed(range(len(tree.left))):
+            if tree.left[node] >= 0:
+                size[node] = size[tree.left[node]] + size[tree.left[node] + 1]
+            if tree.tested[node]:
+                tests.append(tree.noisy[node] - size[node])
+    released = [method.run(_engine(schema), noise) for _ in range(100)]
+    for made in released:
+        data = made.tables["data"]
+        truth = np.array([100 * (row["high"] - row["low"] + 1) for row in data["x"].to_pylist()])
+        leaves += (
+            (data["noisy_count"].to_numpy() - truth) / data["noise_scale"].to_numpy()
+        ).tolist()
+    scale = 1 / float(plan.rules.epsilon_test)
+    assert scale == 16
+    for values, variance in ((tests, 2 * scale**2), (leaves, 2.0)):
+        slack = 8 * (5 / len(values)) ** 0.5 + 0.1  # 0.1: the noise is discrete
+        assert abs(np.var(values) / variance - 1) < slack
+        assert abs(np.mean(values)) < 8 * (variance / len(values)) ** 0.5
+
+
+def _engine(schema: Schema) -> Any:
+    import pyarrow as pa
+
+    return connect(pa.table({"x": np.arange(64).repeat(100)}), schema)
+
+
+def coverage(where: str, truth: int, *, runs: int, **parameters: Any) -> tuple[int, list[float]]:
+    method = Partition(**parameters)
+    engine = connect(sample(), sample_schema(), engine="memory")
+    misses, errors = 0, []
+    for _ in range(runs):
+        made = method.run(engine, SecureNoise())
+        release = RegionEstimator(engine.schema, method.parameters(), {}, made.tables)
+        answer = release.count(where)
+        misses += not answer.low <= truth <= answer.high
+        errors.append(answer.value - truth)
+    return misses, errors
+
+
+@pytest.mark.parametrize(
+    ("where", "parameters"),
+    [
+        ("TRUE", {"epsilon": 1, "max_depth": 4, "test_from": 1}),
+        ("diagnosis = 'asthma'", {"epsilon": "1/2", "max_depth": 5, "test_from": 3}),
+        ("TRUE", {"epsilon": 3, "max_depth": 2, "test_from": 2}),
+        ("sex = 'F' AND age < 50", {"epsilon": 1, "max_depth": 6, "test_from": 4}),
+    ],
+)
+def test_intervals_hold_the_truth(where: str, parameters: dict[str, Any]) -> None:
+    """At most 5 % of intervals miss, if they are honest; more than so many have chance ALPHA."""
+    rows = sample().to_pylist()
+    wanted = {
+        "TRUE": lambda row: True,
+        "diagnosis = 'asthma'": lambda row: row["diagnosis"] == "asthma",
+        "sex = 'F' AND age < 50": lambda row: row["sex"] == "F" and row["age"] < 50,
+    }[where]
+    misses, _ = coverage(where, sum(map(wanted, rows)), runs=120, **parameters)
+    assert misses <= binom.isf(ALPHA, 120, 0.05)
+
+
+def test_least_squares_lower_the_error() -> None:
+    """The reason for the default: tests that were paid for are worth using.
+
+    Standard deviations over 100 releases of the sum of one half of a tree, where the fit has less
+    than half the variance. A ratio of variances above 0.9 would need a chance below 1e-6.
+    """
+    schema = Schema.from_dict({"name": "t", "columns": {
+        "x": {"type": "integer", "low": 0, "high": 63}}})  # fmt: skip
+    base = {"epsilon": 1, "max_depth": 6, "test_from": 0, "split": "midpoint"}
+    fitted, plain = [], []
+    for _ in range(100):
+        method = Partition(**base, stop_count=-(10**6), test_share="4/5")  # type: ignore[arg-type]
+        made = method.run(_engine(schema), SecureNoise())
+        for consistent, errors in ((True, fitted), (False, plain)):
+            parameters = method.parameters() | {"consistent": consistent}
+            release = RegionEstimator(schema, parameters, {}, made.tables)
+            errors.append(float(release.counts[:32].sum()) - 3200)
+    assert np.var(fitted) < 0.9 * np.var(plain)
+
+
+def test_budgets_are_fractions_without_rounding() -> None:
+    rules = Partition(epsilon="1/3", max_depth=7, test_from=3).plan(SMALL).rules
+    total = sum((rules.split_budget(d) + rules.epsilon_test * rules.is_tested(d) for d in range(7)),
+                Fraction(0))  # fmt: skip
+    assert total == Fraction(1, 6)

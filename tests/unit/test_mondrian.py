@@ -1,0 +1,98 @@
+"""Mondrian: groups of at least k, halved at medians."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from hushtable.datasets import sample, sample_schema
+from hushtable.engine import connect
+from hushtable.errors import ParameterError, Refused
+from hushtable.estimate.regions import draw_rows
+from hushtable.methods.baselines.mondrian import Groups, Mondrian
+from hushtable.privacy.guarantee import KAnonymity
+from hushtable.schema import Schema
+
+SQUARE = Schema.from_dict(
+    {"name": "square", "columns": {
+        "x": {"type": "integer", "low": 0, "high": 9},
+        "y": {"type": "integer", "low": 0, "high": 9},
+        "c": {"type": "categorical", "values": ["+", "-"], "role": "target"}}}
+)  # fmt: skip
+
+
+def groups(x: list[int], y: list[int], c: str, **parameters: Any) -> Groups:
+    table = pa.table({"x": x, "y": y, "c": list(c)})
+    return Mondrian(**parameters).groups(connect(table, SQUARE))
+
+
+@pytest.mark.parametrize("relaxed", [False, True])
+@pytest.mark.parametrize("by_class", [False, True])
+@pytest.mark.parametrize("k", [2, 25])
+def test_every_group_has_k_rows_and_no_row_is_lost(relaxed: bool, by_class: bool, k: int) -> None:
+    table, schema = sample(), sample_schema()
+    method = Mondrian(k=k, relaxed=relaxed, by_class=by_class)
+    assert method.guarantee(schema) == (KAnonymity(k=k),)
+    found = method.groups(connect(table, schema))
+    assert found.counts.sum(axis=1).min() >= k
+    diagnoses = schema.attributes["diagnosis"]
+    by_hand = [
+        sum(value == diagnoses.value(code) for value in table["diagnosis"].to_pylist())
+        for code in range(7)
+    ]
+    assert found.counts.sum(axis=0).tolist() == by_hand
+    frame = draw_rows(
+        schema, found.axes, found.first, found.last,
+        counts=found.counts, target=found.target, summarize="sample",
+    )  # fmt: skip
+    assert frame.num_rows == 12_000
+    if relaxed:  # halves are even, so no group is left that could still be halved
+        assert found.counts.sum(axis=1).max() < 2 * k or k == 2
+
+
+def test_strict_boxes_do_not_overlap() -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.integers(0, 10, 300).tolist(), rng.integers(0, 10, 300).tolist()
+    found = groups(x, y, "+" * 300, k=5)
+    inside = [
+        ((first <= np.stack((x, y), axis=1)) & (np.stack((x, y), axis=1) <= last)).all(axis=1)
+        for first, last in zip(found.first, found.last, strict=True)
+    ]
+    assert (np.sum(inside, axis=0) == 1).all()
+    assert [int(rows.sum()) for rows in inside] == found.counts.sum(axis=1).tolist()
+
+
+def test_equal_values_stay_together_unless_relaxed() -> None:
+    x = [3] * 9 + [4]
+    strict = groups(x, [0] * 10, "+" * 10, k=2)
+    assert strict.counts.sum(axis=1).tolist() == [10]
+    relaxed = groups(x, [0] * 10, "+" * 10, k=2, relaxed=True)
+    assert sorted(relaxed.counts.sum(axis=1).tolist()) == [2, 3, 5]  # the box of threes has no width
+
+
+def test_the_widest_column_is_halved_or_the_one_that_tells_the_class() -> None:
+    x, y = [0, 0, 9, 9], [4, 5, 4, 5]
+    assert groups(x, y, "+-+-", k=2).first.tolist() == [[0, 4], [9, 4]]
+    by_class = groups(x, y, "+-+-", k=2, by_class=True)
+    assert by_class.counts.tolist() == [[2, 0], [0, 2]]
+    assert by_class.last.tolist() == [[9, 4], [9, 5]]
+
+
+def test_what_is_refused() -> None:
+    with pytest.raises(Refused, match="fewer than k = 5"):
+        groups([1, 2], [1, 2], "+-", k=5)
+    with pytest.raises(ParameterError, match="k is 1"):
+        Mondrian(k=1)
+    with pytest.raises(ParameterError, match="relaxed is 'no'"):
+        Mondrian(k=5, relaxed="no")  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="target is 'z'"):
+        Mondrian(k=5, target="z").guarantee(SQUARE)
+    plain = Schema.from_dict({"name": "t", "columns": {"x": {"type": "integer", "low": 0,
+                                                            "high": 1}}})  # fmt: skip
+    with pytest.raises(ParameterError, match="by_class needs a target"):
+        Mondrian(k=5, by_class=True).guarantee(plain)
+    with pytest.raises(ParameterError, match="only column"):
+        Mondrian(k=5, target="x").guarantee(plain)
