@@ -61,10 +61,8 @@ def divisions(n: int = RUNS, *, folds: int | None = None) -> tuple[Division, ...
     made = []
     for seed in range(n):
         order = np.random.default_rng(seed).permutation(len(table))
-        if folds is None:
-            cuts = [order[2 * len(order) // 3 :]]
-        else:
-            cuts = np.array_split(order, folds)
+        third = order[2 * len(order) // 3 :]
+        cuts = [third] if folds is None else np.array_split(order, folds)
         for held_out in cuts:
             rest = np.setdiff1d(order, held_out)
             engine = connect(table.take(pa.array(rest)), schema, engine="memory")

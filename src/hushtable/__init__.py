@@ -4,6 +4,9 @@ from hushtable.datasets import sample, sample_schema
 from hushtable.draft import draft
 from hushtable.errors import HushtableError
 from hushtable.estimate import Estimate
+from hushtable.graph.generate import generate_graph
+from hushtable.graph.publish import publish_graph
+from hushtable.graph.read import read_graph
 from hushtable.methods import (
     METHODS,
     AlphaBeta,
@@ -15,6 +18,7 @@ from hushtable.methods import (
     NoisyCounts,
     Partition,
 )
+from hushtable.methods.degrees import Degrees
 from hushtable.pipeline import publish
 from hushtable.privacy.guarantee import (
     ApproxDP,
@@ -42,6 +46,7 @@ __all__ = [
     "ApproxDP",
     "BoundedAdversary",
     "Columns",
+    "Degrees",
     "DiffGen",
     "Estimate",
     "Forecast",
@@ -66,7 +71,10 @@ __all__ = [
     "Unit",
     "compose",
     "draft",
+    "generate_graph",
     "publish",
+    "publish_graph",
+    "read_graph",
     "sample",
     "sample_schema",
 ]

@@ -19,6 +19,7 @@ from rich.markdown import Markdown
 from rich.table import Table
 
 from hushtable.errors import HushtableError, ParameterError
+from hushtable.graph_cli import graph_app
 from hushtable.methods import METHODS
 from hushtable.methods.base import Forecast, Method
 from hushtable.pipeline import publish as publish_table
@@ -43,6 +44,7 @@ app.add_typer(schema_app, name="schema")
 app.add_typer(plan_app, name="plan")
 app.add_typer(publish_app, name="publish")
 app.add_typer(ledger_app, name="ledger")
+app.add_typer(graph_app, name="graph")
 
 SchemaPath = Annotated[Path, typer.Argument(metavar="SCHEMA", help="The schema, a YAML file.")]
 DataPath = Annotated[str, typer.Argument(metavar="DATA", help="A CSV or Parquet file.")]

@@ -158,7 +158,7 @@ def _telling_what_was_charged(entry: Entry | None) -> Iterator[None]:
         stands = (
             f"Entry {entry.id} of the ledger was charged before the table was read, and nothing "
             "was published. The charge stands until a person takes it back with 'hushtable ledger "
-            "void'. 'hushtable schema check' finds rows that do not fit without a charge."
+            "void'. For a table, 'hushtable schema check' finds what does not fit without a charge."
         )
         raise type(error)([*error.problems, stands]) from error
 

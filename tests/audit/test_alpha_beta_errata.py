@@ -213,7 +213,7 @@ def test_algorithm_5_as_printed_is_caught() -> None:
         inside, outside = int(view[part][::2].sum()), int(view[part][1::2].sum())
         found = lower_bound_of_epsilon(inside, outside, N // 2)
         assert found <= claimed
-        assert found > 0.8 * claimed
+        assert found > 0.65 * claimed  # the likelier class is protected a little better
 
 
 # --- 004-2 to 004-12, exactly ---------------------------------------------------------------------

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 
 from hushtable.engine.base import MISSING, OUTSIDE, UNREADABLE, Engine
+from hushtable.engine.baskets import Groups, Listing, Tuples
 from hushtable.errors import DataError, ParameterError, TooLarge
 from hushtable.recoding import Recoding, recodings
 from hushtable.schema import Categorical, Column, Integer, Schema
@@ -441,6 +442,189 @@ def check_nobody_is_refused(make: Make) -> None:
                 lambda: engine.histograms(["visit"])):  # fmt: skip
         with pytest.raises(DataError, match="column 'who': 2 rows name no person"):
             ask()
+
+
+# --- tuples and pairs -----------------------------------------------------------------------------
+
+GROUPS = [[0, 1, 2], [3, 4, 5, 6], [9, 7, 8], [0, 5, 11], [3, 4, 5, 6]]  # the last one twice
+RATINGS = Listing("movie", "rating")
+
+
+def ratings_schema(max_rows: int = 50) -> Schema:
+    """Describe ratings of twelve movies."""
+    return Schema.from_dict(
+        {
+            "name": "ratings",
+            "unit": {"kind": "person", "column": "who", "max_rows": max_rows},
+            "columns": {
+                "who": {"role": "identifier"},
+                "movie": {"type": "categorical", "values": [f"m{i}" for i in range(12)]},
+                "rating": {"type": "integer", "low": 1, "high": 3, "missing": "category"},
+            },
+        }
+    )
+
+
+def ratings_by_hand(n: int = 800) -> dict[int, dict[int, int]]:
+    """Give the ratings of each person: movie to code of the rating."""
+    draw = np.random.default_rng(8)
+    people: dict[int, dict[int, int]] = {}
+    for person, movie, rating in zip(
+        draw.integers(0, 200, n), draw.integers(0, 12, n), draw.integers(0, 3, n), strict=True
+    ):
+        people.setdefault(int(person), {})[int(movie)] = int(rating)
+    return people
+
+
+def ratings_table(people: dict[int, dict[int, int]]) -> pa.Table:
+    """Write ratings as a long table: some rows twice with a lower rating, some without one."""
+    rows = [(p, m, r + 1) for p, mine in people.items() for m, r in mine.items()]
+    rows += [(p, m, 1) for p, m, _ in rows[::7]] + [(p, (m + 1) % 12, None) for p, m, _ in rows[::5]]
+    order = np.random.default_rng(2).permutation(len(rows))
+    who, movie, rating = zip(*(rows[i] for i in order), strict=True)
+    return pa.table(
+        {"who": [f"p{p}" for p in who], "movie": [f"m{m}" for m in movie],
+         "rating": pa.array(rating, pa.int64())}
+    )  # fmt: skip
+
+
+def tuples_by_hand(records: Sequence[dict[int, int]], groups: Groups) -> Counter[Any]:
+    """Count tuples: a record without any value in a group has none there."""
+    found: Counter[Any] = Counter()
+    for record in records:
+        for number, group in enumerate(groups):
+            held = tuple((item, record[item]) for item in sorted(group) if item in record)
+            if held:
+                found[number, held] += 1
+    return found
+
+
+def as_counter(tuples: Tuples) -> Counter[Any]:
+    """List tuples with their counts; each stands there once, in order."""
+    elements = list(zip(tuples.items.tolist(), tuples.values.tolist(), strict=True))
+    bounds = zip(tuples.starts.tolist(), tuples.starts.tolist()[1:], strict=False)
+    listed = [
+        (group, tuple(elements[a:b]))
+        for group, (a, b) in zip(tuples.groups.tolist(), bounds, strict=True)
+    ]
+    assert len(set(listed)) == len(listed)
+    assert listed == sorted(listed, key=lambda entry: (entry[0], len(entry[1]), entry[1]))
+    return Counter(dict(zip(listed, tuples.counts.tolist(), strict=True)))
+
+
+def check_tuples_of_a_long_table(make: Make) -> None:
+    people = ratings_by_hand()
+    engine = make(ratings_table(people), ratings_schema())
+    expected = tuples_by_hand(list(people.values()), GROUPS)
+    for at_least in (1, 3, 10**6):
+        answer = engine.tuples(GROUPS, max_groups=5, at_least=at_least, listing=RATINGS)
+        wanted = {held: n for held, n in expected.items() if n >= at_least}
+        assert as_counter(answer) == Counter(wanted)
+        assert answer.n_records == len(people)
+
+
+def check_tuples_of_a_wide_table(make: Make) -> None:
+    schema = _clinic()
+    draw = np.random.default_rng(4)
+    age, sex, bmi = draw.integers(0, 5, 300), draw.integers(0, 3, 300), draw.integers(0, 4, 300)
+    table = _clinic_rows(
+        [None if a == 4 else int(a) for a in age], [(None, "F", "M")[s] for s in sex],
+        [None if b == 3 else b / 2 for b in bmi],
+    )  # fmt: skip
+    codes = codes_by_hand(table, schema)
+    missing = [column.missing_code for column in schema.attributes.values()]
+    records = [
+        {i: code for i, code in enumerate(row) if code != missing[i]}
+        for row in zip(*codes.values(), strict=True)
+    ]
+    groups = [[2, 0], [1], [1]]
+    engine = make(table, schema)
+    everything = engine.tuples(groups, max_groups=3)
+    assert as_counter(everything) == tuples_by_hand(records, groups)
+    assert everything.n_records == 300
+    bounded = engine.tuples(groups, max_groups=2)
+    kept = as_counter(bounded)
+    covered = [sum(any(i in record for i in group) for group in groups) for record in records]
+    assert sum(kept.values()) == sum(min(2, n) for n in covered)
+    assert all(kept[held] <= n for held, n in as_counter(everything).items())
+    assert bounded.n_records == 300
+
+
+def check_tuples_are_bounded_per_person(make: Make) -> None:
+    people = ratings_by_hand()
+    engine = make(ratings_table(people), ratings_schema())
+    reached = [
+        sum(any(item in mine for item in group) for group in GROUPS) for mine in people.values()
+    ]
+    for most in (1, 2):
+        answer = engine.tuples(GROUPS, max_groups=most, listing=RATINGS)
+        assert answer.counts.sum() == sum(min(most, n) for n in reached)
+    answer = engine.tuples([list(range(12))], max_groups=1, max_values=2, listing=RATINGS)
+    assert answer.lengths.max() == 2
+    kept = (answer.lengths * answer.counts).sum()
+    assert kept == sum(min(2, len(mine)) for mine in people.values())
+
+
+def check_tuples_are_drawn_evenly(make: Make) -> None:
+    # 200 people with values in 4 groups, 2 kept: each group is kept Binomial(200, 1/2) times.
+    # Outside 50..150 with probability 1e-12 each.
+    people = {p: {0: 0, 3: 1, 7: 2, 11: 0} for p in range(200)}
+    engine = make(ratings_table(people), ratings_schema())
+    groups = [[0], [3], [7], [11]]
+    for bounds in ({"max_groups": 2}, {"max_groups": 4, "max_values": 2}):
+        kept = engine.tuples(groups, listing=RATINGS, **bounds)
+        assert kept.counts.sum() == 400
+        assert ((kept.counts > 50) & (kept.counts < 150)).all()
+
+
+def check_pairs(make: Make) -> None:
+    people = ratings_by_hand()
+    engine = make(ratings_table(people), ratings_schema())
+    pairs = engine.pairs(RATINGS)
+    n = 12
+    order = [(i, j) for i in range(n) for j in range(i + 1, n)]
+    both = [[(m[i], m[j]) for m in people.values() if i in m and j in m] for i, j in order]
+    assert pairs.support.tolist() == [sum(i in m for m in people.values()) for i in range(n)]
+    assert pairs.agree.tolist() == [sum(a == b for a, b in pair) for pair in both]
+    assert pairs.differ.tolist() == [sum(a != b for a, b in pair) for pair in both]
+    few = engine.pairs(RATINGS, max_values=2)
+    assert few.support.sum() == sum(min(2, len(m)) for m in people.values())
+    assert few.agree.sum() + few.differ.sum() == sum(len(m) > 1 for m in people.values())
+
+
+def check_tuples_of_nobody(make: Make) -> None:
+    engine = make(ratings_table(ratings_by_hand()).slice(0, 0), ratings_schema())
+    assert engine.tuples(GROUPS, max_groups=2, listing=RATINGS).counts.tolist() == []
+    assert engine.pairs(RATINGS).support.tolist() == [0] * 12
+    assert make(_clinic_rows([], [], []), _clinic()).tuples([[0], [1]], max_groups=1).n_records == 0
+
+
+def check_tuples_refuse(make: Make) -> None:
+    schema = ratings_schema()
+    table = pa.table({"who": ["a", "b"], "movie": ["m1", "secretword"], "rating": [271828, 1]})
+    engine = make(table, schema)
+    for ask in (lambda: engine.tuples(GROUPS, max_groups=2, listing=RATINGS),
+                lambda: engine.pairs(RATINGS)):  # fmt: skip
+        with pytest.raises(DataError) as error:
+            ask()
+        assert "secretword" not in str(error.value)
+        assert "271828" not in str(error.value)
+        assert "column 'movie': 1 rows lie outside" in str(error.value)
+        assert "column 'rating': 1 rows lie outside" in str(error.value)
+    for groups in ([], [[]], [[0, 0]], [[12]]):
+        with pytest.raises(ParameterError, match="each group"):
+            engine.tuples(groups, max_groups=1, listing=RATINGS)
+    clinic = make(_clinic_rows([1], ["F"], [0.5]), _clinic())
+    with pytest.raises(ParameterError, match="unit person"):
+        clinic.tuples([[0]], max_groups=1, listing=Listing("sex", "age"))
+    broken = Schema.from_dict(
+        {"name": "t", "columns": {"sex": {"type": "categorical", "values": ["F"]},
+                                  "age": {"type": "integer", "low": 0, "high": 9}}}
+    )  # fmt: skip
+    wide = make(pa.table({"sex": ["F", "secretword"], "age": [1, 2]}), broken)
+    for max_groups in (1, 2):
+        with pytest.raises(DataError, match="column 'sex': 1 rows lie outside"):
+            wide.tuples([[0], [1]], max_groups=max_groups)
 
 
 CHECKS = [check for name, check in sorted(globals().items()) if name.startswith("check_")]

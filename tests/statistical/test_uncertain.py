@@ -19,7 +19,9 @@ def _schema() -> Schema:
     return Schema.from_dict({"name": "u", "columns": {f"x{i}": column for i in range(5)}})
 
 
-def _fits(points: np.ndarray, noisy: np.ndarray, size: np.ndarray, model: str, k: int) -> np.ndarray:
+def _fits(
+    points: np.ndarray, noisy: np.ndarray, size: np.ndarray, model: str, k: int
+) -> np.ndarray:
     """Count who fits, by scipy's tree on a torus of whole steps."""
     tree = cKDTree(points, boxsize=1000)
     if model == "uniform":
@@ -53,7 +55,7 @@ def _share_uncovered(model: str, n: int, n_draws: int) -> None:
 
 
 def test_every_record_has_cover_uniform() -> None:
-    _share_uncovered("uniform", 800, 400)
+    _share_uncovered("uniform", 400, 300)
 
 
 @pytest.mark.long

@@ -194,24 +194,24 @@ class SqlEngine:
         self, listing: Listing, max_values: int | None, recode: Mapping[str, Recoding]
     ) -> Source:
         """The elements of people: chosen once, since coins are tossed for them."""
-        person = self._schema.unit.column or ""
         places = {"item": listing.item, "value": listing.value}
-        raw = self._rows.select({"owner": person, **places})
-        coded = self._rows.keep(encode(raw, self._schema, places, recode=recode), {})
-        rows, broken = coded.table, Broken()
-        wrong = rows.filter((rows.item < 0) | (rows.value < 0))
-        cells = {name: ibis.least(wrong[name], 0) for name in places}
-        found = coded.fetch(wrong.group_by(**cells).agg(n=ibis._.count()))
-        codes = np.stack([_integers(found[name]) for name in places], axis=1)
-        broken.set_aside(list(places.values()), codes, _integers(found["n"]))
+        broken = Broken()
+        for name, codes, counts in self._one_way(self._rows, [*places.values()], only_broken=True):
+            broken.set_aside([name], codes[:, None], counts)
         refuse_broken(broken.breaks(self._schema))
-        columns = {"item": self._schema.attributes[listing.item],
-                   "value": recode.get(listing.value) or self._schema.attributes[listing.value]}  # fmt: skip
-        for name, column in columns.items():
-            if column.missing_code is not None:
-                rows = rows.filter(rows[name] != column.missing_code)
+        rows = self._rows.select({"owner": self._schema.unit.column or "", **places})
+        for place, name in places.items():
+            # A table of few different values is encoded, and rows look their codes up. NULL finds
+            # none, and is no value in any case.
+            distinct = rows.select(**{f"{place}_raw": rows[place], place: rows[place]}).distinct()
+            codes = encode(distinct, self._schema, {place: name}, recode=recode)
+            missing = (recode.get(name) or self._schema.attributes[name]).missing_code
+            if missing is not None:
+                codes = codes.filter(codes[place] != missing)
+            rows = rows.rename({f"{place}_raw": place}).join(codes, f"{place}_raw")
+        rows = rows.select("owner", *places)
         kept = sql_baskets.at_most(sql_baskets.each_item_once(rows), max_values)
-        return coded.keep(kept, {})
+        return self._rows.keep(kept, {})
 
     def _wide_elements(self, groups: Groups, recode: Mapping[str, Recoding]) -> Source:
         """The elements of rows, which are numbered once."""

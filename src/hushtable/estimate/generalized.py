@@ -200,7 +200,7 @@ class GeneralizedEstimator(Estimator):
         for name in predicate.columns:
             column = self.schema.attributes[name]
             recoding = self.recode.get(name)
-            width = np.ones(column.size)
+            width = np.ones(column.size, np.int64)
             if recoding is not None:
                 width = recoding.widths[recoding.apply(np.arange(column.size))]
             density[name] = 1.0 / width

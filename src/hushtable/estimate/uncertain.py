@@ -7,9 +7,8 @@ counting the published points themselves (smoothed once) errs half as much in th
 so twice the latter minus the former cancels it: Cook and Stefanski's simulation extrapolation
 (1994) with its two exact points. That costs variance, so the correction D is applied as far as it
 exceeds twice its own standard deviation: by the factor max(0, 1 - 4 V / D^2), in the manner of
-James and Stein.
-What is not corrected, and half of what is, counts as `model_std`. An error of second order remains,
-and with noise as wide as the range itself no formula brings back what was smoothed away.
+James and Stein. The whole of D counts as `model_std`, since an error of second order remains; and
+with noise as wide as the range itself no formula brings back what was smoothed away.
 """
 
 from __future__ import annotations
@@ -250,7 +249,7 @@ class UncertainEstimator(Estimator):
         # Records are independent; their scatter around the mean includes that of the true ones,
         # so this errs on the large side.
         privacy_std = math.sqrt(float(np.sum((weights - weights.mean()) ** 2))) if self._n else 0.0
-        model_std = abs(correction) * (1 - factor / 2)
+        model_std = abs(correction)
         margin = float(norm.ppf(0.5 + CONFIDENCE / 2)) * math.hypot(privacy_std, model_std)
         everything = bool(np.all(spread > 1 - 1e-12))
         nothing = bool(np.all(spread == 0)) and correction == 0

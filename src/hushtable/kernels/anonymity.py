@@ -561,7 +561,7 @@ def _n_fits(
             if _is_apart(low[block], high[block], period, z, sides, square):
                 continue
             n_real = min(BLOCK, n - block * BLOCK)
-            n_fits += _fits_in_block(blocks[block], n_real, period, z, sides, square, work)
+            n_fits += int(_fits_in_block(blocks[block], n_real, period, z, sides, square, work))
             if n_fits >= k:
                 return n_fits
     return n_fits

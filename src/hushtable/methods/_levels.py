@@ -32,6 +32,9 @@ Integers = NDArray[np.int64]
 SIGMA_PARTS = 1024
 """A Gaussian's sigma is a whole number of such parts of the column's step."""
 
+WIDEST_SIGMA = 4
+"""On joined ends a sigma of so many lengths of the column is as good as even, and the widest."""
+
 PER_DOUBLING = 8
 """Levels per doubling of the noise."""
 
@@ -47,6 +50,7 @@ CONFIDENCE_SHARE = Fraction(1, 50)
 
 # Draws per check, times eta: a search for levels, and the two stages of the final check.
 _SEARCH, _FIRST, _SECOND = 12, 20, 100
+_MAX_EVICTIONS = 8  # a set that is still crumbling then is not worth a level
 _STRIDE = 2  # every so many rungs a level of its own is tried
 
 
@@ -88,7 +92,7 @@ class Ruler:
             return np.asarray(widths, np.int64)
         parts = np.maximum(np.ceil(size / self.step * SIGMA_PARTS - 1e-6), 1)
         if self.n_values is not None:
-            parts = np.minimum(parts, self.n_values * SIGMA_PARTS)
+            parts = np.minimum(parts, self.n_values * (WIDEST_SIGMA * SIGMA_PARTS))
         whole = np.ceil(parts / SIGMA_PARTS) * SIGMA_PARTS
         # Beyond this, parts of a step no longer matter and would not fit the sampler's integers.
         return np.where(parts > 2**21, whole, parts).astype(np.int64)
@@ -130,8 +134,9 @@ def _gaussian_errors(width: int, n_values: int | None, n: int, noise: Noise) -> 
     if n_values is None:
         return noise.discrete_gaussian(variance, size=n)
     kept = np.empty(0, np.int64)
+    tries = max(1, 3 * width // (SIGMA_PARTS * n_values))  # about as many as one inside takes
     while len(kept) < n:
-        drawn = noise.discrete_gaussian(variance, size=n - len(kept) + 16)
+        drawn = noise.discrete_gaussian(variance, size=(n - len(kept)) * tries + 16)
         inside = (drawn > -(n_values + 1) // 2) & (drawn <= n_values // 2)
         kept = np.concatenate((kept, drawn[inside]))
     return kept[:n]
@@ -309,9 +314,11 @@ class LevelFinder:
         return high
 
     def _settle(self, level: Level, *, at_least: int) -> Level:
-        """Evict who has no cover, until all who stay have it: the largest such set, or nobody."""
+        """Evict who has no cover, until all who stay have it; nobody, if that takes too long."""
         draws = self._search_draws(level)
-        while len(level.rows) >= at_least:
+        for _ in range(_MAX_EVICTIONS):
+            if len(level.rows) < at_least:
+                break
             bad = self._uncovered(level, draws)
             if not bad.any():
                 return level

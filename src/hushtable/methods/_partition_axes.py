@@ -117,9 +117,9 @@ class Axis:
 def axis_of(name: str, column: Column) -> Axis:
     """Say how a column may be cut.
 
-    Numbers, and categories that have an order, are cut in that order. Other categories are split
-    into any two subsets if they are few; if not, in the order of their taxonomy's leaves, or as the
-    schema lists them. A missing value is one more value, at the end of the order.
+    Numbers, and categories that have an order, are cut in that order; categories with a taxonomy in
+    the order of its leaves. Other categories are split into any two subsets if they are few; if not,
+    in the order in which the schema lists them. A missing value is one more value, at the end.
 
     Examples
     --------
@@ -127,10 +127,10 @@ def axis_of(name: str, column: Column) -> Axis:
     >>> axis_of("age", Integer(type="integer", low=0, high=9, missing="category")).size
     11
     """
-    unordered = isinstance(column, Categorical) and not column.ordered
-    if unordered and column.size <= MAX_SUBSET_VALUES:
-        return Axis(name, None, column.size, True)
-    return ordered_axis_of(name, column)
+    ordered = not isinstance(column, Categorical) or column.ordered or column.taxonomy is not None
+    if ordered or column.size > MAX_SUBSET_VALUES:
+        return ordered_axis_of(name, column)
+    return Axis(name, None, column.size, True)
 
 
 def ordered_axis_of(name: str, column: Column) -> Axis:

@@ -112,7 +112,8 @@ class BalancedMax(Score):
         """Make the weights from the sizes of the classes as they were published."""
         positive = np.maximum(sizes, 1).astype(np.float64)
         share = np.maximum(positive.min() / positive, LEAST_WEIGHT)
-        return cls(tuple(tuple(np.rint(WEIGHT * share**vote).astype(int)) for vote in VOTES))
+        weights = np.rint(WEIGHT * share[None] ** np.array(VOTES)[:, None]).astype(np.int64)
+        return cls(tuple(map(tuple, weights.tolist())))
 
     def of(self, children: Integers) -> NDArray[Any]:
         """Give the weighted rows in the majority of their child, over all votes."""

@@ -5,10 +5,12 @@ The promise, the algorithm and the proofs are in ``columns.md`` beside this file
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
+from itertools import chain
 from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
@@ -371,9 +373,7 @@ each column if that is public knowledge, or say how many clusters are to be chos
             bounds = (self.max_values, schema.unit.max_rows, len(names))
             max_values = min(bound for bound in bounds if bound is not None)
         n_columns = len(self.columns) or sum(self.clusters)
-        copies = len(self.clusters) or max(
-            sum(name in column for column in self.columns) for name in names
-        )
+        copies = len(self.clusters) or max(Counter(chain(*self.columns)).values())
         # Nobody is in more columns than there are, or than the values one may have can reach.
         n_reached = min(n_columns, max_values * copies)
         n_touched = min(self.max_columns, n_reached)

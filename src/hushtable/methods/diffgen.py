@@ -88,7 +88,7 @@ class DiffGen(Method):
 
     name: ClassVar[str] = "diffgen"
     paper: ClassVar[str] = (
-        "Mohammed, Chen, Fung and Yu, differentially private data release for data mining, repaired."
+        "Mohammed, Chen, Fung and Yu, differentially private release for data mining, repaired."
     )
     summary: ClassVar[str] = "Generalize for predicting one column; noisy counts of all groups."
     estimator: ClassVar[str] = "generalized"

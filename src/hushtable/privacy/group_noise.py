@@ -103,7 +103,7 @@ class GroupNoise:
         return NoisyCells(self._codes([ranks[at] for at in order]), values[order])
 
     def _ranks(self, codes: NDArray[np.int64]) -> list[int]:
-        """Number the cells, however large the domain is."""
+        """Give the numbers of cells, however large the domain is."""
         keys, sizes = self.domain.pack(codes), self._limb_sizes
         ranks: list[int] = keys[:, 0].tolist()
         for limb, size in enumerate(sizes[1:], start=1):

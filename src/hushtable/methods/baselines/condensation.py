@@ -14,8 +14,8 @@ import numpy as np
 from hushtable.engine.base import Engine
 from hushtable.errors import Refused
 from hushtable.kernels.anonymity import Points
-from hushtable.methods.base import Forecast, Method, Released
 from hushtable.methods._levels import Integers
+from hushtable.methods.base import Forecast, Method, Released
 from hushtable.methods.uncertain import Uncertain, record_values, records_by
 from hushtable.privacy.guarantee import Guarantee, NoGuarantee
 from hushtable.privacy.noise import Noise

@@ -1,0 +1,173 @@
+"""Figures 2 and 3 of Rastogi, Suciu and Hong: estimates against truth, and errors against FRAPP.
+
+Run as ``python -m benchmarks.papers.alpha_beta_figures [FOLDER]``; with a folder it draws the two
+figures there. As in the paper: the 30,162 complete rows of Adult's training part, nine attributes
+with their active domains (m = 648,023,040), d = 10 n/m, gamma = 0.2, all selections of one, two or
+three attributes by single values. Unlike the paper, rows are made distinct, for both methods.
+
+Active domains come from the data here, as in the paper: a comparison, not a release.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from fractions import Fraction
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pa_csv
+from numpy.typing import NDArray
+
+from hushtable.methods import AlphaBeta, Frapp, Method
+from hushtable.methods.baselines.frapp import same_privacy_retention
+from hushtable.microdata import to_codes
+from hushtable.pipeline import publish
+from hushtable.privacy.bounded_adversary import odds_limit
+from hushtable.release import Release
+from hushtable.schema import Schema
+
+ATTRIBUTES = (
+    "age", "workclass", "education", "marital-status", "occupation", "race", "sex",
+    "native-country", "income",
+)  # fmt: skip
+N_PAPER, N_DOMAIN, FACTOR, GAMMA = 30_162, 648_023_040, 10, Fraction(1, 5)
+D = Fraction(FACTOR * N_PAPER, N_DOMAIN)
+FROM = (0, 1, 10, 100, 300, 1000, 3000)
+HALF = Fraction(1, 2)
+
+Errors = tuple[NDArray[np.int64], NDArray[np.float64]]
+
+
+def adult_of_the_paper(folder: Path) -> tuple[pa.Table, Schema]:
+    """Read the distinct tuples of the training part and a schema of active domains."""
+    options = pa_csv.ConvertOptions(null_values=["?"], strings_can_be_null=True)
+    table = pa_csv.read_csv(folder / "adult" / "adult_all.csv.gz", convert_options=options)
+    table = table.drop_null()
+    table = table.filter(pc.equal(table["split"], "train")).select(ATTRIBUTES)
+    table = table.set_column(0, "age", table["age"].cast(pa.string()))
+    columns = {
+        name: {"type": "categorical", "values": sorted(table[name].unique().to_pylist())}
+        for name in ATTRIBUTES
+    }
+    schema = Schema.from_dict({"name": "Adult, nine attributes", "columns": columns})
+    assert table.num_rows == N_PAPER
+    assert schema.domain.size == N_DOMAIN
+    return table.group_by(list(ATTRIBUTES)).aggregate([]), schema
+
+
+def methods(n_tuples: int) -> dict[str, Method]:
+    """Give the methods that are compared, by name."""
+    c = 1 / odds_limit(D, GAMMA)
+    retention = same_privacy_retention(d=D, gamma=GAMMA, n_tuples=n_tuples, n_domain=N_DOMAIN)
+    return {
+        "FRAPP": Frapp(retention=retention),
+        "minimal beta": AlphaBeta(alpha=HALF - c / 2, beta=c / 2),
+        "printed beta": AlphaBeta(alpha=HALF - D / GAMMA, beta=D / GAMMA),
+        "exclusive (default)": AlphaBeta(d=D, gamma=GAMMA),
+        "independent": AlphaBeta(d=D, gamma=GAMMA, adversary="independent"),
+    }
+
+
+def codes_of(table: pa.Table, schema: Schema) -> list[NDArray[np.int64]]:
+    return [to_codes(column, table[name]) for name, column in schema.attributes.items()]
+
+
+def all_selections(
+    truth: list[NDArray[np.int64]], view: list[NDArray[np.int64]], sizes: tuple[int, ...]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    """Count every selection of up to three attributes: in the table, the view, the domain."""
+    counts = []
+    for n_columns in (1, 2, 3):
+        for columns in combinations(range(len(sizes)), n_columns):
+            shape = [sizes[i] for i in columns]
+            n_cells = int(np.prod(shape))
+            row = [
+                np.bincount(
+                    np.ravel_multi_index([codes[i] for i in columns], shape), minlength=n_cells
+                )
+                for codes in (truth, view)
+            ]
+            counts.append((*row, np.full(n_cells, N_DOMAIN / n_cells)))
+    true, seen, domain = (np.concatenate(part) for part in zip(*counts, strict=True))
+    return true, seen, domain
+
+
+def estimates(method: Method, release: Release, seen: NDArray, domain: NDArray) -> NDArray:
+    """Apply the estimator's formula to many counts at once; `main` checks it against `count`."""
+    if isinstance(method, Frapp):
+        g, n_rows = float(method.retention), release.table().num_rows
+        return (seen - n_rows * (1 - g) * domain / N_DOMAIN) / g
+    assert isinstance(method, AlphaBeta)
+    law = method.plan(release.schema).noise
+    return (seen - float(law.beta) * domain) / float(law.alpha)
+
+
+def cumulative(errors: Errors) -> list[float]:
+    """Give the average error over all selections with at least so many tuples (Figure 3)."""
+    true, error = errors
+    return [float(error[true >= start].mean()) for start in FROM]
+
+
+def draw(folder: Path, points: dict[str, tuple[NDArray, NDArray]]) -> None:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 5))
+    axes = figure.subplots(1, 2, sharey=True)
+    for axis, name in zip(axes, ("FRAPP", "exclusive (default)"), strict=True):
+        true, estimate = points[name]
+        axis.plot(true, estimate, ",", color="tab:blue")
+        axis.plot([0, true.max()], [0, true.max()], color="black", linewidth=0.8)
+        axis.set(title=name, xlabel="true count")
+    axes[0].set_ylabel("estimate")
+    figure.savefig(folder / "figure_2.png", dpi=150)
+    figure = Figure(figsize=(7, 5))
+    axis = figure.subplots()
+    for name, (true, estimate) in points.items():
+        order = np.argsort(true)[::-1]
+        average = np.cumsum(np.abs(estimate - true)[order]) / np.arange(1, len(true) + 1)
+        axis.plot(true[order][99:], average[99:], label=name)
+    axis.set(xlabel="true count at least", ylabel="average error", xscale="symlog")
+    axis.legend()
+    figure.savefig(folder / "figure_3.png", dpi=150)
+
+
+def main(out: Path | None = None) -> dict[str, list[float]]:
+    """Publish with every method, print the cumulative average errors and their ratios."""
+    shared = Path(__file__).resolve().parents[3] / "shared" / "data"
+    table, schema = adult_of_the_paper(Path(os.environ.get("HUSHTABLE_DATA", shared)))
+    truth = codes_of(table, schema)
+    print(f"{table.num_rows:,} distinct tuples of {N_PAPER:,} rows")
+    errors: dict[str, list[float]] = {}
+    points = {}
+    for name, method in methods(table.num_rows).items():
+        with tempfile.TemporaryDirectory() as folder:
+            release = publish(table, schema, method, out=Path(folder) / "r")
+            view = codes_of(release.table(), schema)
+            true, seen, domain = all_selections(truth, view, schema.domain.shape)
+            found = estimates(method, release, seen, domain)
+            check = release.count("sex = 'Male'")
+            at = sum(schema.domain.shape[:6]) + schema.attributes["sex"].values.index("Male")
+            assert abs(check.value - found[at]) < 1e-6
+        errors[name] = cumulative((true, np.abs(found - true)))
+        points[name] = (true, found)
+    print(f"{len(true):,} selections; average error over those with a true count of at least")
+    print(f"{'':22}" + "".join(f"{start:>9,}" for start in FROM))
+    for name, averages in errors.items():
+        print(f"{name:22}" + "".join(f"{average:9.1f}" for average in averages))
+    print("FRAPP's error over it")
+    for name, averages in errors.items():
+        ratios = (f / a for f, a in zip(errors["FRAPP"], averages, strict=True))
+        print(f"{name:22}" + "".join(f"{ratio:9.2f}" for ratio in ratios))
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+        draw(out, points)
+    return errors
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else None)
