@@ -13,6 +13,9 @@ from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
 import typer
 from rich.console import Console
 from rich.markdown import Markdown
@@ -26,7 +29,7 @@ from hushtable.pipeline import publish as publish_table
 from hushtable.privacy.guarantee import ApproxDP, Guarantee, PureDP
 from hushtable.privacy.ledger import Ledger
 from hushtable.privacy.rational import as_rational
-from hushtable.release import Release, Statement
+from hushtable.release import Release
 from hushtable.schema import Schema
 
 app = typer.Typer(
@@ -69,6 +72,8 @@ def _option(field: dataclasses.Field[Any], hint: Any) -> inspect.Parameter:
     alternatives = [kind for kind in get_args(hint) if kind is not NoneType]
     if NoneType in get_args(hint) and len(alternatives) == 1:
         hint = alternatives[0]
+    if hint is bool:  # what is on by default can be turned off, too
+        flag = f"{flag}/--no-{flag[2:]}"
     kind: Any = str
     if hint is int or hint is bool or get_origin(hint) is Literal:
         kind = hint
@@ -329,14 +334,8 @@ for _kind in METHODS.values():
 def show(
     release: ReleasePath,
     as_json: AsJson = False,
-    spec: Annotated[
-        bool, typer.Option("--spec", help="The JSON Schema of statements instead.")
-    ] = False,
 ) -> None:
     """Show the statement of a release, for people."""
-    if spec:
-        _print_json(Statement.model_json_schema(by_alias=True))
-        return
     statement = Release.load(release).statement
     if as_json:
         _print_json(statement.model_dump(mode="json", by_alias=True))
@@ -344,14 +343,37 @@ def show(
         console.print(Markdown(statement.for_people()))
 
 
+def _public_tables(given: list[str]) -> dict[str, pa.Table]:
+    """Read the analyst's own tables, given as NAME=FILE."""
+    tables = {}
+    for item in given:
+        name, sign, file = item.partition("=")
+        if not name or not sign:
+            raise ParameterError(f"{item!r} is not NAME=FILE.")
+        try:
+            tables[name] = (
+                pq.read_table(file) if file.endswith(".parquet") else pa_csv.read_csv(file)
+            )
+        except (OSError, pa.ArrowInvalid) as error:
+            raise ParameterError(f"table {name!r}: cannot read {file!r}: {error}.") from None
+    return tables
+
+
 @app.command()
 def query(
     release: ReleasePath,
     where: Annotated[str, typer.Argument(metavar="WHERE", help="A SQL WHERE clause.")],
+    table: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=FILE",
+            help="Public CSV or Parquet file of yours, for IN (SELECT column FROM name ...).",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Estimate how many people satisfy a condition, with a 95 % interval."""
-    estimate = Release.load(release).count(where)
+    estimate = Release.load(release).count(where, tables=_public_tables(table or []))
     if as_json:
         _print_json(estimate.to_dict())
         return

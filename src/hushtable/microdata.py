@@ -16,23 +16,33 @@ _SMALL = 1 << 16  # columns with fewer codes have all their values written down
 def to_values(column: Column, codes: NDArray[np.int64]) -> pa.Array:
     """Turn codes into values; missing is null.
 
+    Lists of values come dictionary-encoded, which is small and quick to write.
+
     Examples
     --------
     >>> age = Integer(type="integer", low=18, high=99, missing="category")
     >>> to_values(age, np.array([0, 82, 3])).to_pylist()
     [18, None, 21]
     """
-    kind = pa.float64()
     if isinstance(column, Categorical):
-        kind = pa.string()
-    elif isinstance(column, Integer):
-        kind = pa.int64()
-    if column.size <= _SMALL:
-        present, place = np.arange(column.size), codes
-    else:
+        missing = None if column.missing_code is None else codes == column.missing_code
+        places = pa.array(codes.astype(np.int32), mask=missing)
+        return pa.DictionaryArray.from_arrays(places, pa.array(column.values, pa.string()))
+    present, place = np.arange(column.size), codes
+    if column.size > _SMALL:
         present, place = np.unique(codes, return_inverse=True)
+    kind = pa.int64() if isinstance(column, Integer) else pa.float64()
     values = pa.array([column.value(int(code)) for code in present], kind)
     return values.take(pa.array(place))
+
+
+def plain(table: pa.Table) -> pa.Table:
+    """Write out dictionary-encoded columns, for tools that do not know them."""
+    for position, kind in enumerate(table.schema):
+        if pa.types.is_dictionary(kind.type):
+            values = table.column(position).cast(kind.type.value_type)
+            table = table.set_column(position, kind.name, values)
+    return table
 
 
 def to_codes(column: Column, values: pa.ChunkedArray) -> NDArray[np.int64]:
@@ -44,7 +54,9 @@ def to_codes(column: Column, values: pa.ChunkedArray) -> NDArray[np.int64]:
     >>> to_codes(age, pa.chunked_array([[18, None, 21]])).tolist()
     [0, 82, 3]
     """
-    encoded = values.combine_chunks().dictionary_encode()
+    encoded = values.unify_dictionaries().combine_chunks()
+    if not pa.types.is_dictionary(encoded.type):
+        encoded = encoded.dictionary_encode()
     labels = encoded.dictionary.to_pylist()
     if isinstance(column, Categorical):
         code_of = {label: code for code, label in enumerate(column.values)}

@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from hushtable.errors import HushtableError, ReleaseError
 from hushtable.estimate import Estimate, Estimator, estimator_for
+from hushtable.predicate.lookup import look_up
 from hushtable.privacy.guarantee import AnyGuarantee, NoGuarantee
 from hushtable.schema import Schema
 
@@ -192,9 +193,13 @@ class Release:
             self.statement.estimator, self.schema, self.statement.parameters, tables
         )
 
-    def count(self, where: str) -> Estimate:
-        """Estimate how many rows of the private table satisfy a SQL WHERE clause."""
-        return self._estimator.count(where)
+    def count(self, where: str, *, tables: Mapping[str, pa.Table] | None = None) -> Estimate:
+        """Estimate how many rows of the private table satisfy a SQL WHERE clause.
+
+        `tables` are public tables of your own that the clause may look values up in:
+        ``country IN (SELECT name FROM regions WHERE continent = 'Africa')``.
+        """
+        return self._estimator.count(look_up(where, self.schema, tables) if tables else where)
 
     def frame(self, *, drawn: bool = False) -> pa.Table:
         """Give microdata, one row per published person, as an Arrow table.

@@ -275,6 +275,32 @@ def _starts(tree: Tree) -> dict[int, int]:
     return starts
 
 
+def leaf_event(*, charged: bool) -> Callable[[Noise, bool], bool]:
+    """Two values, so that the one split is free: a test with 9/10 and leaves with the rest of 2."""
+    method = Partition(epsilon=2, max_depth=1, test_from=0, test_share="9/10", stop_count=-(10**6))
+    rules = method.plan(SCHEMA).rules
+    axis = Axis("v", None, 2, False)
+
+    def event(noise: Noise, side: bool) -> bool:
+        tree, exact = grow(rows_of([5 + side, 0, 0, 5], axis), rules, noise)
+        if not charged:
+            tree.epsilon = [Fraction(2)] * len(tree.epsilon)
+        noisy, _ = module._noisy_leaves(tree, exact, rules, noise)
+        return tree.noisy[0] >= 11 and bool(noisy[0, 0] >= 6)
+
+    return event
+
+
+def test_001_8_tests_and_leaves_together_keep_the_promise() -> None:
+    """The loss of this event is all of epsilon, 2: nothing is left over and nothing too much."""
+    assert epsilon_seen(leaf_event(charged=True), SecureNoise(), alpha=ALPHA) <= 2
+    assert epsilon_seen(leaf_event(charged=True), SeededNoise(1), alpha=AUDIT) > 1.7
+
+
+def test_001_8_the_audit_catches_leaves_that_forget_what_was_spent() -> None:
+    assert epsilon_seen(leaf_event(charged=False), SeededNoise(2), alpha=AUDIT) > 2
+
+
 def test_001_8_candidates_come_from_bounds_and_leave_no_empty_side() -> None:
     """The same cuts are possible whatever is present, and each leaves values on both sides."""
     axis = Axis("v", None, 101, False)

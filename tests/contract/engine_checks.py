@@ -479,7 +479,8 @@ def ratings_by_hand(n: int = 800) -> dict[int, dict[int, int]]:
 def ratings_table(people: dict[int, dict[int, int]]) -> pa.Table:
     """Write ratings as a long table: some rows twice with a lower rating, some without one."""
     rows = [(p, m, r + 1) for p, mine in people.items() for m, r in mine.items()]
-    rows += [(p, m, 1) for p, m, _ in rows[::7]] + [(p, (m + 1) % 12, None) for p, m, _ in rows[::5]]
+    rows += [(p, m, 1) for p, m, _ in rows[::7]]
+    rows += [(p, (m + 1) % 12, None) for p, m, _ in rows[::5]]
     order = np.random.default_rng(2).permutation(len(rows))
     who, movie, rating = zip(*(rows[i] for i in order), strict=True)
     return pa.table(

@@ -6,12 +6,14 @@ from hushtable.datasets import sample, sample_schema
 from hushtable.methods import (
     AlphaBeta,
     Columns,
+    ContingencyTable,
     DiffGen,
     Frapp,
     GeneralizeSuppress,
     Method,
     NoisyCounts,
     Partition,
+    TopDownSpecialization,
 )
 from hushtable.schema import Schema
 
@@ -49,6 +51,8 @@ EXAMPLES: list[Method] = [
         clusters=[2, 3],
     ),
     GeneralizeSuppress(k=5, generalize=COARSE),
+    ContingencyTable(epsilon=1),
+    TopDownSpecialization(k=10),
 ]  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from hushtable.datasets import sample, sample_schema
 from hushtable.engine import connect
-from hushtable.errors import ParameterError
+from hushtable.errors import ParameterError, TooLarge
 from hushtable.estimate import estimator_for
 from hushtable.estimate.regions import RegionEstimator
 from hushtable.kernels.regions import split_score
@@ -244,6 +244,31 @@ def test_wide_columns_cost_nothing() -> None:
     release = run(Partition(epsilon=10, max_depth=6), table, schema)
     half = release.count(f"x <= {int(np.median(x))}")
     assert half.value == pytest.approx(1000, abs=150)
+
+
+def test_all_splits_weigh_the_same_but_a_wide_column_no_more_than_ten() -> None:
+    seen: list[dict[str, Any]] = []
+
+    class Listening(SecureNoise):
+        def choose(self, scores: Any, **given: Any) -> int:
+            seen.append(given)
+            return super().choose(scores, **given)
+
+    schema = Schema.from_dict({"name": "t", "columns": {
+        "wide": {"type": "integer", "low": 0, "high": 10**6},
+        "few": {"type": "integer", "low": 0, "high": 9},
+        "set": {"type": "categorical", "values": ["a", "b", "c"]}}})  # fmt: skip
+    table = pa.table({"wide": [5, 70], "few": [0, 9], "set": ["a", "b"]})
+    Partition(epsilon=1, max_depth=1, test_from=1).run(connect(table, schema), Listening())
+    [given_] = seen
+    unit = 2**40 / 10
+    # Runs: 3 of the wide column, 1 of the narrow one (both ends are occupied), 3 sets.
+    weights = np.array(given_["base"]) / unit
+    assert weights[:3].sum() == pytest.approx(10, rel=1e-5)
+    assert weights[3:].tolist() == pytest.approx([9, 1, 1, 1])
+    assert given_["monotone"] is True
+    assert given_["sensitivity"] == 1
+    assert given_["epsilon"] == Fraction(1, 2)
 
 
 def test_one_question_is_asked() -> None:
@@ -480,6 +505,18 @@ def test_schemas_that_cannot_be_published_are_refused() -> None:
     assert "5,001 values" in refused({"name": "t", "columns": columns}, target="x")
     few = {"x": {"type": "integer", "low": 0, "high": 3}}
     assert "only column" in refused({"name": "t", "columns": few}, target="x")
+
+
+def test_what_is_too_large_or_too_small_is_refused_beforehand() -> None:
+    number = {"type": "integer", "low": 0, "high": 999}
+    many = Schema.from_dict({"name": "t", "columns": {"x": number, "y": number, "z": number}})
+    with pytest.raises(TooLarge, match="200,000 regions times 1,000 classes"):
+        Partition(epsilon=1, max_depth=50, target="z").forecast(many)
+    wide = {"type": "integer", "low": 0, "high": 2**31 - 1, "missing": "category"}
+    with pytest.raises(ParameterError, match="'x' has 2,147,483,649 values"):
+        Partition(epsilon=1).guarantee(Schema.from_dict({"name": "t", "columns": {"x": wide}}))
+    with pytest.raises(ParameterError, match="nothing but noise"):
+        Partition(epsilon="1e-15", max_depth=50).guarantee(many)
 
 
 def test_the_forecast_says_what_is_spent_and_held() -> None:

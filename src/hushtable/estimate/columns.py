@@ -448,12 +448,8 @@ class _Reader:
 
 
 def _of_columns(schema: Schema, names: Sequence[str]) -> Schema:
-    return schema.model_copy(
-        update={
-            "columns": {name: schema.attributes[name] for name in names},
-            "unit": type(schema.unit)(kind="row"),
-        }
-    )
+    """Describe some of the columns alone."""
+    return Schema(name=schema.name, columns={name: schema.attributes[name] for name in names})
 
 
 def _total(schema: Schema, plan: Plan, published: Mapping[str, Any] | None) -> _Range | None:

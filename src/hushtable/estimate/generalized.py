@@ -30,6 +30,7 @@ from hushtable.engine.source import as_arrow
 from hushtable.errors import DataError
 from hushtable.estimate.base import CONFIDENCE, Estimate, Estimator
 from hushtable.estimate.noise_sum import NoiseSum
+from hushtable.methods._generalized_table import COUNT, NOISY_COUNT, labels_of
 from hushtable.predicate import Predicate, parse
 from hushtable.privacy.guarantee import Unit
 from hushtable.privacy.noise import SecureNoise
@@ -64,7 +65,7 @@ class GeneralizedEstimator(Estimator):
         self.recode = {name: _recoding(cut) for name, cut in settings["columns"].items()}
         self.n_groups = int(settings["n_groups"])
         self.threshold: int | None = settings["threshold"]
-        self.rate = float(Fraction(settings["rate"]))
+        self.rate = None if settings["rate"] is None else float(Fraction(settings["rate"]))
         self.total: int | None = settings["row_total"]
         self.total_noise = self._noise_of_total(settings)
 
@@ -85,8 +86,7 @@ class GeneralizedEstimator(Estimator):
         return {name: self._encode(name) for name in self.schema.attributes}
 
     def _encode(self, name: str) -> NDArray[np.int64]:
-        labels = self._labels(name)
-        code_of = {label: code for code, label in enumerate(labels)}
+        code_of = {label: code for code, label in enumerate(self._labels(name).to_pylist())}
         values = self.table.column(name).combine_chunks().dictionary_encode()
         known = [code_of[label] for label in values.dictionary.to_pylist()]
         known.append(code_of.get(None, 0))
@@ -95,27 +95,25 @@ class GeneralizedEstimator(Estimator):
         )
         return np.asarray(known, np.int64)[indices]
 
-    def _labels(self, name: str) -> list[Any]:
-        if name in self.recode:
-            return [self.recode[name].label(code) for code in range(self.recode[name].size)]
-        column = self.schema.attributes[name]
-        return [column.value(code) for code in range(column.size)]
+    def _labels(self, name: str) -> pa.Array:
+        return labels_of(self.schema.attributes[name], self.recode.get(name))
 
     @cached_property
     def noisy(self) -> NDArray[np.float64]:
-        """Raw noisy counts of the published groups."""
-        raw: NDArray[np.float64] = self.table.column("noisy_count").to_numpy().astype(np.float64)
+        """Raw counts of the published groups."""
+        name = COUNT if self.rate is None else NOISY_COUNT
+        raw: NDArray[np.float64] = self.table.column(name).to_numpy().astype(np.float64)
         return raw
 
     @cached_property
     def noise(self) -> NoiseSum:
-        """The noise of one count."""
-        return _laplace(self.rate)
+        """The noise of one count; exact counts have none."""
+        return NoiseSum(np.zeros(1, np.int64), np.ones(1)) if not self.rate else _laplace(self.rate)
 
     # --- rows -------------------------------------------------------------------------------------
 
     def _repeated(self) -> NDArray[np.int64]:
-        counts = self.table.column("count").to_numpy()
+        counts = self.table.column(COUNT).to_numpy()
         return np.repeat(np.arange(self.table.num_rows), counts)
 
     def frame(self) -> pa.Table:
@@ -156,9 +154,8 @@ class GeneralizedEstimator(Estimator):
         assert isinstance(engine, MemoryEngine)  # noqa: S101 - asked for
         written = {}
         for name, codes in engine.codes(known).items():
-            labels = pa.array(self._labels(name), pa.string())
             cut = self.recode[name].apply(codes) if name in self.recode else codes
-            written[name] = labels.take(pa.array(cut))
+            written[name] = self._labels(name).take(pa.array(cut))
         return pa.table(written)
 
     # --- answers ----------------------------------------------------------------------------------

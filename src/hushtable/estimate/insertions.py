@@ -28,10 +28,11 @@ from hushtable.estimate.base import Estimate, Estimator
 from hushtable.estimate.two_coins import NORMAL, Answer, TwoCoins, ends
 from hushtable.methods._insertions import SourceNoise, UniformNoise
 from hushtable.methods.alpha_beta import VIEW, AlphaBeta
-from hushtable.microdata import to_codes
+from hushtable.microdata import plain, to_codes
 from hushtable.predicate import Predicate, parse
 from hushtable.schema import Schema
 
+_LARGEST = 10**300  # no table has more tuples, and it is a float
 _SERIES = 60  # more terms than any sum needs
 
 
@@ -47,47 +48,45 @@ class _Again(Answer):
         Seen in this view for the first time.
     n_before : int
         Seen in any view before.
-    most : int
-        Tuples of the domain that satisfy it.
+    expected_fresh : float
+        How many would be seen for the first time if none of them were in the table.
     keep, again, fresh : float
         Chance of being in this view: for a tuple of the table, for another that was seen before,
         for any other.
+    most : int
+        The largest count there can be.
     """
 
     n_again: int
     n_fresh: int
     n_before: int
-    most: int
+    expected_fresh: float
     keep: float
     again: float
     fresh: float
+    most: int
 
     @property
     def _old(self) -> float:
+        """Estimate the count among tuples seen before."""
         return (self.n_again - self.again * self.n_before) / (self.keep - self.again)
 
     @property
-    def _new(self) -> float:
-        unseen = float(self.most - self.n_before)
-        return (self.n_fresh - self.fresh * unseen) / (self.keep - self.fresh)
-
-    @property
     def unbiased(self) -> float:
-        return self._old + self._new
+        new = (self.n_fresh - self.expected_fresh) / (self.keep - self.fresh)
+        return self._old + new
 
     @property
     def step(self) -> float:
         return 1 / (self.keep - (self.again if self.n_before else self.fresh))
 
     def std(self, q: float) -> float:
-        """Split the count as the estimates do, keeping both parts possible."""
-        unseen = self.most - self.n_before
+        """Split the count between tuples seen before and others, as the estimates do."""
         old = min(max(self._old, 0.0), float(self.n_before), q)
-        new = min(q - old, float(unseen))
-        old = q - new
         kept = self.keep * (1 - self.keep)
-        first = old * kept + max(self.n_before - old, 0.0) * self.again * (1 - self.again)
-        second = new * kept + max(unseen - new, 0.0) * self.fresh * (1 - self.fresh)
+        first = old * kept + (self.n_before - old) * self.again * (1 - self.again)
+        unkept = max(self.expected_fresh - (q - old) * self.fresh, 0.0)
+        second = (q - old) * kept + unkept * (1 - self.fresh)
         return math.sqrt(
             first / (self.keep - self.again) ** 2 + second / (self.keep - self.fresh) ** 2
         )
@@ -132,11 +131,18 @@ class InsertionEstimator(Estimator):
 
     def frame(self) -> pa.Table:
         """Give the tuples as published; most of them are noise."""
-        return self.table.select(list(self.schema.attributes))
+        return plain(self.table.select(list(self.schema.attributes)))
 
     def count(self, where: str) -> Estimate:
         """Estimate how many distinct tuples of the table satisfy a condition."""
-        return self.answer(where).estimate(self.notes[0])
+        answer = self.answer(where)
+        notes = [self.notes[0]]
+        if isinstance(answer, TwoCoins) and answer.n_items * answer.low < 1:
+            notes.append(
+                "Less than one noise tuple is expected here. If you ask because such a tuple is "
+                "published, the interval is too sure: among all published tuples many are noise."
+            )
+        return answer.estimate(*notes)
 
     def answer(self, where: str) -> Answer:
         """Give all that the release says about a condition."""
@@ -159,7 +165,7 @@ class InsertionEstimator(Estimator):
             n_items=n_items,
             low=inserted,
             high=inserted + self.noise.alpha,
-            most=n_domain,
+            most=min(n_domain, _LARGEST),
         )
 
     def _answer_again(self, seen: NDArray[np.bool_], n_domain: int) -> Answer:
@@ -172,15 +178,18 @@ class InsertionEstimator(Estimator):
         before = np.zeros(len(last), np.bool_)
         before[self._tuple_numbers[~last & seen]] = True
         old = known[self._tuple_numbers]
-        keep = float(self.noise.alpha + self.noise.beta)
+        keep = self.noise.alpha + self.noise.beta
+        fresh = (1 - keep) ** (self.view - 1) * self.noise.beta
+        n_before = int(np.count_nonzero(before))
         return _Again(
             n_again=int(np.count_nonzero(seen & last & old)),
             n_fresh=int(np.count_nonzero(seen & last & ~old)),
-            n_before=int(np.count_nonzero(before)),
-            most=n_domain,
-            keep=keep,
-            again=keep * math.exp(-1 / self.method.views),
-            fresh=(1 - keep) ** (self.view - 1) * float(self.noise.beta),
+            n_before=n_before,
+            expected_fresh=float(fresh * (n_domain - n_before)),
+            keep=float(keep),
+            again=float(keep) * math.exp(-1 / self.method.views),
+            fresh=float(fresh),
+            most=min(n_domain, _LARGEST),
         )
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from hushtable.estimate.base import Estimate, Estimator
 from hushtable.estimate.two_coins import TwoCoins
 from hushtable.methods.baselines.frapp import Frapp
-from hushtable.microdata import to_codes
+from hushtable.microdata import plain, to_codes
 from hushtable.predicate import parse
 from hushtable.schema import Schema
 
@@ -48,7 +48,7 @@ class RetentionEstimator(Estimator):
 
     def frame(self) -> pa.Table:
         """Give the rows as published; most of them are random."""
-        return self.table
+        return plain(self.table.select(list(self.schema.attributes)))
 
     def count(self, where: str) -> Estimate:
         """Estimate how many rows of the private table satisfy a condition."""

@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from statistics import NormalDist
 from typing import Any
 
@@ -118,7 +119,7 @@ class TwoCoins(Answer):
     >>> coins.unbiased
     3.51
     >>> coins.interval()
-    (0.0, 10.0)
+    (0.0, 11.0)
     """
 
     n_seen: int
@@ -141,9 +142,14 @@ class TwoCoins(Answer):
         """Give the standard deviation of the estimate if the true count is q."""
         return math.sqrt(self._variance(q)) * self.step
 
+    @cached_property
+    def _expected(self) -> float:
+        """How many would be seen if the count were 0; exact where items are too many for floats."""
+        return float(self.n_items * self.low)
+
     def _variance(self, q: float) -> float:
         low, high = float(self.low), float(self.high)
-        return q * high * (1 - high) + max(self.n_items - q, 0.0) * low * (1 - low)
+        return q * high * (1 - high) + max(self._expected - q * low, 0.0) * (1 - low)
 
     def interval(self) -> tuple[float, float]:
         """Give the counts for which neither as many nor as few as were seen is a surprise."""
@@ -158,11 +164,11 @@ class TwoCoins(Answer):
         """Tell whether as many as were seen or more (or as few or fewer) is likely enough."""
         variance = self._variance(q)
         if variance >= _LARGE:
-            gap = float(self.n_seen - self.n_items * self.low - q * (self.high - self.low))
+            gap = self.n_seen - self._expected - q / self.step
             return (gap if above else -gap) - 0.5 <= NORMAL * math.sqrt(variance)
         low = float(self.low)
         # Coins too many for floats are so rare that the number of heads is Poisson.
-        others: Any = poisson((self.n_items - q) * low)
+        others: Any = poisson(self._expected - q * low)
         if self.n_items < _COUNTABLE:
             others = binom(self.n_items - q, low)
         seen = np.arange(q + 1)

@@ -12,10 +12,12 @@ division by the shape, A the expected number of records that fit, the record its
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from numba import njit, prange
+from numba import get_num_threads, njit, prange, set_num_threads
 from numpy.typing import NDArray
 
 Points = NDArray[np.float64]
@@ -32,8 +34,21 @@ _RUN = 32  # records solved one after the other, each starting from the scale of
 _PRECISION = 5e-4  # relative width of the bracket whose upper end is returned
 TIE = 1e-9  # relative difference in distance below which two fits are called equal
 
+_LITTLE_WORK = 500_000  # draws times records; a pair of records is a hundredth of that
+
 BLOCK = 32  # records per bounding box when covers are counted
 _FAMILY = 16  # boxes per box around boxes
+
+
+@contextmanager
+def _threads_for(work: int) -> Iterator[None]:
+    """Use one thread for little work (about half a second): waking others may take longer."""
+    usual = get_num_threads()
+    set_num_threads(1 if work < _LITTLE_WORK else usual)
+    try:
+        yield
+    finally:
+        set_num_threads(usual)
 
 
 def as_shape(shape: Points | None, n_columns: int) -> Points:
@@ -51,7 +66,8 @@ def gaussian_anonymity(points: Points, sigma: Vector, *, shape: Points | None = 
     np.float64(1.884424)
     """
     out = np.empty(len(points))
-    _gaussian_sums(*_prepared(points, shape), np.asarray(sigma, np.float64), out)
+    with _threads_for(len(points) ** 2 // 100):
+        _gaussian_sums(*_prepared(points, shape), np.asarray(sigma, np.float64), out)
     return out
 
 
@@ -65,7 +81,8 @@ def uniform_anonymity(points: Points, side: Vector, *, shape: Points | None = No
     np.float64(3.3125)
     """
     out = np.empty(len(points))
-    _uniform_sums(*_prepared(points, shape), np.asarray(side, np.float64), out)
+    with _threads_for(len(points) ** 2 // 100):
+        _uniform_sums(*_prepared(points, shape), np.asarray(side, np.float64), out)
     return out
 
 
@@ -100,7 +117,9 @@ def _solve(kernel: Any, points: Points, k: Vector, shape: Points | None) -> Vect
     out = np.empty(n)
     # Neighbors in space have similar scales: solve along a space-filling order.
     order = leaf_order(points)
-    kernel(columns, inverse, order, np.broadcast_to(np.asarray(k, np.float64), n).copy(), out)
+    wanted = np.broadcast_to(np.asarray(k, np.float64), n).copy()
+    with _threads_for(n * n // 100):
+        kernel(columns, inverse, order, wanted, out)
     return out
 
 
@@ -461,11 +480,12 @@ def count_uncovered(
     if len(rows):
         sides = np.full(n_columns, -1.0) if half_sides is None else half_sides * (1.0 + TIE)
         around = np.full(n_columns, np.inf) if period is None else period
-        _count_uncovered(
-            np.ascontiguousarray(points), _blocked(points),
-            *_boxes(points, BLOCK), *_boxes(points, BLOCK * _FAMILY),
-            around, noise, sides, rows, k, limit, out,
-        )  # fmt: skip
+        with _threads_for(len(rows) * len(noise)):
+            _count_uncovered(
+                np.ascontiguousarray(points), _blocked(points),
+                *_boxes(points, BLOCK), *_boxes(points, BLOCK * _FAMILY),
+                around, noise, sides, rows, k, limit, out,
+            )  # fmt: skip
     return out
 
 

@@ -17,7 +17,9 @@ Places = NDArray[np.int32]
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def split_score(left: Integers, whole: Integers, by_class: bool) -> int:  # pragma: no cover - compiled
+def split_score(
+    left: Integers, whole: Integers, by_class: bool
+) -> int:  # pragma: no cover - compiled
     """Value a split: twice quality (2), which is min(r1, r2); or twice quality (3)."""
     n_left = n_right = 0
     # The best and second best class of each side, to find the best pair of different classes.

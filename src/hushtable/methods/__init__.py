@@ -2,7 +2,9 @@
 
 from hushtable.methods.alpha_beta import AlphaBeta
 from hushtable.methods.base import Forecast, Method, Released
+from hushtable.methods.baselines.contingency_table import ContingencyTable
 from hushtable.methods.baselines.frapp import Frapp
+from hushtable.methods.baselines.top_down_specialization import TopDownSpecialization
 from hushtable.methods.columns import Columns
 from hushtable.methods.diffgen import DiffGen
 from hushtable.methods.generalize_suppress import GeneralizeSuppress
@@ -14,11 +16,13 @@ METHODS: dict[str, type[Method]] = {
     for kind in (
         AlphaBeta,
         Columns,
+        ContingencyTable,
         DiffGen,
         Frapp,
         GeneralizeSuppress,
         NoisyCounts,
         Partition,
+        TopDownSpecialization,
     )
 }
 """Every method by the name it has on the command line."""
@@ -27,6 +31,7 @@ __all__ = [
     "METHODS",
     "AlphaBeta",
     "Columns",
+    "ContingencyTable",
     "DiffGen",
     "Forecast",
     "Frapp",
@@ -35,4 +40,5 @@ __all__ = [
     "NoisyCounts",
     "Partition",
     "Released",
+    "TopDownSpecialization",
 ]

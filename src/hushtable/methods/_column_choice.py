@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from itertools import combinations
 
 import numpy as np
@@ -38,7 +39,7 @@ class PairNoise:
     epsilon: Fraction
     delta: Fraction
 
-    @property
+    @cached_property
     def _variance(self) -> Fraction:
         """The Gaussian's, rounded up to a whole number: fast to draw from, and more private."""
         rho = concentrated_share(self.epsilon, self.delta)

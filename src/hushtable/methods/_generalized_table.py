@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from hushtable.privacy.group_noise import NoisyCells
 from hushtable.recoding import Recoding
-from hushtable.schema import Schema
+from hushtable.schema import Column, Schema, decode
 
 COUNT, NOISY_COUNT = "count", "noisy_count"
 """Columns that are published beside the schema's own."""
@@ -24,8 +24,9 @@ def generalized_table(
     counted: Sequence[str],
     cells: NoisyCells,
     *,
-    total: int | None,
-    consistent: bool,
+    total: int | None = None,
+    consistent: bool = False,
+    exact: bool = False,
 ) -> pa.Table:
     """Write groups as rows of labels, in the order of the domain.
 
@@ -43,6 +44,8 @@ def generalized_table(
         The number of rows as published, for consistent counts.
     consistent : bool
         Whether counts are fitted to the total instead of cut off at 0.
+    exact : bool
+        Whether the counts have no noise, so that there are no raw ones beside them.
     """
     table = {}
     for name, column in schema.attributes.items():
@@ -51,20 +54,25 @@ def generalized_table(
             if name in counted
             else np.zeros(len(cells.noisy), np.int64)
         )
-        labels = (
-            [recode[name].label(code) for code in range(recode[name].size)]
-            if name in recode
-            else [column.value(code) for code in range(column.size)]
-        )
-        table[name] = pa.array(labels, pa.string()).take(pa.array(codes))
+        table[name] = labels_of(column, recode.get(name)).take(pa.array(codes))
     raw = cells.noisy
     if consistent:
         fitted = least_squares(raw, int(raw.sum()) if total is None else total)
     else:
         fitted = np.maximum(raw, 0)
     table[COUNT] = pa.array(fitted, pa.int64())
-    table[NOISY_COUNT] = pa.array(raw, pa.int64())
+    if not exact:
+        table[NOISY_COUNT] = pa.array(raw, pa.int64())
     return pa.table(table)
+
+
+def labels_of(column: Column, recoding: Recoding | None) -> pa.Array:
+    """List what the codes of a column stand for: labels, or values where it is not generalized."""
+    if recoding is not None:
+        return pa.array([recoding.label(code) for code in range(recoding.size)], pa.string())
+    values = decode(column, range(column.size))
+    kinds = {"categorical": pa.string(), "integer": pa.int64(), "number": pa.float64()}
+    return pa.array(values, kinds[column.type])
 
 
 def least_squares(noisy: Integers, total: int) -> Integers:

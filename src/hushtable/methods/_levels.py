@@ -137,7 +137,8 @@ def _gaussian_errors(width: int, n_values: int | None, n: int, noise: Noise) -> 
     tries = max(1, 3 * width // (SIGMA_PARTS * n_values))  # about as many as one inside takes
     while len(kept) < n:
         drawn = noise.discrete_gaussian(variance, size=(n - len(kept)) * tries + 16)
-        inside = (drawn > -(n_values + 1) // 2) & (drawn <= n_values // 2)
+        # n_values errors, one for each value round the column: none may be reached both ways.
+        inside = (drawn >= -((n_values - 1) // 2)) & (drawn <= n_values // 2)
         kept = np.concatenate((kept, drawn[inside]))
     return kept[:n]
 
@@ -359,7 +360,8 @@ class LevelFinder:
         reach = self._reach(level)
         points, errors = self.points[level.rows], draws * self.ruler.step
         period = self.ruler.period
-        half_sides: Vector | None = reach
+        # On the grid a quarter of a step decides nothing, and is more than any rounding error.
+        half_sides: Vector | None = reach + self.ruler.step / 4
         if self.ruler.model == "gaussian":  # in these units the noise is round
             points, errors, half_sides = points / reach, errors / reach, None
             period = None if period is None else period / reach

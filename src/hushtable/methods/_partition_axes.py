@@ -118,8 +118,8 @@ def axis_of(name: str, column: Column) -> Axis:
     """Say how a column may be cut.
 
     Numbers, and categories that have an order, are cut in that order; categories with a taxonomy in
-    the order of its leaves. Other categories are split into any two subsets if they are few; if not,
-    in the order in which the schema lists them. A missing value is one more value, at the end.
+    the order of its leaves. Other categories are split into any two subsets if they are few; if
+    not, in the order in which the schema lists them. A missing value is one more value, at the end.
 
     Examples
     --------

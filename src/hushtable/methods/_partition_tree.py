@@ -24,8 +24,10 @@ Runs = tuple[Integers, Integers, Integers]
 
 Split = Literal["median", "random-attribute", "midpoint"]
 
-_EVEN = 1 << 40
-"""Base measure of an attribute, divided over its splits; an axis has at most 2**31 of them."""
+MOST_SPLITS = 10
+"""All splits have the same base measure, but those of one axis together never more than so many."""
+
+_UNIT = 1 << 40  # of so many splits together; an axis has at most 2**31
 
 
 @dataclass(frozen=True)
@@ -140,9 +142,10 @@ class Rows:
     ) -> None:
         self.axes, self.n_classes = axes, n_classes
         self.positions = np.empty((len(axes), len(counts)), np.int32)
+        self.orders = np.empty_like(self.positions)
         for at, axis in enumerate(axes):
             self.positions[at] = axis.positions(codes[:, at])
-        self.orders = np.argsort(self.positions, axis=1, kind="stable").astype(np.int32)
+            self.orders[at] = np.argsort(self.positions[at], kind="stable")
         self.classes, self.counts = classes.astype(np.int32), counts
         self._subsets = np.array([axis.subsets for axis in axes], np.bool_)
 
@@ -303,18 +306,19 @@ class _Growth:
     ) -> tuple[int, int]:
         """Choose among all splits of some axes by the exponential mechanism.
 
-        Every axis has the same base measure, divided evenly over its splits, so that one with many
-        values does not crowd out the others.
+        A column with a million values would crowd out the others, so the base measure of its splits
+        is divided: it counts like `MOST_SPLITS` of them.
         """
-        shares = [
-            n * (_EVEN // all_ways) for (_, n, _), all_ways in zip(runs, ways.values(), strict=True)
+        base = [
+            n * (_UNIT // max(all_ways, MOST_SPLITS))
+            for (_, n, _), all_ways in zip(runs, ways.values(), strict=True)
         ]
         chosen = self.noise.choose(
             np.concatenate([scores for scores, _, _ in runs]),
             epsilon=epsilon,
             sensitivity=Fraction(self.rules.sensitivity),
             monotone=True,
-            base=np.concatenate(shares).tolist(),
+            base=np.concatenate(base).tolist(),
         )
         ends = np.cumsum([len(scores) for scores, _, _ in runs])
         which = int(np.searchsorted(ends, chosen, side="right"))

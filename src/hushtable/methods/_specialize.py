@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from math import lcm
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -226,6 +227,15 @@ class Specialization:
     part: Part
     children: tuple[Part, ...]
 
+    def plain(self) -> dict[str, Any]:
+        """Write it as plain data for the statement."""
+        children = [part.full_label for part in self.children]
+        return {
+            "column": self.part.attribute,
+            "part": self.part.full_label,
+            "into": [*children, "missing"] if self.part.holds_missing else children,
+        }
+
 
 @dataclass
 class Cuts:
@@ -383,6 +393,21 @@ def recoding_of(column: Column, cut: list[Part]) -> Recoding:
         return Groups(labels, n_values, has_missing, tuple(groups))
     starts = tuple(part.first for part in cut if isinstance(part, Span))
     return Intervals(labels, n_values, has_missing, starts)
+
+
+def plain_cut(recoding: Recoding) -> dict[str, Any]:
+    """Write a cut as plain data for the statement."""
+    codes: dict[str, Any] = {}
+    if isinstance(recoding, Intervals):
+        codes["starts"] = list(recoding.starts)
+    elif isinstance(recoding, Groups):
+        codes["groups"] = list(recoding.groups)
+    return {
+        "labels": list(recoding.labels),
+        "n_values": recoding.n_values,
+        "has_missing": recoding.has_missing,
+        **codes,
+    }
 
 
 def _labels_apart(cut: list[Part]) -> Iterator[str]:

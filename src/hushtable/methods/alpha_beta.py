@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args
@@ -29,7 +30,13 @@ from hushtable.privacy.bounded_adversary import (
     solve,
     solve_repeated,
 )
-from hushtable.privacy.guarantee import BoundedAdversary, Guarantee, PureDP, check_epsilon
+from hushtable.privacy.guarantee import (
+    MAX_EPSILON,
+    BoundedAdversary,
+    Guarantee,
+    PureDP,
+    check_epsilon,
+)
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.rational import as_rational
 from hushtable.privacy.sparse_subset import Keys
@@ -149,7 +156,7 @@ Lower d or raise gamma.
             "the paper's, for a table that does not change."
         },
     )
-    coins: str | None = field(
+    coins: str | Path | None = field(
         default=None,
         compare=False,
         metadata={"help": "For several views: private file of what was published before."},
@@ -255,10 +262,12 @@ Lower d or raise gamma.
     def guarantee(self, schema: Schema) -> tuple[Guarantee, ...]:
         """Promise the bound on an observer's conclusions, and the differential privacy it means."""
         plan = self.plan(schema)
-        pure = PureDP(epsilon=plan.epsilon, unit=schema.unit, neighbors="add-remove")
-        if plan.d is None:
-            return (pure,)
-        return (BoundedAdversary(d=plan.d, gamma=self.gamma, adversary=self.adversary), pure)
+        promises: list[Guarantee] = []
+        if plan.d is not None:
+            promises.append(BoundedAdversary(d=plan.d, gamma=self.gamma, adversary=self.adversary))
+        if plan.counted:
+            promises.append(PureDP(epsilon=plan.epsilon, unit=schema.unit, neighbors="add-remove"))
+        return tuple(promises)
 
     def forecast(self, schema: Schema, rows: int | None = None) -> Forecast:
         """Say how many tuples will be inserted and how exact counts will be."""
@@ -267,7 +276,7 @@ Lower d or raise gamma.
             self._memory(schema).require_room()
         noise = plan.noise
         lines: dict[str, str | float | int] = {
-            "tuples in the domain": schema.domain.size,
+            "tuples in the domain": _shown(schema.domain.size),
             "tuples inserted as noise, about": round(noise.expected),
             "alpha": float(noise.alpha),
         }
@@ -289,11 +298,22 @@ Lower d or raise gamma.
             lines["share of true tuples among those published, about"] = kept / (
                 kept + noise.expected
             )
+        if plan.d is not None and n_tuples and n_tuples > plan.d * schema.domain.size:
+            lines["warning"] = (
+                f"knowing only that there are about {n_tuples:,} tuples gives each a chance of "
+                f"{n_tuples / schema.domain.size:.2g} on average, above d: the promise would cover "
+                "nobody who knows that. Raise d, or publish more or finer columns."
+            )
         lines["counts are of"] = "distinct tuples"
+        if not plan.counted:
+            lines["differential privacy"] = (
+                f"epsilon would be {float(plan.epsilon):.0f}, too large to promise; the ledger "
+                "records the release as not counted"
+            )
         memory = (noise.expected + (n_tuples or 0)) * 8 * (2 * len(schema.attributes) + 8) / 1e6
         return Forecast(
             lines=lines,
-            split={"tuples": plan.epsilon},
+            split={"tuples": plan.epsilon} if plan.counted else {},
             n_cells=schema.domain.size,
             memory_mb=max(memory, 1.0),
         )
@@ -398,7 +418,8 @@ Lower d or raise gamma.
                 f"max_tuples is {self.max_tuples:,}. Publish fewer or coarser columns, or promise "
                 "less (raise gamma, lower d or prior_factor)."
             )
-        check_epsilon(plan.epsilon)
+        if plan.d is None:
+            check_epsilon(plan.epsilon)
         return plan
 
     def _uniform_plan(self, schema: Schema) -> Plan:
@@ -526,6 +547,11 @@ class Plan:
     d: Fraction | None
     epsilon: Fraction
 
+    @property
+    def counted(self) -> bool:
+        """Whether epsilon is small enough to be promised at all."""
+        return self.epsilon <= MAX_EPSILON
+
 
 @dataclass(frozen=True)
 class _Table:
@@ -559,6 +585,11 @@ class _Table:
         fresh = fresh[~is_among(fresh, before)]
         kept = self.keys[noise.bernoulli(keep, size=len(self.keys))]
         return merged(kept, known[again], fresh)
+
+
+def _shown(size: int) -> int | str:
+    """Write a number that may be too large for a float."""
+    return size if size < 10**15 else f"{Decimal(size):.3e}"
 
 
 def _whole_weights(source: object) -> dict[str, list[int]]:

@@ -8,9 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, ClassVar, Literal, get_args
-
-import numpy as np
+from typing import ClassVar, Literal, get_args
 
 from hushtable.engine.base import MAX_HISTOGRAM, Engine
 from hushtable.errors import ParameterError, TooLarge
@@ -21,6 +19,7 @@ from hushtable.methods._specialize import (
     ClassCounts,
     Cuts,
     Specialization,
+    plain_cut,
     recoding_of,
     specialize_as_printed,
     specialize_jointly,
@@ -247,8 +246,8 @@ class DiffGen(Method):
                 "row_total": total,
                 "class_sizes": None if sizes is None else sizes.tolist(),
                 "class_sizes_scale": None if sizes is None else str(plan.class_sizes_scale),
-                "columns": {name: _cut_of(recode[name]) for name in plan.predictors},
-                "specializations": [_round_of(done) for done in cuts.rounds],
+                "columns": {name: plain_cut(recode[name]) for name in plan.predictors},
+                "specializations": [done.plain() for done in cuts.rounds],
                 "notes": _notes(plan, cuts.rounds, groups),
             },
             attachments={"cuts.svg": draw_cuts(cuts.rounds, schema.name)},
@@ -259,7 +258,7 @@ class DiffGen(Method):
     def _plan(self, schema: Schema) -> Plan:
         """Work out everything that is fixed before the data is read, or refuse."""
         target = self.target if self.target is not None else schema.target
-        problems = [*_target_problems(schema, target), *_name_problems(schema, self.name)]
+        problems = [*target_problems(schema, target), *name_problems(schema, self.name)]
         if problems:
             raise ParameterError(problems)
         assert target is not None  # noqa: S101 - one of the problems
@@ -406,8 +405,8 @@ class Plan:
         return max(0, int(sizes.sum()))
 
 
-def _target_problems(schema: Schema, target: str | None) -> list[str]:
-    """List what makes a column unfit to be predicted."""
+def target_problems(schema: Schema, target: str | None) -> list[str]:
+    """List what makes a column unfit for being predicted."""
     if target is None:
         return ["target is missing; name the column to predict, or give one role: target."]
     if target not in schema.attributes:
@@ -429,7 +428,8 @@ def _target_problems(schema: Schema, target: str | None) -> list[str]:
     return problems
 
 
-def _name_problems(schema: Schema, method: str) -> list[str]:
+def name_problems(schema: Schema, method: str) -> list[str]:
+    """List what makes a schema unfit for tables of groups with counts."""
     problems = [
         f"column {name!r}: the published table has a column of that name for the counts; rename "
         "the column in schema and data."
@@ -442,28 +442,6 @@ def _name_problems(schema: Schema, method: str) -> list[str]:
             "for graphs."
         )
     return problems
-
-
-def _cut_of(recoding: Any) -> dict[str, Any]:
-    """Write a recoding as plain data."""
-    kind = {"starts": recoding.starts} if hasattr(recoding, "starts") else {}
-    kind = kind or {"groups": recoding.groups}
-    return {
-        "labels": list(recoding.labels),
-        "n_values": recoding.n_values,
-        "has_missing": recoding.has_missing,
-        **{name: np.asarray(codes).tolist() for name, codes in kind.items()},
-    }
-
-
-def _round_of(done: Specialization) -> dict[str, Any]:
-    """Write a specialization as plain data."""
-    children = [part.full_label for part in done.children]
-    return {
-        "column": done.part.attribute,
-        "part": done.part.full_label,
-        "into": [*children, "missing"] if done.part.holds_missing else children,
-    }
 
 
 def _notes(plan: Plan, rounds: list[Specialization], groups: GroupNoise) -> list[str]:

@@ -50,7 +50,7 @@ class GeneralizeSuppress(Method):
     paper: ClassVar[str] = (
         "Li and Li, semantic k-anonymity and noisy count publishing (section 4), for comparison."
     )
-    summary: ClassVar[str] = "Publish exact counts of coarse tuples, rare ones left out; no privacy."
+    summary: ClassVar[str] = "Publish exact counts of coarse tuples, rare ones left out; not DP."
     estimator: ClassVar[str] = "suppressed-cells"
 
     k: int = field(metadata={"help": "Tuples of fewer rows than this are not published."})

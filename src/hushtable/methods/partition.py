@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.engine.base import Engine
-from hushtable.errors import ParameterError
+from hushtable.errors import ParameterError, TooLarge
 from hushtable.methods._partition_axes import Axis, axis_of
 from hushtable.methods._partition_consistency import discrete_laplace_variance, whole_counts
 from hushtable.methods._partition_release import (
@@ -30,7 +30,7 @@ from hushtable.methods._partition_release import (
 from hushtable.methods._partition_tree import Rows, Rules, Split, Tree, grow
 from hushtable.methods.base import Forecast, Method, Released
 from hushtable.privacy.guarantee import Guarantee, PureDP, check_epsilon
-from hushtable.privacy.noise import Noise, add_noise
+from hushtable.privacy.noise import MAX_SCALE, Noise, add_noise
 from hushtable.privacy.rational import as_rational
 from hushtable.schema import Schema
 
@@ -39,6 +39,12 @@ Integers = NDArray[np.int64]
 
 MAX_CLASSES = 1000
 """Most values of a target: each region has a count for each of them."""
+
+MAX_COUNTS = 20_000_000
+"""Most counts, over all regions and classes."""
+
+MAX_VALUES = 2**31
+"""Most values of a column: positions are held in 32 bits."""
 
 TYPICAL_ROWS = 1_000_000
 """What the forecast takes for the number of rows where it is not told."""
@@ -190,7 +196,7 @@ class Partition(Method):
         leaf_epsilon = self.epsilon - plan.split_cost - plan.test_cost
         scale = np.array([float(rules.max_rows / leaf_epsilon)])
         std = float(discrete_laplace_variance(scale)[0]) ** 0.5
-        n_regions = min(self.max_regions, 2**self.max_depth, plan.n_cells)
+        n_regions = self._most_regions(plan)
         lines: dict[str, str | float | int] = {
             "regions, at most": n_regions,
             "standard deviation of a count at full depth": std,
@@ -214,7 +220,9 @@ class Partition(Method):
         split |= {"stopping tests": plan.test_cost} if plan.test_cost else {}
         held = TYPICAL_ROWS if rows is None else max(rows, 1)
         cells = min(held, plan.n_cells)
-        memory = (cells * (8 * (n_axes + 2) + 12 * n_axes) + n_regions * (64 * n_axes + 400)) / 1e6
+        # Codes, positions and orders of the cells; parts, nodes and counts of the regions.
+        per_region = 64 * n_axes + 400 + 80 * plan.n_classes
+        memory = (cells * (16 * n_axes + 40) + n_regions * per_region) / 1e6
         return Forecast(lines=lines, split=split, n_cells=plan.n_cells, memory_mb=memory)
 
     def run(self, engine: Engine, noise: Noise) -> Released:
@@ -265,15 +273,35 @@ class Partition(Method):
                 f"target {target!r} has {schema.attributes[target].size:,} values; at most "
                 f"{MAX_CLASSES:,} classes can be counted apart. Give it a coarser domain."
             )
+        problems += [
+            f"column {name!r} has {column.size:,} values; at most {MAX_VALUES:,} can be cut. Give "
+            "it a coarser step."
+            for name, column in schema.attributes.items()
+            if column.size > MAX_VALUES
+        ]
         axes = tuple(axis_of(n, column) for n, column in schema.attributes.items() if n != target)
         if not axes:
             problems.append(f"target {target!r} is the only column; there is nothing to split.")
+        rules = self._rules(schema, target)
+        if rules.max_rows / rules.epsilon_test > MAX_SCALE:
+            problems.append(
+                f"epsilon is {self.epsilon}; divided over max_depth = {self.max_depth} levels it "
+                "leaves nothing but noise. Raise epsilon, or lower max_depth."
+            )
         if problems:
             raise ParameterError(problems)
         n_classes = 1 if target is None else schema.attributes[target].size
-        return Plan(
-            axes=axes, target=target, n_classes=n_classes, rules=self._rules(schema, target)
-        )
+        plan = Plan(axes=axes, target=target, n_classes=n_classes, rules=rules)
+        if self._most_regions(plan) * n_classes > MAX_COUNTS:
+            raise TooLarge(
+                f"up to {self._most_regions(plan):,} regions times {n_classes:,} classes are more "
+                f"than {MAX_COUNTS:,} counts. Lower max_regions or max_depth, or give the target a "
+                "coarser domain."
+            )
+        return plan
+
+    def _most_regions(self, plan: Plan) -> int:
+        return min(self.max_regions, 1 << self.max_depth, plan.n_cells)
 
     def _rules(self, schema: Schema, target: str | None) -> Rules:
         level = (1 - self.budget) * self.epsilon / self.max_depth
@@ -322,10 +350,11 @@ def _noisy_leaves(
     tree: Tree, exact: Integers, rules: Rules, noise: Noise
 ) -> tuple[Integers, NDArray[np.float64]]:
     """Add to each count of a leaf the noise that what is left on its path pays for."""
-    left_over = [tree.epsilon[leaf] for leaf in tree.leaves.tolist()]
+    with_same: dict[Fraction, list[int]] = {}
+    for at, leaf in enumerate(tree.leaves.tolist()):
+        with_same.setdefault(tree.epsilon[leaf], []).append(at)
     noisy, scales = np.empty_like(exact), np.empty(exact.shape)
-    for epsilon in sorted(set(left_over)):
-        these = np.flatnonzero([one == epsilon for one in left_over])
+    for epsilon, these in with_same.items():
         scale = rules.max_rows / epsilon
         drawn = noise.discrete_laplace(scale, size=len(these) * exact.shape[1])
         noisy[these] = add_noise(exact[these], drawn.reshape(len(these), -1))

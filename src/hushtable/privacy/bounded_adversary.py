@@ -158,7 +158,8 @@ def solve_repeated(
             ratios = Ratios.of_repeated_views(keep=keep, insert=insert, views=views)
             return ratios.keeps(d, gamma, adversary)
 
-        insert = _least(holds, below=keep)
+        # One view alone needs c * keep.
+        insert = _least(holds, above=keep / odds_limit(d, gamma), below=keep)
         if insert is not None:
             found.append((insert * (1 - insert) / (keep - insert) ** 2, keep, insert))
     if not found:
@@ -171,16 +172,18 @@ def solve_repeated(
     return keep, insert
 
 
-def _least(holds: Callable[[Fraction], bool], *, below: Fraction) -> Fraction | None:
+def _least(
+    holds: Callable[[Fraction], bool], *, above: Fraction, below: Fraction
+) -> Fraction | None:
     """Find, to three digits and on the safe side, the least share for which a condition holds."""
-    least = below * Fraction(999, 1000)
-    if not holds(least):
-        return None
-    # First the power of two, then the digits: conditions that hold go on holding above.
-    while holds(least / 2):
-        least /= 2
-    bottom = least / 2
+    low = high = above
+    while not holds(high):
+        low, high = high, 2 * high
+        if high >= below:
+            high = (low + below) / 2
+            if not holds(high):
+                return None
     for _ in range(10):
-        middle = (bottom + least) / 2
-        bottom, least = (bottom, middle) if holds(middle) else (middle, least)
-    return least
+        middle = (low + high) / 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high

@@ -1,6 +1,7 @@
 """How a budget is shared by several mechanisms: composition theorems, certified upward.
 
-Floats only search; what is returned was checked in rational arithmetic with certified bounds of e^x.
+Floats only search; what is returned was checked in rational arithmetic, with certified bounds of
+e^x.
 """
 
 from __future__ import annotations

@@ -29,6 +29,8 @@ from hushtable.privacy.noise import Noise
 
 Keys = NDArray[np.int64]
 
+_DIGIT = 31  # bits of one digit of a large number: products of two fit an int64
+
 
 def sparse_subset(domain: Domain, *, p: Fraction, noise: Noise) -> Keys:
     """Keep each combination of a domain independently with probability p.
@@ -59,31 +61,32 @@ def sparse_subset(domain: Domain, *, p: Fraction, noise: Noise) -> Keys:
     """
     if not 0 < p < 1:
         raise ParameterError(f"p is {p}; it must lie between 0 and 1.")
-    sizes = [math.prod(domain.shape[run]) for run in domain.limbs]
-    tree = _Tree(sizes, noise)
+    tree = _Tree(domain.size, noise)
     chances = _Chances(p, tree.n_levels)
     if not len(heads(noise, 1, chances.occupied)):
-        return np.empty((0, len(sizes)), np.int64)
+        return np.empty((0, len(domain.limbs)), np.int64)
     for level in reversed(range(tree.n_levels)):
         tree.split(heads(noise, tree.n_nodes, functools.partial(chances.split, level)), level)
-    return tree.leaves()
+    return _keys(tree.leaves(), domain)
 
 
 class _Tree:
-    """The occupied nodes: known leading bits of their keys, the rest still to be drawn.
+    """The occupied nodes: known leading bits of their numbers, the rest still to be drawn.
 
-    Each limb is padded to a power of two. What falls into the padding is dropped, which leaves all
-    other combinations as they are, since they are independent.
+    The domain is numbered and padded to a power of two. What falls into the padding is dropped,
+    which leaves all other combinations as they are, since they are independent. A number is held
+    as one integer of up to 62 bits, or as several digits of 31 bits, highest first.
     """
 
-    def __init__(self, sizes: list[int], noise: Noise) -> None:
+    def __init__(self, size: int, noise: Noise) -> None:
         self._noise = noise
-        self._sizes = np.array(sizes, np.int64)
-        self._widths = [(size - 1).bit_length() for size in sizes]
-        self.n_levels = sum(self._widths)
+        self.n_levels = (size - 1).bit_length()
+        n_more = 0 if self.n_levels <= 2 * _DIGIT else (self.n_levels - 1) // _DIGIT
+        self._widths = [self.n_levels - _DIGIT * n_more] + [_DIGIT] * n_more
+        self._top = (size - 1) >> (_DIGIT * n_more)
         self.n_nodes = 1
-        # Arrays with room to grow. Bits not drawn yet are 0; `_open` counts them, over all limbs.
-        self._keys: Keys = np.zeros((1, len(sizes)), np.int64)
+        # Arrays with room to grow. Bits not drawn yet are 0; `_open` counts them, over all digits.
+        self._numbers: Keys = np.zeros((1, len(self._widths)), np.int64)
         self._open = np.array([self.n_levels])
 
     def split(self, nodes: NDArray[np.int64], level: int) -> None:
@@ -92,48 +95,96 @@ class _Tree:
             return
         left = self._filled(nodes, level + 1)
         right, below = left.copy(), 0
-        for limb in reversed(range(len(self._widths))):
-            if below <= level < below + self._widths[limb]:
-                right[:, limb] |= np.int64(1 << (level - below))
-            below += self._widths[limb]
+        for digit in reversed(range(len(self._widths))):
+            if below <= level < below + self._widths[digit]:
+                right[:, digit] |= np.int64(1 << (level - below))
+            below += self._widths[digit]
         end = self.n_nodes + len(nodes)
-        if end > len(self._keys):
-            room = max(end - len(self._keys), len(self._keys) // 2)
-            self._keys = np.pad(self._keys, ((0, room), (0, 0)))
+        if end > len(self._numbers):
+            room = max(end - len(self._numbers), len(self._numbers) // 2)
+            self._numbers = np.pad(self._numbers, ((0, room), (0, 0)))
             self._open = np.pad(self._open, (0, room))
-        self._keys[nodes], self._keys[self.n_nodes : end] = left, right
+        self._numbers[nodes], self._numbers[self.n_nodes : end] = left, right
         self._open[nodes] = self._open[self.n_nodes : end] = level
         self.n_nodes = end
         if 4 * len(nodes) > end:
             # High up nearly every node splits; nodes beyond the domain are not followed further.
-            inside = (self._keys[:end] < self._sizes).all(axis=1)
-            self._keys, self._open = self._keys[:end][inside], self._open[:end][inside]
-            self.n_nodes = len(self._keys)
+            inside = self._numbers[:end, 0] <= self._top
+            self._numbers, self._open = self._numbers[:end][inside], self._open[:end][inside]
+            self.n_nodes = len(self._numbers)
 
     def leaves(self) -> Keys:
-        """Draw all bits that are left and return the keys inside the domain, in order."""
-        keys = self._filled(np.arange(self.n_nodes), 0)
-        keys = keys[(keys < self._sizes).all(axis=1)]
-        return keys[np.lexsort(keys.T[::-1])] if keys.shape[1] > 1 else np.sort(keys, axis=0)
+        """Draw all bits that are left and return the numbers."""
+        return self._filled(np.arange(self.n_nodes), 0)
 
     def _filled(self, nodes: NDArray[np.int64], down_to: int) -> Keys:
         """Draw the open bits of some nodes, from the highest down to one level."""
-        keys, top = self._keys[nodes], self._open[nodes]
+        numbers, top = self._numbers[nodes], self._open[nodes]
         below = 0
-        for limb in reversed(range(len(self._widths))):
-            width = self._widths[limb]
+        for digit in reversed(range(len(self._widths))):
+            width = self._widths[digit]
             low, high = min(max(down_to - below, 0), width), np.clip(top - below, 0, width)
-            if width and low < high.max(initial=0):
-                # np.int64(1) << 63 wraps to the lowest integer, less one to the highest: all bits.
+            if low < high.max(initial=0):
                 mask = ((np.int64(1) << high) - 1) & ~np.int64((1 << low) - 1)
-                keys[:, limb] |= self._bits(width, len(nodes)) & mask
+                bits = self._noise.uniform_below(1 << width, size=len(nodes))
+                numbers[:, digit] |= bits & mask
             below += width
-        return keys
+        return numbers
 
-    def _bits(self, width: int, size: int) -> NDArray[np.int64]:
-        half = width // 2
-        low = self._noise.uniform_below(1 << (width - half), size=size)
-        return self._noise.uniform_below(1 << half, size=size) << (width - half) | low
+
+def _keys(numbers: Keys, domain: Domain) -> Keys:
+    """Turn numbers of combinations into sorted keys, leaving out those beyond the domain."""
+    if numbers.shape[1] == 1:
+        numbers = np.sort(numbers[numbers[:, 0] < domain.size], axis=0)
+        return numbers if len(domain.limbs) == 1 else domain.pack(_divided(numbers, domain)[0])
+    codes, rest = _divided(numbers, domain)
+    keys = domain.pack(codes[rest == 0])
+    return keys[np.lexsort(keys.T[::-1])]
+
+
+def _divided(numbers: Keys, domain: Domain) -> tuple[Keys, Keys]:
+    """Write numbers in the mixed radix of the domain; give the codes, and what is left over."""
+    codes = np.empty((len(numbers), len(domain.shape)), np.int64)
+    digits, end = numbers.copy(), len(domain.shape)
+    while end:
+        # As many columns at once as one long division by a single digit allows.
+        start, divisor = end - 1, domain.shape[end - 1]
+        while start and divisor * domain.shape[start - 1] < 1 << _DIGIT:
+            start -= 1
+            divisor *= domain.shape[start]
+        if divisor <= 1 << _DIGIT and digits.shape[1] > 1:
+            rest = np.zeros(len(digits), np.int64)
+            for digit in range(digits.shape[1]):
+                digits[:, digit], rest = np.divmod(rest << _DIGIT | digits[:, digit], divisor)
+        else:
+            digits, rest = _divided_by_large(digits, divisor)
+        for position in reversed(range(start, end)):
+            rest, codes[:, position] = np.divmod(rest, domain.shape[position])
+        end = start
+    return codes, digits.max(axis=1, initial=0)
+
+
+def _divided_by_large(digits: Keys, divisor: int) -> tuple[Keys, Keys]:
+    """Divide by a number of any size, with Python's integers."""
+    n_digits = digits.shape[1]
+    pairs = []
+    for row in digits.tolist():
+        number = 0
+        for digit in row:
+            number = number << _DIGIT | digit
+        pairs.append(divmod(number, divisor))
+    width = 2 * _DIGIT if n_digits == 1 else _DIGIT
+    quotients = np.array(
+        [
+            [
+                quotient >> (width * place) & ((1 << width) - 1)
+                for place in reversed(range(n_digits))
+            ]
+            for quotient, _ in pairs
+        ],
+        np.int64,
+    ).reshape(-1, n_digits)
+    return quotients, np.array([rest for _, rest in pairs], np.int64)
 
 
 class _Chances:

@@ -1,0 +1,389 @@
+"""DiffGen's parameters, refusals, cuts and tables, and what analysts do with its releases."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hushtable import publish
+from hushtable.datasets import sample, sample_schema
+from hushtable.domain import Domain
+from hushtable.engine import Cells, Counts, Engine, connect
+from hushtable.errors import DataError, ParameterError, ReleaseError, SchemaError, TooLarge
+from hushtable.estimate.generalized import GeneralizedEstimator
+from hushtable.methods import DiffGen, NoisyCounts
+from hushtable.methods._generalized_table import least_squares
+from hushtable.methods._scores import TotalVariation, make_score
+from hushtable.privacy.group_noise import GroupNoise
+from hushtable.privacy.guarantee import Unit
+from hushtable.privacy.noise import SecureNoise
+from hushtable.recoding import Recoding
+from hushtable.release import Release
+from hushtable.schema import Schema
+
+CLASS = {"type": "categorical", "values": ["Y", "N"], "role": "target"}
+
+
+def make_schema(columns: dict[str, Any], **more: Any) -> Schema:
+    return Schema.from_dict({"name": "t", "columns": columns | {"class": CLASS}, **more})
+
+
+AGE = {"type": "integer", "low": 0, "high": 9}
+SMALL = make_schema({"age": AGE})
+ROWS = pa.table({"age": [1, 2, 8, 9], "class": ["Y", "Y", "N", "N"]})
+
+
+# --- parameters and refusals ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"specializations": 0}, "specializations is 0; it must be a whole number of at least 1"),
+        ({"specializations": -3}, "specializations is -3"),
+        ({"specializations": "many"}, "specializations is many; .* or auto"),
+        ({"specializations": "1.5"}, "specializations is 1.5"),
+        ({"score": "gini"}, "score is 'gini'; it must be balanced-max, max"),
+        ({"calibration": "loose"}, "calibration is 'loose'; it must be tight or paper"),
+        ({"structure_share": 1}, "structure_share is 1; it must lie between 0 and 1"),
+        ({"calibration": "paper", "structure_share": "1/4"}, "the calibration paper has 1/2"),
+        ({"epsilon": 0}, "epsilon is 0"),
+        ({"max_groups": 0}, "max_groups is 0"),
+    ],
+)
+def test_bad_parameters(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(ParameterError, match=said):
+        DiffGen(**({"epsilon": 1} | given))
+
+
+def test_all_problems_are_told_at_once() -> None:
+    with pytest.raises(ParameterError) as caught:
+        DiffGen(epsilon=-1, specializations=0, score="x", calibration="y", max_groups=0)  # type: ignore[arg-type]
+    assert len(caught.value.problems) == 5
+
+
+def test_text_from_the_command_line_is_understood() -> None:
+    assert DiffGen(epsilon="1/2", specializations="12") == DiffGen(
+        epsilon=Fraction(1, 2), specializations=12
+    )
+
+
+@pytest.mark.parametrize(
+    ("columns", "target", "said"),
+    [
+        ({"age": AGE}, "weight", "target is 'weight', which is not a published column"),
+        ({"age": AGE}, "age", "target 'age' is numeric; only a categorical column"),
+        ({"age": AGE, "one": {"type": "categorical", "values": ["x"]}}, "one", "has one value"),
+        ({}, "class", "target 'class' is the only column"),
+        ({"count": AGE}, "class", "column 'count': the published table has a column"),
+    ],
+)
+def test_bad_targets_and_names(columns: dict[str, Any], target: str, said: str) -> None:
+    with pytest.raises(ParameterError, match=said):
+        DiffGen(epsilon=1, target=target).guarantee(make_schema(columns))
+
+
+def test_no_target_at_all() -> None:
+    schema = Schema.from_dict({"name": "t", "columns": {"age": AGE}})
+    with pytest.raises(ParameterError, match="target is missing"):
+        DiffGen(epsilon=1).guarantee(schema)
+
+
+def test_nodes_are_refused() -> None:
+    with pytest.raises(ParameterError, match="unit is node"):
+        DiffGen(epsilon=1).guarantee(SMALL.model_copy(update={"unit": Unit(kind="node")}))
+
+
+def test_grids_too_fine_for_a_histogram_are_refused_before_any_data_is_read() -> None:
+    schema = make_schema({"x": {"type": "integer", "low": 0, "high": 10**8}})
+    with pytest.raises(TooLarge, match=r"column 'x'.*coarser step"):
+        DiffGen(epsilon=1).guarantee(schema)
+
+
+def test_a_taxonomy_must_cover_its_values() -> None:
+    with pytest.raises(SchemaError, match="the taxonomy does not cover: b"):
+        make_schema(
+            {"x": {"type": "categorical", "values": ["a", "b"], "taxonomy": {"any": ["a"]}}}
+        )
+
+
+# --- the search -----------------------------------------------------------------------------------
+
+
+class CountingEngine:
+    """Remember what was asked."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine, self.asked = engine, list[str]()
+
+    @property
+    def schema(self) -> Schema:
+        return self.engine.schema
+
+    def histograms(self, columns: Sequence[str], *, by: str | None = None) -> dict[str, Counts]:
+        self.asked.append("histograms")
+        return self.engine.histograms(columns, by=by)
+
+    def counts(
+        self, columns: Sequence[str], *, recode: Mapping[str, Recoding] | None = None
+    ) -> Cells:
+        self.asked.append("counts")
+        return self.engine.counts(columns, recode=recode)
+
+
+@pytest.mark.parametrize("calibration", ["tight", "paper"])
+def test_two_questions_whatever_the_number_of_specializations(calibration: Any) -> None:
+    for h in (1, 7):
+        engine = CountingEngine(connect(sample(), sample_schema()))
+        method = DiffGen(epsilon=1, specializations=h, calibration=calibration)
+        released = method.run(engine, SecureNoise())  # type: ignore[arg-type]
+        assert engine.asked == ["histograms", "counts"]
+        assert len(released.estimator["specializations"]) == h
+
+
+def test_more_specializations_than_there_are_stop_early_and_say_so() -> None:
+    method = DiffGen(epsilon=1, specializations=50)
+    released = method.run(connect(ROWS, SMALL), SecureNoise())
+    assert len(released.estimator["specializations"]) == 9
+    assert (
+        "50 specializations were asked for; taxonomies and grids allow 9."
+        in (released.estimator["notes"])
+    )
+    assert "allow 9 splits" in str(method.forecast(SMALL).lines["note"])
+    assert released.estimator["columns"]["age"]["starts"] == list(range(10))
+
+
+def test_constant_attributes_are_never_split_and_cost_nothing() -> None:
+    constant = {"type": "integer", "low": 5, "high": 5}
+    schema = make_schema({"five": constant, "one": {"type": "categorical", "values": ["x"]}})
+    method = DiffGen(epsilon=1, specializations=3, score="max")
+    table = pa.table({"five": [5, 5], "one": ["x", "x"], "class": ["Y", "N"]})
+    released = method.run(connect(table, schema), SecureNoise())
+    assert released.estimator["specializations"] == []
+    assert released.estimator["rate"] == "1"  # all of epsilon is for the counts
+    assert method.forecast(schema).split == {"counts": 1}
+    both = make_schema({"five": constant, "age": AGE})
+    table = table.append_column("age", [[1, 2]]).drop(["one"])
+    released = method.run(connect(table, both), SecureNoise())
+    assert {r["column"] for r in released.estimator["specializations"]} == {"age"}
+
+
+def test_a_class_that_nobody_has_is_published() -> None:
+    schema = make_schema({"age": AGE})
+    only_yes = pa.table({"age": [1, 2], "class": ["Y", "Y"]})
+    released = DiffGen(epsilon=1, specializations=2).run(connect(only_yes, schema), SecureNoise())
+    classes = released.tables["data"].column("class").to_pylist()
+    assert classes.count("N") == classes.count("Y") == 3
+
+
+def test_missing_values_are_part_of_the_top_and_then_a_part_of_their_own() -> None:
+    optional = AGE | {"missing": "category"}
+    kind = {"type": "categorical", "values": ["a", "b"], "missing": "category"}
+    schema = make_schema({"age": optional, "kind": kind})
+    table = pa.table({"age": [1, None, 9] * 50, "kind": ["a", "b", None] * 50,
+                      "class": ["Y", "N", "Y"] * 50})  # fmt: skip
+    for h, n_labels in ((1, 4), (10, 13)):
+        method = DiffGen(epsilon=50, specializations=h)
+        released = method.run(connect(table, schema), SecureNoise())
+        columns = released.estimator["columns"]
+        sizes = {name: len(cut["labels"]) + cut["has_missing"] for name, cut in columns.items()}
+        assert sum(sizes.values()) in (n_labels, n_labels + 1)  # either may be split first
+        total = sum(released.tables["data"].column("noisy_count").to_pylist())
+        assert abs(total - 150) < 20
+    whole = {"age": "0 to 9 or missing", "kind": "* or missing"}
+    labels = [set(released.tables["data"].column(name).to_pylist()) for name in whole]
+    assert None in labels[0]  # after 10 rounds both are split
+    released = DiffGen(epsilon=1, specializations=1).run(connect(table, schema), SecureNoise())
+    data = released.tables["data"]
+    untouched = [name for name in whole if set(data.column(name).to_pylist()) == {whole[name]}]
+    assert len(untouched) == 1
+
+
+def test_nodes_with_one_child_are_skipped_and_equal_labels_told_apart() -> None:
+    chain = {"any": {"all": {"left": ["a", "b"], "right": {"left": ["c"], "d": ["d"]}}}}
+    kind = {"type": "categorical", "values": list("abcd"), "taxonomy": chain}
+    schema = make_schema({"kind": kind})
+    table = pa.table({"kind": list("abcd"), "class": ["Y", "N", "Y", "N"]})
+    released = DiffGen(epsilon=1, specializations=1).run(connect(table, schema), SecureNoise())
+    (done,) = released.estimator["specializations"]
+    assert done == {"column": "kind", "part": "all", "into": ["left", "right"]}
+    released = DiffGen(epsilon=1, specializations=9).run(connect(table, schema), SecureNoise())
+    assert sorted(released.estimator["columns"]["kind"]["labels"]) == list("abcd")
+
+
+def test_a_person_with_several_rows_scales_everything() -> None:
+    unit = {"kind": "person", "column": "id", "max_rows": 3}
+    schema = make_schema({"age": AGE, "id": {"role": "identifier"}}, unit=unit)
+    for score in ("balanced-max", "max", "total-variation"):
+        method = DiffGen(epsilon=1, specializations=2, score=score)  # type: ignore[arg-type]
+        one, three = method._plan(SMALL), method._plan(schema)
+        made = make_score(score, np.array([2, 2]))  # type: ignore[arg-type]
+        assert three.sensitivity(made) == 3 * one.sensitivity(made)
+        assert 3 * three.rate == one.rate
+    assert method.guarantee(schema)[0].unit.max_rows == 3  # type: ignore[union-attr]
+
+
+def test_scores_of_very_many_rows_are_exact() -> None:
+    big = np.array([[[2**40, 1], [3, 2**40]]])
+    n = int(big.sum())
+    cells = big[0].tolist()
+    rows, classes = [sum(row) for row in cells], [sum(c) for c in zip(*cells, strict=True)]
+    exact = sum(abs(n * cells[i][j] - rows[i] * classes[j]) for i in (0, 1) for j in (0, 1)) // n
+    assert TotalVariation().of(big).tolist() == [exact]
+
+
+def test_auto_takes_more_specializations_for_more_rows() -> None:
+    schema = sample_schema()
+    n_rounds = [DiffGen(epsilon=1)._plan(schema).n_rounds(10**e) for e in range(7)]
+    assert n_rounds == sorted(n_rounds)
+    assert n_rounds[0] == 1
+    assert n_rounds[4] == 8  # log2(10,000 * 0.49 / 10)
+
+
+# --- counts ---------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.integers(-50, 200), min_size=1, max_size=40), st.integers(-5, 3000))
+@settings(max_examples=60, deadline=None)
+def test_least_squares_counts_are_the_closest(noisy: list[int], total: int) -> None:
+    raw = np.array(noisy, np.int64)
+    fitted = least_squares(raw, total)
+    assert fitted.min() >= 0
+    assert fitted.sum() == max(0, total)
+    if total > 0:  # the conditions of the minimum, up to rounding: one shift for all above 0
+        shift = raw - fitted
+        above = fitted > 1
+        if above.any():
+            assert shift[above].max() - shift[above].min() <= 2
+            assert (raw[fitted == 0] <= shift[above].max() + 1).all()
+
+
+def test_groups_beyond_a_million_million() -> None:
+    """40 columns of 10 values: 10**40 cells, more than fit a 64-bit key."""
+    domain = Domain({f"x{i}": 10 for i in range(40)})
+    groups = GroupNoise(domain=domain, rate=Fraction(1, 2), max_cells=500)
+    occupied = np.zeros((2, 40), np.int64)
+    occupied[1] = 9
+    cells = groups.add(occupied, np.array([10**6, 10**6]), SecureNoise())
+    assert groups.threshold is not None
+    assert cells.noisy.min() >= groups.threshold
+    assert 200 < len(cells.noisy) < 900  # at most about 500 empty ones; 6 standard deviations
+    assert (cells.codes[0] == 0).all()
+    assert (cells.codes[-1] == 9).all()
+    ranks = [domain.rank(row) for row in cells.codes.tolist()]
+    assert ranks == sorted(set(ranks))
+
+
+# --- releases -------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory: pytest.TempPathFactory) -> Release:
+    folder = tmp_path_factory.mktemp("diffgen") / "out"
+    return publish(sample(), sample_schema(), DiffGen(epsilon=2, specializations=6), out=folder)
+
+
+def test_rows_have_labels_or_drawn_values(release: Release) -> None:
+    frame, drawn = release.frame(), release.frame(drawn=True)
+    assert frame.num_rows == drawn.num_rows == sum(release.table().column("count").to_pylist())
+    assert drawn.column_names == frame.column_names == list(release.schema.attributes)
+    engine = connect(drawn, Schema.from_dict(release.schema.to_dict() | {
+        "columns": {n: c for n, c in release.schema.to_dict()["columns"].items() if n != "visit"}
+    }))  # fmt: skip
+    assert engine.rule_breaks() == []
+    again = release.generalize(drawn)
+    assert again.equals(frame)  # drawn inside each cell: mapping back gives the labels
+
+
+@pytest.mark.parametrize("make", [lambda t: t, pl.from_arrow, lambda t: t.to_pandas()])
+def test_any_table_is_mapped_to_the_cuts(release: Release, make: Any) -> None:
+    mapped = release.generalize(make(sample().select(["age", "sex", "region"])))
+    assert mapped.column_names == ["age", "sex", "region"]
+    assert mapped.num_rows == 12000
+    for name in mapped.column_names:
+        labels = set(release.table().column(name).to_pylist())
+        assert set(mapped.column(name).to_pylist()) <= labels
+
+
+def test_tables_that_do_not_fit_are_not_mapped(release: Release) -> None:
+    with pytest.raises(DataError, match="none of the release's columns"):
+        release.generalize(pd.DataFrame({"height": [180]}))
+    with pytest.raises(DataError, match="column 'age': 1 rows lie outside"):
+        release.generalize(pd.DataFrame({"age": [180]}))
+    with pytest.raises(DataError, match="only a table in memory"):
+        release.generalize("rows.csv")
+
+
+def test_other_releases_have_no_cuts(tmp_path: Path) -> None:
+    method = NoisyCounts(epsilon=1, delta="1e-6", k=10, generalize={"age": 20})
+    other = publish(sample(), sample_schema(), method, out=tmp_path / "out")
+    with pytest.raises(ReleaseError, match="no cuts"):
+        other.generalize(sample())
+    with pytest.raises(ReleaseError, match="leave out drawn"):
+        other.frame(drawn=True)
+
+
+def test_the_cuts_are_exported_and_drawn(release: Release) -> None:
+    document = json.loads((release.folder / "statement.json").read_text())
+    assert len(document["estimator"]["specializations"]) == 6
+    drawing = (release.folder / "cuts.svg").read_text()
+    texts = [e.text or "" for e in ElementTree.fromstring(drawing).iter() if e.text]  # noqa: S314
+    for at, done in enumerate(document["estimator"]["specializations"], start=1):
+        assert any(f"{done['part']}  (split {at})" in text for text in texts)
+    assert "](cuts.svg)" in (release.folder / "STATEMENT.md").read_text()
+
+
+def test_a_changed_drawing_is_noticed(tmp_path: Path) -> None:
+    made = publish(ROWS, SMALL, DiffGen(epsilon=1, specializations=2), out=tmp_path / "out")
+    (made.folder / "cuts.svg").write_text("<svg/>")
+    with pytest.raises(ReleaseError, match=r"cuts\.svg was changed"):
+        Release.load(made.folder)
+
+
+def test_counts_tell_noise_from_assumption(release: Release) -> None:
+    everyone = release.count("TRUE")
+    assert everyone.model_std == 0
+    assert everyone.privacy_std > 0
+    starts = [*release.statement.estimator["columns"]["age"]["starts"], 100]
+    width, first = max((end - start, start) for start, end in pairwise(starts))
+    whole = release.count(f"age BETWEEN {first} AND {first + width - 1}")
+    assert whole.model_std == 0
+    assert whole.notes == ()
+    part = release.count(f"age BETWEEN {first} AND {first + width // 2}")
+    assert part.model_std > 0
+    assert part.privacy_std < whole.privacy_std
+    assert "spread evenly" in part.notes[0]
+
+
+def test_sums_over_empty_groups_are_unbiased_above_a_threshold() -> None:
+    """Without rows, estimates scatter around 0; 60 releases, six standard errors."""
+    columns = {f"x{i}": {"type": "categorical", "values": list("abcd")} for i in range(6)}
+    schema = make_schema(columns, rows=0)
+    method = DiffGen(epsilon=1, specializations=6, score="max", max_groups=300)
+    empty = pa.table({name: pa.array([], pa.string()) for name in [*columns, "class"]})
+    found = []
+    for _ in range(60):
+        released = method.run(connect(empty, schema), SecureNoise())
+        assert released.estimator["threshold"] is not None
+        estimator = GeneralizedEstimator(
+            schema, method.parameters(), released.estimator, released.tables
+        )
+        shares = np.ones(released.tables["data"].num_rows)
+        value = float(shares @ estimator.noisy)
+        value += estimator._left_out[0] * (estimator.n_groups - len(shares))
+        spread = estimator._sum(shares, float(estimator.n_groups)).privacy_std
+        found.append(value / spread)
+    assert abs(np.mean(found)) < 6 / np.sqrt(60) * 1.2

@@ -1,0 +1,101 @@
+"""Releases stand alone: they load without the private side, and refuse what was tampered with."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pytest
+
+from hushtable.datasets import sample, sample_schema
+from hushtable.errors import ReleaseError
+from hushtable.methods import NoisyCounts
+from hushtable.pipeline import publish
+from hushtable.privacy.noise import SeededNoise
+from hushtable.release import Release
+
+METHOD = NoisyCounts(epsilon=1, delta="1e-6", k=10, generalize={"age": 20, "diagnosis": 1})
+
+ALONE = """
+import sys
+
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {"opendp", "pyspark", "pandas", "polars", "sklearn"}:
+            raise ModuleNotFoundError(name)
+
+
+sys.meta_path.insert(0, Absent())
+from hushtable import Release
+print(Release.load(sys.argv[1]).count("sex = 'F'").value > 0)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    publish(sample(), sample_schema(), METHOD, out=tmp_path / "r")
+    return tmp_path / "r"
+
+
+def test_loading_needs_no_optional_package(folder: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", ALONE, folder], capture_output=True, text=True, check=False
+    )
+    assert done.stdout.strip() == "True", done.stderr
+
+
+def test_the_folder_holds_what_the_statement_says_and_nothing_else(folder: Path) -> None:
+    assert sorted(p.name for p in folder.iterdir()) == [
+        "STATEMENT.md", "data.parquet", "statement.json",
+    ]  # fmt: skip
+    statement = json.loads((folder / "statement.json").read_text())
+    assert statement["format"] == 1
+    assert statement["guarantees"][0]["epsilon"] == "1"
+    assert statement["guarantees"][0]["neighbors"] == "add-remove"
+    assert statement["ledger"] is None
+    assert stat.S_IMODE(os.stat(folder).st_mode) == 0o755
+
+
+def test_a_seeded_release_cannot_pass_for_a_private_one(tmp_path: Path) -> None:
+    publish(sample(), sample_schema(), METHOD, out=tmp_path / "r", noise=SeededNoise(1))
+    path = tmp_path / "r" / "statement.json"
+    statement = json.loads(path.read_text())
+    assert statement["guarantee"] == "none (seeded)"
+    statement["guarantees"] = [{"family": "threshold", "k": 10}]
+    path.write_text(json.dumps(statement))
+    with pytest.raises(ReleaseError, match="promises something"):
+        Release.load(tmp_path / "r")
+
+
+def test_unknown_estimators_and_tables_are_named(folder: Path) -> None:
+    path = folder / "statement.json"
+    statement = json.loads(path.read_text())
+    statement["estimator"]["kind"] = "crystal ball"
+    path.write_text(json.dumps(statement))
+    release = Release.load(folder)
+    with pytest.raises(ReleaseError, match="crystal ball"):
+        release.count("TRUE")
+    with pytest.raises(ReleaseError, match="no table 'other'"):
+        release.table("other")
+
+
+def test_exports_do_not_run_as_formulas(tmp_path: Path) -> None:
+    schema = sample_schema().to_dict()
+    schema["columns"] = {"note": {"type": "categorical", "values": ["=1+1", "@x", "plain"]}}
+    table = pa.table({"note": ["=1+1", "@x", "plain"] * 100})
+    release = publish(
+        table,
+        type(sample_schema()).from_dict(schema),
+        NoisyCounts(epsilon=1, delta="1e-6", k=10),
+        out=tmp_path / "r",
+    )
+    release.export(tmp_path / "rows.csv")
+    values = set(pa_csv.read_csv(tmp_path / "rows.csv")["note"].to_pylist())
+    assert values == {"'=1+1", "'@x", "plain"}
