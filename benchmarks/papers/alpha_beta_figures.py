@@ -32,6 +32,7 @@ from hushtable.methods.baselines.frapp import same_privacy_retention
 from hushtable.microdata import to_codes
 from hushtable.pipeline import publish
 from hushtable.privacy.bounded_adversary import odds_limit
+from hushtable.privacy.noise import Noise
 from hushtable.release import Release
 from hushtable.schema import Schema
 
@@ -141,11 +142,15 @@ def draw(points: dict[str, tuple[NDArray, NDArray]]) -> None:
 
 
 def one_release(
-    method: Method, table: pa.Table, schema: Schema, truth: list[NDArray[np.int64]]
+    method: Method,
+    table: pa.Table,
+    schema: Schema,
+    truth: list[NDArray[np.int64]],
+    noise: Noise | None = None,
 ) -> tuple[NDArray, NDArray]:
     """Publish once and give the true count and the estimate of every selection."""
     with tempfile.TemporaryDirectory() as folder:
-        release = publish(table, schema, method, out=Path(folder) / "r")
+        release = publish(table, schema, method, out=Path(folder) / "r", noise=noise or "secure")
         view = codes_of(release.table(), schema)
         true, seen, domain = all_selections(truth, view, schema.domain.shape)
         found = estimates(method, release, seen, domain)

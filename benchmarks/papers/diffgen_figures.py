@@ -1,7 +1,7 @@
 """The figures of paper 003 on Adult, and the table of accuracies beside other calibrations.
 
 Run as ``python -m benchmarks.papers.diffgen_figures [3a] [3b] [4] [5] [table]``; all of them by
-default. See `benchmarks.papers.adult_accuracy` for the protocol; ``BA`` is a tree on raw rows, ``LA``
+default. See `benchmarks.papers.adult_accuracy` for the protocol. BA is a tree on raw rows, LA
 the most frequent class. Means of ten runs with their standard errors, in percent.
 """
 

@@ -17,6 +17,7 @@ from hushtable.methods import (
     Method,
     NoisyCounts,
     Partition,
+    Uncertain,
 )
 from hushtable.methods.degrees import Degrees
 from hushtable.pipeline import publish
@@ -67,6 +68,7 @@ __all__ = [
     "Statement",
     "Taxonomy",
     "Threshold",
+    "Uncertain",
     "UncertainAnonymity",
     "Unit",
     "compose",

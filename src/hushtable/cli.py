@@ -77,10 +77,10 @@ def _option(field: dataclasses.Field[Any], hint: Any) -> inspect.Parameter:
     kind: Any = str
     if hint is int or hint is bool or get_origin(hint) is Literal:
         kind = hint
-    elif get_origin(hint) is not None and issubclass(_class_of(hint), Mapping):
+    elif get_origin(hint) is not None and issubclass(_class_of(hint), Mapping | tuple):
         kind = list[str]
     default: Any = inspect.Parameter.empty
-    if field.default_factory is not dataclasses.MISSING:
+    if field.default_factory is not dataclasses.MISSING or field.default == ():
         default = None
     elif field.default is not dataclasses.MISSING:
         default = str(field.default) if isinstance(field.default, Fraction) else field.default
@@ -123,7 +123,9 @@ def _make_method(kind: type[Method], options: Mapping[str, Any]) -> Method:
     for field in dataclasses.fields(kind):
         value = options[field.name]
         if value is not None:
-            values[field.name] = _rules(value) if isinstance(value, list) else value
+            # Repeated options are rules of a mapping, or the entries of a tuple.
+            is_rules = isinstance(value, list) and field.default != ()
+            values[field.name] = _rules(value) if is_rules else value
     return kind(**values)
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
+import pyarrow as pa
+
 from hushtable.datasets import sample, sample_schema
 from hushtable.methods import (
     AlphaBeta,
     Columns,
+    Condensation,
     ContingencyTable,
     DiffGen,
     Frapp,
@@ -14,6 +18,7 @@ from hushtable.methods import (
     NoisyCounts,
     Partition,
     TopDownSpecialization,
+    Uncertain,
 )
 from hushtable.schema import Schema
 
@@ -53,6 +58,10 @@ EXAMPLES: list[Method] = [
     GeneralizeSuppress(k=5, generalize=COARSE),
     ContingencyTable(epsilon=1),
     TopDownSpecialization(k=10),
+    Uncertain(k=5, carry=["sex"]),
+    Uncertain(k=5, model="gaussian", eta="1/10", local=True, carry=["sex"]),
+    Uncertain(k=5, levels="exact", scales={"age": 20.5}, carry=["sex"]),
+    Condensation(k=10, carry=["sex"]),
 ]  # fmt: skip
 
 
@@ -61,14 +70,47 @@ def label(method: Method) -> str:
     return "-".join([method.name, *(str(v) for v in method.parameters().values())])[:60]
 
 
-def schema() -> Schema:
-    """Give the schema all examples are valid for."""
-    return sample_schema()
+def is_numeric(method: Method) -> bool:
+    """Say whether a method makes columns noisy and so cannot take the sample as it is."""
+    return isinstance(method, Uncertain | Condensation)
+
+
+def schema(method: Method) -> Schema:
+    """Give the schema an example is valid for: the sample's, or the one of `table`."""
+    public = sample_schema()
+    if not is_numeric(method):
+        return public
+    columns = public.to_dict()["columns"]
+    wait = {"type": "number", "low": 0, "high": 12, "step": 0.25}
+    kept = {name: columns[name] for name in ("visit", "age", "sex")}
+    return Schema.from_dict({"name": "waiting times", "columns": {**kept, "wait": wait}})
+
+
+def table(method: Method) -> pa.Table:
+    """Give the sample, or some of its rows with a second numeric column."""
+    if not is_numeric(method):
+        return sample()
+    rows = sample().slice(0, 600).select(["visit", "age", "sex"])
+    wait = np.random.default_rng(5).integers(0, 49, rows.num_rows) / 4
+    return rows.append_column("wait", pa.array(wait))
+
+
+def questions(method: Method) -> list[str]:
+    """Give clauses over the columns of an example's schema."""
+    if is_numeric(method):
+        return [
+            "sex = 'F'", "age >= 40", "wait IS NULL", "age BETWEEN 20 AND 29 OR wait < 3",
+            "NOT sex = 'M' AND wait > 2.5", "age * 2 < 50", "age < wait * 4",
+        ]  # fmt: skip
+    return [
+        "sex = 'F'", "age >= 40", "smoker IS NULL", "age BETWEEN 20 AND 29 OR region = 'bay'",
+        "NOT diagnosis = 'asthma'", "age * 2 < 50",
+    ]  # fmt: skip
 
 
 def n_counted(method: Method) -> int:
-    """Count what a method's estimates are about in the sample: rows, or distinct tuples."""
-    rows = sample().select(list(schema().attributes))
+    """Count what a method's estimates are about in its table: rows, or distinct tuples."""
+    rows = table(method).select(list(schema(method).attributes))
     if isinstance(method, AlphaBeta):
         rows = rows.group_by(rows.column_names).aggregate([])
     return int(rows.num_rows)

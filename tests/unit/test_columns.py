@@ -50,8 +50,9 @@ class TestParameters:
                     clusters=[0], item="x", max_values=3, similarity="phi2")  # fmt: skip
         text = str(caught.value)
         for part in ("epsilon is -1", "delta is 2", "k is 0", "max_columns is 0",
-                     "a more than once", "column 1 is empty", "both given", "each number must be at least 1",
-                     "item and value belong together", "similarity is 'phi2'"):  # fmt: skip
+                     "a more than once", "column 1 is empty", "both given",
+                     "each number must be at least 1", "item and value belong together",
+                     "similarity is 'phi2'"):  # fmt: skip
             assert part in text, part
 
     def test_there_is_no_way_to_choose_columns_without_budget(self) -> None:  # 000-1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from functools import cached_property
 
 import numpy as np
 import pytest
@@ -15,20 +14,12 @@ from scipy.stats import binom, chi2, kstest
 from hushtable.domain import Domain
 from hushtable.errors import ParameterError
 from hushtable.privacy import bounded_coins
+from hushtable.privacy import sparse_subset as sparse_subset_module
 from hushtable.privacy.bounded_coins import heads, power_bounds
 from hushtable.privacy.noise import SecureNoise, SeededNoise
 from hushtable.privacy.sparse_subset import sparse_subset
 
 FALSE_ALARM = 1e-6
-
-
-class SplitDomain(Domain):
-    """A small domain that pretends that each column needs a key of its own."""
-
-    @cached_property
-    def limbs(self) -> tuple[slice, ...]:
-        """One limb per column."""
-        return tuple(slice(i, i + 1) for i in range(len(self.shape)))
 
 
 def assert_law(domain: Domain, p: Fraction, runs: int) -> None:
@@ -54,8 +45,14 @@ def test_law_over_all_subsets(p: str) -> None:
     assert_law(Domain({"a": 3, "b": 2}), Fraction(p), 1500)
 
 
-def test_law_with_several_limbs() -> None:
-    assert_law(SplitDomain({"a": 3, "b": 1, "c": 2}), Fraction(1, 3), 1500)
+@pytest.mark.parametrize("shape", [(3, 1, 2), (2, 2, 2), (7,), (1, 6)])
+def test_law_of_numbers_with_several_digits(
+    shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Digits of one bit: every number of the tree has several, columns may exceed one."""
+    monkeypatch.setattr(sparse_subset_module, "_DIGIT", 1)
+    domain = Domain({f"x{i}": size for i, size in enumerate(shape)})
+    assert_law(domain, Fraction(1, 3), 800)
 
 
 def test_law_when_every_coin_needs_better_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,9 +107,12 @@ def test_the_number_kept_varies_as_it_should() -> None:
         Domain({"a": 10**12, "b": 10**12, "c": 10**12}),
         Domain({"a": 2**62 + 1, "b": 3}),
         Domain({"a": 2**62, "b": 2}),
+        Domain({"a": 2**31, "b": 2**31, "c": 2**31}),
+        Domain({f"x{i}": 40 for i in range(200)}),
+        Domain({"a": 3**39}),
         Domain({"a": 10**9, "b": 10**9, "c": 10**9, "d": 10**9}),
     ],
-    ids=lambda domain: f"{domain.size:.0e}",
+    ids=lambda domain: f"{len(str(domain.size))}-digits",
 )  # fmt: skip
 def test_huge_domains(domain: Domain) -> None:
     """Sizes and places over domains far beyond enumeration; false alarm 1e-6 each."""

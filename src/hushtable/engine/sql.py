@@ -123,18 +123,11 @@ class SqlEngine:
         sizes = self._schema.domain.sizes
         broken = Broken()
         answer: dict[str, Counts] = {}
-        if by is None:
-            for name, codes, counts in self._one_way(self._rows, columns):
-                fine = broken.set_aside([name], codes[:, None], counts)
-                answer[name] = np.zeros(sizes[name], np.int64)
-                answer[name][codes[fine]] = counts[fine]
-        else:
-            for name in columns:
-                names = [name] if name == by else [name, by]
-                codes, counts = self._cells(names, self._schema.domain.project(names), None)
-                fine = broken.set_aside(names, codes, counts)
-                answer[name] = np.zeros((sizes[name], sizes[by]), np.int64)
-                answer[name][codes[fine, 0], codes[fine, -1]] = counts[fine]
+        for name, codes, counts in self._one_way(self._rows, columns, by=by):
+            names = [name] if by is None else [name, by]
+            fine = broken.set_aside(names, codes, counts)
+            answer[name] = np.zeros([sizes[n] for n in names], np.int64)
+            answer[name][tuple(codes[fine].T)] = counts[fine]
         refuse_broken(broken.breaks(self._schema))
         return answer
 
@@ -193,11 +186,11 @@ class SqlEngine:
     def _listed_elements(
         self, listing: Listing, max_values: int | None, recode: Mapping[str, Recoding]
     ) -> Source:
-        """The elements of people: chosen once, since coins are tossed for them."""
+        """Give the elements of people: chosen once, since coins are tossed for them."""
         places = {"item": listing.item, "value": listing.value}
         broken = Broken()
         for name, codes, counts in self._one_way(self._rows, [*places.values()], only_broken=True):
-            broken.set_aside([name], codes[:, None], counts)
+            broken.set_aside([name], codes, counts)
         refuse_broken(broken.breaks(self._schema))
         rows = self._rows.select({"owner": self._schema.unit.column or "", **places})
         for place, name in places.items():
@@ -214,7 +207,7 @@ class SqlEngine:
         return self._rows.keep(kept, {})
 
     def _wide_elements(self, groups: Groups, recode: Mapping[str, Recoding]) -> Source:
-        """The elements of rows, which are numbered once."""
+        """Give the elements of rows, which are numbered once."""
         names = list(self._schema.attributes)
         missing, _ = missing_codes(self._schema, recode)
         items = sorted({item for group in groups for item in group})
@@ -242,7 +235,7 @@ class SqlEngine:
         broken = Broken()
         everything = list(self._schema.attributes)
         for name, codes, counts in self._one_way(self._all, everything, only_broken=True):
-            broken.set_aside([name], codes[:, None], counts)
+            broken.set_aside([name], codes, counts)
         n_nobody = self._n_nobody()
         breaks = broken.breaks(self._schema)
         return [*breaks, person_break(self._schema, n_nobody)] if n_nobody else breaks
@@ -274,9 +267,14 @@ class SqlEngine:
         return wide.unpack(packed[order]) - N_RULES, _integers(table["n"])[order]
 
     def _one_way(
-        self, rows: Source, columns: Sequence[str], *, only_broken: bool = False
+        self,
+        rows: Source,
+        columns: Sequence[str],
+        *,
+        by: str | None = None,
+        only_broken: bool = False,
     ) -> list[tuple[str, NDArray[np.int64], Counts]]:
-        """Count the codes of each column, in one query.
+        """Count the codes of each column, or its pairs of codes with `by`, in one query.
 
         Raw values are grouped first, which engines do fastest, and only the groups are encoded.
         The groups of all columns are encoded together, with the rules as a table: an expression
@@ -284,13 +282,15 @@ class SqlEngine:
         """
         attributes, missing_values = self._schema.attributes, self._schema.missing_values
         texts, wholes, coded = [], [], []
+        with_by: dict[str, Expression] = {}
+        if by is not None:
+            with_by["by"], by_measured = self._groupable(rows, by)
         for number, name in enumerate(columns):
-            column, raw = attributes[name], rows.table[rows.columns[name]]
-            if measured := isinstance(column, Number) and not raw.type().is_string():
-                # Grouping measurements as they are would make nearly as many groups as rows.
-                raw = numeric_code(raw, column, missing_values)
-            groups = rows.table.group_by(raw=raw).agg(n=ibis._.count())
+            column = attributes[name]
+            raw, measured = self._groupable(rows, name)
+            groups = rows.table.group_by(raw=raw, **with_by).agg(n=ibis._.count())
             asked = {"number": ibis.literal(number, "int32"), "n": groups.n}
+            asked |= {key: groups[key] for key in with_by}
             if measured:
                 coded.append(groups.select(**asked, code=groups.raw))
             elif isinstance(column, Number):
@@ -308,21 +308,34 @@ class SqlEngine:
             known = _known_table([attributes[name] for name in columns], missing_values)
             joined = _union(texts).join(rules, "number").left_join(known, ["number", "text"])
             code = _rules_of(joined).listed_code(joined.text, joined.known)
-            coded.append(joined.select("number", "n", code=code))
+            coded.append(joined.select("number", "n", *with_by, code=code))
         if wholes:
             joined = _union(wholes).join(rules, "number")
             reading = Reading(**{field.name: joined[field.name] for field in fields(Reading)})
-            coded.append(joined.select("number", "n", code=_rules_of(joined).integer_code(reading)))
-        codes = _union(coded)
+            code = _rules_of(joined).integer_code(reading)
+            coded.append(joined.select("number", "n", *with_by, code=code))
+        codes = _union([part.select("number", "n", "code", *with_by) for part in coded])
+        if by is not None and not by_measured:
+            codes = encode(codes, self._schema, {"by": by})
         if only_broken:
             codes = codes.filter(codes.code < 0)
-        tally = codes.group_by(["number", "code"]).agg(n=codes.n.sum().cast("int64"))
+        keys = ["code", *with_by]
+        tally = codes.group_by(["number", *keys]).agg(n=codes.n.sum().cast("int64"))
         answer = rows.fetch(tally)
-        numbers, found, counts = (_integers(answer[key]) for key in ("number", "code", "n"))
+        numbers, counts = _integers(answer["number"]), _integers(answer["n"])
+        found = np.stack([_integers(answer[key]) for key in keys], axis=1)
         of_column = [numbers == number for number in range(len(columns))]
         return [
             (name, found[part], counts[part]) for name, part in zip(columns, of_column, strict=True)
         ]
+
+    def _groupable(self, rows: Source, name: str) -> tuple[Expression, bool]:
+        """Give a raw column, or its codes where too many raw values would differ; and which."""
+        column, raw = self._schema.attributes[name], rows.table[rows.columns[name]]
+        if isinstance(column, Number) and not raw.type().is_string():
+            # Grouping measurements as they are would make nearly as many groups as rows.
+            return numeric_code(raw, column, self._schema.missing_values), True
+        return raw, False
 
 
 def _union(tables: Sequence[Expression]) -> Expression:

@@ -17,6 +17,7 @@ from hushtable.estimate.insertions import InsertionEstimator
 from hushtable.estimate.regions import RegionEstimator
 from hushtable.estimate.retention import RetentionEstimator
 from hushtable.estimate.suppressed import SuppressedEstimator
+from hushtable.estimate.uncertain import UncertainEstimator
 from hushtable.schema import Schema
 
 __all__ = ["ESTIMATORS", "Estimate", "Estimator", "estimator_for"]
@@ -32,6 +33,7 @@ ESTIMATORS: dict[str, Make] = {
     "insertions": InsertionEstimator,
     "regions": RegionEstimator,
     "retention": RetentionEstimator,
+    "uncertain": UncertainEstimator,
 }
 
 

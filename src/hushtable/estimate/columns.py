@@ -72,6 +72,7 @@ class _Column(CellEstimator):
         self,
         schema: Schema,
         recode: Mapping[str, Recoding],
+        *,
         codes: dict[str, Integers],
         counts: Integers,
         noise: NoiseSum,
@@ -86,7 +87,7 @@ class _Column(CellEstimator):
     @cached_property
     def counts(self) -> Floats:
         """Published counts with the known bias of their noise taken off."""
-        return self._published_counts - self.noise.mean
+        return self._published_counts.astype(np.float64) - self.noise.mean
 
     @cached_property
     def null_cell(self) -> dict[str, Integers] | None:
@@ -190,7 +191,10 @@ class ColumnsEstimator(Estimator):
             counts = rows.column(COUNT).to_numpy()
         else:
             codes, counts = self._listed_codes(schema, recode, rows)
-        return _Column(schema, recode, codes, counts, self.noise, self.most_suppressed)
+        return _Column(
+            schema, recode, codes=codes, counts=counts, noise=self.noise,
+            most_suppressed=self.most_suppressed,
+        )  # fmt: skip
 
     def _listed_codes(
         self, schema: Schema, recode: Mapping[str, Recoding], rows: pa.Table
@@ -306,7 +310,7 @@ class ColumnsEstimator(Estimator):
                 high=self.total.high * share + spread,
                 privacy_std=self.total.privacy_std * share,
             )
-        seen = view.answer(predicate)  # type: ignore[arg-type] - asks for shares and count only
+        seen = view.answer(predicate)  # type: ignore[arg-type]  # asks for shares and count only
         notes = list(seen.notes)
         if self.plan.listing is not None:
             notes.append(
@@ -362,16 +366,15 @@ class ColumnsEstimator(Estimator):
         codes = {name: grid[:, place] for place, name in enumerate(names)}
         joint = predicate.shares(recode, codes).reshape(domain.shape)
         low, high, mean = 0.0, self.total.high, joint
-        variance, first = 0.0, 0
-        axes, weights = [], []
+        first, axes, weights = 0, [], []
         for _, mine in parts:
             axes.append(tuple(range(first, first + len(mine))))
             first += len(mine)
         for (number, mine), axis in zip(parts, axes, strict=True):
             view = self._view(number)
             others = tuple(a for a in range(joint.ndim) if a not in axis)
-            some = _Projection(tuple(mine), (joint > 0).any(axis=others) * 1.0, view.domain)
-            every = _Projection(tuple(mine), (joint == 1).all(axis=others) * 1.0, view.domain)
+            some = _Projection(tuple(mine), _floats((joint > 0).any(axis=others)), view.domain)
+            every = _Projection(tuple(mine), _floats((joint == 1).all(axis=others)), view.domain)
             high = min(high, self._project(view, some).high)
             low = max(low, self._project(view, every).low)
             weights.append(self._marginal(view, mine))
@@ -408,7 +411,9 @@ class ColumnsEstimator(Estimator):
     def _project(self, view: _Column, condition: _Projection) -> Estimate:
         if not view.accepts_nothing(condition):
             return self._bounded(view, condition)
-        opposite = _Projection(condition.columns, 1.0 - condition.table, condition.domain)
+        opposite = _Projection(
+            condition.columns, _floats(1.0 - condition.table), condition.domain
+        )
         return self._taken_off(self._bounded(view, opposite))
 
     def _marginal(self, view: _Column, names: Sequence[str]) -> Floats:
@@ -419,7 +424,7 @@ class ColumnsEstimator(Estimator):
         if view.null_cell is not None and self.total is not None:
             nothing = np.ravel_multi_index(tuple(view.null_cell[n][0] for n in names), shape)
             mass[nothing] += max(0.0, self.total.value - mass.sum())
-        return (mass / max(mass.sum(), 1.0)).reshape(shape)
+        return np.asarray(mass / max(mass.sum(), 1.0)).reshape(shape)
 
 
 @dataclass(frozen=True)
@@ -443,8 +448,12 @@ class _Reader:
             code_of = {v: int((Fraction(str(v)) - low) / step) for v in labels}
         missing = (recoding or column).missing_code
         known = np.array([code_of[label] for label in labels] + [missing or 0], np.int64)
-        places = encoded.indices.fill_null(len(labels)).to_numpy(zero_copy_only=False)
-        return known[places.astype(np.int64)]
+        places: Integers = encoded.indices.fill_null(len(labels)).to_numpy(zero_copy_only=False)
+        return known[places]
+
+
+def _floats(table: Any) -> Floats:
+    return np.asarray(table, np.float64)
 
 
 def _of_columns(schema: Schema, names: Sequence[str]) -> Schema:

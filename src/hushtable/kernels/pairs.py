@@ -7,8 +7,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 
-@njit(cache=True)
-def add_pairs(
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def add_pairs(  # noqa: PLR0917 - kernels take arrays by position
     owners: NDArray[np.int64],
     items: NDArray[np.int64],
     values: NDArray[np.int64],

@@ -35,7 +35,7 @@ def pam(distances: NDArray[np.float64], n_clusters: int) -> NDArray[np.int64]:
     [0, 0, 1, 1, 1]
     """
     medoids = find_medoids(distances, n_clusters)
-    clusters = np.argmin(distances[:, medoids], axis=1)
+    clusters: NDArray[np.int64] = np.argmin(distances[:, medoids], axis=1)
     clusters[medoids] = np.arange(n_clusters)  # also where a medoid has a twin at distance 0
     return clusters
 
@@ -60,7 +60,7 @@ def find_medoids(distances: NDArray[np.float64], n_clusters: int) -> NDArray[np.
     return np.sort(medoids)
 
 
-@njit(cache=True)
+@njit(cache=True)  # type: ignore[untyped-decorator]
 def _build(distances: NDArray[np.float64], k: int) -> NDArray[np.int64]:
     """Add the point that lowers the cost most, k times."""
     n = len(distances)
@@ -88,7 +88,7 @@ def _build(distances: NDArray[np.float64], k: int) -> NDArray[np.int64]:
     return medoids
 
 
-@njit(cache=True)
+@njit(cache=True)  # type: ignore[untyped-decorator]
 def _nearest_two(
     distances: NDArray[np.float64],
     medoids: NDArray[np.int64],
@@ -110,7 +110,7 @@ def _nearest_two(
                 d_second[point] = d
 
 
-@njit(cache=True)
+@njit(cache=True)  # type: ignore[untyped-decorator]
 def _swap(distances: NDArray[np.float64], medoids: NDArray[np.int64], max_passes: int) -> int:
     """Exchange medoids for other points as long as that lowers the cost; give the exchanges.
 

@@ -7,8 +7,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 
-@njit(cache=True)
-def solve_sides(
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def solve_sides(  # noqa: PLR0917 - kernels take arrays by position
     starts: NDArray[np.int64],
     others: NDArray[np.float64],
     other: NDArray[np.int64],

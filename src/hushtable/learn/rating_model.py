@@ -1,5 +1,7 @@
 """Predict ratings: biases and low-rank factors, by alternating least squares."""
 
+# ruff: noqa: N803, N806 - X is what scikit-learn calls it
+
 from __future__ import annotations
 
 from typing import Any, Self
@@ -22,8 +24,9 @@ class RatingModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     The sum of squared errors plus a penalty on the squares of all biases and factors is minimized
     for users and for items in turn. The penalty of a user or item with n ratings is `prior` +
-    `regularization` n (the latter as in Zhou, Wilkinson, Schreiber and Pan 2008). Users who were not seen in `fit` are folded in: their
-    bias and factors are fitted to the ratings that are known of them, with the items held fixed.
+    `regularization` n (the latter as in Zhou, Wilkinson, Schreiber and Pan 2008). Users who were
+    not seen in `fit` are folded in: their bias and factors are fitted to the ratings that are known
+    of them, with the items held fixed.
 
     Parameters
     ----------
@@ -102,13 +105,10 @@ class RatingModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self._user_factors = np.zeros((len(self._users), width))
         by_user, by_item = _Order(user, len(self._users)), _Order(item, len(self.items_))
         ones, errors = np.ones(len(ratings)), ratings - self.mean_
+        penalty = (self.prior, self.regularization)
         for _ in range(self.n_rounds):
-            self._user_factors = by_user.solve(
-                self.item_factors_, item, errors, ones, self.prior, self.regularization
-            )
-            self.item_factors_ = by_item.solve(
-                self._user_factors, user, errors, weights, self.prior, self.regularization
-            )
+            self._user_factors = by_user.solve(self.item_factors_, item, errors, ones, penalty)
+            self.item_factors_ = by_item.solve(self._user_factors, user, errors, weights, penalty)
         return self
 
     def fit_release(self, release: Release) -> Self:
@@ -151,7 +151,7 @@ class RatingModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         item = _places(self.items_, items)
         user = _places(names, users)
         # An item or user that was never seen has no bias and no factors.
-        item_side = np.vstack([self.item_factors_, np.zeros(1 + self.rank)])[item]
+        item_side = self._with_unseen_item()[item]
         user_side = np.vstack([factors, np.zeros(1 + self.rank)])[user]
         crossed = np.einsum("ij,ij->i", item_side[:, 1:], user_side[:, 1:])
         return np.asarray(self.mean_ + item_side[:, 0] + user_side[:, 0] + crossed)
@@ -170,14 +170,17 @@ class RatingModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _fold_in(self, X: ArrayLike, y: ArrayLike | None) -> tuple[NDArray[Any], Floats]:
         users, items, ratings = _read(X, y)
-        item = _places(self.items_, items)
-        seen = item < len(self.items_)
-        names, user = np.unique(users[seen], return_inverse=True)
+        names, user = np.unique(users, return_inverse=True)
+        # A rating of an item that was never seen still tells how high the user rates.
         factors = _Order(user, len(names)).solve(
-            self.item_factors_, item[seen], ratings[seen] - self.mean_,
-            np.ones(int(seen.sum())), self.prior, self.regularization,
+            self._with_unseen_item(), _places(self.items_, items), ratings - self.mean_,
+            np.ones(len(ratings)), (self.prior, self.regularization),
         )  # fmt: skip
         return names, factors
+
+    def _with_unseen_item(self) -> Floats:
+        """Give the items' side, and after it one for items without bias and factors."""
+        return np.vstack([self.item_factors_, np.zeros(1 + self.rank)])
 
 
 class _Order:
@@ -193,16 +196,12 @@ class _Order:
         other: NDArray[np.int64],
         errors: Floats,
         weights: Floats,
-        prior: float,
-        regularization: float,
+        penalty: tuple[float, float],
     ) -> Floats:
         """Minimize over this side, with the other one fixed."""
         order = self.order
         return np.asarray(
-            solve_sides(
-                self.starts, others, other[order], errors[order], weights[order], prior,
-                regularization,
-            )  # fmt: skip
+            solve_sides(self.starts, others, other[order], errors[order], weights[order], *penalty)
         )
 
 

@@ -2,6 +2,7 @@
 
 from hushtable.methods.alpha_beta import AlphaBeta
 from hushtable.methods.base import Forecast, Method, Released
+from hushtable.methods.baselines.condensation import Condensation
 from hushtable.methods.baselines.contingency_table import ContingencyTable
 from hushtable.methods.baselines.frapp import Frapp
 from hushtable.methods.baselines.top_down_specialization import TopDownSpecialization
@@ -10,12 +11,14 @@ from hushtable.methods.diffgen import DiffGen
 from hushtable.methods.generalize_suppress import GeneralizeSuppress
 from hushtable.methods.noisy_counts import NoisyCounts
 from hushtable.methods.partition import Partition
+from hushtable.methods.uncertain import Uncertain
 
 METHODS: dict[str, type[Method]] = {
     kind.name: kind
     for kind in (
         AlphaBeta,
         Columns,
+        Condensation,
         ContingencyTable,
         DiffGen,
         Frapp,
@@ -23,6 +26,7 @@ METHODS: dict[str, type[Method]] = {
         NoisyCounts,
         Partition,
         TopDownSpecialization,
+        Uncertain,
     )
 }
 """Every method by the name it has on the command line."""
@@ -31,6 +35,7 @@ __all__ = [
     "METHODS",
     "AlphaBeta",
     "Columns",
+    "Condensation",
     "ContingencyTable",
     "DiffGen",
     "Forecast",
@@ -41,4 +46,5 @@ __all__ = [
     "Partition",
     "Released",
     "TopDownSpecialization",
+    "Uncertain",
 ]

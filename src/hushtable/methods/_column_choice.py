@@ -81,7 +81,9 @@ def item_distances(
     pairs = engine.pairs(listing, max_values=max_values, recode=recode)
     support = pair_noise.add(pairs.support, noise)
     agree, differ = pair_noise.add(pairs.agree, noise), pair_noise.add(pairs.differ, noise)
-    return 1.0 - similarities(similarity, support, agree, differ, FLOOR * pair_noise.std)
+    del pairs  # for thousands of items these are the largest arrays there are
+    similar = similarities(similarity, support, agree, differ, FLOOR * pair_noise.std)
+    return np.subtract(1.0, similar, out=similar)
 
 
 def similarities(
@@ -95,20 +97,24 @@ def similarities(
     Examples
     --------
     >>> support = np.array([4, 9])
-    >>> similarities("cosine", support, np.array([3]), np.array([0]), 1.0)[0, 1]
-    0.5
-    >>> similarities("union", support, np.array([3]), np.array([0]), 1.0)[0, 1]
-    0.3
+    >>> similarities("cosine", support, np.array([3]), np.array([0]), 1.0).tolist()
+    [[1.0, 0.5], [0.5, 1.0]]
+    >>> similarities("union", support, np.array([3]), np.array([0]), 1.0).tolist()
+    [[1.0, 0.3], [0.3, 1.0]]
     """
-    n = len(support)
-    row, column = np.triu_indices(n, 1)
-    if kind == "union":
-        below = np.maximum(support[row] + support[column] - agree - differ, max(floor, 1.0))
-    else:
-        positive = np.maximum(support, max(floor, 1.0))
-        below = np.sqrt(positive[row] * positive[column])
+    n, least = len(support), max(floor, 1.0)
+    positive = np.maximum(support, least)
     similar = np.eye(n)
-    similar[row, column] = similar[column, row] = np.clip(agree / below, 0.0, 1.0)
+    start = 0
+    for i in range(n - 1):  # row by row: an index of all pairs would be larger than the matrix
+        mine = slice(start, start + n - 1 - i)
+        start = mine.stop
+        if kind == "union":
+            either = support[i] + support[i + 1 :] - agree[mine] - differ[mine]
+            below = np.maximum(either, least)
+        else:
+            below = np.sqrt(positive[i] * positive[i + 1 :])
+        similar[i, i + 1 :] = similar[i + 1 :, i] = np.clip(agree[mine] / below, 0.0, 1.0)
     return similar
 
 

@@ -9,7 +9,7 @@ the schema; the histograms only decide how likely each choice is.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -24,6 +24,8 @@ from hushtable.privacy.noise import Noise
 from hushtable.recoding import Groups, Intervals, Recoding
 from hushtable.schema import Categorical, Column, Integer, Number
 from hushtable.taxonomy import Node, Taxonomy
+
+_FAR = 256  # a way this many levels below the best has a chance of e**-256
 
 _CHUNK = 1 << 22  # cells of child-by-class tables that are scored at a time
 
@@ -292,24 +294,15 @@ def specialize_jointly(
     The base measure gives every attribute that can still be split the same weight, whatever the
     size of its domain: divided evenly over its parts, and over the splits of a part.
     """
+    eta = epsilon / (sensitivity * (1 if cuts.score.monotone else 2))
     for _ in range(n_rounds):
         choices = list(cuts.choices())
-        chosen = noise.choose(
-            np.concatenate([choice.scores for choice in choices]),
-            epsilon=epsilon,
-            sensitivity=Fraction(sensitivity),
-            monotone=cuts.score.monotone,
-            base=base_measure(choices),
-        )
-        for choice in choices:
-            if chosen < len(choice.scores):
-                cuts.specialize(choice.part, choice.split(chosen, noise))
-                break
-            chosen -= len(choice.scores)
+        choice, at = choose_way(choices, base_measure(choices), eta=eta, noise=noise)
+        cuts.specialize(choice.part, choice.split(at, noise))
 
 
-def base_measure(choices: list[Choice]) -> list[int]:
-    """Weigh the scores of all choices, the same for each attribute; whole numbers.
+def base_measure(choices: Sequence[Choice]) -> list[int]:
+    """Weigh the ways to split each part, so that every attribute has the same weight in all.
 
     Examples
     --------
@@ -318,19 +311,59 @@ def base_measure(choices: list[Choice]) -> list[int]:
     >>> two = SpanChoice(
     ...     Span("b", False, grid, 0, 9), np.zeros(2, int), np.array([3, 6]), np.array([1, 4])
     ... )
-    >>> base_measure([one, two])
-    [9, 3, 6]
+    >>> base_measure([one, two])  # b has 9 ways, each of weight 1
+    [9, 1]
     """
     n_parts: dict[str, int] = {}
     for choice in choices:
         n_parts[choice.part.attribute] = n_parts.get(choice.part.attribute, 0) + 1
     shares = [n_parts[choice.part.attribute] * int(choice.n_ways.sum()) for choice in choices]
     whole = lcm(*shares)
-    return [
-        whole // share * ways
-        for choice, share in zip(choices, shares, strict=True)
-        for ways in choice.n_ways.tolist()
+    return [whole // share for share in shares]
+
+
+def choose_way(
+    choices: Sequence[Choice], weights: Sequence[int], *, eta: Fraction, noise: Noise
+) -> tuple[Choice, int]:
+    """Draw a score of a choice with probability proportional to weight * ways * exp(eta * score).
+
+    The exponential mechanism over single ways, drawn exactly. With gap the distance to the best
+    score, ways are put on levels, level = floor(eta * gap), all beyond `_FAR` on the last one. A
+    level of a choice is drawn by (its weighted ways) * exp(-level), then a way on it evenly, and
+    kept with probability exp(-(eta * gap - level)); otherwise all is drawn again. The product of
+    the three is the weight wanted. Only levels are handled one by one, not ways.
+    """
+    scores = np.concatenate([choice.scores for choice in choices])
+    n_ways = np.concatenate([choice.n_ways for choice in choices])
+    owner = np.repeat(np.arange(len(choices)), [len(choice.scores) for choice in choices])
+    scaled = scores.max() - scores
+    if int(scaled.max()) * eta.numerator >= 1 << 62:
+        scaled = scaled.astype(object)
+    scaled = scaled * eta.numerator
+    level = np.minimum(scaled // eta.denominator, _FAR).astype(np.int64)
+    key = owner * (_FAR + 1) + level
+    # Ways of one column are fewer than 2**32, so sums of them are exact in double precision.
+    totals = np.bincount(key, weights=n_ways)
+    occupied = np.flatnonzero(totals)
+    base = [
+        weights[at // (_FAR + 1)] * int(total)
+        for at, total in zip(occupied.tolist(), totals[occupied].tolist(), strict=True)
     ]
+    while True:
+        drawn = noise.choose(
+            -(occupied % (_FAR + 1)),
+            epsilon=Fraction(1),
+            sensitivity=Fraction(1),
+            monotone=True,
+            base=base,
+        )
+        members = np.flatnonzero(key == occupied[drawn])
+        ends = np.cumsum(n_ways[members])
+        pick = members[int(np.searchsorted(ends, noise.integer_below(int(ends[-1])), "right"))]
+        above = int(scaled[pick]) - int(level[pick]) * eta.denominator
+        if noise.bernoulli_exp(Fraction(above, eta.denominator), size=1)[0]:
+            first = int(np.searchsorted(owner, owner[pick]))
+            return choices[int(owner[pick])], int(pick) - first
 
 
 def specialize_as_printed(
@@ -342,25 +375,21 @@ def specialize_as_printed(
     equally likely but for their score. The exponent is epsilon' / (2 sensitivity) throughout.
     """
     pending: dict[Part, tuple[int, tuple[Part, ...]]] = {}
+    eta = epsilon / (2 * sensitivity)
     for _ in range(n_rounds):
         choices = list(cuts.choices())
         for choice in choices:
             if choice.part not in pending:
-                at = _choose(choice.scores, choice.n_ways.tolist(), epsilon, sensitivity, noise)
+                _, at = choose_way([choice], [1], eta=eta, noise=noise)
                 pending[choice.part] = int(choice.scores[at]), choice.split(at, noise)
-        scores = np.array([pending[choice.part][0] for choice in choices], np.int64)
-        part = choices[_choose(scores, None, epsilon, sensitivity, noise)].part
+        chosen = noise.choose(
+            np.array([pending[choice.part][0] for choice in choices], np.int64),
+            epsilon=epsilon,
+            sensitivity=Fraction(sensitivity),
+            monotone=False,
+        )
+        part = choices[chosen].part
         cuts.specialize(part, pending.pop(part)[1])
-
-
-def _choose(
-    scores: Integers, base: list[int] | None, epsilon: Fraction, sensitivity: int, noise: Noise
-) -> int:
-    if len(scores) == 1:
-        return 0  # there is no choice, hence nothing to pay for
-    return noise.choose(
-        scores, epsilon=epsilon, sensitivity=Fraction(sensitivity), monotone=False, base=base
-    )
 
 
 # --- the result -----------------------------------------------------------------------------------

@@ -100,8 +100,8 @@ class Columns(Method):
     >>> from hushtable import sample_schema
     >>> method = Columns(epsilon=1, delta="1e-6", k=10, max_columns=2,
     ...                  columns=[["age", "sex"], ["smoker", "diagnosis"]])
-    >>> method.guarantee(sample_schema())[0].explain()[:33]
-    'Whether or not any single row is '
+    >>> method.guarantee(sample_schema())[0].explain()[:26]
+    'Adding or removing one row'
     >>> Columns(epsilon=1, delta="1e-6", k=10, max_columns=2)
     Traceback (most recent call last):
     ...
@@ -426,12 +426,11 @@ each column if that is public knowledge, or say how many clusters are to be chos
                 "unit is node: columns publishes tables. Use unit row or person, or a method for "
                 "graphs."
             )
-        listed = [(what, name) for what, name in (("item", self.item), ("value", self.value)) if name]
         problems += [
             f"{what} is {name!r}, which is not a published column; the schema has "
             f"{', '.join(schema.attributes)}."
-            for what, name in listed
-            if name not in schema.attributes
+            for what, name in (("item", self.item), ("value", self.value))
+            if name is not None and name not in schema.attributes
         ]
         if problems:
             return problems
@@ -449,7 +448,8 @@ each column if that is public knowledge, or say how many clusters are to be chos
                 problems.append(f"column {self.item!r} holds the items and cannot be generalized.")
             if problems:
                 return problems
-        names = _attribute_names(schema, Listing(self.item, self.value or "") if self.item else None)
+        listing = Listing(self.item, self.value) if self.item and self.value else None
+        names = _attribute_names(schema, listing)
         unknown = sorted({name for column in self.columns for name in column} - set(names))
         if unknown:
             shown = ", ".join(map(repr, unknown[:10])) + (" and more" if len(unknown) > 10 else "")
@@ -624,4 +624,3 @@ def _values(column: Column, recoding: Recoding | None, codes: NDArray[np.int64])
             kind = pa.int64()
         values = pa.array([None if c < 0 else column.value(int(c)) for c in present], kind)
     return values.take(pa.array(position))
-

@@ -119,7 +119,7 @@ class DiffGen(Method):
         metadata={"help": "Least-squares counts: non-negative, with the right total."},
     )
     max_groups: int = field(
-        default=200_000,
+        default=100_000,
         metadata={"help": "Publish all groups up to this number, else only high noisy counts."},
     )
 

@@ -124,9 +124,7 @@ def _best_alpha(rho: float, epsilon: float) -> float:
 
 def _log_delta(rho: float, epsilon: float, alpha: float) -> float:
     return (
-        (alpha - 1) * (alpha * rho - epsilon)
-        + alpha * math.log1p(-1 / alpha)
-        - math.log(alpha - 1)
+        (alpha - 1) * (alpha * rho - epsilon) + alpha * math.log1p(-1 / alpha) - math.log(alpha - 1)
     )
 
 

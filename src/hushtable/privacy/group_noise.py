@@ -16,6 +16,7 @@ from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,25 +97,27 @@ class GroupNoise:
         # Z given Z >= threshold >= 1 is the threshold plus a geometric number.
         excess = noise.geometric(self.rate, size=len(absent))
         shown = noisy >= self.threshold
-        ranks = [rank for rank, keep in zip(occupied, shown.tolist(), strict=True) if keep]
-        ranks += _skipping(absent, occupied)
+        places = np.array(absent, occupied.dtype)
+        # A place among the absent cells, moved on by the occupied ones that come before it.
+        before = np.searchsorted(occupied - np.arange(len(occupied)), places, side="right")
+        ranks = np.concatenate((occupied[shown], places + before))
         values = np.concatenate((noisy[shown], self.threshold + excess))
-        order = sorted(range(len(ranks)), key=ranks.__getitem__)
-        return NoisyCells(self._codes([ranks[at] for at in order]), values[order])
+        order = np.argsort(ranks)
+        return NoisyCells(self._codes(ranks[order]), values[order])
 
-    def _ranks(self, codes: NDArray[np.int64]) -> list[int]:
-        """Give the numbers of cells, however large the domain is."""
-        keys, sizes = self.domain.pack(codes), self._limb_sizes
-        ranks: list[int] = keys[:, 0].tolist()
-        for limb, size in enumerate(sizes[1:], start=1):
-            ranks = [a * size + b for a, b in zip(ranks, keys[:, limb].tolist(), strict=True)]
+    def _ranks(self, codes: NDArray[np.int64]) -> NDArray[Any]:
+        """Give the numbers of cells: as Python integers where the domain is too large."""
+        keys = self.domain.pack(codes)
+        ranks = keys[:, 0].astype(np.int64 if self.domain.size < _INT64 else object)
+        for limb, size in enumerate(self._limb_sizes[1:], start=1):
+            ranks = ranks * size + keys[:, limb]
         return ranks
 
-    def _codes(self, ranks: list[int]) -> NDArray[np.int64]:
+    def _codes(self, ranks: NDArray[Any]) -> NDArray[np.int64]:
         keys = np.zeros((len(ranks), len(self._limb_sizes)), np.int64)
         for limb, size in reversed(list(enumerate(self._limb_sizes))):
-            keys[:, limb] = [rank % size for rank in ranks] if limb else ranks
-            ranks = [rank // size for rank in ranks]
+            keys[:, limb] = ranks % size if limb else ranks
+            ranks = ranks // size
         return self.domain.unpack(keys)
 
     @property
@@ -220,12 +223,6 @@ def _geometric(x: Fraction, *, size: int, noise: Noise) -> list[int]:
         accepted = noise.bernoulli_exp_each(numerators, denominator=x.denominator)
         rests += itertools.compress(tries, accepted.tolist())
     return [whole * block + rest for whole, rest in zip(wholes, rests, strict=True)]
-
-
-def _skipping(absent: list[int], occupied: list[int]) -> list[int]:
-    """Turn places among the absent cells into places among all cells; both lists rise."""
-    absent_before = [rank - at for at, rank in enumerate(occupied)]
-    return [place + bisect_right(absent_before, place) for place in absent]
 
 
 def _rounded_up(x: Fraction, digits: int = 24) -> Fraction:

@@ -16,7 +16,6 @@ narrower in the rare case that a coin falls between them.
 from __future__ import annotations
 
 import functools
-import math
 from fractions import Fraction
 
 import numpy as np
@@ -135,56 +134,36 @@ class _Tree:
 def _keys(numbers: Keys, domain: Domain) -> Keys:
     """Turn numbers of combinations into sorted keys, leaving out those beyond the domain."""
     if numbers.shape[1] == 1:
-        numbers = np.sort(numbers[numbers[:, 0] < domain.size], axis=0)
-        return numbers if len(domain.limbs) == 1 else domain.pack(_divided(numbers, domain)[0])
-    codes, rest = _divided(numbers, domain)
-    keys = domain.pack(codes[rest == 0])
+        return np.sort(numbers[numbers[:, 0] < domain.size], axis=0)
+    if max(domain.shape) > 1 << _DIGIT:
+        whole = (
+            sum(d << (_DIGIT * i) for i, d in enumerate(row[::-1])) for row in numbers.tolist()
+        )
+        rows = [domain.unrank(number) for number in whole if number < domain.size]
+        keys = domain.pack(np.array(rows, np.int64).reshape(-1, len(domain.shape)))
+    else:
+        keys = domain.pack(_codes(numbers, domain.shape))
     return keys[np.lexsort(keys.T[::-1])]
 
 
-def _divided(numbers: Keys, domain: Domain) -> tuple[Keys, Keys]:
-    """Write numbers in the mixed radix of the domain; give the codes, and what is left over."""
-    codes = np.empty((len(numbers), len(domain.shape)), np.int64)
-    digits, end = numbers.copy(), len(domain.shape)
+def _codes(numbers: Keys, shape: tuple[int, ...]) -> Keys:
+    """Write numbers in mixed radix by long division, leaving out those that are too large."""
+    codes = np.empty((len(numbers), len(shape)), np.int64)
+    digits, end = numbers.copy(), len(shape)
     while end:
-        # As many columns at once as one long division by a single digit allows.
-        start, divisor = end - 1, domain.shape[end - 1]
-        while start and divisor * domain.shape[start - 1] < 1 << _DIGIT:
+        # As many columns at once as a division by one digit allows.
+        start, divisor = end - 1, shape[end - 1]
+        while start and divisor * shape[start - 1] <= 1 << _DIGIT:
             start -= 1
-            divisor *= domain.shape[start]
-        if divisor <= 1 << _DIGIT and digits.shape[1] > 1:
-            rest = np.zeros(len(digits), np.int64)
-            for digit in range(digits.shape[1]):
-                digits[:, digit], rest = np.divmod(rest << _DIGIT | digits[:, digit], divisor)
-        else:
-            digits, rest = _divided_by_large(digits, divisor)
+            divisor *= shape[start]
+        rest = np.zeros(len(digits), np.int64)
+        for digit in range(digits.shape[1]):
+            digits[:, digit], rest = np.divmod(rest << _DIGIT | digits[:, digit], divisor)
         for position in reversed(range(start, end)):
-            rest, codes[:, position] = np.divmod(rest, domain.shape[position])
+            rest, codes[:, position] = np.divmod(rest, shape[position])
         end = start
-    return codes, digits.max(axis=1, initial=0)
-
-
-def _divided_by_large(digits: Keys, divisor: int) -> tuple[Keys, Keys]:
-    """Divide by a number of any size, with Python's integers."""
-    n_digits = digits.shape[1]
-    pairs = []
-    for row in digits.tolist():
-        number = 0
-        for digit in row:
-            number = number << _DIGIT | digit
-        pairs.append(divmod(number, divisor))
-    width = 2 * _DIGIT if n_digits == 1 else _DIGIT
-    quotients = np.array(
-        [
-            [
-                quotient >> (width * place) & ((1 << width) - 1)
-                for place in reversed(range(n_digits))
-            ]
-            for quotient, _ in pairs
-        ],
-        np.int64,
-    ).reshape(-1, n_digits)
-    return quotients, np.array([rest for _, rest in pairs], np.int64)
+    inside: NDArray[np.bool_] = (digits == 0).all(axis=1)
+    return codes[inside]
 
 
 class _Chances:

@@ -1,0 +1,1 @@
+"""Attacks on methods, run by the custodian: how much a release would give away."""
