@@ -46,7 +46,7 @@ print(json.dumps({"seconds": time.perf_counter() - start, "peak MB": peak_mb(),
 
 def schema_of() -> object:
     """Describe the ratings."""
-    from hushtable import Schema  # noqa: PLC0415 - in the process that publishes
+    from hushtable import Schema
 
     return Schema.from_dict(
         {

@@ -183,8 +183,8 @@ def demo(
 
 _DRAFT_HEADER = """\
 # Drafted from the private table, for the custodian's eyes. What stands under 'confirm' was taken
-# from the data: check it against public knowledge, correct it, and delete the mark. Lists and bounds
-# must be what anybody could know, not what happens to occur.
+# from the data: check it against public knowledge, correct it, and delete the mark. Lists and
+# bounds must be what anybody could know, not what happens to occur.
 """
 
 
@@ -277,10 +277,11 @@ def _add_method_commands(kind: type[Method]) -> None:
         console.print("[bold]Promise[/bold]")
         for promise in promised:
             console.print(f"  {promise.explain()}")
-        table = Table("step", "epsilon", box=None, header_style="bold")
-        for step, share in forecast.split.items():
-            table.add_row(step, f"{float(share):g}")
-        console.print(table)
+        if forecast.split:  # empty where the ledger counts nothing
+            table = Table("step", "epsilon", box=None, header_style="bold")
+            for step, share in forecast.split.items():
+                table.add_row(step, f"{float(share):g}")
+            console.print(table)
         console.print("[bold]Expected[/bold]")
         for name, figure in forecast.lines.items():
             shown = figure if isinstance(figure, str) else f"{figure:,.6g}"

@@ -185,6 +185,29 @@ class TestLongTable:
         assert estimate.high > 2 * estimate.low
         assert any("random part" in note for note in estimate.notes)
 
+    def test_a_column_of_countless_tuples_needs_the_number_of_people(self, tmp_path: Path) -> None:
+        items = [f"m{i}" for i in range(500)]
+        schema = Schema.from_dict(
+            {
+                "name": "ratings",
+                "unit": {"kind": "person", "column": "user", "max_rows": 3},
+                "columns": {
+                    "user": {"role": "identifier"},
+                    "movie": {"type": "categorical", "values": items},
+                    "rating": {"type": "integer", "low": 1, "high": 5},
+                },
+            }
+        )
+        table = pa.table({"user": range(400), "movie": ["m0"] * 400, "rating": [5] * 400})
+        parameters = {"item": "movie", "value": "rating", "columns": [items], "max_columns": 1}
+        blind = make(table, schema, tmp_path / "blind", **parameters)
+        with pytest.raises(Refused, match="might hold any number"):
+            blind.count("m0 = 5")
+        told = make(table, schema, tmp_path / "told", **parameters, count_share="1/4")
+        estimate = told.count("m0 = 5")
+        assert abs(estimate.value - 400) < 40
+        assert estimate.high < 440
+
     def test_a_wide_column_of_items_has_a_far_but_finite_end(self, tmp_path: Path) -> None:
         release = self.release(tmp_path / "r", columns=[["m0", "m1", "m2"]], max_columns=1)
         estimate = release.count("m0 = 5")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import stat
 import subprocess
 import sys
@@ -60,7 +59,7 @@ def test_the_folder_holds_what_the_statement_says_and_nothing_else(folder: Path)
     assert statement["guarantees"][0]["epsilon"] == "1"
     assert statement["guarantees"][0]["neighbors"] == "add-remove"
     assert statement["ledger"] is None
-    assert stat.S_IMODE(os.stat(folder).st_mode) == 0o755
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o755
 
 
 def test_a_seeded_release_cannot_pass_for_a_private_one(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def count_tuples(
     joined = elements.join(members, elements.item == members.member)
     joined = joined.select("owner", "group", element=joined.item * n_values + joined.value)
     tuples = joined.group_by(["owner", "group"]).agg(
-        elements=joined.element.collect(order_by=joined.element)
+        elements=joined.element.collect().sort()
     )
     if max_groups < len(groups):
         tuples = at_most(tuples, max_groups)

@@ -311,6 +311,12 @@ class ColumnsEstimator(Estimator):
                 privacy_std=self.total.privacy_std * share,
             )
         seen = view.answer(predicate)  # type: ignore[arg-type]  # asks for shares and count only
+        if seen.high >= _MANY:
+            raise Refused(
+                "the column has so many tuples that those which are not published might hold any "
+                "number of such records; a release with count_share tells how many there are at "
+                "most."
+            )
         notes = list(seen.notes)
         if self.plan.listing is not None:
             notes.append(
@@ -411,9 +417,7 @@ class ColumnsEstimator(Estimator):
     def _project(self, view: _Column, condition: _Projection) -> Estimate:
         if not view.accepts_nothing(condition):
             return self._bounded(view, condition)
-        opposite = _Projection(
-            condition.columns, _floats(1.0 - condition.table), condition.domain
-        )
+        opposite = _Projection(condition.columns, _floats(1.0 - condition.table), condition.domain)
         return self._taken_off(self._bounded(view, opposite))
 
     def _marginal(self, view: _Column, names: Sequence[str]) -> Floats:

@@ -7,14 +7,22 @@ counting the published points themselves (smoothed once) errs half as much in th
 so twice the latter minus the former cancels it: Cook and Stefanski's simulation extrapolation
 (1994) with its two exact points. That costs variance, so the correction D is applied as far as it
 exceeds twice its own standard deviation: by the factor max(0, 1 - 4 V / D^2), in the manner of
-James and Stein. The whole of D counts as `model_std`, since an error of second order remains; and
-with noise as wide as the range itself no formula brings back what was smoothed away.
+James and Stein. This is done on joined ends only: in open columns points that noise carried out of
+the range are lost to the count of points, and (21) brings them back, so that their difference is
+not smoothing alone. There the estimate is (21) as it stands.
+
+With noise as wide as the range no formula brings back what was smoothed away, and nothing in the
+published points shows it: ten equal records look like ten that are spread out. The 95 % interval
+therefore assumes nothing about the records. It is made of the bounds in `noise_reach`, one for
+each of several chances Q that share the 5 %, and is wide where the noise is. `privacy_std` is the
+scatter of the estimate itself; `model_std` is the rest of the way to the farther end of the
+interval, so that 1.96 times `std` reaches it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -25,16 +33,29 @@ from scipy.stats import norm
 
 from hushtable.errors import TooLarge
 from hushtable.estimate.base import CONFIDENCE, Estimate, Estimator
+from hushtable.estimate.noise_reach import gaussian_reach, most_behind, uniform_reach
 from hushtable.predicate import Predicate, parse
 from hushtable.predicate.classes import Classes, classify
-from hushtable.predicate.clause import _independent as independent_parts
+from hushtable.predicate.clause import independent_parts
 from hushtable.predicate.formula import Formula, Junction, evaluate
 from hushtable.schema import Categorical, Integer, Number, Schema
 
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+MassOf = Callable[[str, Classes, slice], Floats]
 Rule = Literal["corrected", "spread", "points"]
 
 STD = "_std"
+
+CHANCES = (0.1, 0.3, 0.6, 0.9, 0.99, 0.999)
+"""How surely noise is believed to stay in reach; the interval takes the best bound of all."""
+
+_INTERVAL_NOTE = (
+    "The interval holds however the private records are spread; the estimate is usually far closer "
+    "where they are spread smoothly over the reach of the noise."
+)
+_PLAIN_NOTE = "The noise smooths the count twice; in columns with open ends this is not corrected."
+
 _MAX_TABLE = 10_000  # class combinations of columns that a clause ties together
 _CHUNK = 4_000_000  # numbers per working array
 
@@ -206,26 +227,46 @@ class UncertainEstimator(Estimator):
         return column
 
     def count(self, where: str) -> Estimate:
-        """Estimate how many records satisfy a WHERE clause, corrected for double smoothing."""
+        """Estimate how many records satisfy a WHERE clause, with an interval that assumes nothing.
+
+        Double smoothing is corrected for on joined ends. In open columns the estimate is (21).
+        """
         predicate = parse(where, self._published)
+        formula = predicate.formula
         spread = self.probabilities(predicate, "spread")
         if self._model == "pseudo":
             return self._pseudo_estimate(float(spread.sum()))
-        if not self._noisy_columns(predicate.formula):
+        if not self._noisy_columns(formula):
             n = float(spread.sum())
             return Estimate(value=n, low=n, high=n, privacy_std=0.0, model_std=0.0)
-        return self._estimate(spread, 2 * (self.probabilities(predicate, "points") - spread))
+        if not self._wrap:
+            return self._estimate(formula, spread, _PLAIN_NOTE)
+        correction, factor = self._correction(predicate, spread)
+        return self._estimate(
+            formula,
+            spread + factor * correction,
+            f"Of the first-order correction for double smoothing, {correction.sum():.4g} records, "
+            f"{factor:.0%} was applied; the rest stood out too little from its own noise.",
+        )
 
     def count_by(self, where: str, rule: Rule) -> float:
         """Estimate a count by one rule, to compare them.
 
         ``points`` counts the published points; ``spread`` is the paper's (21), or (19) on joined
-        ends, where the two agree; ``corrected`` is what `count` gives.
+        ends, where the two agree; ``corrected`` is the latter, corrected for double smoothing.
         """
         predicate = parse(where, self._published)
-        if rule == "corrected":
-            return self.count(where).value
-        return float(self.probabilities(predicate, rule).sum())
+        if rule != "corrected":
+            return float(self.probabilities(predicate, rule).sum())
+        spread = self.probabilities(predicate, "spread")
+        correction, factor = self._correction(predicate, spread)
+        return float((spread + factor * correction).sum())
+
+    def _correction(self, predicate: Predicate, spread: Floats) -> tuple[Floats, float]:
+        """Give the first-order correction of each record's weight, and the share to apply."""
+        correction = 2 * (self.probabilities(predicate, "points") - spread)
+        size, variance = float(correction.sum()), 4 * float(np.sum(spread * (1 - spread)))
+        return correction, max(0.0, 1 - 4 * variance / size**2) if size else 0.0
 
     def _pseudo_estimate(self, n: float) -> Estimate:
         """Give the number of pseudo-records, as if they were drawn independently."""
@@ -240,33 +281,88 @@ class UncertainEstimator(Estimator):
             notes=("Counts pseudo-records; how far groups blur the range is not known.",),
         )
 
-    def _estimate(self, spread: Floats, corrections: Floats) -> Estimate:
-        correction = float(corrections.sum())
-        noise = 4 * float(np.sum(spread * (1 - spread)))
-        factor = max(0.0, 1 - 4 * noise / correction**2) if correction else 0.0
-        weights = spread + factor * corrections
-        value = min(max(float(weights.sum()), 0.0), float(self._n))
+    def _estimate(self, formula: Formula, weights: Floats, note: str) -> Estimate:
+        low, high = self._bounds(formula)
+        value = min(max(float(weights.sum()), low), high)
         # Records are independent; their scatter around the mean includes that of the true ones,
         # so this errs on the large side.
         privacy_std = math.sqrt(float(np.sum((weights - weights.mean()) ** 2))) if self._n else 0.0
-        model_std = abs(correction)
-        margin = float(norm.ppf(0.5 + CONFIDENCE / 2)) * math.hypot(privacy_std, model_std)
-        everything = bool(np.all(spread > 1 - 1e-12))
-        nothing = bool(np.all(spread == 0)) and correction == 0
-        if everything or nothing:
-            value = float(self._n) if everything else 0.0
-            margin = privacy_std = model_std = 0.0
+        farthest = max(value - low, high - value) / float(norm.ppf(0.5 + CONFIDENCE / 2))
+        privacy_std = min(privacy_std, farthest)
         return Estimate(
             value=value,
-            low=max(value - margin, 0.0),
-            high=min(value + margin, float(self._n)),
+            low=low,
+            high=high,
             privacy_std=privacy_std,
-            model_std=model_std,
-            notes=(
-                f"Of the first-order correction for double smoothing, {correction:.4g} records, "
-                f"{factor:.0%} was applied; the rest stood out too little from its own noise.",
-            ),
+            model_std=math.sqrt(farthest**2 - privacy_std**2),
+            notes=(_INTERVAL_NOTE, note),
         )
+
+    def _bounds(self, formula: Formula) -> tuple[float, float]:
+        """Bound the true count from what each record possibly and certainly is."""
+        chances = (*CHANCES, 1.0) if self._model == "uniform" else CHANCES
+        alpha = (1 - CONFIDENCE) / 2 / len(chances)
+        n_noisy = len(self._noisy_columns(formula))
+        low, high = 0, self._n
+        for chance in chances:
+            share = chance ** (1 / n_noisy)  # columns have independent noise
+            reach = {name: self._reach(name, share) for name in self._noisy_columns(formula)}
+            possible, certain = self._extent(formula, reach)
+            high = min(high, most_behind(int(possible.sum()), chance, alpha))
+            low = max(low, self._n - most_behind(int((~certain).sum()), chance, alpha))
+        # Each bound may fail; should they cross, the truth is left anywhere between them.
+        return float(min(low, high)), float(max(low, high))
+
+    def _reach(self, name: str, chance: float) -> NDArray[np.int64]:
+        column = self._numeric(name)
+        sizes = self._width[name] / float(column.exact_step)
+        if self._model == "uniform":
+            return uniform_reach(sizes, chance)
+        return gaussian_reach(sizes, chance, column.n_values if self._wrap else None)
+
+    def _extent(
+        self, formula: Formula, reach: Mapping[str, NDArray[np.int64]]
+    ) -> tuple[Bools, Bools]:
+        """Tell which records match somewhere within their reach, and which everywhere."""
+        if not self._noisy_columns(formula):
+            found = self._carried(formula)
+            return found, found
+        parts = independent_parts(formula)
+        if isinstance(formula, Junction) and len(parts) > 1:
+            join = np.logical_and if formula.every else np.logical_or
+            extents = [self._extent(part, reach) for part in parts]
+            # Reach is a box and the parts share no column, so a box lies within "A or B" only if
+            # it lies within one of them.
+            return (
+                np.asarray(join.reduce([possible for possible, _ in extents])),
+                np.asarray(join.reduce([certain for _, certain in extents])),
+            )
+
+        def within(name: str, classes: Classes, part: slice) -> Floats:
+            if name in reach:
+                return self._classes_within(name, classes, reach[name][part], part)
+            return self._carried_classes(name, classes, part)
+
+        possible = self._tabulate(formula, within) > 0
+        return possible, self._tabulate(formula, within, matching=False) == 0
+
+    def _classes_within(
+        self, name: str, classes: Classes, reach: NDArray[np.int64], part: slice
+    ) -> Floats:
+        """Mark the classes of a column that have a value within reach of each record's point."""
+        column = self._numeric(name)
+        n = column.n_values
+        low, step = float(column.exact_low), float(column.exact_step)
+        # A point outside an open column stands for the nearest value: that is no farther from
+        # the true one.
+        place = np.clip(np.rint((self._z[name][part] - low) / step), 0, n - 1).astype(np.int64)
+        first, last = place - np.minimum(reach, n), place + np.minimum(reach, n)
+        marks = np.zeros((len(place), classes.n_classes), np.bool_)
+        ends = np.append(classes.starts[1:], n)
+        for turn in (-n, 0, n) if self._wrap else (0,):
+            for label, start, end in zip(classes.labels, classes.starts, ends, strict=True):
+                marks[:, label] |= (last + turn >= start) & (first + turn < end)
+        return marks.astype(np.float64)
 
     def probabilities(self, predicate: Predicate, rule: Rule) -> Floats:
         """Give the weight of each record: the chance that it matches, or whether its point does."""
@@ -277,8 +373,7 @@ class UncertainEstimator(Estimator):
 
     def _weights(self, formula: Formula, rule: Rule) -> Floats:
         if not self._noisy_columns(formula):
-            found = evaluate(formula, {name: self._codes[name] for name in formula.columns})
-            return np.broadcast_to(found, self._n).astype(np.float64)
+            return self._carried(formula).astype(np.float64)
         parts = independent_parts(formula)
         if isinstance(formula, Junction) and len(parts) > 1:
             result = self._weights(parts[0], rule)
@@ -286,10 +381,17 @@ class UncertainEstimator(Estimator):
                 weights = self._weights(part, rule)
                 result = result * weights if formula.every else result + weights * (1 - result)
             return result
-        return self._tied(formula, rule)
+        return self._tabulate(
+            formula, lambda name, classes, part: self._class_mass(name, classes, rule, part)
+        )
 
-    def _tied(self, formula: Formula, rule: Rule) -> Floats:
-        """Sum over the combinations of classes of columns that the clause ties together."""
+    def _carried(self, formula: Formula) -> Bools:
+        """Tell which records match a formula about carried columns alone."""
+        found = evaluate(formula, {name: self._codes[name] for name in formula.columns})
+        return np.broadcast_to(found, self._n).astype(np.bool_)
+
+    def _tabulate(self, formula: Formula, mass_of: MassOf, *, matching: bool = True) -> Floats:
+        """Sum over the combinations of classes, of columns tied together, that match (or not)."""
         classes = {name: self._class_of(formula, name) for name in formula.columns}
         n_cells = math.prod(kind.n_classes for kind in classes.values())
         if n_cells > _MAX_TABLE:
@@ -299,16 +401,15 @@ class UncertainEstimator(Estimator):
                 "with constants."
             )
         grids = np.meshgrid(*(kind.representatives for kind in classes.values()), indexing="ij")
-        table = np.broadcast_to(
-            evaluate(formula, dict(zip(formula.columns, grids, strict=True))), grids[0].shape
-        ).astype(np.float64)
+        found = evaluate(formula, dict(zip(formula.columns, grids, strict=True)))
+        table = np.broadcast_to(found == matching, grids[0].shape).astype(np.float64)
         out = np.empty(self._n)
         rows = max(1, _CHUNK // max(n_cells, 1))
         for begin in range(0, self._n, rows):
             part = slice(begin, min(begin + rows, self._n))
             left = np.broadcast_to(table, (part.stop - begin, *table.shape))
             for name in formula.columns:
-                mass = self._class_mass(name, classes[name], rule, part)
+                mass = mass_of(name, classes[name], part)
                 left = np.einsum("ij...,ij->i...", left, mass)
             out[part] = left
         return out
@@ -319,11 +420,10 @@ class UncertainEstimator(Estimator):
 
     def _class_mass(self, name: str, classes: Classes, rule: Rule, part: slice) -> Floats:
         """Give, per record, the probability of each class of a column's values."""
+        if name not in self._noisy:
+            return self._carried_classes(name, classes, part)
         n = part.stop - part.start
         mass = np.zeros((n, classes.n_classes))
-        if name not in self._noisy:
-            mass[np.arange(n), classes.of(self._codes[name][part])] = 1.0
-            return mass
         column = self._numeric(name)
         low, step = float(column.exact_low), float(column.exact_step)
         z, width = self._z[name][part], self._width[name][part]
@@ -340,6 +440,10 @@ class UncertainEstimator(Estimator):
                 model=self._model, domain=domain, wrap=self._wrap,
             )  # fmt: skip
         return mass
+
+    def _carried_classes(self, name: str, classes: Classes, part: slice) -> Floats:
+        """Mark the class of each record's carried value."""
+        return np.eye(classes.n_classes)[classes.of(self._codes[name][part])]
 
     def frame(self) -> pa.Table:
         """Give the published records: noisy and carried columns, then the ``_std`` columns."""

@@ -18,6 +18,9 @@ from hushtable.release import Release
 
 Floats = NDArray[np.float64]
 
+LEVEL_USERS = 20
+"""With so many new users, half of how they differ from the mean is taken for a common level."""
+
 
 class RatingModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Predict mean + bias of the user + bias of the item + factors of the user and the item.
@@ -25,8 +28,9 @@ class RatingModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     The sum of squared errors plus a penalty on the squares of all biases and factors is minimized
     for users and for items in turn. The penalty of a user or item with n ratings is `prior` +
     `regularization` n (the latter as in Zhou, Wilkinson, Schreiber and Pan 2008). Users who were
-    not seen in `fit` are folded in: their bias and factors are fitted to the ratings that are known
-    of them, with the items held fixed.
+    not seen in `fit` are folded in: their common level, then the bias and the factors of each are
+    fitted to the ratings that are known of them, with the items held fixed. (The level matters for
+    releases, in which the most frequent ratings of the most popular items survive.)
 
     Parameters
     ----------
@@ -145,16 +149,16 @@ class RatingModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         users, items, _ = _read(X, None)
-        names, factors = self._users, self._user_factors
+        names, factors, level = self._users, self._user_factors, self.mean_
         if known_X is not None:
-            names, factors = self._fold_in(known_X, known_y)
+            names, factors, level = self._fold_in(known_X, known_y)
         item = _places(self.items_, items)
         user = _places(names, users)
         # An item or user that was never seen has no bias and no factors.
         item_side = self._with_unseen_item()[item]
         user_side = np.vstack([factors, np.zeros(1 + self.rank)])[user]
         crossed = np.einsum("ij,ij->i", item_side[:, 1:], user_side[:, 1:])
-        return np.asarray(self.mean_ + item_side[:, 0] + user_side[:, 0] + crossed)
+        return np.asarray(level + item_side[:, 0] + user_side[:, 0] + crossed)
 
     def score(
         self,
@@ -168,15 +172,20 @@ class RatingModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         errors = self.predict(X, known_X=known_X, known_y=known_y) - np.asarray(y, np.float64)
         return float(np.sqrt(np.mean(errors**2)))
 
-    def _fold_in(self, X: ArrayLike, y: ArrayLike | None) -> tuple[NDArray[Any], Floats]:
+    def _fold_in(self, X: ArrayLike, y: ArrayLike | None) -> tuple[NDArray[Any], Floats, float]:
         users, items, ratings = _read(X, y)
         names, user = np.unique(users, return_inverse=True)
         # A rating of an item that was never seen still tells how high the user rates.
+        items_side, item = self._with_unseen_item(), _places(self.items_, items)
+        above = ratings - self.mean_ - items_side[item, 0]
+        # Only many users together tell a level; that of a few is their own.
+        of_user = np.bincount(user, above) / np.maximum(np.bincount(user), 1)
+        level = self.mean_ + float(of_user.sum()) / (len(of_user) + LEVEL_USERS)
         factors = _Order(user, len(names)).solve(
-            self._with_unseen_item(), _places(self.items_, items), ratings - self.mean_,
-            np.ones(len(ratings)), (self.prior, self.regularization),
+            items_side, item, ratings - level, np.ones(len(ratings)),
+            (self.prior, self.regularization),
         )  # fmt: skip
-        return names, factors
+        return names, factors, level
 
     def _with_unseen_item(self) -> Floats:
         """Give the items' side, and after it one for items without bias and factors."""

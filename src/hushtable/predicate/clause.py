@@ -234,7 +234,7 @@ class Predicate:
     ) -> NDArray[np.float64]:
         if not any(name in recode for name in formula.columns):
             return self._evaluate(formula, codes, n_rows).astype(np.float64)
-        parts = _independent(formula)
+        parts = independent_parts(formula)
         if isinstance(formula, Junction) and len(parts) > 1:
             result = self._shares(parts[0], recode, codes, n_rows)
             for part in parts[1:]:
@@ -295,8 +295,17 @@ def _profiles(shared: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.
     return distinct, kinds.reshape(-1)
 
 
-def _independent(formula: Formula) -> list[Formula]:
-    """Split the parts of a junction into groups that share no column."""
+def independent_parts(formula: Formula) -> list[Formula]:
+    """Split the parts of a junction into groups that share no column.
+
+    Examples
+    --------
+    >>> columns = {name: {"type": "integer", "low": 0, "high": 9} for name in "abc"}
+    >>> schema = Schema.from_dict({"name": "t", "columns": columns})
+    >>> parts = independent_parts(parse("a < 3 AND b < a AND c = 1", schema).formula)
+    >>> [part.columns for part in parts]
+    [('a', 'b'), ('c',)]
+    """
     if not isinstance(formula, Junction):
         return [formula]
     groups: list[tuple[set[str], list[Formula]]] = []

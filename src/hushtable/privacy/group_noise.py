@@ -157,7 +157,7 @@ def reaching(n: int, *, rate: Fraction, threshold: int, noise: Noise) -> list[in
     found: list[int] = []
     position = -1
     while position < n:
-        expected = int((n - position) * min(x, 1)) + 1
+        expected = int((n - position) * min(x, Fraction(1))) + 1
         leaps = _geometric(x, size=expected + 4 * math.isqrt(expected) + 16, noise=noise)
         ends = itertools.accumulate((leap + 1 for leap in leaps), initial=position)
         tried = list(ends)[1:]
@@ -188,7 +188,8 @@ def coins(
         between = noise.bernoulli((high - low) / (1 - low), size=len(open_coins))
         for at in open_coins[between]:
             heads[at] = _refined(bounds, low, high, 2 * bits, noise)
-    return heads.tolist()
+    decided: list[bool] = heads.tolist()
+    return decided
 
 
 def _refined(

@@ -1,0 +1,91 @@
+"""Bounds on a count from how far the noise reaches, whatever the private records are.
+
+Choose how far noise is believed to go, so that an error stays within it with probability at least
+Q. A record in the range asked about is then *possibly* in it, as seen from its published point,
+with probability at least Q, independently of the others. If N records are in the range, the number
+of possible ones is at least Binomial(N, Q): whoever sees C of them knows that N is hardly much
+larger than C / Q. In the same way a record outside the range is *certainly* inside, as seen from
+its point, with probability at most 1 - Q, which bounds n - N. Nothing is assumed about how the
+records are spread.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import nbinom, norm
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+def most_behind(seen: int, chance: float, alpha: float) -> int:
+    """Give the largest N for which at most `seen` of N shown is no rarer than `alpha`.
+
+    Parameters
+    ----------
+    seen : int
+        How many showed up.
+    chance : float
+        The smallest probability with which each one shows up, independently.
+    alpha : float
+        The probability with which the true N may be larger than the result.
+
+    Examples
+    --------
+    >>> most_behind(10, 1.0, 0.01)
+    10
+    >>> most_behind(10, 0.5, 0.01)  # P(Binomial(35, 1/2) <= 10) is 0.0083
+    34
+    """
+    if chance >= 1:
+        return seen
+    # N is plausible as long as the (seen + 1)-th to show up may come after the N-th.
+    return seen + int(nbinom.ppf(1 - alpha, seen + 1, chance))
+
+
+def uniform_reach(widths: Floats, chance: float) -> Integers:
+    """Give how many steps hold an even error with a probability of at least `chance`.
+
+    Parameters
+    ----------
+    widths : array
+        Number of equally likely errors, an odd one: so many grid points around 0.
+    chance : float
+        In (0, 1].
+
+    Examples
+    --------
+    >>> uniform_reach(np.array([1.0, 9.0, 9.0]), 0.5)
+    array([0, 2, 2])
+    """
+    return np.asarray(np.ceil((chance * np.rint(widths) - 1) / 2).clip(0), np.int64)
+
+
+def gaussian_reach(sigmas: Floats, chance: float, n_values: int | None = None) -> Integers:
+    """Give how many steps hold a discrete Gaussian error with probability at least `chance`.
+
+    Sums of the density beyond r are at most its integral from r on, and the sum over all integers
+    is at least the integral over all (Poisson's summation formula). So the error is within r with
+    probability at least (2 Phi(r / sigma) - 1) / A, where A is 1, or on joined ends, where the
+    error goes at most half way round, Phi(h / sigma) + Phi(h' / sigma) - 1 with h and h' the
+    largest error to either side.
+
+    Parameters
+    ----------
+    sigmas : array
+        In steps of the grid.
+    chance : float
+        In (0, 1).
+    n_values : int, optional
+        Grid points of the column, if its ends are joined.
+
+    Examples
+    --------
+    >>> gaussian_reach(np.array([0.1, 10.0]), 0.95)
+    array([ 1, 20])
+    """
+    inside: Floats | float = 1.0
+    if n_values is not None:
+        inside = norm.cdf(n_values // 2 / sigmas) + norm.cdf((n_values - 1) // 2 / sigmas) - 1
+    return np.asarray(np.ceil(sigmas * norm.ppf((1 + chance * inside) / 2)), np.int64)
