@@ -3,7 +3,8 @@
 Run ``python -m benchmarks.uncertain_coverage [n_records]``. For each data set, model and kind of
 levels: one release with k = 10, and random boxes over one column, two columns and all columns. The
 ends of a range are two records' values. Printed: the share of intervals that hold the true count,
-the mean true count, the mean error of the estimate and the mean width of the interval, in records.
+the mean true count, the mean error of the estimate and the mean width of the interval, in records;
+and how large the noise is, so that the price of safe levels is visible.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import sys
 
 import numpy as np
-from benchmarks.papers.uncertain_figures import DATA, Floats, Table
+from benchmarks.papers.uncertain_figures import DATA, STEPS, Floats, Table
 
 from hushtable.errors import Refused
 from hushtable.estimate.uncertain import UncertainEstimator
@@ -50,6 +51,10 @@ def measure(name: str, points: Floats, method: Uncertain) -> None:
     reader = UncertainEstimator(
         table.schema, method.parameters(), released.estimator, released.tables
     )
+    data = released.tables["data"]
+    ranges = table.step * STEPS
+    stds = [data[f"{column}_std"].to_numpy().mean() for column in table.names] / ranges
+    print(f"{label} mean std of the noise, as a share of the range: {stds.mean():.3f}")
     for n_columns in (1, 2, len(table.names)):
         asked = boxes(table, n_columns, rng)
         truths = np.asarray([true for _, true in asked])

@@ -12,10 +12,14 @@ The protocol of the rating experiments
 - Of each held-out person a random half of the ratings (rounded down) is *known*: the common level
   of these people and the bias and factors of each are folded in from them, the model's items held
   fixed. The other half is predicted. Raw data and releases are treated alike in this.
-  Held-out ratings are used nowhere else, and never to choose parameters of a release.
+- The model's penalties, and that unseen items and a common level are folded in, were chosen by the
+  errors on another split of the same data (seed 5). The split reported here (seed 2026) was drawn
+  after that and looked at once. `max_values` = 6 was set before any error was seen and then kept;
+  1, 2, 4, 10 and 20 were tried on the other split and made little difference.
 - The same model everywhere: `RatingModel()` with its defaults (rank 8).
-- Baselines: the average rating of each movie in the raw training data (unprotected, 000-13), and
-  the model with biases only on raw training data.
+- Baselines: the average rating of each movie in the raw training data (unprotected, 000-13); the
+  model with biases only on raw training data; and the model without any training data, which knows
+  only what is folded in. A release is worth what it gains over that last one.
 - Columns are chosen privately, with a fifth of the budget, from at most `max_values` ratings of
   each person. The paper chose them from raw data (000-1).
 """
@@ -158,7 +162,7 @@ class Split:
     asked: Ratings
 
     @classmethod
-    def of(cls, ratings: Ratings, seed: int = 5) -> Split:
+    def of(cls, ratings: Ratings, seed: int = 2026) -> Split:
         """Split as the protocol says."""
         draw = np.random.default_rng(seed)
         people = np.unique(ratings.user)
@@ -181,7 +185,7 @@ class Split:
         )
 
     def baselines(self) -> dict[str, float]:
-        """Give the errors of raw data, of biases on raw data and of the movies' averages."""
+        """Give the errors of raw data, of the movies' averages, and of folding in alone."""
         train, n = self.train, self.train.n_movies
         sums, counts = (
             np.bincount(train.movie, train.rating, n),
@@ -193,6 +197,7 @@ class Split:
             "raw": self.score(RatingModel().fit(train.pairs, train.rating)),
             "raw, biases only": self.score(RatingModel(rank=0).fit(train.pairs, train.rating)),
             "movie average": float(np.sqrt(np.mean(errors**2))),
+            "nothing published": self.score(RatingModel().fit(np.empty((0, 2), object), [])),
         }
 
 

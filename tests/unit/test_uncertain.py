@@ -10,10 +10,12 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import binom
 
 from hushtable.domain import Domain
 from hushtable.engine.base import Cells
 from hushtable.errors import DataError, ParameterError, PredicateError, Refused
+from hushtable.estimate.noise_reach import gaussian_reach, most_behind
 from hushtable.estimate.uncertain import UncertainEstimator, interval_probability
 from hushtable.kernels.anonymity import (
     gaussian_anonymity,
@@ -25,6 +27,7 @@ from hushtable.learn import UncertainNeighbors
 from hushtable.methods._levels import Ruler
 from hushtable.methods.baselines.condensation import Condensation
 from hushtable.methods.uncertain import Uncertain
+from hushtable.predicate import parse
 from hushtable.privacy.noise import SeededNoise
 from hushtable.schema import Schema
 
@@ -326,3 +329,60 @@ def test_condensation_keeps_the_moments() -> None:
     np.testing.assert_allclose(np.cov(made.T), np.cov(rows.T), rtol=0.1)
     with pytest.raises(Refused):
         Condensation(k=20).condense(rows[:5].astype(float), make_schema(), SeededNoise(1))
+
+
+# --- the interval -------------------------------------------------------------------------------
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.floats(0.05, 40), st.floats(0.01, 0.999), st.integers(2, 60) | st.none())
+def test_gaussian_reach_holds_what_it_says(sigma: float, chance: float, n: int | None) -> None:
+    reach = int(gaussian_reach(np.array([sigma]), chance, n)[0])
+    far = 400 if n is None else n
+    errors = np.arange(-far, far + 1)
+    if n is not None:
+        errors = np.arange(-((n - 1) // 2), n // 2 + 1)
+    weights = np.exp(-(errors**2) / (2 * sigma**2))
+    assert weights[np.abs(errors) <= reach].sum() / weights.sum() >= chance - 1e-12
+
+
+@given(st.integers(0, 30), st.floats(0.05, 0.999), st.floats(0.001, 0.2))
+def test_most_behind_is_the_largest_that_is_plausible(seen: int, chance: float, a: float) -> None:
+    most = most_behind(seen, chance, a)
+    assert most == seen or binom.cdf(seen, most, chance) > a * (1 - 1e-9)
+    assert binom.cdf(seen, most + 1, chance) <= a * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("edges", ["wrap", "open"])
+def test_possible_and_certain_by_enumeration(edges: Any) -> None:
+    """Look at every value within reach of each point, for clauses of all shapes."""
+    schema = make_schema(high=19, sex=SEX)
+    rows = np.column_stack((codes(60, high=19), np.arange(60) % 2))
+    asked = estimator(Uncertain(k=3, eta=0.3, edges=edges, carry=["sex"]), schema, rows)
+    table = asked.frame()
+    grid = np.stack(np.meshgrid(np.arange(20), np.arange(20), indexing="ij"), -1).reshape(-1, 2)
+    z = np.stack([table[name].to_numpy() for name in ("x0", "x1")], axis=1)
+    reach = np.random.default_rng(3).integers(0, 6, (60, 2))
+    near = np.abs(grid[None] - (z if edges == "wrap" else z.clip(0, 19))[:, None])
+    if edges == "wrap":
+        near = np.minimum(near, 20 - near)
+    within = (near <= reach[:, None]).all(axis=2)
+    sex = np.asarray([["F", "M"].index(value) for value in table["sex"].to_pylist()])
+    for where in (
+        "x0 < 5 AND x1 >= 7",
+        "x0 < 5 OR NOT x1 BETWEEN 3 AND 15",
+        "x0 < x1",
+        "x0 % 3 = 1 AND sex = 'F' OR x1 > 12",
+        "sex = 'M' AND x0 <> 4",
+    ):
+        predicate = parse(where, schema)
+        match = np.stack(
+            [
+                predicate.mask({"x0": grid[:, 0], "x1": grid[:, 1], "sex": np.full(400, s)})
+                for s in sex
+            ]
+        )
+        steps = {"x0": reach[:, 0], "x1": reach[:, 1]}
+        possible, certain = asked._extent(predicate.formula, steps)
+        assert np.array_equal(possible, (match & within).any(axis=1))
+        assert np.array_equal(certain, (match | ~within).all(axis=1))

@@ -52,9 +52,7 @@ def count_tuples(
     )
     joined = elements.join(members, elements.item == members.member)
     joined = joined.select("owner", "group", element=joined.item * n_values + joined.value)
-    tuples = joined.group_by(["owner", "group"]).agg(
-        elements=joined.element.collect().sort()
-    )
+    tuples = joined.group_by(["owner", "group"]).agg(elements=joined.element.collect().sort())
     if max_groups < len(groups):
         tuples = at_most(tuples, max_groups)
     counted = tuples.group_by(["group", "elements"]).agg(n=ibis._.count())

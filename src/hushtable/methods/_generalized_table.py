@@ -92,7 +92,7 @@ def least_squares(noisy: Integers, total: int) -> Integers:
     shifts = (np.cumsum(falling, dtype=np.float64) - total) / np.arange(1, len(noisy) + 1)
     n_positive = int(np.flatnonzero(falling > shifts)[-1]) + 1
     exact = np.maximum(noisy - shifts[n_positive - 1], 0.0)
-    whole = np.floor(exact).astype(np.int64)
+    whole: NDArray[np.int64] = np.floor(exact).astype(np.int64)
     short = total - int(whole.sum())
     order = np.argsort(whole - exact, kind="stable")
     whole[order[: max(0, short)]] += 1

@@ -194,4 +194,5 @@ def whole_counts(fitted: Floats, variance: Floats) -> Integers:
     missing = int(total - whole.sum())
     up = np.argsort(whole - counts, kind="stable")[: max(missing, 0)]
     whole[up] += 1
-    return whole.astype(np.int64)
+    rounded: NDArray[np.int64] = whole.astype(np.int64)
+    return rounded

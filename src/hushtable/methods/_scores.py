@@ -216,7 +216,8 @@ def exponent(score: Score, *, epsilon: Fraction, sensitivity: int, monotone: boo
 def _range(n_classes: int) -> int:
     """Bound log2(classes) from above in units of 2**-BITS: 2**-10 bit too high at most."""
     # (x - 1).bit_length() is ceil(log2 x), and log2(c**1024) is 1024 log2 c.
-    return ((n_classes ** (1 << 10)) - 1).bit_length() << (BITS - 10)
+    power: int = n_classes ** (1 << 10)
+    return (power - 1).bit_length() << (BITS - 10)
 
 
 def _x_log_x(x: Integers) -> NDArray[np.float64]:

@@ -136,7 +136,7 @@ def reaching(n: int, *, rate: Fraction, threshold: int, noise: Noise) -> list[in
     Examples
     --------
     >>> from hushtable.privacy.noise import SecureNoise
-    >>> reaching(10, rate=Fraction(1), threshold=10**6, noise=SecureNoise())
+    >>> reaching(10, rate=Fraction(1), threshold=60, noise=SecureNoise())
     []
     """
 
