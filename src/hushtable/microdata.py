@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hushtable.schema import Categorical, Column, Integer
+from hushtable.recoding import Recoding
+from hushtable.schema import Categorical, Column, Integer, Value
 
 _SMALL = 1 << 16  # columns with fewer codes have all their values written down
 
@@ -45,8 +47,31 @@ def plain(table: pa.Table) -> pa.Table:
     return table
 
 
-def to_codes(column: Column, values: pa.ChunkedArray) -> NDArray[np.int64]:
-    """Turn published values back into codes.
+def to_labels(
+    column: Column, codes: NDArray[np.int64], recoding: Recoding | None = None
+) -> pa.Array:
+    """Turn codes, recoded or not, into what is published; missing and no value (-1) are null.
+
+    Examples
+    --------
+    >>> from hushtable.recoding import recode
+    >>> age = Integer(type="integer", low=0, high=99)
+    >>> to_labels(age, np.array([0, 2, -1]), recode("age", age, [18, 65])).to_pylist()
+    ['0 to 17', '65 to 99', None]
+    """
+    present, place = np.unique(codes, return_inverse=True)
+    name: Callable[[int], Value] = column.value if recoding is None else recoding.label
+    kind = pa.string()
+    if recoding is None and not isinstance(column, Categorical):
+        kind = pa.int64() if isinstance(column, Integer) else pa.float64()
+    values = pa.array([None if code < 0 else name(int(code)) for code in present], kind)
+    return values.take(pa.array(place))
+
+
+def to_codes(
+    column: Column, values: pa.ChunkedArray, recoding: Recoding | None = None
+) -> NDArray[np.int64]:
+    """Turn published values or labels back into codes.
 
     Examples
     --------
@@ -58,14 +83,20 @@ def to_codes(column: Column, values: pa.ChunkedArray) -> NDArray[np.int64]:
     if not pa.types.is_dictionary(encoded.type):
         encoded = encoded.dictionary_encode()
     labels = encoded.dictionary.to_pylist()
-    if isinstance(column, Categorical):
-        code_of = {label: code for code, label in enumerate(column.values)}
-        known = [code_of[label] for label in labels]
+    if recoding is not None:
+        known = _places(labels, recoding.labels)
+    elif isinstance(column, Categorical):
+        known = _places(labels, column.values)
     else:
         low, step = column.exact_low, column.exact_step
         known = [int((Fraction(str(label)) - low) / step) for label in labels]
-    table = np.array([*known, column.missing_code or 0], np.int64)
+    table = np.array([*known, (recoding or column).missing_code or 0], np.int64)
     places: NDArray[np.int64] = encoded.indices.fill_null(len(labels)).to_numpy(
         zero_copy_only=False
     )
     return table[places]
+
+
+def _places(labels: Sequence[Value], among: Sequence[Value]) -> list[int]:
+    place_of = {label: place for place, label in enumerate(among)}
+    return [place_of[label] for label in labels]

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from hushtable.estimate.base import CONFIDENCE, Estimate, Estimator
 from hushtable.estimate.noise_sum import NoiseSum
 from hushtable.methods.noisy_counts import NoisyCounts
+from hushtable.microdata import to_codes
 from hushtable.predicate import Predicate, parse
 from hushtable.privacy.count_mechanisms import TwoSidedGeometric
 from hushtable.recoding import recoded_domain, recodings
@@ -89,27 +90,10 @@ class CellEstimator(Estimator):
     @cached_property
     def codes(self) -> dict[str, NDArray[np.int64]]:
         """The published cells as codes of the recoded domain."""
-        return {name: self._encode(name) for name in self.domain.names}
-
-    def _encode(self, name: str) -> NDArray[np.int64]:
-        recoding, column = self.recode.get(name), self.schema.attributes[name]
-        values = self.table.column(name).combine_chunks().dictionary_encode()
-        labels = values.dictionary.to_pylist()
-        if recoding is not None:
-            code_of = {label: code for code, label in enumerate(recoding.labels)}
-            missing = recoding.missing_code
-        elif column.type == "categorical":
-            code_of = {label: code for code, label in enumerate(column.values)}
-            missing = column.missing_code
-        else:
-            low, step = column.exact_low, column.exact_step
-            code_of = {v: int((Fraction(str(v)) - low) / step) for v in labels}
-            missing = column.missing_code
-        known = np.array([code_of[label] for label in labels] + [missing or 0], np.int64)
-        indices: NDArray[np.int64] = values.indices.fill_null(len(labels)).to_numpy(
-            zero_copy_only=False
-        )
-        return known[indices]
+        return {
+            name: to_codes(column, self.table.column(name), self.recode.get(name))
+            for name, column in self.schema.attributes.items()
+        }
 
     @cached_property
     def counts(self) -> NDArray[np.float64]:

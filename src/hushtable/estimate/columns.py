@@ -33,6 +33,7 @@ from hushtable.estimate.base import CONFIDENCE, Estimate, Estimator
 from hushtable.estimate.cells import _SURELY_PUBLISHED, CellEstimator, _Hidden, _Range
 from hushtable.estimate.noise_sum import NoiseSum
 from hushtable.methods.columns import COLUMN, COUNT, TUPLE, Columns, Plan
+from hushtable.microdata import to_codes
 from hushtable.predicate import Predicate, parse
 from hushtable.recoding import Recoding, recoded_domain
 from hushtable.schema import Schema
@@ -440,20 +441,7 @@ class _Reader:
 
     def codes(self, name: str, values: pa.ChunkedArray) -> Integers:
         """Encode the values of one attribute; null is missing."""
-        column, recoding = self.schema.attributes[name], self.recode.get(name)
-        encoded = values.combine_chunks().dictionary_encode()
-        labels = encoded.dictionary.to_pylist()
-        if recoding is not None:
-            code_of = {label: code for code, label in enumerate(recoding.labels)}
-        elif column.type == "categorical":
-            code_of = {label: code for code, label in enumerate(column.values)}
-        else:
-            low, step = column.exact_low, column.exact_step
-            code_of = {v: int((Fraction(str(v)) - low) / step) for v in labels}
-        missing = (recoding or column).missing_code
-        known = np.array([code_of[label] for label in labels] + [missing or 0], np.int64)
-        places: Integers = encoded.indices.fill_null(len(labels)).to_numpy(zero_copy_only=False)
-        return known[places]
+        return to_codes(self.schema.attributes[name], values, self.recode.get(name))
 
 
 def _floats(table: Any) -> Floats:

@@ -28,6 +28,7 @@ from hushtable.methods._column_choice import (
 )
 from hushtable.methods.base import Forecast, Method, Released
 from hushtable.methods.noisy_counts import QUANTILES, delta_per_row
+from hushtable.microdata import to_labels
 from hushtable.privacy.composition import shares_of
 from hushtable.privacy.count_mechanisms import CountMechanism, make_count_mechanism
 from hushtable.privacy.guarantee import (
@@ -40,7 +41,7 @@ from hushtable.privacy.guarantee import (
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.rational import as_rational
 from hushtable.recoding import Recoding, Rule, recoded_domain, recodings
-from hushtable.schema import Categorical, Column, Integer, Schema
+from hushtable.schema import Categorical, Schema
 
 Mechanism = Literal["tight", "paper"]
 Similarity = Literal["union", "cosine", "phi2"]
@@ -594,8 +595,8 @@ def _table(schema: Schema, plan: Plan, tuples: Tuples, noisy: NDArray[np.int64])
             {
                 COLUMN: pa.array(np.repeat(tuples.groups, lengths), pa.int64()),
                 TUPLE: pa.array(np.repeat(np.arange(len(lengths)), lengths), pa.int64()),
-                item: _values(schema.attributes[item], None, tuples.items),
-                value: _values(schema.attributes[value], plan.recode.get(value), tuples.values),
+                item: to_labels(schema.attributes[item], tuples.items),
+                value: to_labels(schema.attributes[value], tuples.values, plan.recode.get(value)),
                 COUNT: pa.array(np.repeat(noisy, lengths), pa.int64()),
             }
         )
@@ -605,22 +606,6 @@ def _table(schema: Schema, plan: Plan, tuples: Tuples, noisy: NDArray[np.int64])
         codes = np.full(len(lengths), -1, np.int64)
         here = tuples.items == number
         codes[of_tuple[here]] = tuples.values[here]
-        table[name] = _values(column, plan.recode.get(name), codes)
+        table[name] = to_labels(column, codes, plan.recode.get(name))
     table[COUNT] = pa.array(noisy, pa.int64())
     return pa.table(table)
-
-
-def _values(column: Column, recoding: Recoding | None, codes: NDArray[np.int64]) -> pa.Array:
-    """Turn codes into the values that are published; no value (-1) is null."""
-    present, position = np.unique(codes, return_inverse=True)
-    if recoding is not None:
-        labels = [None if code < 0 else recoding.label(int(code)) for code in present]
-        values = pa.array([None if label is None else str(label) for label in labels], pa.string())
-    else:
-        kind = pa.float64()
-        if isinstance(column, Categorical):
-            kind = pa.string()
-        elif isinstance(column, Integer):
-            kind = pa.int64()
-        values = pa.array([None if c < 0 else column.value(int(c)) for c in present], kind)
-    return values.take(pa.array(position))

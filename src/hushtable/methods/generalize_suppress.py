@@ -14,7 +14,8 @@ import pyarrow as pa
 from hushtable.engine.base import Engine
 from hushtable.errors import ParameterError
 from hushtable.methods.base import Forecast, Method, Released
-from hushtable.methods.noisy_counts import COUNT, _values
+from hushtable.methods.noisy_counts import COUNT
+from hushtable.microdata import to_labels
 from hushtable.privacy.guarantee import Guarantee, Threshold
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.rational import as_rational
@@ -104,7 +105,7 @@ class GeneralizeSuppress(Method):
         cells = engine.counts(list(schema.attributes), recode=recode)
         shown = cells.counts >= self.k
         table = {
-            name: _values(column, recode.get(name), cells.codes[shown, position])
+            name: to_labels(column, cells.codes[shown, position], recode.get(name))
             for position, (name, column) in enumerate(schema.attributes.items())
         }
         table[COUNT] = pa.array(cells.counts[shown], pa.int64())

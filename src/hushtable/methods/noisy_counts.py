@@ -14,11 +14,11 @@ from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from hushtable.engine.base import Engine
 from hushtable.errors import ParameterError, TooLarge
 from hushtable.methods.base import Forecast, Method, Released
+from hushtable.microdata import to_labels
 from hushtable.privacy.count_mechanisms import BITS, CountMechanism, make_count_mechanism
 from hushtable.privacy.guarantee import (
     ApproxDP,
@@ -31,7 +31,7 @@ from hushtable.privacy.guarantee import (
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.rational import as_rational, exp_bounds
 from hushtable.recoding import Recoding, Rule, recoded_domain, recodings
-from hushtable.schema import Categorical, Column, Integer, Schema
+from hushtable.schema import Schema
 
 Mechanism = Literal["tight", "paper", "pure"]
 
@@ -306,7 +306,7 @@ in a hundred in full. Choose a delta well below one over the number of people, s
         shown = noisy > 0 if self.k is not None else np.ones(len(noisy), np.bool_)
         # The order is that of the codes, so it says nothing beyond which tuples are there.
         table = {
-            name: _values(schema.attributes[name], plan.recode.get(name), codes[shown, position])
+            name: to_labels(schema.attributes[name], codes[shown, position], plan.recode.get(name))
             for position, name in enumerate(columns)
         }
         table[COUNT] = pa.array(np.maximum(noisy[shown], 0), pa.int64())
@@ -444,19 +444,3 @@ def _sparse(rows: int, n_cells: int, needed: int) -> str:
         f"{needed:,} at which half are published, so most tuples will be suppressed unless the "
         "data is concentrated. Generalize more, or publish fewer columns."
     )
-
-
-def _values(column: Column, recoding: Recoding | None, codes: NDArray[np.int64]) -> pa.Array:
-    """Turn codes into the values that are published; missing is null."""
-    present, position = np.unique(codes, return_inverse=True)
-    if recoding is not None:
-        labels = [recoding.label(int(code)) for code in present]
-        values = pa.array([None if label is None else str(label) for label in labels], pa.string())
-    else:
-        kind = pa.float64()
-        if isinstance(column, Categorical):
-            kind = pa.string()
-        elif isinstance(column, Integer):
-            kind = pa.int64()
-        values = pa.array([column.value(int(code)) for code in present], kind)
-    return values.take(pa.array(position))
