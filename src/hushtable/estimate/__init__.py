@@ -3,38 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import Any
 
 import pyarrow as pa
 
 from hushtable.errors import ReleaseError
 from hushtable.estimate.base import Estimate, Estimator
-from hushtable.estimate.cells import CellEstimator
-from hushtable.estimate.columns import ColumnsEstimator
-from hushtable.estimate.degrees import DegreeEstimator
-from hushtable.estimate.generalized import GeneralizedEstimator
-from hushtable.estimate.insertions import InsertionEstimator
-from hushtable.estimate.regions import RegionEstimator
-from hushtable.estimate.retention import RetentionEstimator
-from hushtable.estimate.suppressed import SuppressedEstimator
-from hushtable.estimate.uncertain import UncertainEstimator
 from hushtable.schema import Schema
 
 __all__ = ["ESTIMATORS", "Estimate", "Estimator", "estimator_for"]
 
 Make = Callable[[Schema, Mapping[str, Any], Mapping[str, Any], Mapping[str, pa.Table]], Estimator]
 
-ESTIMATORS: dict[str, Make] = {
-    "columns": ColumnsEstimator,
-    "suppressed-cells": SuppressedEstimator,
-    "cells": CellEstimator,
-    "degrees": DegreeEstimator,
-    "generalized": GeneralizedEstimator,
-    "insertions": InsertionEstimator,
-    "regions": RegionEstimator,
-    "retention": RetentionEstimator,
-    "uncertain": UncertainEstimator,
+ESTIMATORS = {
+    "cells": "cells.CellEstimator",
+    "columns": "columns.ColumnsEstimator",
+    "degrees": "degrees.DegreeEstimator",
+    "generalized": "generalized.GeneralizedEstimator",
+    "insertions": "insertions.InsertionEstimator",
+    "regions": "regions.RegionEstimator",
+    "retention": "retention.RetentionEstimator",
+    "suppressed-cells": "suppressed.SuppressedEstimator",
+    "uncertain": "uncertain.UncertainEstimator",
 }
+"""Which class reads which kind of release, by module and name: only the one needed is imported."""
 
 
 def estimator_for(
@@ -50,4 +43,6 @@ def estimator_for(
             f"this release needs the estimator {kind!r}, which this version of hushtable does not "
             f"have; it has {', '.join(ESTIMATORS)}."
         )
-    return ESTIMATORS[kind](schema, parameters, settings, tables)
+    module, name = ESTIMATORS[kind].split(".")
+    make: Make = getattr(import_module(f"hushtable.estimate.{module}"), name)
+    return make(schema, parameters, settings, tables)

@@ -14,7 +14,7 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import binom
+from scipy.special import bdtr
 
 from hushtable.kernels.anonymity import (
     Points,
@@ -442,7 +442,7 @@ def _largest_quota(n: int, chance: float, beta: float) -> int:
     low, high = -1, n
     while high - low > 1:
         middle = (low + high) // 2
-        if binom.cdf(middle, n, chance) <= beta:
+        if bdtr(middle, n, chance) <= beta:
             low = middle
         else:
             high = middle

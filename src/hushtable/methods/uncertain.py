@@ -541,9 +541,9 @@ def _infeasible(model: Model, n_rows: int) -> str:
     return (
         f"{n_rows} records cannot be shown to have cover by Gaussian noise of any size. In open "
         "columns at most half of the others fit on average (k must be below 1 + duplicates + "
-        "others / 2), and noise that points away from all others leaves a record the best fit; with joined ends, k "
-        "must be well below eta times the number of records that carry the same values. Choose a "
-        "smaller k, carry less, or use edges=wrap or model=uniform."
+        "others / 2), and noise that points away from all others leaves a record the best fit; "
+        "with joined ends, k must be well below eta times the number of records that carry the "
+        "same values. Choose a smaller k, carry less, or use edges=wrap or model=uniform."
     )
 
 
