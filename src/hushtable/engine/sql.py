@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from functools import cached_property
+from typing import Any
 
 import ibis
 import numpy as np
@@ -25,7 +26,6 @@ from hushtable.engine.baskets import (
 )
 from hushtable.engine.encode import (
     Expression,
-    Reading,
     Rules,
     as_text,
     encode,
@@ -281,7 +281,8 @@ class SqlEngine:
         of its own for each column would take longer to compile than a million rows to count.
         """
         attributes, missing_values = self._schema.attributes, self._schema.missing_values
-        texts, wholes, coded = [], [], []
+        texts, coded = [], []
+        wholes: dict[Any, list[Expression]] = {}  # by type, so that each type is read once
         with_by: dict[str, Expression] = {}
         if by is not None:
             with_by["by"], by_measured = self._groupable(rows, by)
@@ -297,9 +298,8 @@ class SqlEngine:
                 code = numeric_code(groups.raw, column, missing_values)
                 coded.append(groups.select(**asked, code=code))
             elif isinstance(column, Integer):
-                reading = read_number(groups.raw, missing_values)
-                parts = {field.name: getattr(reading, field.name) for field in fields(Reading)}
-                wholes.append(groups.select(**asked, **parts))
+                same = wholes.setdefault(groups.raw.type(), [])
+                same.append(groups.select(**asked, raw=groups.raw))
             else:
                 texts.append(groups.select(**asked, text=as_text(groups.raw)))
 
@@ -309,10 +309,9 @@ class SqlEngine:
             joined = _union(texts).join(rules, "number").left_join(known, ["number", "text"])
             code = _rules_of(joined).listed_code(joined.text, joined.known)
             coded.append(joined.select("number", "n", *with_by, code=code))
-        if wholes:
-            joined = _union(wholes).join(rules, "number")
-            reading = Reading(**{field.name: joined[field.name] for field in fields(Reading)})
-            code = _rules_of(joined).integer_code(reading)
+        for same in wholes.values():
+            joined = _union(same).join(rules, "number")
+            code = _rules_of(joined).integer_code(read_number(joined.raw, missing_values))
             coded.append(joined.select("number", "n", *with_by, code=code))
         codes = _union([part.select("number", "n", "code", *with_by) for part in coded])
         if by is not None and not by_measured:
