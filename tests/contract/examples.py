@@ -59,7 +59,7 @@ EXAMPLES: list[Method] = [
     ContingencyTable(epsilon=1),
     TopDownSpecialization(k=10),
     Uncertain(k=5, carry=["sex"]),
-    Uncertain(k=2, model="gaussian", eta="1/4", local=True, carry=["sex"]),
+    Uncertain(k=2, model="gaussian", levels="exact", local=True, carry=["sex"]),
     Uncertain(k=5, levels="exact", scales={"age": 20.5}, carry=["sex"]),
     Condensation(k=10, carry=["sex"]),
 ]  # fmt: skip
