@@ -125,7 +125,7 @@ def test_003_1_a_new_extreme_value_makes_no_new_split_possible(
 def test_003_1_the_attack_finds_missing_end_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(specialize_module, "choice_of", without_ends)
     method = DiffGen(epsilon=1, specializations=1, score="max")
-    assert attack(method, NEW_EXTREME, ROWS, split_above(5)) > 1
+    assert attack(method, NEW_EXTREME, ROWS, split_above(5), n=1500) > 1
 
 
 @every_score
