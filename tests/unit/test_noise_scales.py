@@ -1,0 +1,58 @@
+"""The scales that noise is asked for are the ones the proofs name, not half of them."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from hushtable.datasets import sample, sample_schema
+from hushtable.engine import connect
+from hushtable.methods import DiffGen
+from hushtable.methods._column_choice import PairNoise
+from hushtable.privacy.composition import concentrated_share
+from hushtable.privacy.noise import Integers, SecureNoise
+
+
+class Listening(SecureNoise):
+    """Secure noise that remembers what it was asked for."""
+
+    def __init__(self) -> None:
+        self.laplace: list[tuple[Fraction, int]] = []
+        self.gaussian: list[Fraction] = []
+
+    def discrete_laplace(self, scale: Fraction, *, size: int) -> Integers:
+        self.laplace.append((scale, size))
+        return super().discrete_laplace(scale, size=size)
+
+    def discrete_gaussian(self, variance: Fraction, *, size: int) -> Integers:
+        self.gaussian.append(variance)
+        return super().discrete_gaussian(variance, size=size)
+
+
+@pytest.mark.parametrize("max_rows", [1, 3])
+def test_diffgen_class_sizes(max_rows: int) -> None:
+    content = sample_schema().to_dict()
+    if max_rows > 1:
+        content["unit"] = {"kind": "person", "column": "visit", "max_rows": max_rows}
+    schema, noise = type(sample_schema()).from_dict(content), Listening()
+    method = DiffGen(epsilon=Fraction(1))
+    spent = method.forecast(schema).split["class sizes"]
+    method.run(connect(sample(), schema), noise)
+    n_classes = schema.attributes["diagnosis"].size
+    # One row changes one class by one; a person with R rows, the classes by R in all.
+    assert noise.laplace[0] == (max_rows / spent, n_classes)
+
+
+def test_pairs_that_columns_are_chosen_by() -> None:
+    counts = np.zeros(5, np.int64)
+    few = PairNoise(n_touched=1, epsilon=Fraction(1), delta=Fraction(1, 10**6))
+    many = PairNoise(n_touched=210, epsilon=Fraction(1, 2), delta=Fraction(1, 10**6))
+    noise = Listening()
+    few.add(counts, noise)
+    many.add(counts, noise)
+    assert noise.laplace == [(Fraction(1), 5)]  # L1 sensitivity over epsilon
+    rho = concentrated_share(Fraction(1, 2), Fraction(1, 10**6))
+    (variance,) = noise.gaussian
+    assert 210 / (2 * rho) <= variance < 210 / (2 * rho) + 1  # squared L2 sensitivity over 2 rho
