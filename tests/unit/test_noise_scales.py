@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
 
 from hushtable.datasets import sample, sample_schema
 from hushtable.engine import connect
-from hushtable.methods import DiffGen
+from hushtable.methods import DiffGen, _specialize
 from hushtable.methods._column_choice import PairNoise
 from hushtable.privacy.composition import concentrated_share
 from hushtable.privacy.noise import Integers, SecureNoise
@@ -56,3 +57,18 @@ def test_pairs_that_columns_are_chosen_by() -> None:
     rho = concentrated_share(Fraction(1, 2), Fraction(1, 10**6))
     (variance,) = noise.gaussian
     assert 210 / (2 * rho) <= variance < 210 / (2 * rho) + 1  # squared L2 sensitivity over 2 rho
+
+
+def test_diffgen_as_in_the_paper(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Splits are drawn with exp(epsilon' u / 2), epsilon' = epsilon / (2 (numeric + 2 h))."""
+    exponents = set()
+    real = _specialize.choose_way
+
+    def listen(*args: Any, eta: Fraction, **more: Any) -> Any:
+        exponents.add(eta)
+        return real(*args, eta=eta, **more)
+
+    monkeypatch.setattr(_specialize, "choose_way", listen)
+    method = DiffGen(epsilon=Fraction(1), specializations=2, score="max", calibration="paper")
+    method.run(connect(sample(), sample_schema()), SecureNoise())
+    assert exponents == {Fraction(1, 2 * (1 + 2 * 2)) / 2}
