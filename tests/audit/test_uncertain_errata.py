@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hushtable.errors import Refused
-from hushtable.evaluate.linkage import likelihood_linkage
+from hushtable.evaluation.linkage import likelihood_linkage
 from hushtable.kernels.anonymity import gaussian_anonymity, gaussian_scales
 from hushtable.methods.uncertain import Uncertain
 from hushtable.privacy.guarantee import NoGuarantee, UncertainAnonymity
