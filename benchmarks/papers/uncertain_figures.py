@@ -1,6 +1,7 @@
 """Figures 1 to 8 of paper 002: query error and classification accuracy, by query size and by k.
 
-Run ``python -m benchmarks.papers.uncertain_figures [quick]``. Query error is |S - S'| / S in
+Run ``python -m benchmarks.papers.uncertain_figures [quick] [data ...]``; numbers and drawing go to
+``benchmarks/results``. Query error is |S - S'| / S in
 percent, averaged over random boxes whose true count S lies in a band (equation 22). Settings:
 
 - ``exact``: the paper's own (a noise level per record, k in expectation), answered by (21);
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import os
 import sys
 import time
@@ -22,6 +24,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pyarrow.csv as pa_csv
 from numpy.typing import NDArray
@@ -29,6 +32,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from hushtable.domain import Domain
 from hushtable.engine.base import Cells
+from hushtable.errors import Refused
 from hushtable.estimate.uncertain import UncertainEstimator
 from hushtable.learn import UncertainNeighbors
 from hushtable.methods.baselines.condensation import Condensation
@@ -42,6 +46,10 @@ KS = (10, 20, 50, 100)
 N_QUERIES = 100
 STEPS = 1000  # grid points per column
 LABELS = "label"
+BAND_OF_K = "101-200"
+EXACT_NEIGHBORS = "nearest neighbors in the private records"
+RESULTS = Path(__file__).parents[1] / "results"
+Row = dict[str, Any]
 
 
 def u10k(rng: np.random.Generator) -> tuple[Floats, NDArray[np.int64] | None]:
@@ -83,10 +91,14 @@ class Table:
         self.step = np.ceil((points.max(axis=0) - self.low) / STEPS * 1e4) / 1e4
         self.codes = np.rint((points - self.low) / self.step).astype(np.int64)
         columns: dict[str, Any] = {
-            f"x{i}": {"type": "number", "low": round(float(low), 2), "step": float(step),
-                      "high": float(np.round(low + STEPS * step, 6))}
+            f"x{i}": {
+                "type": "number",
+                "low": round(float(low), 2),
+                "step": float(step),
+                "high": float(np.round(low + STEPS * step, 6)),
+            }
             for i, (low, step) in enumerate(zip(self.low, self.step, strict=True))
-        }  # fmt: skip
+        }
         if labels is not None:
             columns[LABELS] = {"type": "categorical", "values": ["0", "1"], "role": "target"}
             self.codes = np.column_stack((self.codes, labels))
@@ -141,30 +153,46 @@ def settings(table: Table, k: int, *, carry: bool) -> dict[str, Any]:
     }
 
 
-def query_errors(name: str, k: int, bands: Any, n: int, which: list[str]) -> None:
+def query_errors(name: str, k: int, bands: Any, n: int) -> Iterator[Row]:
+    """Ask random boxes of every method's release: mean error in percent, per band."""
     rng = np.random.default_rng(2008)
     table = Table(DATA[name](rng)[0], None)
     asked = {band: list(boxes(table, rng, band, n)) for band in bands}
     for label, method in settings(table, k, carry=False).items():
-        if label not in which:
-            continue
         started = time.perf_counter()
-        released = method.run(table, SecureNoise())
-        seconds = time.perf_counter() - started
+        try:
+            released = method.run(table, SecureNoise())
+        except Refused as refusal:
+            yield {"data": name, "k": k, "method": label, "refused": str(refusal)}
+            continue
+        seconds = round(time.perf_counter() - started, 1)
         reader = UncertainEstimator(
             table.schema, method.parameters(), released.estimator, released.tables
         )
         for rule in ("spread", "corrected") if label != "condensation" else ("spread",):
-            errors = [
-                np.mean([100 * abs(reader.count_by(clause(table, ends), rule) - true) / true
-                         for ends, true in asked[band]])
+            errors = {
+                f"{band[0]}-{band[1]}": float(
+                    np.mean(
+                        [
+                            100 * abs(reader.count_by(clause(table, ends), rule) - true) / true
+                            for ends, true in asked[band]
+                        ]
+                    )
+                )
                 for band in bands
-            ]  # fmt: skip
-            shown = " ".join(f"{error:7.1f}" for error in errors)
-            print(f"{name:9} k={k:<4} {label:15} {rule:10} {shown}   ({seconds:.1f} s)", flush=True)
+            }
+            yield {
+                "data": name,
+                "k": k,
+                "method": label,
+                "rule": rule,
+                "percent": errors,
+                "seconds": seconds,
+            }
 
 
-def accuracies(name: str, k: int, which: list[str]) -> None:
+def accuracies(name: str, k: int) -> Iterator[Row]:
+    """Learn from every method's release, test on records that were not in it."""
     rng = np.random.default_rng(2008)
     points, labels = DATA[name](rng)
     assert labels is not None
@@ -172,12 +200,14 @@ def accuracies(name: str, k: int, which: list[str]) -> None:
     table = Table(points, labels)
     train, tests, truth = table.codes[~test], table.values[test], labels[test]
     plain = KNeighborsClassifier(10).fit(table.values[~test], labels[~test])
-    print(f"{name:9} exact nearest neighbors {plain.score(tests, truth):.3f}")
+    yield {"data": name, "k": k, "method": EXACT_NEIGHBORS, "accuracy": plain.score(tests, truth)}
     table.codes = train
     for label, method in settings(table, k, carry=True).items():
-        if label not in which:
+        try:
+            released = method.run(table, SecureNoise())
+        except Refused as refusal:
+            yield {"data": name, "k": k, "method": label, "refused": str(refusal)}
             continue
-        released = method.run(table, SecureNoise())
         data = released.tables["data"]
         z = np.stack([data[column].to_numpy() for column in table.names], axis=1)
         y = np.asarray(data[LABELS].to_pylist()).astype(int)
@@ -187,27 +217,69 @@ def accuracies(name: str, k: int, which: list[str]) -> None:
             std = np.stack([data[f"{column}_std"].to_numpy() for column in table.names], axis=1)
             period = table.step * (STEPS + 1) if "safe" in label else None
             learner = UncertainNeighbors(q=10, model=label.split()[0], period=period).fit(z, y, std)
-        print(
-            f"{name:9} k={k:<4} {label:15} accuracy {learner.score(tests, truth):.3f}", flush=True
-        )
+        started = time.perf_counter()
+        accuracy = learner.score(tests, truth)
+        seconds = round(time.perf_counter() - started, 2)
+        yield {"data": name, "k": k, "method": label, "accuracy": accuracy, "seconds": seconds}
+
+
+def draw(rows: list[Row], path: Path) -> None:
+    """Draw the eight figures: error by band, error by k, accuracy by k; a row per data set."""
+    names = list(dict.fromkeys(row["data"] for row in rows))
+    figure, axes = plt.subplots(
+        len(names), 3, figsize=(13, 3.6 * len(names)), squeeze=False, layout="constrained"
+    )
+    for line, name in enumerate(names):
+        kept = [row for row in rows if row["data"] == name and "refused" not in row]
+        by_band, by_k, by_accuracy = axes[line]
+        for label in dict.fromkeys(row["method"] for row in kept):
+            own = [row for row in kept if row["method"] == label]
+            asked = [row for row in own if row.get("rule") == "spread"]
+            for row in asked:
+                if row["k"] == KS[0]:
+                    by_band.plot(
+                        list(row["percent"]), list(row["percent"].values()), "o-", label=label
+                    )
+            if asked:
+                by_k.plot(
+                    [row["k"] for row in asked],
+                    [row["percent"][BAND_OF_K] for row in asked],
+                    "o-",
+                    label=label,
+                )
+            scored = [row for row in own if "accuracy" in row]
+            if scored:
+                by_accuracy.plot(
+                    [row["k"] for row in scored],
+                    [row["accuracy"] for row in scored],
+                    "o-",
+                    label=label,
+                )
+        by_band.set(title=f"{name}: query error, k = {KS[0]}", xlabel="true count", ylabel="%")
+        by_k.set(title=f"{name}: query error, count {BAND_OF_K}", xlabel="k", ylabel="%")
+        by_accuracy.set(title=f"{name}: accuracy", xlabel="k")
+        for ax in (by_band, by_accuracy):
+            if ax.lines:
+                ax.legend(fontsize=7)
+    figure.savefig(path)
 
 
 def main() -> None:
     quick = "quick" in sys.argv
-    n = 40 if quick else N_QUERIES
-    which = ["gaussian exact", "uniform exact", "condensation"]
-    every = [*which, "gaussian safe", "uniform safe"]
+    n, ks = (40, KS[:2]) if quick else (N_QUERIES, KS)
     names = [name for name in DATA if name in sys.argv] or list(DATA)
-    print("query error in percent; bands " + ", ".join(f"{a}-{b}" for a, b in BANDS))
-    for name in names:  # figures 1, 3, 5
-        query_errors(name, 10, BANDS, n, which if quick else every)
-    print("query error in percent by k; band 101-200")
-    for name in names:  # figures 2, 4, 6
-        for k in KS[1:]:
-            query_errors(name, k, BANDS[1:2], n, which if quick else every)
-    for name in [name for name in names if name != "U10K"]:  # figures 7, 8
-        for k in KS:
-            accuracies(name, k, which if quick else every)
+    rows: list[Row] = []
+    RESULTS.mkdir(exist_ok=True)
+    for name in names:
+        for k in ks:
+            # Figures 1 to 6, then 7 and 8 for the data sets that have labels.
+            found = list(query_errors(name, k, BANDS if k == KS[0] else BANDS[1:2], n))
+            found += [] if name == "U10K" else list(accuracies(name, k))
+            for row in found:
+                print(json.dumps(row), flush=True)
+            rows += found
+            (RESULTS / "uncertain_figures.json").write_text(json.dumps(rows, indent=1))
+    draw(rows, RESULTS / "uncertain_figures.svg")
 
 
 if __name__ == "__main__":

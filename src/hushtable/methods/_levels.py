@@ -19,11 +19,11 @@ from scipy.special import bdtr
 from hushtable.kernels.anonymity import (
     Points,
     Vector,
-    count_uncovered,
     gaussian_scales,
     leaf_order,
     uniform_scales,
 )
+from hushtable.kernels.cover import count_uncovered
 from hushtable.privacy.noise import Noise
 
 Model = Literal["uniform", "gaussian"]
@@ -51,7 +51,8 @@ CONFIDENCE_SHARE = Fraction(1, 50)
 # Draws per check, times eta: a search for levels, and the two stages of the final check.
 _SEARCH, _FIRST, _SECOND = 12, 20, 100
 _MAX_EVICTIONS = 8  # a set that is still crumbling then is not worth a level
-_STRIDE = 2  # every so many rungs a level of its own is tried
+_TRIALS = 6  # at so many rungs at most a level of its own is tried
+_ASKED = 4000  # so many records tell about where all have cover; only then all are asked
 
 
 @dataclass(frozen=True)
@@ -247,10 +248,11 @@ class LevelFinder:
         if not len(rows):
             return []
         top = Level(rows, HIGHEST[self.ruler.model], shape)
-        rest = self._lowest(top, self._hopeless_rung(top))
+        rest = self._lowest(top, LOWEST - 1)
         best = [rest]
         smallest = self._smallest(rows)
-        for rung in range(self._first_rung(rest), rest.rung, _STRIDE):
+        first = self._first_rung(rest)
+        for rung in range(first, rest.rung, max(2, (rest.rung - first) // _TRIALS)):
             level = self._settle(replace(rest, rung=rung), at_least=smallest)
             remaining = np.setdiff1d(rest.rows, level.rows)
             if not len(level.rows) or 0 < len(remaining) < smallest:
@@ -271,48 +273,55 @@ class LevelFinder:
     def _smallest(self, rows: Integers) -> int:
         return max(int(SMALLEST_CLASS * len(rows)), 4 * int(self.k[rows].max()) + 1)
 
-    def _hopeless_rung(self, level: Level) -> int:
-        """Guess a level at which too few records could have cover.
-
-        In open columns P(r >= k) >= 1 - eta needs E[r] >= (1 - eta) k, which the closed formulas
-        give at once; joined ends lower that somewhat, for which the guess leaves room. A guess is
-        enough: it only says where the search begins.
-        """
-        solve = uniform_scales if self.ruler.model == "uniform" else gaussian_scales
-        wanted = self.k[level.rows].astype(np.float64) * (1.0 - float(self.eta or 0))
-        sizes = solve(self.points[level.rows] / level.shape, wanted)
-        place = min(self._smallest(level.rows), len(sizes)) - 1
-        size = float(np.partition(sizes, place)[place])
-        if size == 0.0:
-            return LOWEST - 1
-        rung = np.floor((np.log2(size) - 0.5) * PER_DOUBLING) if np.isfinite(size) else np.inf
-        return int(min(max(LOWEST - 1, rung), level.rung - 1))
-
     def _lowest(self, level: Level, below: int) -> Level:
-        """Bisect for the lowest level above `below` at which all these records have cover."""
-        low, high = below, level.rung
-        bad = self._uncovered(level)
-        if bad.any():
-            raise NoCover(level.rows[bad])
-        while high - low > 1:
-            middle = (low + high) // 2
-            if self._uncovered(replace(level, rung=middle)).any():
-                low = middle
-            else:
-                high = middle
-        return replace(level, rung=high)
+        """Find the lowest level above `below` at which all these records have cover.
 
-    def _first_rung(self, level: Level) -> int:
-        """Bisect for the lowest level at which enough records have cover for one of their own."""
-        smallest = self._smallest(level.rows)
-        low, high = self._hopeless_rung(level), level.rung
+        Some of the records are asked first; at the level that suffices for them all are asked, and
+        from there on only those that had no cover. What that overlooks the final check finds.
+        """
+        asked = self._spread(level)
+        rung = self._lowest_rung(level, asked, below)
+        if len(asked) < len(level.rows):
+            bad = np.flatnonzero(self._uncovered(replace(level, rung=rung)))
+            if len(bad):
+                rung = self._lowest_rung(level, bad, rung)
+        return replace(level, rung=rung)
+
+    def _lowest_rung(self, level: Level, asked: Integers, below: int) -> int:
+        """Bisect for the lowest rung above `below` at which those at some positions have cover."""
+        low, high = below, level.rung
+        if self._uncovered(level, asked=asked).any():
+            # So few draws may be wrong, and this is the last resort: as many as in the final check.
+            bad = self._uncovered(level) if self.eta is None else self._fails(level, turn=1)
+            if bad.any():
+                raise NoCover(level.rows[bad])
+            return high
         while high - low > 1:
             middle = (low + high) // 2
-            if (~self._uncovered(replace(level, rung=middle))).sum() < smallest:
+            if self._uncovered(replace(level, rung=middle), asked=asked).any():
                 low = middle
             else:
                 high = middle
         return high
+
+    def _first_rung(self, level: Level) -> int:
+        """Bisect for the lowest level at which enough records have cover for one of their own."""
+        asked = self._spread(level)
+        enough = self._smallest(level.rows) / len(level.rows) * len(asked)
+        low, high = LOWEST - 1, level.rung
+        while high - low > 1:
+            middle = (low + high) // 2
+            if (~self._uncovered(replace(level, rung=middle), asked=asked)).sum() < enough:
+                low = middle
+            else:
+                high = middle
+        return high
+
+    @staticmethod
+    def _spread(level: Level) -> Integers:
+        """Give positions of records spread evenly over a level, all of them if they are few."""
+        n = len(level.rows)
+        return np.arange(n) if n <= _ASKED else np.linspace(0, n - 1, _ASKED).astype(np.int64)
 
     def _settle(self, level: Level, *, at_least: int) -> Level:
         """Evict who has no cover, until all who stay have it; nobody, if that takes too long."""
@@ -328,18 +337,19 @@ class LevelFinder:
 
     # --- checking -------------------------------------------------------------------------------
 
-    def _uncovered(self, level: Level, draws: Integers | None = None) -> NDArray[np.bool_]:
+    def _uncovered(
+        self, level: Level, draws: Integers | None = None, asked: Integers | None = None
+    ) -> NDArray[np.bool_]:
         """Tell who lacks cover, by the closed formula or by a search-sized simulation."""
         if self.eta is None:
             reach = self._reach(level)
             sizes = reach * 2 + self.ruler.step if self.ruler.model == "uniform" else reach
             solve = uniform_scales if self.ruler.model == "uniform" else gaussian_scales
-            return np.asarray(
-                solve(self.points[level.rows] / sizes, self.k[level.rows].astype(np.float64)) > 1
-            )
+            scales = solve(self.points[level.rows] / sizes, self.k[level.rows].astype(np.float64))
+            return np.asarray((scales if asked is None else scales[asked]) > 1)
         draws = self._search_draws(level) if draws is None else draws
         limit = int(self._quotas(1)[1] / (_SECOND / _SEARCH))
-        return self._n_uncovered(level, draws, limit) > limit
+        return self._n_uncovered(level, draws, limit, asked) > limit
 
     def _search_draws(self, level: Level) -> Integers:
         return self._draws(level, _SEARCH)

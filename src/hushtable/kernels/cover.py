@@ -1,0 +1,223 @@
+"""After how many draws of noise fewer than k records fit, counted box by box."""
+
+# ruff: noqa: PLR0917 - numba compiles positional parameters best
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit, prange
+from numpy.typing import NDArray
+
+from hushtable.kernels.anonymity import BLOCK, TIE, Points, Vector, threads_for
+
+_FAMILY = 16  # boxes per box around boxes
+
+
+def count_uncovered(
+    points: Points,
+    noise: Points,
+    *,
+    k: NDArray[np.int64],
+    limit: int,
+    period: Vector | None = None,
+    half_sides: Vector | None = None,
+    rows: NDArray[np.int64] | None = None,
+) -> NDArray[np.int64]:
+    """Count, per record, the draws of noise after which fewer than k records fit.
+
+    Parameters
+    ----------
+    points : array (n, d)
+        The records of one level in units in which the noise is round, in `leaf_order`.
+    noise : array (m, d)
+        Draws of the noise, the same for every record; at most half a period to each side.
+    k : array (n,)
+        How many records must fit, the record itself included; one per asked row.
+    limit : int
+        Counting stops for a record when it has been uncovered more often than this.
+    period : array (d,), optional
+        Length of each column where its ends are joined; without it the columns are open.
+    half_sides : array (d,), optional
+        For uniform noise: half the width of the box. Without it, fits are compared by distance.
+    rows : array, optional
+        Which records are asked about; all of them by default.
+
+    Examples
+    --------
+    >>> line = np.array([[0.0], [1.0], [2.0]])
+    >>> outward = np.array([[1.0], [-1.0]])
+    >>> count_uncovered(line, outward, k=np.full(3, 2), limit=9)  # 0 - 1 and 2 + 1 fit one only
+    array([1, 0, 1])
+    >>> count_uncovered(line, outward, k=np.full(3, 2), limit=9, period=np.array([3.0]))
+    array([0, 0, 0])
+    """
+    n_columns = points.shape[1]
+    rows = np.arange(len(points)) if rows is None else rows
+    out = np.zeros(len(rows), np.int64)
+    if len(rows):
+        sides = np.full(n_columns, -1.0) if half_sides is None else half_sides * (1.0 + TIE)
+        around = np.full(n_columns, np.inf) if period is None else period
+        with threads_for(len(rows) * len(noise)):
+            _count_uncovered(
+                np.ascontiguousarray(points), _blocked(points),
+                *_boxes(points, BLOCK), *_boxes(points, BLOCK * _FAMILY),
+                around, noise, sides, rows, k, limit, out,
+            )  # fmt: skip
+    return out
+
+
+def _boxes(points: Points, size: int) -> tuple[Points, Points]:
+    """Bound each run of `size` consecutive points by a box: its low and its high corner."""
+    starts = np.arange(0, len(points), size)
+    return np.minimum.reduceat(points, starts), np.maximum.reduceat(points, starts)
+
+
+def _blocked(points: Points) -> NDArray[np.float64]:
+    """Lay points out as (block, column, place in the block), the last block filled up."""
+    n, d = points.shape
+    n_blocks = -(-n // BLOCK)
+    filled = np.concatenate((points, np.repeat(points[-1:], n_blocks * BLOCK - n, axis=0)))
+    return np.ascontiguousarray(filled.reshape(n_blocks, BLOCK, d).transpose(0, 2, 1))
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _gap(low: float, high: float, z: float, period: float) -> float:
+    """Give the distance from z to an interval, the short way round where there is one."""
+    if low <= z <= high:
+        return 0.0
+    up, down = low - z, z - high
+    return min(up if up >= 0.0 else up + period, down if down >= 0.0 else down + period)
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _is_apart(
+    low: Vector, high: Vector, period: Vector, z: Vector, sides: Vector, square: float
+) -> bool:
+    """Tell whether nothing in a box can fit: out of reach in a column, or too far altogether."""
+    gaps = 0.0
+    for column in range(len(z)):
+        gap = _gap(low[column], high[column], z[column], period[column])
+        if square < 0.0:
+            if gap > sides[column]:
+                return True
+        else:
+            gaps += gap * gap
+            if gaps > square:
+                return True
+    return False
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _fits_in_block(
+    block: Points,
+    n_real: int,
+    period: Vector,
+    z: Vector,
+    sides: Vector,
+    square: float,
+    work: Vector,
+) -> int:
+    """Count the records of a block that fit; plain loops over 32 places, which vectorize."""
+    n_fits = 0
+    if square < 0.0:
+        for place in range(BLOCK):
+            work[place] = -1.0
+        for column in range(len(z)):
+            here, around, side = z[column], period[column], sides[column]
+            for place in range(BLOCK):
+                step = abs(block[column, place] - here)
+                work[place] = max(work[place], min(step, around - step) - side)
+        for place in range(n_real):
+            n_fits += work[place] <= 0.0
+    else:
+        for place in range(BLOCK):
+            work[place] = 0.0
+        for column in range(len(z)):
+            here, around = z[column], period[column]
+            for place in range(BLOCK):
+                step = abs(block[column, place] - here)
+                step = min(step, around - step)
+                work[place] += step * step
+        for place in range(n_real):
+            n_fits += work[place] <= square
+    return n_fits
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _n_fits(
+    n: int,
+    blocks: NDArray[np.float64],
+    low: Points,
+    high: Points,
+    family_low: Points,
+    family_high: Points,
+    period: Vector,
+    own: int,
+    z: Vector,
+    sides: Vector,
+    square: float,
+    k: int,
+    work: Vector,
+) -> int:
+    """Count who fits, up to k: the own family of blocks first, then outward in the list."""
+    n_families, n_blocks = len(family_low), len(low)
+    n_fits = 0
+    for turn in range(2 * n_families):
+        family = own // _FAMILY + (turn + 1) // 2 * (1 if turn % 2 else -1)
+        if family < 0 or family >= n_families:
+            continue
+        if _is_apart(family_low[family], family_high[family], period, z, sides, square):
+            continue
+        for block in range(family * _FAMILY, min(n_blocks, (family + 1) * _FAMILY)):
+            if _is_apart(low[block], high[block], period, z, sides, square):
+                continue
+            n_real = min(BLOCK, n - block * BLOCK)
+            n_fits += int(_fits_in_block(blocks[block], n_real, period, z, sides, square, work))
+            if n_fits >= k:
+                return n_fits
+    return n_fits
+
+
+@njit(cache=True, parallel=True)  # type: ignore[untyped-decorator]
+def _count_uncovered(
+    points: Points,
+    blocks: NDArray[np.float64],
+    low: Points,
+    high: Points,
+    family_low: Points,
+    family_high: Points,
+    period: Vector,
+    noise: Points,
+    sides: Vector,
+    rows: NDArray[np.int64],
+    k: NDArray[np.int64],
+    limit: int,
+    out: NDArray[np.int64],
+) -> None:
+    n, d = points.shape
+    squares = np.full(len(noise), -1.0)  # negative: fits are compared by box
+    if sides[0] < 0.0:
+        for draw in range(len(noise)):
+            squares[draw] = (noise[draw] ** 2).sum() * (1.0 + TIE)
+    for row in prange(len(rows)):
+        i = rows[row]
+        z = np.empty(d)
+        work = np.empty(BLOCK)
+        n_uncovered = 0
+        for draw in range(len(noise)):
+            for column in range(d):
+                z[column] = points[i, column] + noise[draw, column]
+                if z[column] < 0.0:
+                    # Open columns have no end to come back from; their period is infinite.
+                    z[column] += period[column] if period[column] < np.inf else 0.0
+                elif z[column] >= period[column]:
+                    z[column] -= period[column]
+            n_fits = _n_fits(
+                n, blocks, low, high, family_low, family_high, period, i // BLOCK, z, sides,
+                squares[draw], k[row], work,
+            )  # fmt: skip
+            if n_fits < k[row]:
+                n_uncovered += 1
+                if n_uncovered > limit:
+                    break
+        out[row] = n_uncovered
