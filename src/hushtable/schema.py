@@ -1,7 +1,7 @@
 """What is public about a private table: columns, domains, roles, missing values, unit of privacy.
 
 The schema is written by the custodian and read by everybody. Nothing in it may be taken from the
-private data without a person confirming that it is public: see `hushtable.draft`.
+private data without a person confirming that it is public: see `hushtable.drafting`.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from hushtable.domain import Domain
 from hushtable.errors import SchemaError, TaxonomyError, Unconfirmed
 from hushtable.privacy.guarantee import Unit
 from hushtable.taxonomy import Taxonomy
+from hushtable.yaml_text import read_yaml, shown
 
 Value = str | int | float | None
 
@@ -44,7 +45,7 @@ def _exact(value: float) -> Fraction:
 
 def _text(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int):
-        raise ValueError(f"value {value!r} is not text; put it in quotes")
+        raise ValueError(f"value {shown(value)} is not text; put it in quotes")
     return str(value)
 
 
@@ -308,6 +309,9 @@ class Schema(_Model):
             problems.append("all columns are identifiers; nothing is left to publish")
         if sum(column.role == "target" for column in self.attributes.values()) > 1:
             problems.append("more than one column has role: target")
+        for name in (self.name, *self.columns):
+            if not name.isprintable():
+                problems.append(f"name {shown(name)} has signs in it that cannot be printed")
         lowered: dict[str, str] = {}
         for name in self.columns:
             twin = lowered.setdefault(name.lower(), name)
@@ -372,9 +376,9 @@ class Schema(_Model):
     def parse(cls, text: str, *, folder: Path | None = None) -> Schema:
         """Read a schema from YAML text; `folder` is where taxonomy files are looked for."""
         try:
-            content = yaml.load(text, Loader=_StrictLoader)  # noqa: S506 - a SafeLoader
-        except (yaml.YAMLError, RecursionError) as error:
-            raise SchemaError(f"the schema is not valid YAML: {error}") from error
+            content = read_yaml(text)
+        except ValueError as error:
+            raise SchemaError(f"the schema is not valid YAML: {error}") from None
         if not isinstance(content, dict):
             raise SchemaError("the schema must be a mapping with name and columns.")
         return cls.from_dict(_with_taxonomy_files(content, folder))
@@ -415,22 +419,6 @@ class Schema(_Model):
 def decode(column: Column, codes: Iterable[int]) -> list[Value]:
     """Give the values behind codes; missing is None."""
     return [column.value(int(code)) for code in codes]
-
-
-class _StrictLoader(yaml.SafeLoader):
-    """A safe loader that refuses duplicate keys instead of keeping the last one."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
-        twice = sorted({str(key) for key in keys if keys.count(key) > 1})
-        if twice:
-            raise yaml.constructor.ConstructorError(
-                None,
-                None,
-                f"{', '.join(map(repr, twice))} is given more than once",
-                node.start_mark,
-            )
-        return super().construct_mapping(node, deep=deep)
 
 
 def _with_taxonomy_files(content: dict[str, Any], folder: Path | None) -> dict[str, Any]:

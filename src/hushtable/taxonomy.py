@@ -16,11 +16,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from hushtable.errors import TaxonomyError
+from hushtable.yaml_text import read_yaml, shown
 
 ROOT = "*"
+MAX_LEVELS = 50  # trees are walked by recursion
+_TOO_DEEP = f"the hierarchy has more than {MAX_LEVELS} levels; make it coarser."
 
 
 @dataclass(frozen=True)
@@ -104,6 +105,8 @@ class Taxonomy:
             raise TaxonomyError("the hierarchy is empty; it needs one row per value.")
         if any("" in path for path in paths):
             problems.append("a row has an empty cell; write every label out.")
+        if max(map(len, paths)) > MAX_LEVELS:
+            problems.append(_TOO_DEEP)
         if len({len(path) for path in paths}) == 1:
             problems += _nesting_problems(paths)
         if problems:
@@ -117,10 +120,17 @@ class Taxonomy:
         """Read an ARX hierarchy file (``;`` or ``,`` between cells)."""
         try:
             text = Path(path).read_text(encoding="utf-8-sig")
-        except (OSError, UnicodeDecodeError) as error:
-            raise TaxonomyError(f"cannot read hierarchy {Path(path).name!r}: {error}.") from error
+        except UnicodeDecodeError:
+            raise TaxonomyError(f"hierarchy {Path(path).name!r} is not UTF-8 text.") from None
+        except OSError as error:
+            raise TaxonomyError(
+                f"cannot read hierarchy {Path(path).name!r}: {error.strerror}."
+            ) from None
         delimiter = ";" if ";" in text else ","
-        return cls.from_rows(csv.reader(io.StringIO(text), delimiter=delimiter))
+        try:
+            return cls.from_rows(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
+        except csv.Error as error:
+            raise TaxonomyError(f"hierarchy {Path(path).name!r} is not CSV: {error}.") from None
 
     @classmethod
     def from_nested(cls, tree: Mapping[str, Any] | Sequence[Any]) -> Taxonomy:
@@ -141,9 +151,15 @@ class Taxonomy:
                 f"hierarchy file {path.name!r}: expected .csv, .txt, .yaml, .yml or .json."
             )
         try:
-            return cls.from_nested(yaml.safe_load(path.read_text(encoding="utf-8")))
-        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-            raise TaxonomyError(f"cannot read hierarchy {path.name!r}: {error}.") from error
+            return cls.from_nested(read_yaml(path.read_text(encoding="utf-8")))
+        except UnicodeDecodeError:
+            raise TaxonomyError(f"hierarchy {path.name!r} is not UTF-8 text.") from None
+        except OSError as error:
+            raise TaxonomyError(f"cannot read hierarchy {path.name!r}: {error.strerror}.") from None
+        except TaxonomyError:
+            raise
+        except ValueError as error:
+            raise TaxonomyError(f"hierarchy {path.name!r} is not valid YAML: {error}") from None
 
     def to_rows(self) -> list[tuple[str, ...]]:
         """Write as rows ``value, ..., root``, all of one length."""
@@ -209,24 +225,28 @@ def _grow(paths: Sequence[tuple[str, ...]]) -> Node:
     return Node(paths[0][0], tuple(_grow(below) for below in branches.values()))
 
 
-def _nested_children(tree: Any) -> tuple[Node, ...]:
+def _nested_children(tree: Any, level: int = 1) -> tuple[Node, ...]:
+    if level > MAX_LEVELS:
+        raise TaxonomyError(_TOO_DEEP)
     if not tree and isinstance(tree, Mapping | list):
         raise TaxonomyError("a group of the hierarchy has no values; remove it or fill it.")
     if isinstance(tree, Mapping):
-        return tuple(Node(_label(label), _nested_children(below)) for label, below in tree.items())
+        return tuple(
+            Node(_label(label), _nested_children(below, level + 1)) for label, below in tree.items()
+        )
     if isinstance(tree, Sequence) and not isinstance(tree, str):
         nodes: list[Node] = []
         for item in tree:
             nodes.extend(
-                _nested_children(item) if isinstance(item, Mapping) else [Node(_label(item))]
+                _nested_children(item, level) if isinstance(item, Mapping) else [Node(_label(item))]
             )
         return tuple(nodes)
     raise TaxonomyError(
-        f"a hierarchy is nested mappings with lists of values at the bottom; found {tree!r}."
+        f"a hierarchy is nested mappings with lists of values at the bottom; found {shown(tree)}."
     )
 
 
 def _label(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int):
-        raise TaxonomyError(f"label {value!r} is not text; put it in quotes.")
+        raise TaxonomyError(f"label {shown(value)} is not text; put it in quotes.")
     return str(value)

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hushtable.draft import draft
+from hushtable.drafting import draft
 from hushtable.engine import connect
 from hushtable.errors import DataError, Unconfirmed
 from hushtable.schema import Schema

@@ -1,0 +1,85 @@
+from .datasets import sample, sample_schema
+from .drafting import draft
+from .errors import HushtableError
+from .estimate import Estimate
+from .evaluation.evaluate import Evaluation, evaluate
+from .graph.generate import generate_graph
+from .graph.publish import publish_graph
+from .graph.read import read_graph
+from .methods import (
+    METHODS,
+    AlphaBeta,
+    Columns,
+    DiffGen,
+    Forecast,
+    GeneralizeSuppress,
+    Method,
+    NoisyCounts,
+    Partition,
+    Quilt,
+    Uncertain,
+)
+from .methods.degrees import Degrees
+from .pipeline import publish
+from .privacy.guarantee import (
+    ApproxDP,
+    BoundedAdversary,
+    Guarantee,
+    KAnonymity,
+    NoGuarantee,
+    PureDP,
+    Threshold,
+    UncertainAnonymity,
+    Unit,
+    compose,
+)
+from .privacy.ledger import Ledger
+from .privacy.noise import SecureNoise, SeededNoise
+from .release import Release, Statement
+from .schema import Schema
+from .taxonomy import Taxonomy
+
+__version__: str
+
+__all__ = [
+    "METHODS",
+    "AlphaBeta",
+    "ApproxDP",
+    "BoundedAdversary",
+    "Columns",
+    "Degrees",
+    "DiffGen",
+    "Estimate",
+    "Evaluation",
+    "Forecast",
+    "GeneralizeSuppress",
+    "Guarantee",
+    "HushtableError",
+    "KAnonymity",
+    "Ledger",
+    "Method",
+    "NoGuarantee",
+    "NoisyCounts",
+    "Partition",
+    "PureDP",
+    "Quilt",
+    "Release",
+    "Schema",
+    "SecureNoise",
+    "SeededNoise",
+    "Statement",
+    "Taxonomy",
+    "Threshold",
+    "Uncertain",
+    "UncertainAnonymity",
+    "Unit",
+    "compose",
+    "draft",
+    "evaluate",
+    "generate_graph",
+    "publish",
+    "publish_graph",
+    "read_graph",
+    "sample",
+    "sample_schema",
+]

@@ -1,0 +1,90 @@
+"""Reading YAML that somebody else may have written: plain data, each key once, of bounded size."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+MAX_NODES = 2_000_000  # after anchors are written out: a few lines can stand for billions
+MAX_NESTING = 100
+
+
+def read_yaml(text: str) -> Any:
+    """Read plain data, or raise `ValueError` with a sentence that says why not.
+
+    Examples
+    --------
+    >>> read_yaml("{a: [1, two]}")
+    {'a': [1, 'two']}
+    >>> read_yaml("!!python/object/apply:os.getcwd []")
+    Traceback (most recent call last):
+    ...
+    ValueError: could not determine a constructor for the tag 'tag:yaml.org,2002:python/object/...
+    """
+    try:
+        content = yaml.load(text, Loader=_StrictLoader)  # noqa: S506 - a SafeLoader
+    except RecursionError:
+        raise ValueError(f"it is nested more than {MAX_NESTING} levels deep.") from None
+    except yaml.YAMLError as error:
+        raise ValueError(_said(error)) from None
+    except (ValueError, OverflowError, TypeError, KeyError, AttributeError, IndexError):
+        # What the reader makes of odd numbers, dates and tags.
+        raise ValueError("a value cannot be read; put it in quotes.") from None
+    _check_size(content)
+    return content
+
+
+def shown(value: Any) -> str:
+    """Quote a value in a message, shortened; what holds others is named, not written out."""
+    if isinstance(value, dict | list | tuple | set):
+        return f"a {type(value).__name__}"
+    try:
+        text = repr(value)
+    except ValueError:  # a whole number of thousands of digits
+        return "a huge number"
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _said(error: yaml.YAMLError) -> str:
+    problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "not readable"
+    mark = getattr(error, "problem_mark", None)
+    return f"{problem}{f' (line {mark.line + 1}, column {mark.column + 1})' if mark else ''}."
+
+
+def _check_size(content: Any) -> None:
+    n_nodes, waiting = 0, [(content, 1)]
+    while waiting:
+        node, level = waiting.pop()
+        n_nodes += 1
+        if level > MAX_NESTING:
+            raise ValueError(f"it is nested more than {MAX_NESTING} levels deep.")
+        if n_nodes + len(waiting) > MAX_NODES:
+            raise ValueError(f"it has more than {MAX_NODES:,} parts once anchors are written out.")
+        if isinstance(node, dict):
+            waiting.extend((below, level + 1) for below in node.values())
+        elif isinstance(node, list):
+            waiting.extend((below, level + 1) for below in node)
+
+
+class _StrictLoader(yaml.SafeLoader):
+    """A safe loader that refuses duplicate keys instead of keeping the last one."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+        seen: set[Any] = set()
+        twice = []
+        for key in keys:
+            try:
+                twice += [str(key)] if key in seen else []
+                seen.add(key)
+            except TypeError:
+                pass  # a key that is no plain value is refused below
+        if twice:
+            raise yaml.constructor.ConstructorError(
+                None,
+                None,
+                f"{', '.join(map(repr, sorted(set(twice))))} is given more than once",
+                node.start_mark,
+            )
+        return super().construct_mapping(node, deep=deep)
