@@ -3,17 +3,29 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+OLDEST := .venv-oldest
 
-.PHONY: demo test test-long lint bench clean
+.PHONY: demo test test-long test-oldest audit lint bench clean
 
 demo: $(VENV)/installed
 	$(BIN)/hushtable demo
 
 test: $(VENV)/installed-dev
-	$(BIN)/python -m pytest -q -n 2
+	@command -v java > /dev/null || echo "No Java, so the tests on Spark are skipped: apt install \
+	openjdk-17-jre-headless (or any Java 17 or 21 on PATH) to run them."
+	$(BIN)/python -m pytest -q -n 2 --dist loadgroup
 
 test-long: $(VENV)/installed-dev
-	$(BIN)/python -m pytest -q -n 2 -m long
+	$(BIN)/python -m pytest -q -n 2 --dist loadgroup -m long
+
+# The oldest version of each library that pyproject.toml allows, and no newer one.
+test-oldest: $(OLDEST)/installed
+	$(OLDEST)/bin/python -m pytest -q -n 2 --dist loadgroup
+
+# Known vulnerabilities of the installed libraries; needs the network.
+audit: $(VENV)/installed-dev
+	$(BIN)/python -m pip install --quiet pip-audit
+	$(BIN)/pip-audit --skip-editable
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .
@@ -34,5 +46,12 @@ $(VENV)/installed-dev: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	touch $@ $(VENV)/installed
 
+$(OLDEST)/installed: pyproject.toml | $(VENV)/bin/python
+	$(PYTHON) -m venv --clear $(OLDEST)
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip install --quiet --python $(OLDEST)/bin/python \
+	  --resolution lowest-direct --editable '.[dev]'
+	touch $@
+
 clean:
-	rm -rf $(VENV) demo-release .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(OLDEST) demo-release .pytest_cache .mypy_cache .ruff_cache

@@ -19,7 +19,7 @@ import pytest
 from hushtable.engine.base import MISSING, OUTSIDE, UNREADABLE, Engine
 from hushtable.engine.baskets import Groups, Listing, Tuples
 from hushtable.errors import DataError, ParameterError, TooLarge
-from hushtable.recoding import Recoding, recodings
+from hushtable.recoding import Recoding, recoded_domain, recodings
 from hushtable.schema import Categorical, Column, Integer, Schema
 
 Make = Callable[[pa.Table, Schema], Engine]
@@ -118,6 +118,9 @@ def assert_answers(
 
     for columns in (names[-1:], names[:3], names[::-1]):
         _assert_cells(engine, codes, columns, recode or {})
+    small = [name for name in names if schema.attributes[name].size < 1000]
+    if small:
+        _assert_marginals(engine, codes, [small[-1:], small[:2], small[1::-1], small[:3]], recode)
 
 
 def _assert_cells(
@@ -140,6 +143,28 @@ def _assert_cells(
     )
 
 
+def _assert_marginals(
+    engine: Engine,
+    codes: dict[str, list[int]],
+    groups: Sequence[Sequence[str]],
+    recode: dict[str, Recoding] | None,
+) -> None:
+    recode = recode or {}
+    tables = engine.marginals(groups, recode=recode)
+    assert len(tables) == len(groups)
+    for group, table in zip(groups, tables, strict=True):
+        columns = [
+            recode[n].apply(np.array(codes[n], np.int64)).tolist() if n in recode else codes[n]
+            for n in group
+        ]
+        expected = Counter(zip(*columns, strict=True))
+        domain = recoded_domain(engine.schema, group, recode)
+        assert table.shape == domain.shape
+        assert table.dtype == np.int64
+        assert table.sum() == len(codes[group[0]])
+        assert all(table[cell] == n for cell, n in expected.items())
+
+
 def assert_breaks(engine: Engine, table: pa.Table, schema: Schema) -> None:
     """Compare the broken rules with counting by hand, in lists and in errors."""
     expected = {
@@ -159,9 +184,14 @@ def assert_breaks(engine: Engine, table: pa.Table, schema: Schema) -> None:
         with pytest.raises(DataError) as error:
             ask(names)
         assert list(error.value.problems) == [str(item) for item in engine.rule_breaks()]
-    with pytest.raises(DataError) as error:
-        engine.histograms(names, by=names[0])
-    assert list(error.value.problems) == [str(item) for item in engine.rule_breaks()]
+    small = [name for name in names if schema.attributes[name].size < 1000]
+    for ask in (
+        lambda: engine.histograms(names, by=names[0]),
+        lambda: engine.marginals([small[:2], *([name] for name in small)]),
+    ):
+        with pytest.raises(DataError) as error:
+            ask()
+        assert list(error.value.problems) == [str(item) for item in engine.rule_breaks()]
     for name in set(names) - broken:  # the others can still be asked for
         assert engine.histograms([name])[name].sum() == table.num_rows
 
@@ -362,8 +392,30 @@ def check_order_of_columns(make: Make) -> None:
     assert_answers(make(table, schema), table, schema)
 
 
+def check_marginals(make: Make) -> None:
+    # More groups than fit one query, blocks that hold several of them, and one that is alone.
+    names = [f"x{i}" for i in range(12)]
+    sizes = [2, 3, 200, 5, 2, 40, 3, 7, 90, 2, 2, 300]
+    schema = Schema.from_dict(
+        {"name": "many", "columns": {
+            name: {"type": "integer", "low": 0, "high": size - 1}
+            for name, size in zip(names, sizes, strict=True)}}
+    )  # fmt: skip
+    draw = np.random.default_rng(11)
+    rows = {name: draw.integers(0, size, 400) for name, size in zip(names, sizes, strict=True)}
+    groups = [[a, b] for i, a in enumerate(names) for b in names[i + 1 :]]
+    groups += [[name] for name in names] + [["x11", "x2", "x8"], ["x4", "x0", "x9", "x10"]]
+    codes = {name: column.tolist() for name, column in rows.items()}
+    engine = make(pa.table(rows), schema)
+    _assert_marginals(engine, codes, groups, None)
+    _assert_marginals(engine, codes, groups, recodings(schema, {"x2": 30, "x11": [150], "x5": 39}))
+
+
 def check_questions(make: Make) -> None:
     engine = make(_clinic_rows([1], ["F"], [0.5]), _clinic())
+    for groups in ([], [["age"], []], [["age"], ["nobody"]], [["age", "age"]]):
+        with pytest.raises(ParameterError):
+            engine.marginals(groups)
     for ask in (engine.histograms, engine.counts):
         for columns in ([], ["nobody"], ["age", "age"]):
             with pytest.raises(ParameterError):
@@ -373,8 +425,10 @@ def check_questions(make: Make) -> None:
     wide = Schema.from_dict(
         {"name": "t", "columns": {"x": {"type": "integer", "low": 0, "high": 20_000_000}}}
     )
-    with pytest.raises(TooLarge, match="'x'"):
-        make(pa.table({"x": [1]}), wide).histograms(["x"])
+    engine_of_wide = make(pa.table({"x": [1]}), wide)
+    for ask in (engine_of_wide.histograms, lambda columns: engine_of_wide.marginals([columns])):
+        with pytest.raises(TooLarge, match="'x'"):
+            ask(["x"])
 
 
 def persons_schema(max_rows: int) -> Schema:
@@ -588,6 +642,12 @@ def check_pairs(make: Make) -> None:
     assert pairs.support.tolist() == [sum(i in m for m in people.values()) for i in range(n)]
     assert pairs.agree.tolist() == [sum(a == b for a, b in pair) for pair in both]
     assert pairs.differ.tolist() == [sum(a != b for a, b in pair) for pair in both]
+    some = engine.pairs(RATINGS, items=[1, 4, 7])
+    assert some.support.tolist() == pairs.support.tolist()
+    chosen = [order.index(pair) for pair in ((1, 4), (1, 7), (4, 7))]
+    assert some.agree.tolist() == pairs.agree[chosen].tolist()
+    assert some.differ.tolist() == pairs.differ[chosen].tolist()
+    assert engine.pairs(RATINGS, items=[]).agree.tolist() == []
     few = engine.pairs(RATINGS, max_values=2)
     assert few.support.sum() == sum(min(2, len(m)) for m in people.values())
     assert few.agree.sum() + few.differ.sum() == sum(len(m) > 1 for m in people.values())

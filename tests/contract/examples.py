@@ -17,6 +17,7 @@ from hushtable.methods import (
     Method,
     NoisyCounts,
     Partition,
+    Quilt,
     TopDownSpecialization,
     Uncertain,
 )
@@ -55,6 +56,8 @@ EXAMPLES: list[Method] = [
         epsilon=2, delta="1e-6", k=10, max_columns=5, generalize=COARSE, count_share="1/20",
         clusters=[2, 3],
     ),
+    Quilt(epsilon=1, delta="1e-9", particles=20_000),
+    Quilt(epsilon=1, target="diagnosis", particles=20_000),
     GeneralizeSuppress(k=5, generalize=COARSE),
     ContingencyTable(epsilon=1),
     TopDownSpecialization(k=10),

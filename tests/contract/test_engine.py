@@ -152,7 +152,7 @@ def test_engine_that_does_not_fit_the_data_is_refused() -> None:
     table = pa.table({"id": [1], "age": [2], "sex": ["F"]})
     with pytest.raises(ParameterError, match="Spark session"):
         connect(table, SCHEMA, engine="spark")
-    with pytest.raises(ParameterError, match="'spark' cannot count an ibis table of duckdb"):
+    with pytest.raises(ParameterError, match="'spark' cannot count a table that is in duckdb"):
         connect(to_backend(table, Path()), SCHEMA, engine="spark")
     with pytest.raises(ParameterError, match="'abacus' is not known"):
         connect(table, SCHEMA, engine="abacus")  # type: ignore[arg-type]

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from exact_divergence import ROUNDING, hockey_stick
 from hushtable.engine.base import Cells
+from hushtable.engine.published import publish_here
 from hushtable.errors import ParameterError, Refused, TooLarge
 from hushtable.methods.noisy_counts import NoisyCounts, delta_per_row
 from hushtable.privacy import count_mechanisms
@@ -541,6 +542,12 @@ class CountingEngine:
 
     def __init__(self, schema: Schema, rows: Sequence[tuple[int, ...]]) -> None:
         self.schema, self.rows = schema, rows
+
+    def n_rows(self) -> int:
+        return len(self.rows)
+
+    def publish_cells(self, columns: Sequence[str], *asked: Any, **options: Any) -> pa.Table:
+        return publish_here(self, columns, *asked, **{"recode": None, "also": None, **options})  # type: ignore[arg-type]
 
     def counts(
         self, columns: Sequence[str], *, recode: Mapping[str, Recoding] | None = None

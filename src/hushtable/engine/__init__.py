@@ -8,7 +8,7 @@ import ibis
 import pyarrow as pa
 
 from hushtable.engine.base import Cells, Counts, Engine, RuleBreak
-from hushtable.engine.header import Data, check_header
+from hushtable.engine.header import Data, check_header, is_in_spark
 from hushtable.engine.memory import MemoryEngine
 from hushtable.engine.source import as_arrow, inspect_source, open_source
 from hushtable.engine.sql import SqlEngine
@@ -27,6 +27,8 @@ __all__ = [
     "SqlEngine",
     "connect",
     "inspect_source",
+    "is_in_spark",
+    "locate",
 ]
 
 EngineName = Literal["auto", "memory", "duckdb", "spark"]
@@ -48,16 +50,18 @@ def connect(
     ----------
     data : path, frame or ibis table
         The path of a ``.csv``, ``.csv.gz`` or ``.parquet`` file, or of several Parquet files (a
-        folder or a pattern with ``*``); an Arrow, pandas or polars table; an ibis table.
+        folder or a pattern with ``*``); an Arrow, pandas, polars or Spark table; an ibis table.
     schema : Schema
         What is public about the table.
     engine : {"auto", "memory", "duckdb", "spark"}
         Who counts. ``auto``: memory for frames of less than a million rows, DuckDB for larger ones
-        and for files, and an ibis table is counted where it is.
+        and for files; a Spark or ibis table is counted where it is. With ``spark``, Spark itself
+        reads a path.
     noise : Noise, optional
         With unit ``person``, the coins that choose the rows of a person in memory.
     memory_limit : str, optional
-        How much memory DuckDB may take, such as ``"1GB"``; beyond it, it works on disk.
+        How much memory DuckDB may take, such as ``"1GB"``; beyond it, it works on disk. For
+        ``spark``, the memory of a session that is started here.
 
     Examples
     --------
@@ -66,7 +70,7 @@ def connect(
     >>> private.histograms(["age"])["age"].tolist()
     [0, 2, 0, 1]
     """
-    data = as_arrow(data)
+    data = locate(data, engine=engine, memory_limit=memory_limit)
     chosen = _choose(data, engine)
     inspect_source(data, schema)
     source, header = open_source(data, memory_limit=memory_limit)
@@ -76,22 +80,30 @@ def connect(
     return SqlEngine(source, schema)
 
 
+def locate(data: Data, *, engine: EngineName = "auto", memory_limit: str | None = None) -> Data:
+    """Give what is opened: frames as Arrow tables and, for Spark, a path as a frame of Spark.
+
+    Doing it twice changes nothing. Reads no row.
+    """
+    if engine == "spark" or is_in_spark(data):
+        from hushtable.engine.spark import read_in_spark  # noqa: PLC0415 - pyspark is an extra
+
+        return read_in_spark(data, memory_limit=memory_limit)
+    return as_arrow(data)
+
+
 def _choose(data: Data, engine: EngineName) -> Literal["memory", "sql"]:
     if engine not in ("auto", "memory", "duckdb", "spark"):
         raise ParameterError(
             f"engine {engine!r} is not known; choose auto, memory, duckdb or spark."
         )
-    if isinstance(data, ibis.Table):
-        backend = data.get_backend().name
+    if is_in_spark(data) or isinstance(data, ibis.Table):
+        backend = "pyspark" if is_in_spark(data) else data.get_backend().name
         wanted = {"duckdb": "duckdb", "spark": "pyspark"}.get(engine, backend)
         if wanted != backend:
             raise ParameterError(
-                f"engine {engine!r} cannot count an ibis table of {backend}; leave it at auto."
+                f"engine {engine!r} cannot count a table that is in {backend}; leave it at auto."
             )
         return "memory" if engine == "memory" else "sql"
-    if engine == "spark":
-        raise ParameterError(
-            "engine 'spark' counts tables that are in Spark: give an ibis table of a Spark session."
-        )
     small = isinstance(data, pa.Table) and data.num_rows < SMALL_FRAME
     return "memory" if engine == "memory" or (engine == "auto" and small) else "sql"

@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from hushtable.domain import Domain
 from hushtable.engine.baskets import Groups, Listing, Pairs, Tuples
+from hushtable.engine.published import Keys, Parts, RowsOf, Whole
+from hushtable.privacy.noise import Noise
 from hushtable.recoding import Recoding
 from hushtable.schema import Schema
 
@@ -20,6 +23,7 @@ Counts = NDArray[np.int64]
 MISSING, UNREADABLE, OUTSIDE = -1, -2, -3
 
 MAX_HISTOGRAM = 10_000_000  # cells of one dense histogram
+MAX_GROUP = 12  # columns of one dense table
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,59 @@ class Engine(Protocol):
         """Count the occupied cells of some columns, recoded first where a recoding is given."""
         ...
 
+    def publish_cells(
+        self,
+        columns: Sequence[str],
+        rows_of: RowsOf,
+        noise: Noise,
+        *,
+        recode: Mapping[str, Recoding] | None = None,
+        also: Keys | Whole | None = None,
+    ) -> pa.Table | Parts:
+        """Make the rows to be published from the occupied cells, each with noise of its own.
+
+        Cells that might be too many for one machine do not travel: executors make their rows. The
+        number of cells of the domain decides, not that of occupied ones, which is private.
+
+        Parameters
+        ----------
+        columns : sequence of str
+            The columns of the cells.
+        rows_of : function
+            Makes the rows of some cells, with fresh noise for each. It may be called for parts of
+            the cells, in other processes, so it must be possible to send it there.
+        noise : Noise
+            Where randomness comes from.
+        recode : mapping of str to Recoding, optional
+            Recodings of the columns.
+        also : keys or Whole, optional
+            Cells that come with the count 0 where they are not occupied: some, by their packed
+            keys, or all cells of the domain.
+        """
+        ...
+
+    def marginals(
+        self,
+        groups: Sequence[Sequence[str]],
+        *,
+        recode: Mapping[str, Recoding] | None = None,
+    ) -> list[Counts]:
+        """Count all cells of many groups of columns, empty ones too, in as few scans as it takes.
+
+        Parameters
+        ----------
+        groups : sequence of sequences of str
+            The columns of each table.
+        recode : mapping of str to Recoding, optional
+            Recodings of the columns.
+
+        Returns
+        -------
+        list of arrays
+            One array for each group; its axes are the group's columns, in the order given.
+        """
+        ...
+
     def tuples(
         self,
         groups: Groups,
@@ -106,10 +163,14 @@ class Engine(Protocol):
         self,
         listing: Listing,
         *,
+        items: Sequence[int] | None = None,
         max_values: int | None = None,
         recode: Mapping[str, Recoding] | None = None,
     ) -> Pairs:
-        """Count pairs of items that a person of a long table has, with equal values and not."""
+        """Count pairs of items that a person of a long table has, with equal values and not.
+
+        Only pairs of the given `items`, which rise, are counted; of all items by default.
+        """
         ...
 
     def rule_breaks(self) -> list[RuleBreak]:

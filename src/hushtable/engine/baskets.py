@@ -84,7 +84,8 @@ class Tuples:
 class Pairs:
     """Hold how many records have an item, and two items with equal or with different values.
 
-    Pairs are in the order (0, 1), (0, 2), ..., (1, 2), ...
+    Supports are of all items. Pairs are in the order (0, 1), (0, 2), ..., (1, 2), ... of the items
+    that were compared.
     """
 
     support: Integers
@@ -285,9 +286,16 @@ def listed_sizes(
     return schema.attributes[listing.item].n_values, (value or column).size
 
 
-def count_pairs(records: Records) -> Pairs:
-    """Count pairs of items within records."""
-    n = records.n_items
+def count_pairs(records: Records, items: Sequence[int] | None = None) -> Pairs:
+    """Count pairs of items within records; only of some items, if they are given."""
+    support = np.bincount(records.items, minlength=records.n_items).astype(np.int64)
+    compared = np.arange(records.n_items) if items is None else np.asarray(items, np.int64)
+    place = np.full(records.n_items, -1, np.int64)
+    place[compared] = np.arange(len(compared))
+    kept = place[records.items] >= 0
+    n = len(compared)
     agree, differ = np.zeros(n * (n - 1) // 2, np.int64), np.zeros(n * (n - 1) // 2, np.int64)
-    add_pairs(records.owners, records.items, records.values, n, agree, differ)
-    return Pairs(np.bincount(records.items, minlength=n).astype(np.int64), agree, differ)
+    add_pairs(
+        records.owners[kept], place[records.items[kept]], records.values[kept], n, agree, differ
+    )
+    return Pairs(support, agree, differ)

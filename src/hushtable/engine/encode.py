@@ -54,11 +54,14 @@ class Reading:
         The value in double precision; NULL where there is no value or it is unreadable.
     whole : int64 expression
         The value where it is a whole number of 64 bits, else NULL.
+    always_whole : bool
+        Whether the type says that every value is one, so that fewer cases need to be told apart.
     """
 
     missing: Expression
     real: Expression
     whole: Expression
+    always_whole: bool = False
 
 
 def is_missing(raw: Expression, missing_values: Sequence[str]) -> Expression:
@@ -101,6 +104,8 @@ def read_number(raw: Expression, missing_values: Sequence[str]) -> Reading:
         whole = raw.re_search(WHOLE).ifelse(text.try_cast("int64"), _whole(real))
         unsaid = raw.re_search(NOT_A_NUMBER)
         return Reading(missing | unsaid.fill_null(False), missing.ifelse(_NO_REAL, real), whole)
+    if kind.is_signed_integer():
+        return Reading(missing, raw.cast("float64"), raw.cast("int64"), always_whole=True)
     if kind.is_integer() or kind.is_boolean():
         # Beyond 64 bits (unsigned, huge) the cast gives NULL and the double decides the side.
         return Reading(missing, raw.cast("float64"), raw.try_cast("int64"))
@@ -114,7 +119,8 @@ _NO_REAL = ibis.null("float64")
 
 
 def _whole(real: Expression) -> Expression:
-    whole = real.try_cast("int64")
+    # Some engines stop at a number that does not fit, whatever is asked of them.
+    whole = (real.abs() < float(2**63)).ifelse(real, _NO_REAL).try_cast("int64")
     return (whole.cast("float64") == real).ifelse(whole, ibis.null("int64"))
 
 
@@ -161,10 +167,12 @@ class Rules:
             else_=self.unreadable,
         ).cast("int64")
 
-    def with_missing(self, code: int) -> Rules:
-        """Give missing another code, as a recoding does."""
-        above = code if self.above == self.no_value else self.above
-        return Rules(code, self.unreadable, self.below, above)
+    def recoded(self, recoding: Recoding) -> Rules:
+        """Give the codes of a recoding instead; those of broken rules stay."""
+        old = np.array([self.no_value, self.unreadable, self.below, self.above], np.int64)
+        new = np.where(old < 0, old, recoding.apply(np.maximum(old, 0)))
+        no_value, unreadable, below, above = new.tolist()
+        return Rules(no_value, unreadable, below, above, self.low, self.high)
 
     def listed_code(self, text: Expression, code: Expression) -> Expression:
         """Give the code of a text, from the code that was looked up for it, if any."""
@@ -178,6 +186,8 @@ class Rules:
         low, high = self.low, self.high
         if isinstance(low, int):
             low, high = ibis.literal(low, "int64"), ibis.literal(high, "int64")
+        if reading.always_whole:
+            return self.whole_code(reading, inside=whole - low)
         # Clamped before the subtraction, so that it cannot overflow in rows that are outside.
         offset = ibis.least(ibis.greatest(whole, low), high) - low
         edge = float(2**63)
@@ -188,10 +198,26 @@ class Rules:
             above=(whole > high) | (whole.isnull() & (real >= edge)),
         )
 
+    def whole_code(self, reading: Reading, *, inside: Expression) -> Expression:
+        """Give the code where every value is a whole number, `inside` if within the bounds."""
+        return ibis.cases(
+            (reading.missing, self.no_value),
+            (reading.whole < self.low, self.below),
+            (reading.whole > self.high, self.above),
+            else_=inside,
+        ).cast("int64")
+
 
 def number_code(column: Number, reading: Reading) -> Expression:
     """Give the code of the nearest grid point."""
-    place = (reading.real - float(column.low)) / float(column.step) + 0.5
+    low, high, step = float(column.low), float(column.high), float(column.step)
+    # What is far outside is brought nearer, since some engines stop where a double overflows.
+    far = high - low + step
+    lowest, highest = low - far - abs(low), high + far + abs(high)
+    real = ibis.cases(
+        (reading.real < lowest, lowest), (reading.real > highest, highest), else_=reading.real
+    )
+    place = (real - low) / step + 0.5
     n_values = float(column.n_values)
     # Clamped before it becomes an integer: the cast of a huge double is an error in some engines.
     rounded = ibis.least(ibis.greatest(place, 0.0), n_values).floor().cast("int64")
@@ -204,7 +230,15 @@ def number_code(column: Number, reading: Reading) -> Expression:
 
 
 def _recoded(code: Expression, recoding: Recoding) -> Expression:
-    """Map codes by halving: few comparisons per row, however many intervals there are."""
+    """Map codes, and leave those of broken rules."""
+    branches = [(code < 0, code)]
+    if recoding.has_missing:
+        branches.append((code == recoding.n_values, ibis.literal(recoding.missing_code, "int64")))
+    return ibis.cases(*branches, else_=_halved(code, recoding))
+
+
+def _halved(value: Expression, recoding: Recoding, *, low: int = 0) -> Expression:
+    """Map low + code by halving: few comparisons per row, however many intervals there are."""
     if isinstance(recoding, Intervals):
         starts, values = list(recoding.starts), list(range(len(recoding.starts)))
     else:
@@ -216,12 +250,10 @@ def _recoded(code: Expression, recoding: Recoding) -> Expression:
         if stop - first == 1:
             return ibis.literal(values[first], "int64")
         middle = (first + stop) // 2
-        return (code < starts[middle]).ifelse(halve(first, middle), halve(middle, stop))
+        split = ibis.literal(low + starts[middle], "int64")
+        return (value < split).ifelse(halve(first, middle), halve(middle, stop))
 
-    branches = [(code < 0, code)]
-    if recoding.has_missing:
-        branches.append((code == recoding.n_values, ibis.literal(recoding.missing_code, "int64")))
-    return ibis.cases(*branches, else_=halve(0, len(starts)))
+    return halve(0, len(starts))
 
 
 def listed_codes(
@@ -280,20 +312,29 @@ def encode(
         recoding = recode.get(name)
         if isinstance(column, Categorical):
             rules = Rules.of(column)
-            if recoding is not None and recoding.missing_code is not None:
-                rules = rules.with_missing(recoding.missing_code)
+            if recoding is not None:
+                rules = rules.recoded(recoding)
             codes[place] = rules.listed_code(joined[place], joined[f"{place}_code"])
-            continue
-        code = numeric_code(joined[place], column, schema.missing_values)
-        codes[place] = code if recoding is None else _recoded(code, recoding)
+        else:
+            codes[place] = numeric_code(joined[place], column, schema.missing_values, recoding)
     return joined.select(*others, **codes)
 
 
 def numeric_code(
-    raw: Expression, column: Integer | Number, missing_values: Sequence[str]
+    raw: Expression,
+    column: Integer | Number,
+    missing_values: Sequence[str],
+    recoding: Recoding | None = None,
 ) -> Expression:
-    """Give the code of a raw value in a numeric column."""
+    """Give the code of a raw value in a numeric column, recoded if a recoding is given."""
     reading = read_number(raw, missing_values)
     if isinstance(column, Integer):
-        return Rules.of(column).integer_code(reading)
-    return number_code(column, reading)
+        rules = Rules.of(column)
+        if recoding is not None and reading.always_whole:
+            # The value itself is compared, which makes a far smaller query than its code would.
+            inside = _halved(reading.whole, recoding, low=column.low)
+            return rules.recoded(recoding).whole_code(reading, inside=inside)
+        code = rules.integer_code(reading)
+    else:
+        code = number_code(column, reading)
+    return code if recoding is None else _recoded(code, recoding)

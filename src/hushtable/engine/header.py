@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,12 +65,27 @@ def read_header(data: Data) -> Header:
         return _file_header(data)
     if isinstance(data, ibis.Table):
         return Header(tuple(data.columns), tuple(data.schema().types))
+    if is_spark_frame(data):
+        return _spark_header(data)
     if isinstance(data, pa.Table):
         return _arrow_header(data.schema)
     raise ParameterError(
         f"data is a {type(data).__name__}; give the path of a .csv, .csv.gz or .parquet file, an "
-        "Arrow, pandas or polars table, or an ibis table."
+        "Arrow, pandas, polars or Spark table, or an ibis table."
     )
+
+
+def is_spark_frame(data: Data) -> bool:
+    """Say whether data is a frame of Spark, without importing pyspark."""
+    kind = type(data)
+    return kind.__name__ == "DataFrame" and kind.__module__.startswith("pyspark.sql.")
+
+
+def is_in_spark(data: Data) -> bool:
+    """Say whether data is a frame of Spark or an ibis table of a Spark session."""
+    if isinstance(data, ibis.Table):
+        return str(data.get_backend().name) == "pyspark"
+    return is_spark_frame(data)
 
 
 def check_header(header: Header, schema: Schema) -> None:
@@ -136,6 +152,14 @@ def _name_problems(header: Header, schema: Schema) -> list[str]:
 
 def _arrow_header(schema: pa.Schema) -> Header:
     return Header(tuple(schema.names), tuple(_ibis_type(field.type) for field in schema))
+
+
+def _spark_header(frame: Any) -> Header:
+    from ibis.backends.pyspark.datatypes import PySparkType  # noqa: PLC0415 - imports pyspark
+
+    fields = list(frame.schema.fields)
+    types = tuple(PySparkType.to_ibis(field.dataType) for field in fields)
+    return Header(tuple(field.name for field in fields), types)
 
 
 def _ibis_type(kind: pa.DataType) -> dt.DataType:
@@ -209,8 +233,8 @@ def _csv_header(file: Path) -> Header:
             line = _first_record(raw)
     except gzip.BadGzipFile:
         raise DataError(f"file {str(file)!r} is not gzip-compressed.") from None
-    except EOFError:
-        raise DataError(f"file {str(file)!r} is cut short.") from None
+    except (EOFError, zlib.error):
+        raise DataError(f"file {str(file)!r} is cut short or damaged.") from None
     except OSError as error:
         raise DataError(f"cannot read {str(file)!r}: {error.strerror}.") from None
     if not line.strip():
@@ -223,7 +247,13 @@ def _csv_header(file: Path) -> Header:
         ) from None
     if "\x00" in text or text.startswith("PAR1"):
         raise DataError(f"file {str(file)!r} is not a CSV file.")
-    splits = [(next(csv.reader(io.StringIO(text), delimiter=mark)), mark) for mark in DELIMITERS]
+    try:
+        splits = [(next(csv.reader(io.StringIO(text), delimiter=m)), m) for m in DELIMITERS]
+    except csv.Error:
+        raise DataError(
+            f"the first line of {str(file)!r} is not a list of column names: it is too long, or "
+            "its quotes do not match."
+        ) from None
     names, delimiter = max(splits, key=lambda split: len(split[0]))  # a tie goes to the comma
     return Header(tuple(names), (dt.string,) * len(names), (file,), delimiter)
 

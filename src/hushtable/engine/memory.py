@@ -25,6 +25,7 @@ from hushtable.engine.baskets import (
     tuples_of_counts,
 )
 from hushtable.engine.encode import encode, is_missing
+from hushtable.engine.published import Keys, Parts, RowsOf, Whole, publish_here
 from hushtable.engine.rules import (
     N_RULES,
     person_break,
@@ -32,15 +33,18 @@ from hushtable.engine.rules import (
     require_columns,
     require_dense,
     require_groups,
+    require_marginals,
     rule_breaks,
 )
-from hushtable.engine.source import Source
+from hushtable.engine.source import POSITION, Source
+from hushtable.kernels.marginals import Tally
 from hushtable.privacy.noise import Noise
 from hushtable.recoding import Recoding, recoded_domain
 from hushtable.schema import Schema
 
 Rows = dict[str, NDArray[np.int32]]
 
+_PART = 1 << 14  # rows that are tallied together: their codes stay in the cache
 _DENSE_PER_ROW = 4  # up to so many cells per row, counting into an array beats sorting
 
 
@@ -73,11 +77,14 @@ class MemoryEngine:
         assert source is not None  # noqa: S101 - let go only below, and this runs once
         places = {f"c{position}": name for position, name in enumerate(schema.attributes)}
         person = schema.unit.column
-        raw = source.select(places if person is None else {**places, "person": person})
+        wanted = places if person is None else {**places, "person": person}
+        raw = source.select(wanted, in_order=True)
         if person is not None:
             nobody = is_missing(raw.person, schema.missing_values)
             raw = raw.mutate(nobody=nobody)
         table = source.fetch(_narrow(encode(raw, schema, places), places))
+        if POSITION in table.column_names:
+            table = table.take(np.argsort(table[POSITION].to_numpy(), kind="stable"))
         codes = {name: _array(table[place]) for place, name in places.items()}
         persons = None
         if person is not None:
@@ -146,6 +153,48 @@ class MemoryEngine:
         keys, counts = _tally(domain, domain.pack(codes))
         return Cells(domain, domain.unpack(keys), counts)
 
+    def publish_cells(
+        self,
+        columns: Sequence[str],
+        rows_of: RowsOf,
+        noise: Noise,
+        *,
+        recode: Mapping[str, Recoding] | None = None,
+        also: Keys | Whole | None = None,
+    ) -> pa.Table | Parts:
+        """Make the rows to be published from the occupied cells, each with noise of its own."""
+        return publish_here(self, columns, rows_of, noise, recode=recode, also=also)
+
+    def marginals(
+        self,
+        groups: Sequence[Sequence[str]],
+        *,
+        recode: Mapping[str, Recoding] | None = None,
+    ) -> list[Counts]:
+        """Count all cells of many groups of columns, in one pass over the rows."""
+        shapes = require_marginals(self._schema, groups, recode)
+        columns = list(dict.fromkeys(name for group in groups for name in group))
+        self._refuse_broken(columns)
+        recode = recode or {}
+        rows, n_rows = self._rows, self.n_rows()
+        place = {name: position for position, name in enumerate(columns)}
+        tally = Tally([[place[name] for name in group] for group in groups], shapes)
+        new_codes = {
+            name: recode[name].apply(np.arange(column.size)).astype(np.int32)
+            for name, column in self._schema.attributes.items()
+            if name in place and name in recode
+        }
+        part = np.empty((len(columns), _PART), np.int32)
+        for start in range(0, n_rows, _PART):
+            stop = min(start + _PART, n_rows)
+            for name, position in place.items():
+                codes = rows[name][start:stop]
+                part[position, : stop - start] = (
+                    new_codes[name][codes] if name in new_codes else codes
+                )
+            tally.add(part, stop - start)
+        return tally.tables()
+
     def tuples(
         self,
         groups: Groups,
@@ -174,13 +223,14 @@ class MemoryEngine:
         self,
         listing: Listing,
         *,
+        items: Sequence[int] | None = None,
         max_values: int | None = None,
         recode: Mapping[str, Recoding] | None = None,
     ) -> Pairs:
         """Count pairs of items that a person of a long table has, with equal values and not."""
         require_groups(self._schema, [[0]], listing)
         records = self._listed_records(listing, recode or {})
-        return count_pairs(records.at_most(max_values, self._noise))
+        return count_pairs(records.at_most(max_values, self._noise), items)
 
     def _wide_records(self, groups: Groups, recode: Mapping[str, Recoding]) -> Records:
         names = list(self._schema.attributes)

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from hushtable.engine.base import MAX_HISTOGRAM, MISSING, OUTSIDE, UNREADABLE, RuleBreak
+from hushtable.engine.base import (
+    MAX_GROUP,
+    MAX_HISTOGRAM,
+    MISSING,
+    OUTSIDE,
+    UNREADABLE,
+    RuleBreak,
+)
 from hushtable.engine.baskets import Groups, Listing
 from hushtable.errors import DataError, ParameterError, TooLarge
+from hushtable.recoding import Recoding, recoded_domain
 from hushtable.schema import Categorical, Integer, Number, Schema
 
 N_RULES = 3  # negative codes: MISSING, UNREADABLE, OUTSIDE
@@ -44,6 +52,28 @@ def require_dense(schema: Schema, columns: Sequence[str], *, by: str | None = No
             )
     if problems:
         raise TooLarge(problems)
+
+
+def require_marginals(
+    schema: Schema, groups: Sequence[Sequence[str]], recode: Mapping[str, Recoding] | None
+) -> list[tuple[int, ...]]:
+    """Give the shapes of dense tables, or refuse what cannot be held cell by cell."""
+    if not groups:
+        raise ParameterError("no group of columns is asked for; name at least one.")
+    shapes, problems = [], []
+    for group in groups:
+        require_columns(schema, group)
+        domain = recoded_domain(schema, group, recode)
+        shapes.append(domain.shape)
+        if domain.size > MAX_HISTOGRAM or len(group) > MAX_GROUP:
+            problems.append(
+                f"columns {', '.join(map(repr, group))}: a table of {domain.size} cells of "
+                f"{len(group)} columns is over the limit of {MAX_HISTOGRAM} cells and {MAX_GROUP} "
+                "columns; use coarser or fewer columns."
+            )
+    if problems:
+        raise TooLarge(problems)
+    return shapes
 
 
 def require_groups(schema: Schema, groups: Groups, listing: Listing | None) -> None:

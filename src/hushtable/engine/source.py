@@ -7,7 +7,6 @@ import glob
 import os
 import re
 import shutil
-import tempfile
 import uuid
 import weakref
 from collections.abc import Mapping
@@ -17,12 +16,16 @@ from typing import Any
 
 import duckdb
 import ibis
+import numpy as np
 import pyarrow as pa
 
 from hushtable.engine.encode import Expression
-from hushtable.engine.header import Data, Header, check_header, read_header
+from hushtable.engine.header import Data, Header, check_header, is_in_spark, read_header
 from hushtable.errors import DataError, HushtableError, ParameterError, TooLarge
 from hushtable.schema import Schema
+from hushtable.scratch import spill_folder
+
+POSITION = "position"  # names in the data are replaced by others, so none can be in its way
 
 
 def inspect_source(data: Data, schema: Schema) -> None:
@@ -41,10 +44,10 @@ def inspect_source(data: Data, schema: Schema) -> None:
 
 
 def as_arrow(data: Data) -> Data:
-    """Turn a frame of any library into an Arrow table, and leave paths and ibis tables alone."""
+    """Turn a frame into an Arrow table, and leave paths and what is in an engine alone."""
     if isinstance(data, pa.Table) or not hasattr(data, "__arrow_c_stream__"):
         return data
-    if isinstance(data, ibis.Table):
+    if isinstance(data, ibis.Table) or is_in_spark(data):
         return data
     try:
         table = pa.table(data)
@@ -70,28 +73,44 @@ class Source:
         Name of each column of the data to its name in `table`.
     slow : bool
         Whether each question would read and parse the whole table again, as with text files.
+    numbered : bool
+        Whether `table` has a column `POSITION` that tells the order of the rows of a frame: an
+        engine that joins does not keep it.
     """
 
     table: Expression
     columns: Mapping[str, str]
     slow: bool = False
+    numbered: bool = False
 
-    def select(self, places: Mapping[str, str]) -> Expression:
-        """Take raw columns under plain new names: new name to name in the data."""
-        return self.table.select(
-            **{place: self.table[self.columns[name]] for place, name in places.items()}
-        )
+    def select(self, places: Mapping[str, str], *, in_order: bool = False) -> Expression:
+        """Take raw columns under plain new names: new name to name in the data.
 
-    def fetch(self, expression: Expression) -> pa.Table:
-        """Run a query; whatever goes wrong is said without quoting the engine, or a value."""
+        With `in_order`, the column that tells the order comes along, where there is one.
+        """
+        taken = {place: self.table[self.columns[name]] for place, name in places.items()}
+        if in_order and self.numbered:
+            taken[POSITION] = self.table[POSITION]
+        return self.table.select(**taken)
+
+    def fetch(self, expression: Expression, *, most: int | None = None) -> pa.Table:
+        """Run a query; whatever goes wrong is said without quoting the engine, or a value.
+
+        An answer of more than `most` rows is refused and does not travel.
+        """
         try:
-            return expression.to_pyarrow()
+            if most is None:
+                return expression.to_pyarrow()
+            answer = expression.limit(most + 1).to_pyarrow()
         except HushtableError:
             raise
         except Exception as error:  # engines raise what they like
-            raise _explained(error) from None
+            raise explained(error) from None
+        if len(answer) > most:
+            raise too_many_cells(most)
+        return answer
 
-    def keep(self, rows: Expression, columns: Mapping[str, str]) -> Source:
+    def keep(self, rows: Expression, columns: Mapping[str, str], *, drawn: bool = False) -> Source:
         """Run a query once and keep its rows in the engine, as long as the new source is in use.
 
         Parameters
@@ -100,15 +119,21 @@ class Source:
             The rows to keep.
         columns : mapping of str to str
             Name of each column of the data to its name in `rows`.
+        drawn : bool
+            Whether coins were tossed for the rows, so that they must never be computed again.
         """
         backend = self.table.get_backend()
         name = f"hushtable_{uuid.uuid4().hex}"
         try:
             kept = Source(backend.create_table(name, rows, temp=True), columns)
         except Exception as error:  # engines raise what they like
-            raise _explained(error) from None
+            raise explained(error) from None
         weakref.finalize(kept, _drop, backend, name)
         return kept
+
+    def keep_numbered(self, rows: Expression, number: str) -> Source:
+        """Keep rows with a number each, in a column of that name; all numbers differ."""
+        return self.keep(rows.mutate(**{number: ibis.row_number()}), {}, drawn=True)
 
 
 def _drop(backend: Any, name: str) -> None:
@@ -123,7 +148,7 @@ def open_source(data: Data, *, memory_limit: str | None = None) -> tuple[Source,
     Parameters
     ----------
     data : path, frame or ibis table
-        See `hushtable.engine.connect`.
+        See `hushtable.engine.connect`; what is in Spark stays there.
     memory_limit : str, optional
         How much memory DuckDB may take, such as ``"1GB"``; beyond it, it works on disk.
     """
@@ -132,6 +157,10 @@ def open_source(data: Data, *, memory_limit: str | None = None) -> tuple[Source,
     twice = sorted({name for name in header.names if header.names.count(name) > 1})
     if twice:
         raise DataError([f"column {name!r} stands more than once in the data." for name in twice])
+    if is_in_spark(data):
+        from hushtable.engine.spark import open_in_spark  # noqa: PLC0415 - pyspark is an extra
+
+        return open_in_spark(data, header), header
     if isinstance(data, ibis.Table):
         if memory_limit is not None:
             raise ParameterError("memory_limit is for files and frames; an ibis table has its own.")
@@ -140,7 +169,9 @@ def open_source(data: Data, *, memory_limit: str | None = None) -> tuple[Source,
     places = {name: f"raw{position}" for position, name in enumerate(header.names)}
     connection = _connect_duckdb(header, memory_limit)
     if not header.files:
-        table = _registered(connection, data.rename_columns(list(places.values())))
+        renamed = data.rename_columns(list(places.values()))
+        numbers = pa.array(np.arange(data.num_rows))
+        table = _registered(connection, renamed.append_column(POSITION, numbers))
     elif header.delimiter is None:
         paths = [_literal_path(file) for file in header.files]
         # Not renamed: in front of a plain scan, DuckDB knows the ranges of the columns.
@@ -159,7 +190,8 @@ def open_source(data: Data, *, memory_limit: str | None = None) -> tuple[Source,
             compression="gzip" if header.files[0].suffix.lower() == ".gz" else "none",
         )
     connection.raw_sql("SET lock_configuration = true")
-    return Source(table, places, slow=header.delimiter is not None), header
+    slow, numbered = header.delimiter is not None, not header.files
+    return Source(table, places, slow=slow, numbered=numbered), header
 
 
 def _registered(connection: Any, table: pa.Table) -> Expression:
@@ -185,8 +217,7 @@ def _literal_path(file: Path) -> str:
 
 def _connect_duckdb(header: Header, memory_limit: str | None) -> Any:
     """Open an in-memory DuckDB that can read the given files and nothing else."""
-    # Owner-only, never the current folder: what does not fit memory is private rows.
-    spill = tempfile.mkdtemp(prefix="hushtable-")
+    spill = spill_folder()
     settings = {
         "temp_directory": spill,
         "autoinstall_known_extensions": "false",
@@ -194,7 +225,7 @@ def _connect_duckdb(header: Header, memory_limit: str | None) -> Any:
         "preserve_insertion_order": "false",
     }
     connection = ibis.duckdb.connect(**settings)
-    weakref.finalize(connection, _remove_spill, connection.con, spill)
+    weakref.finalize(connection, _remove_spill, connection.con, spill, os.getpid())
     connection.raw_sql("SET enable_progress_bar = false")
     try:
         if memory_limit is not None:
@@ -212,7 +243,9 @@ def _connect_duckdb(header: Header, memory_limit: str | None) -> Any:
     return connection
 
 
-def _remove_spill(connection: Any, spill: str) -> None:
+def _remove_spill(connection: Any, spill: str, process: int) -> None:
+    if os.getpid() != process:
+        return  # a forked child: both are its parent's
     connection.close()
     shutil.rmtree(spill, ignore_errors=True)
 
@@ -221,9 +254,21 @@ def _quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def _explained(error: Exception) -> HushtableError:
+def too_many_cells(most: int) -> TooLarge:
+    """Say that an answer is over its limit, and not by how much."""
+    return TooLarge(
+        f"more than {most:,} cells are occupied, which is the most that travels in one answer; "
+        "generalize, publish fewer columns, or take a method that needs fewer of them together."
+    )
+
+
+def explained(error: Exception) -> HushtableError:
     """Say what went wrong in words of our own: an engine's message may quote the data."""
     message = str(error).lower()
+    if "no space left" in message or "disk quota" in message:
+        return TooLarge(
+            "the disk for overflow is full; make room, or set TMPDIR to a folder on a larger disk."
+        )
     if isinstance(error, duckdb.OutOfMemoryException):
         return TooLarge("the memory limit and the disk for overflow do not suffice; raise them.")
     if "unicode" in message or "utf-8" in message or "utf8" in message:

@@ -24,6 +24,7 @@ from hushtable.engine.baskets import (
     missing_codes,
     tuples_of_counts,
 )
+from hushtable.engine.blocks import add_up, cover
 from hushtable.engine.encode import (
     Expression,
     Rules,
@@ -34,6 +35,7 @@ from hushtable.engine.encode import (
     numeric_code,
     read_number,
 )
+from hushtable.engine.published import Keys, Parts, RowsOf, Whole, publish_here
 from hushtable.engine.rules import (
     N_RULES,
     person_break,
@@ -41,14 +43,18 @@ from hushtable.engine.rules import (
     require_columns,
     require_dense,
     require_groups,
+    require_marginals,
     rule_breaks,
 )
 from hushtable.engine.source import Source
-from hushtable.errors import TooLarge
+from hushtable.engine.spark import SparkSource
+from hushtable.engine.spark_writing import publish_on_executors
+from hushtable.privacy.noise import Noise
 from hushtable.recoding import Recoding, recoded_domain
 from hushtable.schema import Categorical, Column, Integer, Number, Schema
 
 MAX_CELLS = 20_000_000  # occupied cells fetched in one answer
+BLOCKS_PER_QUERY = 16  # a query of more is slow to plan
 
 
 class SqlEngine:
@@ -64,6 +70,7 @@ class SqlEngine:
 
     def __init__(self, source: Source, schema: Schema) -> None:
         self._source, self._schema = source, schema
+        self._elements: dict[object, Source] = {}
 
     @property
     def schema(self) -> Schema:
@@ -77,7 +84,7 @@ class SqlEngine:
             return self._source
         places = {f"c{position}": name for position, name in enumerate(self._wanted)}
         kept = {name: place for place, name in places.items()}
-        return self._source.keep(self._source.select(places), kept)
+        return self._source.keep(self._source.select(places), kept, drawn=True)
 
     @property
     def _wanted(self) -> list[str]:
@@ -93,6 +100,8 @@ class SqlEngine:
         n_nobody = self._n_nobody()
         if n_nobody:
             refuse_broken([person_break(self._schema, n_nobody)])
+        if self._most_rows(person) <= max_rows:
+            return self._all  # ranking the rows would keep them all, and cost more than counting
         places = {f"c{position}": name for position, name in enumerate(self._schema.attributes)}
         # The engine's own random numbers suffice: the promise holds for every outcome of coins
         # that do not depend on the data, and a person's rows are ranked among themselves only.
@@ -102,7 +111,12 @@ class SqlEngine:
         )
         kept = ranked.filter(ranked.place < max_rows).select("person", *places)
         columns = {name: place for place, name in places.items()}
-        return self._all.keep(kept, {**columns, person: "person"})
+        return self._all.keep(kept, {**columns, person: "person"}, drawn=True)
+
+    def _most_rows(self, person: str) -> int:
+        """Count the rows of the person who has most; for the engine's own use."""
+        sizes = self._all.select({"person": person}).group_by("person").agg(n=ibis._.count())
+        return int(self._all.fetch(sizes.agg(most=sizes.n.max()))["most"][0].as_py() or 0)
 
     def _n_nobody(self) -> int:
         person = self._schema.unit.column
@@ -143,6 +157,78 @@ class SqlEngine:
         refuse_broken(broken.breaks(self._schema))
         return Cells(domain, codes, counts)
 
+    def publish_cells(
+        self,
+        columns: Sequence[str],
+        rows_of: RowsOf,
+        noise: Noise,
+        *,
+        recode: Mapping[str, Recoding] | None = None,
+        also: Keys | Whole | None = None,
+    ) -> pa.Table | Parts:
+        """Make the rows to be published from the occupied cells, each with noise of its own."""
+        require_columns(self._schema, columns)
+        domain = recoded_domain(self._schema, columns, recode)
+        # A seeded run is for comparing engines: one machine, one order of draws.
+        if not (isinstance(self._source, SparkSource) and noise.is_private) or (
+            domain.size <= MAX_CELLS
+        ):
+            return publish_here(self, columns, rows_of, noise, recode=recode, also=also)
+        broken = Broken()
+        for name, codes, counts in self._one_way(self._rows, columns, only_broken=True):
+            broken.set_aside([name], codes, counts)
+        refuse_broken(broken.breaks(self._schema))
+        tally, wide = self._tally(columns, domain, recode)
+        rows = self._rows
+        assert isinstance(rows, SparkSource)  # noqa: S101 - what is kept of one is one
+        return publish_on_executors(
+            rows, tally, rows_of, noise, domain=domain, wide=wide, also=also
+        )
+
+    def marginals(
+        self,
+        groups: Sequence[Sequence[str]],
+        *,
+        recode: Mapping[str, Recoding] | None = None,
+    ) -> list[Counts]:
+        """Count all cells of many groups of columns, several of them in each scan.
+
+        Rows are encoded once. Groups are covered by few blocks of columns whose occupied cells
+        are counted, several blocks in one query, and added up here.
+        """
+        shapes = require_marginals(self._schema, groups, recode)
+        columns = list(dict.fromkeys(name for group in groups for name in group))
+        sizes = recoded_domain(self._schema, columns, recode).sizes
+        places = {f"c{position}": name for position, name in enumerate(columns)}
+        place_of = {name: place for place, name in places.items()}
+        coded = encode(self._rows.select(places), self._schema, places, recode=recode)
+        kept = self._rows.keep(_narrowed(coded, places, sizes), {})
+        rows, broken = kept.table, Broken()
+        answers: list[Counts] = [np.empty(0, np.int64)] * len(groups)
+        blocks = cover(groups, sizes)
+        for start in range(0, len(blocks), BLOCKS_PER_QUERY):
+            batch = blocks[start : start + BLOCKS_PER_QUERY]
+            # Room below zero for the codes of broken rules.
+            wide = [Domain({name: sizes[name] + N_RULES for name in b.columns}) for b in batch]
+            parts = []
+            for number, (block, domain) in enumerate(zip(batch, wide, strict=True)):
+                key = _packed(rows, [place_of[name] for name in block.columns], domain.shape)
+                tally = rows.select(key=key).group_by("key").agg(n=ibis._.count())
+                parts.append(tally.select("key", "n", number=ibis.literal(number, "int32")))
+            answer = kept.fetch(_union(parts))
+            of_block, counts = _integers(answer["number"]), _integers(answer["n"])
+            keys = _integers(answer["key"])
+            for number, (block, domain) in enumerate(zip(batch, wide, strict=True)):
+                mine = of_block == number
+                codes = domain.unpack(keys[mine, None]) - N_RULES
+                fine = broken.set_aside(block.columns, codes, counts[mine])
+                for group in block.groups:
+                    answers[group] = add_up(
+                        block.columns, codes[fine], counts[mine][fine], groups[group], shapes[group]
+                    )
+        refuse_broken(broken.breaks(self._schema))
+        return answers
+
     def tuples(
         self,
         groups: Groups,
@@ -174,6 +260,7 @@ class SqlEngine:
         self,
         listing: Listing,
         *,
+        items: Sequence[int] | None = None,
         max_values: int | None = None,
         recode: Mapping[str, Recoding] | None = None,
     ) -> Pairs:
@@ -181,12 +268,20 @@ class SqlEngine:
         require_groups(self._schema, [[0]], listing)
         elements = self._listed_elements(listing, max_values, recode or {})
         n_items = self._schema.attributes[listing.item].n_values
-        return sql_baskets.count_pairs(elements, elements.table, n_items=n_items)
+        return sql_baskets.count_pairs(elements, elements.table, n_items=n_items, items=items)
 
     def _listed_elements(
         self, listing: Listing, max_values: int | None, recode: Mapping[str, Recoding]
     ) -> Source:
-        """Give the elements of people: chosen once, since coins are tossed for them."""
+        """Give the elements of people: chosen once, for all questions with the same bounds."""
+        asked = (listing, max_values, tuple(recode.items()))
+        if asked not in self._elements:
+            self._elements[asked] = self._choose_elements(listing, max_values, recode)
+        return self._elements[asked]
+
+    def _choose_elements(
+        self, listing: Listing, max_values: int | None, recode: Mapping[str, Recoding]
+    ) -> Source:
         places = {"item": listing.item, "value": listing.value}
         broken = Broken()
         for name, codes, counts in self._one_way(self._rows, [*places.values()], only_broken=True):
@@ -204,7 +299,7 @@ class SqlEngine:
             rows = rows.rename({f"{place}_raw": place}).join(codes, f"{place}_raw")
         rows = rows.select("owner", *places)
         kept = sql_baskets.at_most(sql_baskets.each_item_once(rows), max_values)
-        return self._rows.keep(kept, {})
+        return self._rows.keep(kept, {}, drawn=max_values is not None)
 
     def _wide_elements(self, groups: Groups, recode: Mapping[str, Recoding]) -> Source:
         """Give the elements of rows, which are numbered once."""
@@ -213,7 +308,7 @@ class SqlEngine:
         items = sorted({item for group in groups for item in group})
         places = {f"c{item}": names[item] for item in items}
         coded = encode(self._rows.select(places), self._schema, places, recode=recode)
-        numbered = self._rows.keep(coded.mutate(owner=ibis.row_number()), {})
+        numbered = self._rows.keep_numbered(coded, "owner")
         rows = numbered.table
         parts = []
         for item in items:
@@ -248,6 +343,16 @@ class SqlEngine:
         Rows are encoded first and then grouped by packed keys: measured on nine columns of text,
         this takes a third of the time of grouping by the texts.
         """
+        tally, wide = self._tally(columns, domain, recode)
+        table = self._rows.fetch(tally, most=MAX_CELLS if wide.size > MAX_CELLS else None)
+        packed = np.stack([_integers(table[f"key{at}"]) for at in range(len(wide.limbs))], axis=1)
+        order = np.lexsort(packed.T[::-1]) if packed.shape[1] > 1 else np.argsort(packed[:, 0])
+        return wide.unpack(packed[order]) - N_RULES, _integers(table["n"])[order]
+
+    def _tally(
+        self, columns: Sequence[str], domain: Domain, recode: Mapping[str, Recoding] | None
+    ) -> tuple[Expression, Domain]:
+        """Give a query for keys and counts, and the domain that packs the keys."""
         places = {f"c{position}": name for position, name in enumerate(columns)}
         rows = encode(self._rows.select(places), self._schema, places, recode=recode)
         # Room below zero for the codes of broken rules.
@@ -256,15 +361,7 @@ class SqlEngine:
             f"key{limb}": _packed(rows, list(places)[run], wide.shape[run])
             for limb, run in enumerate(wide.limbs)
         }
-        tally = rows.select(**keys).group_by(list(keys)).agg(n=ibis._.count())
-        table = self._source.fetch(tally.limit(MAX_CELLS + 1))
-        if len(table) > MAX_CELLS:
-            raise TooLarge(
-                f"more than {MAX_CELLS} cells are occupied; generalize, or ask for fewer columns."
-            )
-        packed = np.stack([table[key].to_numpy() for key in keys], axis=1)
-        order = np.lexsort(packed.T[::-1]) if len(keys) > 1 else np.argsort(packed[:, 0])
-        return wide.unpack(packed[order]) - N_RULES, _integers(table["n"])[order]
+        return rows.select(**keys).group_by(list(keys)).agg(n=ibis._.count()), wide
 
     def _one_way(
         self,
@@ -405,10 +502,20 @@ def _n_rows(source: Source, rows: Expression) -> int:
 
 def _packed(rows: Expression, places: Sequence[str], sizes: Sequence[int]) -> Expression:
     """Pack codes into one 63-bit key: grouping by one number is fastest."""
-    key = rows[places[0]] + N_RULES
+    key = rows[places[0]].cast("int64") + N_RULES
     for place, size in zip(places[1:], sizes[1:], strict=True):
-        key = key * size + (rows[place] + N_RULES)
+        key = key * size + (rows[place].cast("int64") + N_RULES)
     return key.cast("int64")
+
+
+def _narrowed(rows: Expression, places: Mapping[str, str], sizes: Mapping[str, int]) -> Expression:
+    """Keep codes in as few bytes as they need."""
+    return rows.select(
+        **{
+            place: rows[place].cast("int8" if sizes[name] < 1 << 7 else "int32")
+            for place, name in places.items()
+        }
+    )
 
 
 def _integers(column: pa.ChunkedArray) -> NDArray[np.int64]:

@@ -5,6 +5,8 @@ Every function takes the elements of the records: a table of `owner`, `item` and
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import ibis
 import numpy as np
 import pyarrow as pa
@@ -12,6 +14,8 @@ import pyarrow as pa
 from hushtable.engine.baskets import Groups, Integers, Pairs, Tuples, tally
 from hushtable.engine.encode import Expression
 from hushtable.engine.source import Source
+
+MAX_TUPLES = 20_000_000  # occupied tuples fetched in one answer
 
 
 def each_item_once(elements: Expression) -> Expression:
@@ -56,7 +60,7 @@ def count_tuples(
     if max_groups < len(groups):
         tuples = at_most(tuples, max_groups)
     counted = tuples.group_by(["group", "elements"]).agg(n=ibis._.count())
-    answer = source.fetch(counted.filter(counted.n >= at_least))
+    answer = source.fetch(counted.filter(counted.n >= at_least), most=MAX_TUPLES)
     lists = answer["elements"].combine_chunks()
     lengths = lists.value_lengths().to_numpy(zero_copy_only=False).astype(np.int64)
     flat = lists.flatten().to_numpy(zero_copy_only=False).astype(np.int64)
@@ -68,8 +72,22 @@ def count_tuples(
     )  # fmt: skip
 
 
-def count_pairs(source: Source, elements: Expression, *, n_items: int) -> Pairs:
-    """Count pairs of items within records."""
+def count_pairs(
+    source: Source, elements: Expression, *, n_items: int, items: Sequence[int] | None = None
+) -> Pairs:
+    """Count pairs of items within records; only of some items, if they are given."""
+    alone = source.fetch(elements.group_by("item").agg(n=ibis._.count()))
+    support = np.zeros(n_items, np.int64)
+    support[_integers(alone["item"])] = _integers(alone["n"])
+    if items is not None:
+        places = {"item": pa.array(items, pa.int64()), "place": pa.array(range(len(items)))}
+        compared = elements.join(ibis.memtable(pa.table(places)), "item")
+        elements = compared.select("owner", "value", item=compared.place)
+        n_items = len(items)
+    n_pairs = n_items * (n_items - 1) // 2
+    agree, differ = np.zeros(n_pairs, np.int64), np.zeros(n_pairs, np.int64)
+    if n_pairs == 0:
+        return Pairs(support, agree, differ)
     other = elements.view()
     joined = elements.join(
         other, (elements.owner == other.owner) & (elements.item < other.item)
@@ -77,13 +95,8 @@ def count_pairs(source: Source, elements: Expression, *, n_items: int) -> Pairs:
     answer = source.fetch(joined.group_by(["i", "j", "same"]).agg(n=ibis._.count()))
     i, j, n = (_integers(answer[name]) for name in ("i", "j", "n"))
     same = answer["same"].to_numpy().astype(np.bool_)
-    places = i * n_items - i * (i + 1) // 2 + j - i - 1
-    n_pairs = n_items * (n_items - 1) // 2
-    agree, differ = np.zeros(n_pairs, np.int64), np.zeros(n_pairs, np.int64)
-    agree[places[same]], differ[places[~same]] = n[same], n[~same]
-    alone = source.fetch(elements.group_by("item").agg(n=ibis._.count()))
-    support = np.zeros(n_items, np.int64)
-    support[_integers(alone["item"])] = _integers(alone["n"])
+    pair = i * n_items - i * (i + 1) // 2 + j - i - 1
+    agree[pair[same]], differ[pair[~same]] = n[same], n[~same]
     return Pairs(support, agree, differ)
 
 

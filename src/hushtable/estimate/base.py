@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
 
 from hushtable.errors import ReleaseError
+from hushtable.recoding import Recoding
 
 CONFIDENCE = 0.95
 
@@ -59,6 +62,9 @@ class Estimate:
 
 class Estimator(ABC):
     """Read one kind of release: its statement and its tables, nothing else."""
+
+    recode: Mapping[str, Recoding] = MappingProxyType({})
+    """How columns were made coarser before they were published, for those that were."""
 
     @abstractmethod
     def count(self, where: str) -> Estimate:

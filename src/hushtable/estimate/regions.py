@@ -130,10 +130,10 @@ class RegionEstimator(Estimator):
 
     # --- rows ---------------------------------------------------------------------------------
 
-    def frame(self) -> pa.Table:
+    def frame(self, rng: np.random.Generator | None = None) -> pa.Table:
         """Make rows: as many as the counts say, with values as the parameter `summarize` asks.
 
-        Values that are drawn are drawn anew on every call.
+        Values that are drawn are drawn anew on every call; with `rng`, from there.
         """
         first, last = leaf_parts(self._nodes, self._plan.axes)
         return draw_rows(
@@ -144,6 +144,7 @@ class RegionEstimator(Estimator):
             counts=self._leaves[COUNT].to_numpy().reshape(self._shape),
             target=self._plan.target,
             summarize=self._method.summarize,
+            rng=rng,
         )
 
 
@@ -156,6 +157,7 @@ def draw_rows(
     counts: Integers,
     target: str | None,
     summarize: str,
+    rng: np.random.Generator | None = None,
 ) -> pa.Table:
     """Make rows from regions.
 
@@ -173,11 +175,13 @@ def draw_rows(
         The column of the classes.
     summarize : {"sample", "midpoint", "lower"}
         Values drawn evenly from the region, or its middle or lowest ones.
+    rng : Generator, optional
+        Where drawn values come from.
     """
     n_classes = counts.shape[1]
     cells = np.repeat(np.arange(counts.size), counts.ravel())
     region = cells // n_classes
-    rng = np.random.default_rng()  # the regions are public: this protects nobody
+    rng = rng or np.random.default_rng()  # the regions are public: this protects nobody
     codes = {} if target is None else {target: cells % n_classes}
     for at, axis in enumerate(axes):
         parts, which = distinct_parts(np.stack((first[:, at], last[:, at]), axis=1))

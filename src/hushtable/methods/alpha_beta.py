@@ -10,18 +10,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from hushtable.domain import Domain
-from hushtable.engine.base import Engine
+from hushtable.engine.base import Cells, Engine
 from hushtable.errors import ParameterError, Refused, TooLarge
+from hushtable.methods._count_error import coins_error, needed_rows
 from hushtable.methods._insertions import SourceNoise, SourcePrior, UniformNoise, source_weights
 from hushtable.methods._views import Past, ViewMemory, is_among, merged
-from hushtable.methods.base import Forecast, Method, Released
+from hushtable.methods.base import CountError, Forecast, Method, Released
 from hushtable.microdata import to_values
 from hushtable.privacy.bounded_adversary import (
     Adversary,
@@ -38,7 +41,7 @@ from hushtable.privacy.guarantee import (
     check_epsilon,
 )
 from hushtable.privacy.noise import Noise
-from hushtable.privacy.rational import as_rational
+from hushtable.privacy.rational import as_rational, exp_bounds
 from hushtable.privacy.sparse_subset import Keys
 from hushtable.schema import Schema
 
@@ -46,6 +49,8 @@ ViewRule = Literal["memoized", "algorithm-4"]
 
 VIEW = "view"
 """Column that tells in which view a tuple was published, if there may be several."""
+
+_BITS = 64
 
 DIGITS = 3
 """A public number of tuples has at most so many digits other than zeros at the end."""
@@ -318,29 +323,64 @@ Lower d or raise gamma.
             memory_mb=max(memory, 1.0),
         )
 
+    def count_error(self, schema: Schema, *, rows: int | None, share: float) -> CountError:
+        """Add up the coins of the tuples: those of the table, and all others of the domain."""
+        plan = self.plan(schema)
+        if not isinstance(plan.noise, UniformNoise) or self.views > 1:
+            raise Refused(
+                "with a source distribution or several views, how many noise tuples a question "
+                "takes depends on the question. Leave out source and views to know the error "
+                "before."
+            )
+        asked = share * schema.domain.size
+        held = min(asked, share * needed_rows(schema.rows if rows is None else rows))
+        return coins_error(
+            n_true=held,
+            n_other=asked - held,
+            keep=float(plan.noise.alpha + plan.noise.beta),
+            insert=float(plan.noise.beta),
+            assumes="The question takes the same share of the domain as of the rows; counts are of "
+            "distinct tuples, and all rows are taken to be distinct.",
+        )
+
+    def at_epsilon(self, schema: Schema, epsilon: Fraction) -> Self:
+        """Give explicit coins that promise this epsilon: keep 1/2, insert e**-epsilon / 2.
+
+        Then (alpha + beta) / beta = e**epsilon, and the other ratio is smaller. Nothing but
+        differential privacy is promised.
+        """
+        insert = exp_bounds(-epsilon, _BITS)[1] / 2
+        # Rounded up, so that no more is promised than asked for.
+        digits = 10 ** (len(str(math.ceil(1 / insert))) + 6)
+        beta = Fraction(math.ceil(insert * digits), digits)
+        return type(self)(
+            alpha=Fraction(1, 2) - beta,
+            beta=beta,
+            max_tuples=self.max_tuples,
+        )
+
     def run(self, engine: Engine, noise: Noise) -> Released:
         """Find the distinct tuples, toss their coins, insert others, publish in order."""
         schema = engine.schema
         plan = self.plan(schema)
+        if self.views == 1:
+            rows = engine.publish_cells(
+                list(schema.attributes),
+                partial(_kept_and_inserted, schema, plan.noise),
+                noise,
+                also=plan.noise.insert(noise),
+            )
+            return Released(tables={"data": rows}, estimator={VIEW: 1, "notes": self._notes(plan)})
         cells = engine.counts(list(schema.attributes))
         table = _Table(cells.domain, cells.domain.pack(cells.codes))
-        if self.views == 1:
-            views = [table.perturbed(plan.noise, noise)]
-        else:
-            with self._memory(schema).opened() as past:
-                self._add_view(past, table, plan, noise)
-                views = past.views
+        with self._memory(schema).opened() as past:
+            self._add_view(past, table, plan, noise)
+            views = past.views
         keys = np.concatenate(views)
-        codes = table.domain.unpack(keys)
-        columns = {
-            name: to_values(column, codes[:, position])
-            for position, (name, column) in enumerate(schema.attributes.items())
-        }
-        if self.views > 1:
-            numbers = np.repeat(np.arange(1, len(views) + 1), [len(view) for view in views])
-            columns[VIEW] = pa.array(numbers, pa.int64())
+        numbers = np.repeat(np.arange(1, len(views) + 1), [len(view) for view in views])
+        columns = _columns(schema, table.domain.unpack(keys))
         return Released(
-            tables={"data": pa.table(columns)},
+            tables={"data": pa.table({**columns, VIEW: pa.array(numbers, pa.int64())})},
             estimator={VIEW: len(views), "notes": self._notes(plan)},
         )
 
@@ -585,6 +625,23 @@ class _Table:
         fresh = fresh[~is_among(fresh, before)]
         kept = self.keys[noise.bernoulli(keep, size=len(self.keys))]
         return merged(kept, known[again], fresh)
+
+
+def _kept_and_inserted(
+    schema: Schema, law: UniformNoise | SourceNoise, cells: Cells, noise: Noise
+) -> pa.Table:
+    """Keep tuples of the table by their coins, and all that were inserted beside them."""
+    held = cells.counts > 0
+    shown = ~held
+    shown[held] = law.keep(cells.codes[held], noise)
+    return pa.table(_columns(schema, cells.codes[shown]))
+
+
+def _columns(schema: Schema, codes: NDArray[np.int64]) -> dict[str, pa.Array]:
+    return {
+        name: to_values(column, codes[:, position])
+        for position, (name, column) in enumerate(schema.attributes.items())
+    }
 
 
 def _shown(size: int) -> int | str:

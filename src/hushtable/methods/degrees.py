@@ -26,7 +26,8 @@ from hushtable.graph.fit import (
 )
 from hushtable.graph.project import OrderedEdges
 from hushtable.graph.read import Graph
-from hushtable.methods.base import Forecast, Released
+from hushtable.methods._count_error import laplace_error, n_asked
+from hushtable.methods.base import CountError, Forecast, Released
 from hushtable.privacy.guarantee import Guarantee, PureDP, Unit, check_epsilon
 from hushtable.privacy.noise import Noise, add_noise
 from hushtable.privacy.rational import as_rational
@@ -290,6 +291,27 @@ class Degrees(GraphMethod):
                     "max_degree or a larger epsilon."
                 )
         return Forecast(lines=lines, split=split, n_cells=largest + 1, memory_mb=largest * 1e-3 + 1)
+
+    def count_error(self, *, share: float) -> CountError:
+        """Say how far the number of nodes in a range of degrees will be off; sees no data.
+
+        Fitting afterwards only takes noise off. What bounding the degrees changes is not noise and
+        is not in it.
+
+        Examples
+        --------
+        >>> round(Degrees(epsilon=1, max_degree=64).count_error(share=0.01).half_width)
+        292
+        """
+        rate = 1 / self.counts_scale(self.bounds[-1])
+        bound = f"Degrees are bounded by {self.bounds[-1]:,}, the largest that may be chosen."
+        if self.mechanism == "cumulative":
+            return laplace_error(rate, 2, f"{bound} A range is the difference of two counts.")
+        n_regions = 2**self.n_levels + 1
+        return laplace_error(
+            rate, n_asked(share, n_regions),
+            f"{bound} The question takes the same share of the regions as of the nodes.",
+        )  # fmt: skip
 
     # --- the run ----------------------------------------------------------------------------------
 

@@ -9,15 +9,18 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
 
-from hushtable.engine.base import Engine
+from hushtable.engine.base import Cells, Engine
+from hushtable.engine.published import Whole
 from hushtable.errors import ParameterError, TooLarge
-from hushtable.methods.base import Forecast, Method, Released
+from hushtable.methods._count_error import mechanism_error
+from hushtable.methods._numbers import read_numbers
+from hushtable.methods.base import CountError, Forecast, Method, Released
 from hushtable.microdata import to_labels
 from hushtable.privacy.count_mechanisms import BITS, CountMechanism, make_count_mechanism
 from hushtable.privacy.guarantee import (
@@ -25,11 +28,9 @@ from hushtable.privacy.guarantee import (
     Guarantee,
     PureDP,
     Threshold,
-    check_delta,
-    check_epsilon,
 )
 from hushtable.privacy.noise import Noise
-from hushtable.privacy.rational import as_rational, exp_bounds
+from hushtable.privacy.rational import exp_bounds
 from hushtable.recoding import Recoding, Rule, recoded_domain, recodings
 from hushtable.schema import Schema
 
@@ -125,12 +126,7 @@ in a hundred in full. Choose a delta well below one over the number of people, s
     )
 
     def __post_init__(self) -> None:
-        problems: list[str] = []
-        for name in ("epsilon", "delta", "k", "row_count_share", "max_cells"):
-            try:
-                self._read(name)
-            except ParameterError as error:
-                problems += error.problems
+        problems = read_numbers(self, ("epsilon", "delta", "k", "row_count_share", "max_cells"))
         if self.mechanism not in get_args(Mechanism):
             problems.append(f"mechanism is {self.mechanism!r}; it must be tight, paper or pure.")
         problems += self._misplaced()
@@ -147,25 +143,6 @@ in a hundred in full. Choose a delta well below one over the number of people, s
             )
         if problems:
             raise ParameterError(problems)
-
-    def _read(self, name: str) -> None:
-        """Turn a parameter into an exact number and check its range."""
-        given = getattr(self, name)
-        if given is None:
-            return
-        value: Fraction | int = as_rational(given, name=name)
-        if name == "epsilon":
-            check_epsilon(Fraction(value))
-        elif name == "delta":
-            check_delta(Fraction(value))
-        elif name == "row_count_share":
-            if not 0 <= value < 1:
-                raise ParameterError(f"row_count_share is {given}; it must be 0 or more, below 1.")
-        elif value.denominator != 1 or value < 1:
-            raise ParameterError(f"{name} is {given}; it must be a whole number of at least 1.")
-        else:
-            value = int(value)
-        object.__setattr__(self, name, value)
 
     def _misplaced(self) -> list[str]:
         """List parameters that the mechanism lacks, and those it has no use for."""
@@ -291,33 +268,32 @@ in a hundred in full. Choose a delta well below one over the number of people, s
         memory = held * 8 * (2 * len(schema.attributes) + 8) / 1e6
         return Forecast(lines=lines, split=split, n_cells=plan.n_cells, memory_mb=memory)
 
+    def count_error(self, schema: Schema, *, rows: int | None, share: float) -> CountError:
+        """Add up the noise of the tuples, and what is suppressed if all have equally many rows."""
+        plan = self._plan(schema)
+        return mechanism_error(
+            plan.mechanism,
+            rows=schema.rows if rows is None else rows,
+            n_cells=plan.n_cells,
+            share=share,
+            assumes="The question takes the same share of all tuples as of the rows."
+            + " Rows are spread evenly over the tuples." * (self.k is not None),
+        )
+
     def run(self, engine: Engine, noise: Noise) -> Released:
         """Count the tuples once, draw the published counts, leave out what is suppressed."""
         schema = engine.schema
         plan = self._plan(schema)
-        columns = list(schema.attributes)
-        cells = engine.counts(columns, recode=plan.recode)
-        codes, counts = cells.codes, cells.counts
-        if self.k is None:
-            counts = np.zeros(plan.n_cells, np.int64)
-            counts[cells.domain.pack(cells.codes)[:, 0]] = cells.counts
-            codes = cells.domain.grid()
-        noisy = plan.mechanism.noisy(counts, noise)
-        shown = noisy > 0 if self.k is not None else np.ones(len(noisy), np.bool_)
-        # The order is that of the codes, so it says nothing beyond which tuples are there.
-        table = {
-            name: to_labels(schema.attributes[name], codes[shown, position], plan.recode.get(name))
-            for position, name in enumerate(columns)
-        }
-        table[COUNT] = pa.array(np.maximum(noisy[shown], 0), pa.int64())
-        if self.k is None:
-            table[NOISY_COUNT] = pa.array(noisy[shown], pa.int64())
+        rows = engine.publish_cells(
+            list(schema.attributes),
+            partial(_published, schema, plan, self.k is None),
+            noise,
+            recode=plan.recode,
+            also=Whole() if self.k is None else None,
+        )
         return Released(
-            tables={"data": pa.table(table)},
-            estimator={
-                **plan.describe(),
-                "row_total": _row_total(plan, int(cells.counts.sum()), noise),
-            },
+            tables={"data": rows},
+            estimator={**plan.describe(), "row_total": _row_total(plan, engine, noise)},
         )
 
     def count_mechanism(self, schema: Schema) -> CountMechanism:
@@ -401,11 +377,28 @@ class _Plan:
         }
 
 
-def _row_total(plan: _Plan, n_rows: int, noise: Noise) -> dict[str, Any] | None:
+def _published(
+    schema: Schema, plan: _Plan, everything: bool, cells: Cells, noise: Noise
+) -> pa.Table:
+    """Draw the published counts of some tuples and leave out what is suppressed."""
+    noisy = plan.mechanism.noisy(cells.counts, noise)
+    shown = np.ones(len(noisy), np.bool_) if everything else noisy > 0
+    # The order is that of the codes, so it says nothing beyond which tuples are there.
+    table = {
+        name: to_labels(column, cells.codes[shown, position], plan.recode.get(name))
+        for position, (name, column) in enumerate(schema.attributes.items())
+    }
+    table[COUNT] = pa.array(np.maximum(noisy[shown], 0), pa.int64())
+    if everything:
+        table[NOISY_COUNT] = pa.array(noisy[shown], pa.int64())
+    return pa.table(table)
+
+
+def _row_total(plan: _Plan, engine: Engine, noise: Noise) -> dict[str, Any] | None:
     """Publish the number of rows with noise, if a share of epsilon was set aside for it."""
     if plan.rows_mechanism is None:
         return None
-    drawn = plan.rows_mechanism.noisy(np.array([n_rows], np.int64), noise)
+    drawn = plan.rows_mechanism.noisy(np.array([engine.n_rows()], np.int64), noise)
     scale = 1 / plan.rows_mechanism.epsilon
     return {"value": max(0, int(drawn[0])), "scale": str(scale), "epsilon": str(plan.rows_epsilon)}
 

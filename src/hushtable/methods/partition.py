@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from hushtable.engine.base import Engine
 from hushtable.errors import ParameterError, TooLarge
+from hushtable.methods._count_error import laplace_error, n_asked
 from hushtable.methods._partition_axes import Axis, axis_of
 from hushtable.methods._partition_consistency import discrete_laplace_variance, whole_counts
 from hushtable.methods._partition_release import (
@@ -28,7 +29,7 @@ from hushtable.methods._partition_release import (
     tree_table,
 )
 from hushtable.methods._partition_tree import Rows, Rules, Split, Tree, grow
-from hushtable.methods.base import Forecast, Method, Released
+from hushtable.methods.base import CountError, Forecast, Method, Released
 from hushtable.privacy.guarantee import Guarantee, PureDP, check_epsilon
 from hushtable.privacy.noise import MAX_SCALE, Noise, add_noise
 from hushtable.privacy.rational import as_rational
@@ -224,6 +225,19 @@ class Partition(Method):
         per_region = 64 * n_axes + 400 + 80 * plan.n_classes
         memory = (cells * (16 * n_axes + 40) + n_regions * per_region) / 1e6
         return Forecast(lines=lines, split=split, n_cells=plan.n_cells, memory_mb=memory)
+
+    def count_error(self, schema: Schema, *, rows: int | None, share: float) -> CountError:
+        """Add up the noise of the leaves, as many and as noisy as they may be."""
+        plan = self.plan(schema)
+        leaf_epsilon = self.epsilon - plan.split_cost - plan.test_cost
+        n_regions = n_asked(share, self._most_regions(plan))
+        return laplace_error(
+            leaf_epsilon / plan.rules.max_rows,
+            n_regions * plan.n_classes,
+            "The question takes the same share of the regions as of the rows, which median splits "
+            "aim for, and asks for all classes; the tree is grown to its full depth. Trees that "
+            "stop earlier have fewer and less noisy counts.",
+        )
 
     def run(self, engine: Engine, noise: Noise) -> Released:
         """Count the occupied cells once, grow the tree on them, publish its leaves with noise."""

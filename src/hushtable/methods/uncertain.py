@@ -93,6 +93,11 @@ class Uncertain(Method):
     )
     summary: ClassVar[str] = "Publish numeric records as noisy points that fit at least k people."
     estimator: ClassVar[str] = "uncertain"
+    one_machine: ClassVar[str] = (
+        "uncertain compares every record with every other, so it is a method for one machine: "
+        "about 10,000 records with safe levels, 100,000 with levels exact. Take a sample of so "
+        "many rows out of Spark and publish that; or publish counts, such as with partition."
+    )
 
     k: int = field(
         metadata={"help": "How many records fit a published one as well as its owner does."}

@@ -46,6 +46,10 @@ class Condensation(Method):
     paper: ClassVar[str] = "Aggarwal and Yu, a condensation approach (2004), to compare with."
     summary: ClassVar[str] = "Replace groups of k numeric records by pseudo-records (baseline)."
     estimator: ClassVar[str] = "uncertain"
+    one_machine: ClassVar[str] = (
+        "condensation looks for the nearest records of each record, so it is a method for one "
+        "machine, about 100,000 records. Take a sample of so many rows out of Spark."
+    )
 
     k: int = field(metadata={"help": "Smallest group of records that is condensed."})
     scales: Mapping[str, float] = field(

@@ -12,8 +12,9 @@ from typing import ClassVar
 
 from hushtable.engine.base import Engine
 from hushtable.errors import ParameterError, TooLarge
+from hushtable.methods._count_error import laplace_error, n_asked
 from hushtable.methods._generalized_table import generalized_table
-from hushtable.methods.base import Forecast, Method, Released
+from hushtable.methods.base import CountError, Forecast, Method, Released
 from hushtable.methods.diffgen import name_problems
 from hushtable.privacy.group_noise import GroupNoise
 from hushtable.privacy.guarantee import Guarantee, PureDP, check_epsilon
@@ -86,6 +87,15 @@ class ContingencyTable(Method):
         memory = 8e-6 * n_cells * (2 * len(schema.attributes) + 6)
         return Forecast(
             lines=lines, split={"counts": self.epsilon}, n_cells=n_cells, memory_mb=max(1.0, memory)
+        )
+
+    def count_error(self, schema: Schema, *, rows: int | None, share: float) -> CountError:
+        """Add up the noise of the cells."""
+        groups = self._noise(schema)
+        return laplace_error(
+            groups.rate,
+            n_asked(share, groups.domain.size),
+            "The question takes the same share of all combinations as of the rows.",
         )
 
     def run(self, engine: Engine, noise: Noise) -> Released:

@@ -6,22 +6,27 @@ file.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
 
 from hushtable.engine.base import Engine
 from hushtable.errors import ParameterError
-from hushtable.methods.base import Forecast, Method, Released
+from hushtable.methods._count_error import coins_error, needed_rows
+from hushtable.methods.base import CountError, Forecast, Method, Released
 from hushtable.microdata import to_values
 from hushtable.privacy.bounded_adversary import odds_limit
 from hushtable.privacy.guarantee import Guarantee, PureDP, check_epsilon
 from hushtable.privacy.noise import Noise
-from hushtable.privacy.rational import as_rational, log_upper
+from hushtable.privacy.rational import as_rational, exp_bounds, log_upper
 from hushtable.schema import Schema
+
+_BITS = 64
+_ROUNDING = Fraction(1, 2**22)
 
 
 def same_privacy_retention(
@@ -113,6 +118,26 @@ class Frapp(Method):
             n_cells=schema.domain.size,
             memory_mb=max(memory, 1.0),
         )
+
+    def count_error(self, schema: Schema, *, rows: int | None, share: float) -> CountError:
+        """Add up the coins of the rows: those asked for, and those that may become such."""
+        rows = needed_rows(schema.rows if rows is None else rows)
+        replaced = (1 - float(self.retention)) * share
+        return coins_error(
+            n_true=share * rows,
+            n_other=(1 - share) * rows,
+            keep=float(self.retention) + replaced,
+            insert=replaced,
+            assumes="The question takes the same share of the domain as of the rows.",
+        )
+
+    def at_epsilon(self, schema: Schema, epsilon: Fraction) -> Self:
+        """Give the retention that promises this epsilon: 1 + g m / (1 - g) = e**epsilon."""
+        # Rounded down, so that no more is spent than asked for: promises round epsilon up.
+        less = max(epsilon - _ROUNDING, epsilon / 2)
+        odds = (exp_bounds(less, _BITS)[0] - 1) / schema.domain.size
+        digits = 10 ** (len(str(math.ceil((1 + odds) / odds))) + 6)
+        return type(self)(retention=Fraction(int(odds / (1 + odds) * digits), digits))
 
     def run(self, engine: Engine, noise: Noise) -> Released:
         """Toss a coin for each row, replace those that lose, publish in the order of the codes."""

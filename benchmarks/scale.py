@@ -1,0 +1,194 @@
+"""Time, memory and growth from a million to a hundred million rows, on DuckDB and on Spark.
+
+Run as ``python -m benchmarks.scale [--rows 1000000 10000000] [--engine duckdb spark]
+[--method diffgen noisy-counts partition] [--folder DIR]``. Rows are generated, 14 columns, as
+Parquet files of at most ten million rows; with ``--folder`` they are kept and found again. Every
+publish is a process of its own, so that its peak memory can be told: that of the process, plus
+that of the Java machine and the workers it starts. DuckDB is limited to 4 GB, Spark's driver to
+what ``spark.driver.memory`` says.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import duckdb
+
+from hushtable import DiffGen, NoisyCounts, Partition, Schema, publish
+from hushtable.methods import Method
+
+PART = 10_000_000  # rows of one file
+LIMIT = "4GB"
+
+NUMBERS = {
+    # name: (low, high, how a value is drawn); shaped like the Adult census table
+    "age": (17, 90, "17 + floor(74 * random() * random())"),
+    "weight": (0, 27_999, "floor(28000 * random())"),
+    "years": (1, 16, "1 + floor(16 * random())"),
+    "gain": (0, 99_999, "if(random() < 0.08, floor(99999 * random()), 0)"),
+    "hours": (1, 99, "1 + floor(99 * random())"),
+}
+LISTS = {
+    "workclass": 8, "education": 16, "marital": 7, "occupation": 14, "kin": 6, "race": 5, "sex": 2,
+    "country": 41,
+}  # fmt: skip
+TARGET = "income"
+
+FEW = ("age", "sex", "education", "race", "workclass", TARGET)
+"""A table that stays small in different tuples, however many rows it has: 189,440 at most."""
+
+METHODS: dict[str, tuple[Method, tuple[str, ...] | None]] = {
+    # name: (the method, which columns are published; None: all 14)
+    "diffgen": (DiffGen(epsilon=1, specializations=15), None),
+    "noisy-counts": (NoisyCounts(epsilon=1, delta="1e-9", k=10), FEW),
+    "noisy-counts, all columns": (NoisyCounts(epsilon=1, delta="1e-9", k=10), None),
+    "partition": (Partition(epsilon=1), FEW),
+    "partition, all columns": (Partition(epsilon=1), None),
+}
+
+
+def halved(values: list[str]) -> dict[str, object] | list[str]:
+    """Make a taxonomy by halving a list, as a custodian's have few values under each."""
+    if len(values) <= 2:
+        return values
+    middle = len(values) // 2
+    return {f"{part[0]} to {part[-1]}": halved(part) for part in (values[:middle], values[middle:])}
+
+
+def schema(published: tuple[str, ...] | None) -> Schema:
+    """Describe the generated table; columns that are not published are dropped."""
+    columns: dict[str, object] = {
+        name: {"type": "integer", "low": low, "high": high}
+        for name, (low, high, _) in NUMBERS.items()
+    }
+    for name, n_values in LISTS.items():
+        values = [f"{name} {code}" for code in range(n_values)]
+        tree = {f"any {name}": halved(values)} if n_values > 2 else None
+        columns[name] = {"type": "categorical", "values": values, "taxonomy": tree}
+    columns[TARGET] = {"type": "categorical", "values": ["high", "low"], "role": "target"}
+    for name in columns:
+        if published is not None and name not in published:
+            columns[name] = {"role": "identifier"}
+    return Schema.from_dict({"name": "generated", "columns": columns})
+
+
+def write_rows(folder: Path, rows: int) -> Path:
+    """Write generated rows, unless they are there already; give the folder of the files."""
+    there = folder / f"rows-{rows}"
+    if there.exists():
+        return there
+    drawn = [f"({how})::INTEGER AS {name}" for name, (*_, how) in NUMBERS.items()]
+    drawn += [
+        f"'{name} ' || floor({n_values} * random() * random())::INTEGER AS {name}"
+        for name, n_values in LISTS.items()
+    ]
+    income = f"if(random() < (age - 10) / 160 + years / 40, 'high', 'low') AS {TARGET}"
+    connection = duckdb.connect()
+    connection.execute("SET enable_progress_bar = false")
+    connection.execute("SET preserve_insertion_order = false")
+    unfinished = folder / f"unfinished-{rows}"
+    unfinished.mkdir(parents=True)
+    for begin in range(0, rows, PART):
+        some = min(PART, rows - begin)
+        connection.execute(
+            f"COPY (SELECT *, {income} FROM (SELECT {', '.join(drawn)} FROM range({some}))) "
+            f"TO '{unfinished}/part-{begin // PART:03}.parquet' (FORMAT parquet)"
+        )
+    return unfinished.rename(there)
+
+
+def used() -> tuple[float, float]:
+    """Give peak memory in MB and seconds of CPU, of this process and those it started.
+
+    On a machine that others use too, seconds of CPU can be compared and seconds cannot.
+    """
+    children: dict[int, list[int]] = {}
+    peaks, seconds = {}, {}
+    for status in Path("/proc").glob("[0-9]*/status"):
+        try:
+            lines = dict(line.split(":", 1) for line in status.read_text().splitlines())
+            times = status.with_name("stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue  # it ended
+        number = int(status.parent.name)
+        children.setdefault(int(lines["PPid"]), []).append(number)
+        peaks[number] = int(lines.get("VmHWM", "0 kB").split()[0]) / 1024
+        seconds[number] = (int(times[11]) + int(times[12])) / os.sysconf("SC_CLK_TCK")
+    family = [os.getpid()]
+    for number in family:
+        family += children.get(number, [])
+    there = [number for number in family if number in peaks]
+    return sum(peaks[number] for number in there), sum(seconds[number] for number in there)
+
+
+def publish_once(data: Path, engine: str, name: str) -> dict[str, object]:
+    """Publish once; seconds and megabytes, or why it was refused."""
+    method, published = METHODS[name]
+    public = schema(published)
+    limit = {"memory_limit": LIMIT} if engine == "duckdb" else {}
+    if engine == "spark":  # its start is no part of the work, and takes the same time for any rows
+        from hushtable.engine.spark import session
+
+        session().range(1).count()
+    with tempfile.TemporaryDirectory() as folder:
+        start, (_, cpu) = time.perf_counter(), used()
+        try:
+            publish(data, public, method, out=Path(folder) / "out", engine=engine, **limit)  # type: ignore[arg-type]
+            refused = ""
+        except Exception as error:
+            refused = f"{type(error).__name__}: {error}"
+        peak, cpu_after = used()
+        return {
+            "seconds": time.perf_counter() - start,
+            "cpu": cpu_after - cpu,
+            "peak_mb": peak,
+            "refused": refused,
+        }
+
+
+def in_a_process(data: Path, engine: str, name: str) -> dict[str, object]:
+    """Publish in a process of its own."""
+    command = [sys.executable, "-W", "ignore", "-m", "benchmarks.scale", "--one", str(data)]
+    done = subprocess.run([*command, engine, name], capture_output=True, text=True, check=True)
+    answer: dict[str, object] = json.loads(done.stdout.splitlines()[-1])
+    return answer
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, nargs="*", default=[1_000_000, 10_000_000])
+    parser.add_argument("--engine", nargs="*", default=["duckdb", "spark"])
+    parser.add_argument("--method", nargs="*", default=list(METHODS))
+    parser.add_argument("--folder", type=Path)
+    parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.one:
+        data, engine, name = given.one
+        sys.stdout.write(json.dumps(publish_once(Path(data), engine, name)) + "\n")
+        return
+    with tempfile.TemporaryDirectory() as fallback:
+        folder = given.folder or Path(fallback)
+        for engine in given.engine:
+            for name in given.method:
+                before = None
+                for rows in given.rows:
+                    row = in_a_process(write_rows(folder, rows), engine, name)
+                    growth = f" ({row['cpu'] / before:.1f} times)" if before else ""  # type: ignore[operator]
+                    print(
+                        f"{engine:7} {name:26} {rows:>12,} rows: {row['seconds']:7.1f} s, "
+                        f"{row['cpu']:7.1f} s of CPU{growth}, peak {row['peak_mb']:,.0f} MB "
+                        f"{row['refused']}",
+                        flush=True,
+                    )
+                    before = None if row["refused"] else row["cpu"]
+
+
+if __name__ == "__main__":
+    main()

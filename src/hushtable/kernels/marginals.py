@@ -1,0 +1,82 @@
+"""Count many small tables in one pass over rows of codes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Integers = NDArray[np.int64]
+
+
+class Tally:
+    """Gather dense tables of groups of columns, from rows that come in parts.
+
+    Parameters
+    ----------
+    groups : sequence of sequences of int
+        Positions of the columns of each table.
+    shapes : sequence of tuples of int
+        The size of each of those columns.
+
+    Examples
+    --------
+    >>> tally = Tally([[0], [1, 0]], [(2,), (3, 2)])
+    >>> tally.add(np.array([[0, 1, 1], [2, 2, 0]], np.int32), 3)
+    >>> [table.tolist() for table in tally.tables()]
+    [[1, 2], [[0, 1], [0, 0], [1, 1]]]
+    """
+
+    def __init__(self, groups: Sequence[Sequence[int]], shapes: Sequence[Sequence[int]]) -> None:
+        self._shapes = [tuple(shape) for shape in shapes]
+        strides = [
+            [math.prod(shape[position + 1 :]) for position in range(len(shape))] for shape in shapes
+        ]
+        self._starts = np.cumsum([0, *(len(group) for group in groups)]).astype(np.int64)
+        self._columns = np.array([c for group in groups for c in group], np.int64)
+        self._strides = np.array([s for group in strides for s in group], np.int64)
+        self._offsets = np.cumsum([0, *(math.prod(shape) for shape in shapes)]).astype(np.int64)
+        self._counts = np.zeros(int(self._offsets[-1]), np.int64)
+
+    def add(self, codes: NDArray[np.int32], n_rows: int) -> None:
+        """Count the first `n_rows` rows of an array (column, row)."""
+        _tally(
+            codes, n_rows, self._starts, self._columns, self._strides, self._offsets, self._counts
+        )
+
+    def tables(self) -> list[Integers]:
+        """Give the tables; they share memory with what is counted."""
+        bounds = zip(self._offsets[:-1], self._offsets[1:], self._shapes, strict=True)
+        return [self._counts[start:stop].reshape(shape) for start, stop, shape in bounds]
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _tally(  # noqa: PLR0917 - kernels take arrays by position
+    codes: NDArray[np.int32],
+    n_rows: int,
+    starts: Integers,
+    columns: Integers,
+    strides: Integers,
+    offsets: Integers,
+    counts: Integers,
+) -> None:
+    for group in range(len(starts) - 1):
+        first, n_columns = starts[group], starts[group + 1] - starts[group]
+        offset = offsets[group]
+        a, stride_a = columns[first], strides[first]
+        if n_columns == 1:
+            for row in range(n_rows):
+                counts[offset + codes[a, row]] += 1
+        elif n_columns == 2:
+            b = columns[first + 1]
+            for row in range(n_rows):
+                counts[offset + codes[a, row] * stride_a + codes[b, row]] += 1
+        else:
+            for row in range(n_rows):
+                cell = offset
+                for position in range(first, first + n_columns):
+                    cell += codes[columns[position], row] * strides[position]
+                counts[cell] += 1

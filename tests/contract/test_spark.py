@@ -1,0 +1,563 @@
+"""Spark answers as the other engines do, and what its executors publish is drawn once.
+
+All tests share one small session of Spark, hence one worker (``--dist loadgroup``).
+"""
+
+from __future__ import annotations
+
+import collections
+import datetime
+import gc
+import math
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import ibis
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import scipy.stats
+
+import hushtable
+from contract.engine_checks import (
+    CHECKS,
+    Make,
+    check_broken_rules,
+    check_small_tables,
+    persons_schema,
+    persons_table,
+    random_table,
+)
+from contract.examples import COARSE
+from hushtable.datasets import sample, sample_schema
+from hushtable.engine import SqlEngine, connect, inspect_source, sql
+from hushtable.errors import DataError, ParameterError, ReleaseError, TooLarge
+from hushtable.methods import (
+    AlphaBeta,
+    Columns,
+    Condensation,
+    DiffGen,
+    GeneralizeSuppress,
+    Method,
+    NoisyCounts,
+    Partition,
+    Uncertain,
+)
+from hushtable.privacy.ledger import Ledger
+from hushtable.privacy.noise import SecureNoise, SeededNoise
+from hushtable.release import Release
+from hushtable.schema import Schema
+from spark_session import start
+
+pytestmark = pytest.mark.xdist_group("spark")
+ALPHA = 1e-6  # false alarms of each statistical test
+
+
+@pytest.fixture(scope="session")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Start Spark once."""
+    running = start(tmp_path_factory.mktemp("spark"))
+    yield running
+    running.stop()
+
+
+def to_spark(session: Any, table: pa.Table, folder: Path) -> Any:
+    """Write a table as Parquet and have Spark read it."""
+    path = folder / f"{len(list(folder.iterdir()))}.parquet"
+    pq.write_table(table, path)
+    return session.read.parquet(str(path))
+
+
+def maker(session: Any, folder: Path) -> Make:
+    def make(table: pa.Table, schema: Schema) -> Any:
+        return connect(to_spark(session, table, folder), schema)
+
+    return make
+
+
+# Each asks some hundred questions, which Spark answers one by one.
+SLOW = {check_broken_rules, check_small_tables}
+
+
+@pytest.mark.parametrize(
+    "check",
+    [pytest.param(c, marks=[pytest.mark.long] if c in SLOW else []) for c in CHECKS],
+    ids=lambda check: check.__name__,
+)
+def test_engine(session: Any, check: Callable[[Make], None], tmp_path: Path) -> None:
+    check(maker(session, tmp_path))
+
+
+# ---- ways to Spark -------------------------------------------------------------------------------
+
+ONE = Schema.from_dict(
+    {"name": "t", "columns": {"x": {"type": "integer", "low": 0, "high": 3},
+                              "sex": {"type": "categorical", "values": ["F", "M"]}}}
+)  # fmt: skip
+TWO_ROWS = pa.table({"x": [1, 3], "sex": ["F", "M"]})
+
+
+def test_ways_to_spark(session: Any, tmp_path: Path) -> None:
+    pq.write_table(TWO_ROWS, tmp_path / "a.parquet")
+    pq.write_table(TWO_ROWS, tmp_path / "b.parquet")
+    frame = session.read.parquet(str(tmp_path))
+    made = session.createDataFrame([(1, "F"), (3, "M"), (1, "F"), (3, "M")], "x int, sex string")
+    table = ibis.pyspark.connect(session).read_parquet(str(tmp_path))
+    for data, engine in (
+        (tmp_path, "spark"), (str(tmp_path / "*.parquet"), "spark"), (frame, "auto"),
+        (frame, "spark"), (made, "auto"), (table, "auto"), (frame, "memory"),
+    ):  # fmt: skip
+        inspect_source(frame, ONE)
+        asked = connect(data, ONE, engine=engine)
+        assert isinstance(asked, SqlEngine) == (engine != "memory")
+        assert asked.histograms(["x"], by="sex")["x"].tolist() == [[0, 0], [2, 0], [0, 0], [0, 2]]
+
+
+def test_what_spark_cannot_take_is_refused(session: Any, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("x,sex\n1,F\n")
+    for data, words in (
+        (tmp_path / "t.csv", "reads Parquet files"),
+        (TWO_ROWS, "give the path of Parquet files"),
+    ):
+        with pytest.raises(ParameterError, match=words):
+            connect(data, ONE, engine="spark")
+    with pytest.raises(DataError, match="does not exist"):
+        connect(tmp_path / "no.parquet", ONE, engine="spark")
+    (tmp_path / "bad.parquet").write_text("x")
+    with pytest.raises(DataError, match="cannot be read as Parquet"):
+        connect(tmp_path / "bad.parquet", ONE, engine="spark")
+    frame = session.createDataFrame([(1, "F")], "x int, gender string")
+    with pytest.raises(DataError, match="'gender' is in the data but not"):
+        connect(frame, ONE)
+    with pytest.raises(ParameterError, match="cannot count a table that is in pyspark"):
+        connect(frame, ONE, engine="duckdb")
+    with pytest.raises(ParameterError, match="this one is there already"):
+        connect(tmp_path, ONE, engine="spark", memory_limit="1GB")
+
+
+def test_files_with_other_types_are_refused(session: Any, tmp_path: Path) -> None:
+    pq.write_table(TWO_ROWS, tmp_path / "a.parquet")
+    pq.write_table(pa.table({"x": ["1"], "sex": ["F"]}), tmp_path / "b.parquet")
+    with pytest.raises(DataError, match="cannot be read as Parquet"):
+        connect(tmp_path, ONE, engine="spark")
+
+
+def test_speculation_is_refused_before_anything_is_charged(
+    session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conf = type(session.sparkContext.getConf())
+    monkeypatch.setattr(conf, "get", lambda _, name, *default: str(name == "spark.speculation"))
+    ledger = Ledger.create(tmp_path / "ledger", epsilon=1)
+    frame = session.createDataFrame([(1, "F")], "x int, sex string")
+    with pytest.raises(ParameterError, match=r"spark\.speculation=false"):
+        hushtable.publish(
+            frame, ONE, NoisyCounts(epsilon=1, mechanism="pure"), out=tmp_path / "o", ledger=ledger
+        )
+    assert not ledger.entries()
+
+
+def test_every_type_of_column(session: Any, tmp_path: Path) -> None:
+    number = {"type": "integer", "low": 0, "high": 3, "outside": "clip", "missing": "category"}
+    listed = {"type": "categorical", "values": ["1", "2.5", "true", "2024-12-31"],
+              "missing": "category", "outside": "missing"}  # fmt: skip
+    real = {"type": "number", "low": 0, "high": 3, "step": 1, "outside": "clip",
+            "missing": "category"}  # fmt: skip
+    cases: list[tuple[pa.Array, dict[str, Any], list[int]]] = [
+        (pa.array([1, 2**64 - 1, None], pa.uint64()), number, [0, 1, 0, 1, 1]),
+        (pa.array([1, 10**30, -(10**30)], pa.decimal128(38, 0)), number, [1, 1, 0, 1, 0]),
+        (pa.array([1, 300, None], pa.int16()), number, [0, 1, 0, 1, 1]),
+        (pa.array([True, False, None]), number, [1, 1, 0, 0, 1]),
+        (pa.array([1.0, math.inf, math.nan], pa.float32()), number, [0, 1, 0, 1, 1]),
+        (pa.array(["1", "x1", None]).dictionary_encode(), listed, [1, 0, 0, 0, 2]),
+        (pa.array([1.0, 2.5, math.nan]), listed, [1, 1, 0, 0, 1]),
+        (pa.array([1, 2, 2]), listed, [1, 0, 0, 0, 2]),
+        (pa.array([True, False, True]), listed, [0, 0, 2, 0, 1]),
+        (pa.array([datetime.date(2024, 12, 31)] * 3), listed, [0, 0, 0, 3, 0]),
+        (pa.array([Decimal("1.49"), Decimal("1.50"), None]), real, [0, 1, 1, 0, 1]),
+        (pa.array([0.5, 2.4999, 1e300], pa.float64()), real, [0, 1, 1, 1, 0]),
+    ]
+    schema = Schema.from_dict(
+        {"name": "t", "columns": {f"x{i}": column for i, (_, column, _) in enumerate(cases)}}
+    )
+    table = pa.table({f"x{i}": values for i, (values, _, _) in enumerate(cases)})
+    answer = connect(to_spark(session, table, tmp_path), schema).histograms(list(schema.columns))
+    for name, (values, _, expected) in zip(answer, cases, strict=True):
+        assert answer[name].tolist() == expected, (name, values.type)
+
+
+def test_randomized_tables_agree_with_memory_and_duckdb(session: Any, tmp_path: Path) -> None:
+    for seed, outside in ((21, "missing"), (22, "clip")):
+        table, schema = random_table(seed, outside=outside, missing="category", n_rows=2000)
+        names = list(schema.attributes)
+        memory, duck = (connect(table, schema, engine=e) for e in ("memory", "duckdb"))  # type: ignore[arg-type]
+        here = connect(to_spark(session, table, tmp_path), schema)
+        for other in (memory, duck):
+            for mine, theirs in zip(
+                here.histograms(names, by="listed").values(),
+                other.histograms(names, by="listed").values(),
+                strict=True,
+            ):
+                assert (mine == theirs).all()
+            mine, theirs = here.counts(names), other.counts(names)
+            assert (mine.codes == theirs.codes).all()
+            assert (mine.counts == theirs.counts).all()
+
+
+# ---- good manners in a session of somebody else --------------------------------------------------
+
+
+def test_nothing_stays_in_the_session(session: Any) -> None:
+    rows = persons_table([5] * 5)
+    frame = session.createDataFrame(rows.to_pandas())
+    settings = {k: session.conf.get(k) for k in ("spark.sql.session.timeZone",)}
+    kept_before = session.sparkContext._jsc.getPersistentRDDs().size()
+    engine = connect(frame, persons_schema(2))
+    assert engine.n_rows() == 10
+    assert engine.histograms(["person"])["person"][:5].tolist() == [2] * 5
+    assert session.sparkContext._jsc.getPersistentRDDs().size() > kept_before
+    del engine
+    gc.collect()
+    assert not session.sql("SHOW VIEWS LIKE 'hushtable_*'").collect()
+    assert session.sparkContext._jsc.getPersistentRDDs().size() == kept_before
+    assert settings == {k: session.conf.get(k) for k in settings}
+
+
+def test_what_may_come_out_differently_is_computed_once(session: Any, tmp_path: Path) -> None:
+    from pyspark.sql import functions
+
+    files = to_spark(session, TWO_ROWS, tmp_path)
+    odd = functions.udf(lambda x: x, "int")
+    for frame, kept in (
+        (files, False),
+        (files.select("sex", "x").filter("x > 1"), False),
+        (files.filter(functions.rand() > 0.5), True),
+        (files.sample(0.5), True),
+        (files.withColumn("x", odd("x")), True),
+        (files.join(files.select("x"), "x"), True),
+        (session.createDataFrame([(1, "F")], "x int, sex string"), True),
+    ):
+        engine = connect(frame, ONE)
+        assert isinstance(engine, SqlEngine)
+        assert engine._source.slow == kept
+    drawn = connect(session.range(4000).selectExpr("int(rand() * 4) AS x", "'F' AS sex"), ONE)
+    first, second = (drawn.histograms(["x"])["x"].tolist() for _ in range(2))
+    assert first == second  # by chance with probability below 1e-4 if it were drawn again
+
+
+def test_rows_chosen_at_random_are_not_chosen_twice(session: Any, tmp_path: Path) -> None:
+    engine = connect(to_spark(session, persons_table([9] * 20), tmp_path), persons_schema(3))
+    assert engine.n_rows() == 60
+    for rdd in dict(session.sparkContext._jsc.getPersistentRDDs()).values():
+        rdd.unpersist(True)  # as if the executors with the rows were lost
+    with pytest.raises(DataError, match="not a second time"):
+        engine.histograms(["visit"])
+
+
+def test_too_many_cells_are_refused_and_do_not_travel(
+    session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sql, "MAX_CELLS", 50)
+    x = {"type": "integer", "low": 0, "high": 99}
+    schema = Schema.from_dict({"name": "t", "columns": {"x": x}})
+    fits, not_fits = pa.table({"x": range(50)}), pa.table({"x": range(51)})
+    assert len(connect(to_spark(session, fits, tmp_path), schema).counts(["x"]).counts) == 50
+    for data in (to_spark(session, not_fits, tmp_path), not_fits):
+        with pytest.raises(TooLarge, match="more than 50 cells") as error:
+            connect(data, schema, engine="auto" if data is not not_fits else "duckdb").counts(["x"])
+        assert "51" not in str(error.value)
+
+
+def test_pyspark_is_not_imported_before_it_is_asked_for() -> None:
+    code = "import sys, hushtable, hushtable.cli, hushtable.engine; print('pyspark' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+# ---- methods: equal releases where the driver draws ----------------------------------------------
+
+DRIVER_SIDE: list[Method] = [
+    NoisyCounts(epsilon=1, delta="1e-6", k=10, generalize=COARSE, row_count_share="1/20"),
+    DiffGen(epsilon=1, specializations=4),
+    Partition(epsilon=1, max_depth=5),
+    AlphaBeta(d="1/20", gamma="1/2"),
+    GeneralizeSuppress(k=5, generalize=COARSE),
+    Columns(
+        epsilon=2, delta="1e-6", k=10, max_columns=2, generalize=COARSE,
+        columns=[["age", "sex", "region"], ["region", "smoker", "diagnosis"]],
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:this release is not private")
+@pytest.mark.parametrize("method", DRIVER_SIDE, ids=lambda method: method.name)
+def test_seeded_releases_of_spark_and_duckdb_are_equal(
+    session: Any, method: Method, tmp_path: Path
+) -> None:
+    path = tmp_path / "sample.parquet"
+    pq.write_table(sample(), path)
+    releases = [
+        hushtable.publish(
+            path, sample_schema(), method, out=tmp_path / engine, engine=engine,  # type: ignore[arg-type]
+            noise=SeededNoise(5),
+        )
+        for engine in ("duckdb", "spark")
+    ]  # fmt: skip
+    for name in releases[0].statement.tables:
+        assert releases[0].table(name).equals(releases[1].table(name))
+    assert releases[0].statement.estimator == releases[1].statement.estimator
+
+
+def test_one_machine_methods_say_so_before_anything_is_charged(
+    session: Any, tmp_path: Path
+) -> None:
+    ledger = Ledger.create(tmp_path / "ledger", epsilon=1)
+    frame = session.createDataFrame([(1, "F")], "x int, sex string")
+    for method in (Uncertain(k=2, carry=["sex"]), Condensation(k=2, carry=["sex"])):
+        with pytest.raises(ParameterError, match=r"one machine.*records"):
+            hushtable.publish(frame, ONE, method, out=tmp_path / "out", ledger=ledger)
+    assert not ledger.entries()
+
+
+# ---- rows that executors write -------------------------------------------------------------------
+
+WIDE = Schema.from_dict(
+    {"name": "wide", "columns": {
+        "cell": {"type": "integer", "low": 0, "high": 9_999, "missing": "category"},
+        "kind": {"type": "categorical", "values": ["a", "b"], "missing": "category"},
+    }}
+)  # fmt: skip
+
+
+def wide_table(counts: dict[tuple[int, str | None], int]) -> pa.Table:
+    cells = [cell for cell, n in counts.items() for _ in range(n)]
+    return pa.table(
+        {"cell": pa.array([c for c, _ in cells], pa.int64()),
+         "kind": pa.array([k for _, k in cells], pa.string())}
+    )  # fmt: skip
+
+
+@pytest.fixture
+def on_executors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have executors publish domains that a driver could hold."""
+    monkeypatch.setattr(sql, "MAX_CELLS", 10)
+
+
+def cells_of(release: Release, column: str = "count") -> dict[tuple[Any, Any], int]:
+    table = release.table()
+    counts = table[column].to_pylist() if column in table.column_names else [1] * table.num_rows
+    cells = zip(table["cell"].to_pylist(), table["kind"].to_pylist(), strict=True)
+    return dict(zip(cells, counts, strict=True))
+
+
+@pytest.mark.usefixtures("on_executors")
+@pytest.mark.parametrize("mechanism", ["tight", "paper"])
+def test_noise_of_executors_has_the_right_distribution(
+    session: Any, tmp_path: Path, mechanism: Any
+) -> None:
+    # 4,000 tuples of the same count each get their own draw; so do those of a second count. A
+    # chi-square test on what is published, outcomes of fewer than 20 put together.
+    method = NoisyCounts(epsilon=1, delta="1e-3", k=5, mechanism=mechanism)
+    sizes = {n: range(n * 100, n * 100 + 4000) for n in (9,)} | {13: range(5000, 9000)}
+    table = wide_table({(c, "a"): n for n, cells in sizes.items() for c in cells})
+    release = hushtable.publish(
+        to_spark(session, table, tmp_path), WIDE, method, out=tmp_path / "out"
+    )
+    file = release.statement.tables["data"]
+    assert file.file == "data.parquet"
+    assert list(file.parts) == ["part-00000.parquet", "part-00001.parquet"]
+    published = cells_of(release)
+    assert len(published) == release.table().num_rows == file.rows  # no tuple twice
+    for count, cells in sizes.items():
+        found = collections.Counter(published.get((c, "a"), 0) for c in cells)
+        mass = method.mass(count)
+        assert set(found) <= set(mass)
+        observed, expected = [0.0], [0.0]
+        for outcome, chance in mass.items():
+            observed[-1] += found[outcome]
+            expected[-1] += chance * len(cells)
+            if expected[-1] >= 20:
+                observed.append(0.0)
+                expected.append(0.0)
+        observed[-2:] = [sum(observed[-2:])]
+        expected[-2:] = [sum(expected[-2:])]
+        distance = sum((o - e) ** 2 / e for o, e in zip(observed, expected, strict=True))
+        assert scipy.stats.chi2.sf(distance, len(observed) - 1) > ALPHA / 2
+
+
+@pytest.mark.usefixtures("on_executors")
+def test_executors_noise_the_whole_domain_for_pure(session: Any, tmp_path: Path) -> None:
+    schema = Schema.from_dict(
+        {"name": "t", "columns": {"cell": {"type": "integer", "low": 0, "high": 999},
+                                  "kind": {"type": "categorical", "values": ["a", "b"]}}}
+    )  # fmt: skip
+    table = wide_table({(3, "a"): 500, (999, "b"): 700})
+    release = hushtable.publish(
+        to_spark(session, table, tmp_path), schema,
+        NoisyCounts(epsilon=1, mechanism="pure"), out=tmp_path / "out",
+    )  # fmt: skip
+    noisy = cells_of(release, "noisy_count")
+    assert set(noisy) == {(c, k) for c in range(1000) for k in "ab"}
+    # |Z| > 40 has probability 2 e**-41 / (1 + 1/e) = 2e-18 for each of 2,000 tuples.
+    assert abs(noisy.pop((3, "a")) - 500) <= 40
+    assert abs(noisy.pop((999, "b")) - 700) <= 40
+    assert max(map(abs, noisy.values())) <= 40
+    zeros = sum(n == 0 for n in noisy.values())  # P[Z = 0] = (1 - 1/e) / (1 + 1/e)
+    assert scipy.stats.binomtest(zeros, 1998, math.tanh(0.5)).pvalue > ALPHA
+
+
+@pytest.mark.usefixtures("on_executors")
+def test_executors_delete_and_the_driver_inserts(session: Any, tmp_path: Path) -> None:
+    method = AlphaBeta(alpha="1/4", beta="1/4")
+    held = {(c, None): 1 + c % 3 for c in range(0, 8000, 2)}
+    release = hushtable.publish(
+        to_spark(session, wide_table(held), tmp_path), WIDE, method, out=tmp_path / "out"
+    )
+    table = release.table()
+    published = set(zip(table["cell"].to_pylist(), table["kind"].to_pylist(), strict=True))
+    assert len(published) == table.num_rows  # a tuple of the table that was also inserted: once
+    kept = sum(cell in published for cell in held)
+    inserted = len(published) - kept
+    domain = 10_001 * 3
+    assert scipy.stats.binomtest(kept, len(held), 0.5).pvalue > ALPHA / 2
+    assert scipy.stats.binomtest(inserted, domain - len(held), 0.25).pvalue > ALPHA / 2
+    assert release.count("kind IS NULL").value > 0
+
+
+def test_spark_and_duckdb_releases_are_equal_in_distribution(
+    session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The same counts in; 3,000 tuples each out. Two samples of one distribution, by chi-square.
+    method = NoisyCounts(epsilon="1/2", delta="1e-2", k=3)
+    table = wide_table({(c, "b"): 8 for c in range(3000)})
+    path = tmp_path / "t.parquet"
+    pq.write_table(table, path)
+    from_duck = hushtable.publish(path, WIDE, method, out=tmp_path / "duck")
+    monkeypatch.setattr(sql, "MAX_CELLS", 10)
+    from_spark = hushtable.publish(path, WIDE, method, out=tmp_path / "spark", engine="spark")
+    assert from_spark.statement.tables["data"].parts
+    tallies = []
+    for release in (from_duck, from_spark):
+        found = cells_of(release)
+        tallies.append(collections.Counter(found.get((c, "b"), 0) for c in range(3000)))
+    outcomes = [o for o in set(tallies[0]) | set(tallies[1]) if sum(t[o] for t in tallies) >= 20]
+    rest = [3000 - sum(t[o] for o in outcomes) for t in tallies]
+    rows = [[t[o] for o in outcomes] for t in tallies]
+    if sum(rest):
+        rows = [[*row, left] for row, left in zip(rows, rest, strict=True)]
+    assert scipy.stats.chi2_contingency(rows).pvalue > ALPHA
+
+
+@pytest.mark.usefixtures("on_executors")
+def test_every_executor_draws_its_own_noise(session: Any, tmp_path: Path) -> None:
+    # Were two tasks to share a stream, the i-th tuples of both files would have the same noise.
+    method = NoisyCounts(epsilon="1/50", mechanism="pure")
+    schema = Schema.from_dict(
+        {"name": "t", "columns": {"cell": {"type": "integer", "low": 0, "high": 1999}}}
+    )
+    table = pa.table({"cell": [1]})
+    release = hushtable.publish(
+        to_spark(session, table, tmp_path), schema, method, out=tmp_path / "out"
+    )
+    first, second = (
+        pq.read_table(release.folder / file)["noisy_count"].to_numpy()[:900]
+        for file in release.statement.tables["data"].digests
+    )
+    # P[Z = Z'] <= P[Z = 0] = tanh(1/100) < 0.01 for independent draws: 9 expected of 900.
+    assert np.sum(first == second) < 60
+
+
+@pytest.mark.usefixtures("on_executors")
+def test_a_task_that_fails_publishes_nothing_of_its_first_attempt(
+    session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # local[N] does not retry tasks, so the whole write fails, and nothing is left.
+    def fails(cells: Any, noise: Any) -> pa.Table:
+        if len(cells.counts):
+            raise RuntimeError("secretword")
+        return pa.table({"cell": pa.array([], pa.int64())})
+
+    engine = connect(to_spark(session, wide_table({(1, "a"): 3}), tmp_path), WIDE)
+    parts = engine.publish_cells(["cell", "kind"], fails, SecureNoise())
+    with pytest.raises(DataError) as error:
+        parts.write(tmp_path / "parts")
+    assert "secretword" not in str(error.value)
+    assert not list(tmp_path.glob("parts/part-*"))
+
+
+@pytest.mark.usefixtures("on_executors")
+def test_rows_that_did_not_arrive_are_missed(
+    session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from hushtable.engine import spark_writing
+
+    real = spark_writing._tidied
+
+    def lost(folder: Path, n_rows: int) -> Any:
+        next(folder.glob("part-*.parquet")).unlink()
+        return real(folder, n_rows)
+
+    monkeypatch.setattr(spark_writing, "_tidied", lost)
+    method = NoisyCounts(epsilon=1, delta="1e-3", k=5)
+    table = wide_table({(c, "a"): 40 for c in range(50)})
+    with pytest.raises(ReleaseError, match="all executors share"):
+        hushtable.publish(to_spark(session, table, tmp_path), WIDE, method, out=tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.usefixtures("on_executors")
+def test_broken_rules_are_refused_before_executors_draw(session: Any, tmp_path: Path) -> None:
+    method = NoisyCounts(epsilon=1, delta="1e-3", k=5)
+    table = pa.table({"cell": [1, 271828], "kind": ["a", "secretword"]})
+    with pytest.raises(DataError) as error:
+        hushtable.publish(to_spark(session, table, tmp_path), WIDE, method, out=tmp_path / "out")
+    assert "column 'cell': 1 rows lie outside" in str(error.value)
+    assert "271828" not in str(error.value)
+    assert "secretword" not in str(error.value)
+
+
+@pytest.mark.usefixtures("on_executors")
+def test_persons_are_bounded_before_executors_draw(session: Any, tmp_path: Path) -> None:
+    schema = persons_schema(2)
+    method = NoisyCounts(epsilon=20, delta="1e-3", k=1, row_count_share="1/2")
+    release = hushtable.publish(
+        to_spark(session, persons_table([60] * 3), tmp_path), schema, method, out=tmp_path / "out"
+    )
+    assert release.table().num_rows <= 6
+    # Three persons, two rows each; noise of scale 2/10 is beyond 5 with probability below 1e-10.
+    assert abs(release.statement.estimator["row_total"]["value"] - 6) <= 5
+
+
+@pytest.mark.usefixtures("on_executors")
+def test_parts_are_checked_when_a_release_is_loaded(session: Any, tmp_path: Path) -> None:
+    method = NoisyCounts(epsilon=1, delta="1e-3", k=5)
+    table = wide_table({(c, "a"): 60 for c in range(50)})
+    release = hushtable.publish(
+        to_spark(session, table, tmp_path), WIDE, method, out=tmp_path / "out"
+    )
+    loaded = Release.load(release.folder)
+    assert loaded.statement == release.statement
+    assert loaded.count("cell < 25").value > 1000
+    assert loaded.frame().num_rows > 2000
+    part = release.folder / "data.parquet" / "part-00001.parquet"
+    part.write_bytes(part.read_bytes()[:-1] + b"x")
+    with pytest.raises(ReleaseError, match=r"part-00001\.parquet was changed"):
+        Release.load(release.folder)
+
+
+def test_the_layout_does_not_depend_on_the_data(
+    session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # One occupied cell, and a domain of 10,001 * 3: the domain decides.
+    frame = to_spark(session, wide_table({(1, "a"): 1}), tmp_path)
+    method = NoisyCounts(epsilon=1, delta="1e-3", k=5)
+    for limit, parts in ((30_002, ["part-00000.parquet"]), (30_003, [])):
+        monkeypatch.setattr(sql, "MAX_CELLS", limit)
+        release = hushtable.publish(frame, WIDE, method, out=tmp_path / str(limit))
+        assert release.table().num_rows == 0
+        assert list(release.statement.tables["data"].parts) == parts
+        assert release.table().schema.names == ["cell", "kind", "count"]

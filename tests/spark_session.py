@@ -1,0 +1,39 @@
+"""One small Spark session for all tests of a process."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "OFF",
+    "spark.driver.memory": "1g",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.default.parallelism": "2",
+    # Tables are tiny: compiling queries, in Spark and in Java, would be nearly all of the time.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+}
+
+
+def start(folder: Path) -> Any:
+    """Give the session, or skip and say what is lacking."""
+    sql = pytest.importorskip("pyspark.sql", reason="no Spark: pip install 'hushtable[spark]'")
+    if shutil.which("java") is None:
+        pytest.skip("no Java: apt install openjdk-17-jre-headless (or set JAVA_HOME and PATH)")
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = sql.SparkSession.builder.master("local[2]").appName("hushtable tests")
+    for name, value in {**SETTINGS, "spark.local.dir": str(folder)}.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
