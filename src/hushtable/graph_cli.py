@@ -19,7 +19,7 @@ from hushtable.methods.degrees import Degrees, Fit, Mechanism, Population, Tail
 from hushtable.release import Release
 
 graph_app = typer.Typer(no_args_is_help=True, help="Degree sequences and synthetic graphs.")
-console = Console()
+console = Console(markup=False, emoji=False)  # names from files are not markup
 
 
 @graph_app.command("publish")

@@ -13,8 +13,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
-from hushtable.engine import EngineName, connect, inspect_source
-from hushtable.errors import HushtableError
+from hushtable.engine import EngineName, connect, inspect_source, is_in_spark, locate
+from hushtable.errors import HushtableError, ParameterError
 from hushtable.methods.base import Method, Parameters, Released
 from hushtable.privacy.guarantee import Guarantee, NoGuarantee
 from hushtable.privacy.ledger import Entry, Ledger
@@ -43,7 +43,7 @@ def publish(
 
     Parameters
     ----------
-    data : path, Arrow table, data frame or ibis table
+    data : path, Arrow table, data frame of pandas, polars or Spark, or ibis table
         The private table.
     schema : Schema
         What is public about it.
@@ -55,14 +55,14 @@ def publish(
         Where the spending is recorded.
     reservation : int, optional
         A reservation in the ledger that this release uses up.
-    engine : {"auto", "memory", "duckdb"}
-        What counts.
+    engine : {"auto", "memory", "duckdb", "spark"}
+        What counts. With ``spark``, Spark itself reads a path.
     noise : {"secure", "opendp"} or Noise
         Where randomness comes from.
     purpose : str
         Why, for the ledger.
     memory_limit : str, optional
-        Limit for the SQL engine, such as ``"1GB"``.
+        Limit for DuckDB, or memory of a Spark session that is started here, such as ``"1GB"``.
 
     Returns
     -------
@@ -72,6 +72,9 @@ def publish(
     source = make_noise(noise)
     schema.require_confirmed()
     promised, forecast = method.guarantee(schema), method.forecast(schema, schema.rows)
+    if method.one_machine and (engine == "spark" or is_in_spark(data)):
+        raise ParameterError(method.one_machine)
+    data = locate(data, engine=engine, memory_limit=memory_limit)
     inspect_source(data, schema)
     return carry_out(
         method,
@@ -108,14 +111,14 @@ def carry_out(
     returns is published.
     """
     promised = _promise(promised, noise)
-    book = Ledger.open(ledger) if isinstance(ledger, str | Path) else ledger
-    with ReleaseWriter(out) as writer:
+    book = Ledger.open(ledger, timeout=_PATIENCE) if isinstance(ledger, str | Path) else ledger
+    with ReleaseWriter(out, seeded=not noise.is_private) as writer:
         entry = (
             book.charge(promised, purpose=purpose or method.name, reservation=reservation)
             if book
             else None
         )
-        with _telling_what_was_charged(entry):
+        with _telling(entry, _STANDS):
             released = run()
             statement = Statement(
                 method=method.name,
@@ -134,10 +137,12 @@ def carry_out(
                 created=datetime.datetime.now(datetime.UTC).date().isoformat(),
             )
             writer.add_statement(statement)
-        if book and entry:
-            # Before the folder appears: what is out must never be voidable.
-            book.mark_released(entry.id, _digest(statement))
-        writer.move_into_place()
+            writer.make_durable()
+            if book and entry:
+                # Before the folder appears: what is out must never be voidable.
+                book.mark_released(entry.id, _digest(statement))
+        with _telling(entry, _FINAL):
+            writer.move_into_place()
     return Release(writer.folder, statement)
 
 
@@ -147,20 +152,32 @@ def _digest(statement: Statement) -> str:
     return hashlib.sha256(json.dumps(files).encode()).hexdigest()
 
 
+_PATIENCE = 300.0  # seconds for a busy ledger: giving up after the charge would waste it
+
+_STANDS = (
+    "Entry {entry} of the ledger was charged before the table was read, and nothing was published. "
+    "The charge stands until a person takes it back with 'hushtable ledger void'. For a table, "
+    "'hushtable schema check' finds what does not fit without a charge."
+)
+_FINAL = (
+    "Entry {entry} of the ledger was charged and marked as released before the folder was to "
+    "appear, so the charge cannot be taken back."
+)
+
+
 @contextmanager
-def _telling_what_was_charged(entry: Entry | None) -> Iterator[None]:
-    """Add to a failure that the charge stands, and what a person may do about it."""
+def _telling(entry: Entry | None, what: str) -> Iterator[None]:
+    """Add to a failure what it means for the ledger, and what a person may do about it."""
     try:
         yield
-    except HushtableError as error:
+    except BaseException as error:
         if entry is None:
             raise
-        stands = (
-            f"Entry {entry.id} of the ledger was charged before the table was read, and nothing "
-            "was published. The charge stands until a person takes it back with 'hushtable ledger "
-            "void'. For a table, 'hushtable schema check' finds what does not fit without a charge."
-        )
-        raise type(error)([*error.problems, stands]) from error
+        said = what.format(entry=entry.id)
+        if isinstance(error, HushtableError):
+            raise type(error)([*error.problems, said]) from error
+        error.add_note(said)  # whatever else it is, Ctrl-C included
+        raise
 
 
 def _versions() -> dict[str, str]:

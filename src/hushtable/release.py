@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
-import tempfile
+import os
+import re
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
@@ -15,30 +16,62 @@ from typing import Annotated, Any, Literal
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from hushtable.errors import HushtableError, ReleaseError
+from hushtable.engine.published import Parts
+from hushtable.errors import HushtableError, ReleaseError, TooLarge
 from hushtable.estimate import Estimate, Estimator, estimator_for
+from hushtable.machine import physical_memory
 from hushtable.predicate.lookup import look_up
 from hushtable.privacy.guarantee import AnyGuarantee, NoGuarantee
+from hushtable.recoding import Recoding
 from hushtable.schema import Schema
+from hushtable.scratch import Scratch, why_not_written
 
 STATEMENT = "statement.json"
 STATEMENT_FOR_PEOPLE = "STATEMENT.md"
 SEEDED = "none (seeded)"
+SEEDED_MARK = "seeded"  # stands in the name of every file of rows that seeded noise made
+NOT_PRIVATE = (
+    "this release is not private: it was made with seeded noise, which anybody can subtract; it is "
+    "for tests only."
+)
 
 AttachmentName = Annotated[str, Field(pattern=r"^[a-z0-9_-]+\.(svg|md)$")]
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
+class SeededReleaseWarning(UserWarning):
+    """Say that a release is not private because its noise came from a seed."""
+
+
+PartName = Annotated[str, Field(pattern=r"^part-[0-9]{5,9}\.parquet$")]
+
+
 class TableFile(BaseModel):
-    """Name a table of the release and the digest of its file."""
+    """Name a table of the release and the digest of its file, or of each of its parts."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    file: str = Field(pattern=r"^(data|data/[A-Za-z0-9_.-]+)\.parquet$")
+    file: str = Field(pattern=r"^(seeded-)?(data|data/[A-Za-z0-9_.-]+)\.parquet$")
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
     rows: int = Field(ge=0)
+    parts: dict[PartName, Digest] = Field(
+        {},
+        description="Where the table is large: the files it is split into, with their digests. "
+        "`file` is then their folder, and `sha256` the digest of this list.",
+    )
+
+    @property
+    def digests(self) -> dict[str, str]:
+        """The digest of each file."""
+        if not self.parts:
+            return {self.file: self.sha256}
+        return {f"{self.file}/{name}": digest for name, digest in self.parts.items()}
+
+    def digest_of_parts(self) -> str:
+        """Give one digest for all parts."""
+        return hashlib.sha256(json.dumps(sorted(self.parts.items())).encode()).hexdigest()
 
 
 class LedgerReceipt(BaseModel):
@@ -77,6 +110,21 @@ class Statement(BaseModel):
     versions: dict[str, str]
     created: str
 
+    @field_validator("estimator")
+    @classmethod
+    def _notes_are_texts(cls, estimator: dict[str, Any]) -> dict[str, Any]:
+        notes = estimator.get("notes", [])
+        if not isinstance(notes, list) or not all(
+            isinstance(note, str) and note.isprintable() for note in notes
+        ):
+            raise ValueError("notes must be a list of printable texts")
+        return estimator
+
+    @property
+    def seeded(self) -> bool:
+        """Whether the noise came from a seed, so that nothing is protected."""
+        return self.guarantee == SEEDED
+
     def for_people(self) -> str:
         """Say it in words, as Markdown."""
         promise = "\n".join(f"- {guarantee.explain()}" for guarantee in self.guarantees)
@@ -94,15 +142,10 @@ class Statement(BaseModel):
             if self.ledger
             else "Not recorded in a ledger: other releases of the same table are not counted."
         )
-        warning = (
-            "> **This release is not private.** It was made with seeded noise, which anybody can "
-            "subtract. It is for tests only.\n\n"
-            if self.guarantee == SEEDED
-            else ""
-        )
+        warning = f"> **{NOT_PRIVATE[0].upper()}{NOT_PRIVATE[1:]}**\n\n" if self.seeded else ""
         notes = "\n".join(f"- {note}" for note in self.estimator.get("notes", []))
-        return (
-            f"# {self.public_schema['name']}\n\n{warning}"
+        text = (
+            f"# {self.public_schema.get('name', '')}\n\n{warning}"
             f"Published with the method `{self.method}` ({self.paper}) on {self.created}.\n\n"
             f"## The promise\n\n{promise}\n\n"
             f"## What the promise leaves out\n\n{left_out}\n\n"
@@ -115,6 +158,8 @@ class Statement(BaseModel):
             + "Load it with `hushtable.Release.load(folder)`, ask it with "
             '`hushtable query FOLDER "WHERE clause"`.\n'
         )
+        # A terminal must not be told what to do by the texts of a schema.
+        return re.sub(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", "\N{REPLACEMENT CHARACTER}", text)
 
 
 def _cell(value: Any) -> str:
@@ -138,17 +183,20 @@ class Release:
 
     @classmethod
     def load(cls, folder: str | Path) -> Release:
-        """Open a release folder and check that it is complete and unchanged."""
+        """Open a release folder and check that it is complete and unchanged.
+
+        A release made with seeded noise gives a `SeededReleaseWarning`.
+        """
         folder = Path(folder)
         try:
-            text = (folder / STATEMENT).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError):
+            text = _inside(folder, STATEMENT).read_text(encoding="utf-8")
+        except (OSError, ValueError):
             raise ReleaseError(
                 f"{str(folder)!r} is not a release: it has no readable {STATEMENT}."
             ) from None
         try:
             statement = Statement.model_validate_json(text)
-        except (ValidationError, HushtableError) as error:
+        except (ValidationError, HushtableError, RecursionError) as error:
             what = (
                 "; ".join(
                     f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}"
@@ -158,20 +206,35 @@ class Release:
                 else str(error)
             )
             raise ReleaseError(f"{STATEMENT} of {str(folder)!r} is not valid: {what}.") from None
-        seeded = any(isinstance(promise, NoGuarantee) for promise in statement.guarantees)
-        if (statement.guarantee == SEEDED) and not seeded:
-            raise ReleaseError(f"{STATEMENT} says {SEEDED!r} and promises something all the same.")
-        digests = {table.file: table.sha256 for table in statement.tables.values()}
+        _check_seeded(statement)
+        digests: dict[str, str] = {}
+        for described in statement.tables.values():
+            digests |= described.digests
+            if described.parts and described.digest_of_parts() != described.sha256:
+                raise ReleaseError(f"{STATEMENT}: the parts of {described.file} were changed.")
         for file, digest in (digests | statement.attachments).items():
-            path = folder / file
-            if not path.is_file():
-                raise ReleaseError(f"release {str(folder)!r} is incomplete: {file} is gone.")
-            if _digest(path) != digest:
+            try:
+                found = _digest(_inside(folder, file))
+            except (OSError, ValueError):
+                raise ReleaseError(
+                    f"release {str(folder)!r} is incomplete: {file} is gone, or is not a file; get "
+                    "a fresh copy."
+                ) from None
+            if found != digest:
                 raise ReleaseError(
                     f"release {str(folder)!r}: {file} was changed after it was published; get a "
                     "fresh copy."
                 )
-        return cls(folder, statement)
+        release = cls(folder, statement)
+        try:
+            _ = release.schema
+        except HushtableError as error:
+            raise ReleaseError(
+                [f"{STATEMENT} of {str(folder)!r} has no valid schema:", *error.problems]
+            ) from None
+        if statement.seeded:
+            warnings.warn(NOT_PRIVATE, SeededReleaseWarning, stacklevel=2)
+        return release
 
     @cached_property
     def schema(self) -> Schema:
@@ -180,18 +243,37 @@ class Release:
 
     def table(self, name: str = "data") -> pa.Table:
         """Read one table as it was published."""
-        try:
-            return pq.read_table(self.folder / self.statement.tables[name].file)
-        except KeyError:
+        if name not in self.statement.tables:
             known = ", ".join(self.statement.tables)
-            raise ReleaseError(f"there is no table {name!r}; this release has {known}.") from None
+            raise ReleaseError(f"there is no table {name!r}; this release has {known}.")
+        described = self.statement.tables[name]
+        try:
+            # One file after the other, never what a folder's name might say about more columns.
+            files = [pq.ParquetFile(self.folder / file) for file in described.digests]
+            if sum(file.metadata.num_rows for file in files) != described.rows:
+                raise ReleaseError(f"{described.file} has other rows than the statement says.")
+            _require_memory(described, files[0].metadata.num_columns)
+            return pa.concat_tables([file.read() for file in files])
+        except (OSError, pa.ArrowException, ValueError) as error:
+            if isinstance(error, HushtableError):
+                raise
+            raise ReleaseError(f"{described.file} cannot be read as a table.") from error
 
     @cached_property
     def _estimator(self) -> Estimator:
         tables = {name: self.table(name) for name in self.statement.tables}
-        return estimator_for(
-            self.statement.estimator, self.schema, self.statement.parameters, tables
-        )
+        try:
+            return estimator_for(
+                self.statement.estimator, self.schema, self.statement.parameters, tables
+            )
+        except HushtableError:
+            raise
+        except (KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError,
+                pa.ArrowException) as error:  # fmt: skip
+            raise ReleaseError(
+                f"the tables of {str(self.folder)!r} do not fit its {STATEMENT}: it was not made "
+                "by hushtable, or by another version."
+            ) from error
 
     def count(self, where: str, *, tables: Mapping[str, pa.Table] | None = None) -> Estimate:
         """Estimate how many rows of the private table satisfy a SQL WHERE clause.
@@ -209,6 +291,11 @@ class Release:
         """
         return self._estimator.drawn_frame() if drawn else self._estimator.frame()
 
+    @property
+    def recode(self) -> Mapping[str, Recoding]:
+        """How columns were made coarser before they were published, for those that were."""
+        return self._estimator.recode
+
     def generalize(self, frame: Any) -> pa.Table:
         """Write any table of the schema's columns, or some of them, in the released values.
 
@@ -223,6 +310,11 @@ class Release:
             raise ReleaseError(f"cannot export to {path.name!r}: use a .csv or .parquet file.")
         if path.exists():
             raise ReleaseError(f"{str(path)!r} exists; choose another name or remove it.")
+        if self.statement.seeded and SEEDED_MARK not in path.name:
+            raise ReleaseError(
+                f"{NOT_PRIVATE[0].upper()}{NOT_PRIVATE[1:]} Rows of it go only into a file whose "
+                f"name says so, such as {f'{SEEDED_MARK}-{path.name}'!r}."
+            )
         frame = self.frame()
         with _whole_file(path) as part:
             if path.suffix == ".parquet":
@@ -231,66 +323,118 @@ class Release:
                 pa_csv.write_csv(_formula_safe(frame), part)
 
 
+def _check_seeded(statement: Statement) -> None:
+    """Refuse a statement whose parts disagree about whether the noise came from a seed."""
+    promises_nothing = all(isinstance(p, NoGuarantee) for p in statement.guarantees)
+    if statement.seeded and not promises_nothing:
+        raise ReleaseError(f"{STATEMENT} says {SEEDED!r} and promises something all the same.")
+    if any(t.file.startswith(SEEDED_MARK) != statement.seeded for t in statement.tables.values()):
+        raise ReleaseError(
+            f"{STATEMENT} and the names of its files disagree on whether the noise was seeded."
+        )
+
+
+def _inside(folder: Path, file: str) -> Path:
+    """Give a regular file of the folder; a link could point anywhere, a pipe never ends."""
+    path = folder / file
+    if path.resolve() != folder.resolve() / file or not path.is_file():
+        raise FileNotFoundError(file)
+    return path
+
+
+def _require_memory(table: TableFile, n_columns: int) -> None:
+    """Refuse a table that this machine cannot hold; a few bytes can stand for many rows."""
+    needed, there = 8 * table.rows * n_columns, physical_memory()
+    if needed > there:
+        raise TooLarge(
+            f"{table.file} has {table.rows:,} rows and {n_columns} columns, which need about "
+            f"{needed / 2**30:,.0f} GB of memory; this machine has {there / 2**30:,.0f} GB."
+        )
+
+
+_PLAIN_NUMBER = re.compile(r"[+-]?[0-9]+([.,][0-9]+)?")
+_FORMULA_SIGNS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # with their full-width twins
+
+
 def _formula_safe(frame: pa.Table) -> pa.Table:
-    """Quote texts that a spreadsheet would run as a formula."""
+    """Quote texts and names of columns that a spreadsheet would run as a formula."""
     for position, field in enumerate(frame.schema):
-        if not pa.types.is_string(field.type):
+        if not (pa.types.is_string(field.type) or pa.types.is_large_string(field.type)):
             continue
-        values = [
-            "'" + value if value and value[0] in "=+-@\t\r" else value
-            for value in frame.column(position).to_pylist()
-        ]
-        frame = frame.set_column(position, field.name, pa.array(values, pa.string()))
-    return frame
+        values = [value and _quoted(value) for value in frame.column(position).to_pylist()]
+        frame = frame.set_column(position, field.name, pa.array(values, field.type))
+    return frame.rename_columns([_quoted(name) for name in frame.column_names])
+
+
+def _quoted(text: str) -> str:
+    runs = text.lstrip(" ").startswith(_FORMULA_SIGNS) and not _PLAIN_NUMBER.fullmatch(text)
+    return "'" + text if runs else text
 
 
 @contextmanager
 def _whole_file(path: Path) -> Iterator[Path]:
     """Write beside the target and rename, so that a file is there whole or not at all."""
     try:
-        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".hushtable-") as folder:
-            part = Path(folder) / path.name
+        scratch = Scratch(path.parent, f".{path.name}-part-")
+        try:
+            part = scratch.folder / path.name
             yield part
+            _sync(part)
             part.rename(path)
+        finally:
+            scratch.close()
     except OSError as error:
-        raise ReleaseError(f"cannot write {str(path)!r}: {error.strerror or error}.") from error
+        raise ReleaseError(f"cannot write {str(path)!r}: {why_not_written(error)}.") from error
 
 
 class ReleaseWriter:
-    """Write a release folder at once: everything goes to a hidden folder that is renamed last."""
+    """Write a release folder at once: everything goes to a hidden folder that is renamed last.
 
-    def __init__(self, folder: str | Path) -> None:
+    The hidden folder is the owner's alone and holds what is to be published, nothing else. If the
+    process is killed, the next release of that name removes it.
+    """
+
+    def __init__(self, folder: str | Path, *, seeded: bool = False) -> None:
         self.folder = Path(folder)
-        if self.folder.exists():
+        self._mark = f"{SEEDED_MARK}-" if seeded else ""
+        if self.folder.exists() or self.folder.is_symlink():
             raise ReleaseError(
                 f"{str(self.folder)!r} exists; choose another folder, nothing was overwritten."
             )
         try:
-            self._part = Path(
-                tempfile.mkdtemp(dir=self.folder.parent, prefix=f".{self.folder.name}-part-")
-            )
+            self._scratch = Scratch(self.folder.parent, f".{self.folder.name}-part-")
+            self._part = self._scratch.folder / "release"
+            self._part.mkdir()
         except OSError as error:
             raise ReleaseError(
-                f"cannot write beside {str(self.folder)!r}: {error.strerror}."
+                f"cannot write beside {str(self.folder)!r}: {why_not_written(error)}."
             ) from error
 
     def __enter__(self) -> ReleaseWriter:
         return self
 
     def __exit__(self, *_: object) -> None:
-        shutil.rmtree(self._part, ignore_errors=True)
+        self._scratch.close()
 
-    def add_tables(self, tables: Mapping[str, pa.Table]) -> dict[str, TableFile]:
-        """Write the tables; a single one is ``data.parquet``, several go into ``data/``."""
+    def add_tables(self, tables: Mapping[str, pa.Table | Parts]) -> dict[str, TableFile]:
+        """Write the tables; a single one is ``data.parquet``, several go into ``data/``.
+
+        With seeded noise, the names of the files say so. What executors write is a folder of that
+        name.
+        """
         files = {}
         for name, table in tables.items():
-            file = "data.parquet" if list(tables) == ["data"] else f"data/{name}.parquet"
+            place = "data" if list(tables) == ["data"] else f"data/{name}"
+            file = f"{self._mark}{place}.parquet"
             path = self._part / file
             try:
                 path.parent.mkdir(exist_ok=True)
+                if isinstance(table, Parts):
+                    files[name] = _written_parts(table, path, file)
+                    continue
                 pq.write_table(table.replace_schema_metadata(), path, compression="zstd")
             except OSError as error:
-                raise ReleaseError(f"cannot write {file}: {error}.") from error
+                raise ReleaseError(f"cannot write {file}: {why_not_written(error)}.") from error
             files[name] = TableFile(file=file, sha256=_digest(path), rows=table.num_rows)
         return files
 
@@ -300,7 +444,7 @@ class ReleaseWriter:
             try:
                 (self._part / file).write_text(text, encoding="utf-8")
             except OSError as error:
-                raise ReleaseError(f"cannot write {file}: {error}.") from error
+                raise ReleaseError(f"cannot write {file}: {why_not_written(error)}.") from error
         return {file: _digest(self._part / file) for file in attachments}
 
     def add_statement(self, statement: Statement) -> None:
@@ -312,15 +456,48 @@ class ReleaseWriter:
             (self._part / STATEMENT).write_text(text + "\n", encoding="utf-8")
             (self._part / STATEMENT_FOR_PEOPLE).write_text(statement.for_people(), encoding="utf-8")
         except OSError as error:
-            raise ReleaseError(f"cannot write the statement: {error}.") from error
+            raise ReleaseError(f"cannot write the statement: {why_not_written(error)}.") from error
+
+    def make_durable(self) -> None:
+        """Bring all files to the disk, readable by everybody and writable by the owner."""
+        try:
+            for path in (*self._part.rglob("*"), self._part):
+                path.chmod(0o755 if path.is_dir() else 0o644)
+                _sync(path)
+        except OSError as error:
+            raise ReleaseError(
+                f"cannot write {str(self.folder)!r}: {why_not_written(error)}."
+            ) from error
 
     def move_into_place(self) -> None:
         """Make the complete folder appear under its name."""
         try:
-            self._part.chmod(0o755)  # a release is public; the hidden folder was owner-only
             self._part.rename(self.folder)
+            _sync(self.folder.parent)
         except OSError as error:
-            raise ReleaseError(f"cannot finish {str(self.folder)!r}: {error}.") from error
+            raise ReleaseError(
+                f"cannot finish {str(self.folder)!r}: {why_not_written(error)}."
+            ) from error
+
+
+def _written_parts(table: Parts, folder: Path, file: str) -> TableFile:
+    """Have executors write a table, and describe its files."""
+    names = table.write(folder)
+    rows = sum(pq.read_metadata(folder / name).num_rows for name in names)
+    parts = {name: _digest(folder / name) for name in names}
+    unsigned = TableFile(file=file, sha256="0" * 64, rows=rows, parts=parts)
+    return unsigned.model_copy(update={"sha256": unsigned.digest_of_parts()})
+
+
+def _sync(path: Path) -> None:
+    """Wait until a file or folder is on the disk: a power cut must not leave half of it."""
+    if os.name != "posix" and path.is_dir():
+        return  # folders cannot be opened there
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _digest(path: Path) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 import subprocess
 import sys
@@ -13,11 +14,12 @@ import pyarrow.csv as pa_csv
 import pytest
 
 from hushtable.datasets import sample, sample_schema
-from hushtable.errors import ReleaseError
+from hushtable.errors import ReleaseError, TooLarge
 from hushtable.methods import NoisyCounts
 from hushtable.pipeline import publish
 from hushtable.privacy.noise import SeededNoise
 from hushtable.release import Release
+from hushtable.schema import Schema
 
 METHOD = NoisyCounts(epsilon=1, delta="1e-6", k=10, generalize={"age": 20, "diagnosis": 1})
 
@@ -98,3 +100,45 @@ def test_exports_do_not_run_as_formulas(tmp_path: Path) -> None:
     release.export(tmp_path / "rows.csv")
     values = set(pa_csv.read_csv(tmp_path / "rows.csv")["note"].to_pylist())
     assert values == {"'=1+1", "'@x", "plain"}
+
+
+@pytest.mark.parametrize("file", ["statement.json", "data.parquet"])
+@pytest.mark.parametrize("kind", ["link", "pipe", "folder"])
+def test_only_regular_files_of_the_folder_are_read(file: str, kind: str, folder: Path) -> None:
+    path = folder / file
+    if kind == "link":
+        path.rename(folder.parent / "elsewhere")
+        path.symlink_to(folder.parent / "elsewhere")
+    else:
+        path.unlink()
+        os.mkfifo(path) if kind == "pipe" else path.mkdir()
+    with pytest.raises(ReleaseError):
+        Release.load(folder)
+
+
+def test_a_table_that_memory_cannot_hold_is_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hushtable.release.physical_memory", lambda: 100)
+    with pytest.raises(TooLarge, match="this machine has"):
+        Release.load(folder).table()
+
+
+def test_exported_texts_and_names_do_not_run_as_formulas(tmp_path: Path) -> None:
+    """Signs that start a formula are quoted, blanks before them or not; plain numbers are not."""
+    runs = ["=1+1", "+x", "-x", "@x", "\tx", "\rx", " =x", "\uff1dx", "-1+2", "+1-cmd"]
+    plain = ["-5", "+3.5", "x=1", "a-b", "1"]
+    column = {"type": "categorical", "values": runs + plain}
+    schema = Schema.from_dict({"name": "t", "columns": {"=cmd()": column, "-5": column}})
+    table = pa.table(dict.fromkeys(schema.columns, (runs + plain) * 40))
+    method = NoisyCounts(epsilon=5, delta="1e-3", k=1)
+    publish(table, schema, method, out=tmp_path / "r").export(tmp_path / "rows.csv")
+    text = (tmp_path / "rows.csv").read_text(encoding="utf-8")
+    assert text.splitlines()[0] == '"\'=cmd()","-5"'
+    values = set(pa_csv.read_csv(
+        tmp_path / "rows.csv", parse_options=pa_csv.ParseOptions(newlines_in_values=True),
+        convert_options=pa_csv.ConvertOptions(column_types={"-5": pa.string()}),
+    )["-5"].to_pylist())  # fmt: skip
+    assert {f"'{value}" for value in runs} <= values
+    assert set(plain) <= values
+    assert not any(value in values for value in runs)

@@ -8,6 +8,7 @@ counts once; an edge from a node to itself is dropped.
 from __future__ import annotations
 
 import gzip
+import io
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,8 +23,9 @@ import pyarrow.parquet as pq
 
 from hushtable.engine.header import read_header
 from hushtable.engine.source import as_arrow
-from hushtable.errors import DataError
+from hushtable.errors import DataError, TooLarge
 from hushtable.kernels.projection import Codes, Integers, sort_words, split_pairs
+from hushtable.machine import physical_memory
 
 EDGE_COLUMNS = ("source", "target")
 NODE_COLUMNS = ("node",)
@@ -272,7 +274,7 @@ def _from_file(what: str, path: Path, names: Sequence[str]) -> pa.Table:
         if _kind(path) == ".parquet":
             return pq.read_table(path, columns=list(names))
         return pa_csv.read_csv(
-            path,
+            io.BytesIO(_content(what, path)),
             parse_options=pa_csv.ParseOptions(delimiter=read_header(path).delimiter),
             convert_options=pa_csv.ConvertOptions(
                 include_columns=list(names),
@@ -287,13 +289,26 @@ def _from_file(what: str, path: Path, names: Sequence[str]) -> pa.Table:
         ) from None
 
 
-def _from_text(what: str, path: Path, per_line: int) -> _Ids:
+def _content(what: str, path: Path) -> bytearray:
+    """Read a file whole, unpacked; a few packed bytes can stand for more than memory holds."""
+    most = physical_memory() // 8  # the ids and their places take some six times the text
     try:
-        raw = path.read_bytes()
-        if path.suffix.lower() == ".gz":
-            raw = gzip.decompress(raw)
+        with (gzip.open if path.suffix.lower() == ".gz" else open)(path, "rb") as file:
+            content = bytearray()
+            while len(content) <= most and (piece := file.read(2**24)):
+                content += piece
     except (OSError, EOFError, zlib.error) as error:
         raise _unreadable(what, path, error) from None
+    if len(content) > most:
+        raise TooLarge(
+            f"{what}: {str(path)!r} has more than {most / 2**30:,.1f} GB of text, which is more "
+            "than this machine can hold; use a larger one."
+        )
+    return content
+
+
+def _from_text(what: str, path: Path, per_line: int) -> _Ids:
+    raw = _content(what, path)
     raw = raw.removeprefix(b"\xef\xbb\xbf")
     text = np.frombuffer(raw, np.uint8)
     kept = np.empty(len(text) + 1, np.uint8)

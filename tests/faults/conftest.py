@@ -1,0 +1,27 @@
+"""One process that forks commands, and a scene for each test."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .scene import Commands, Scene
+
+
+@pytest.fixture(scope="module")
+def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Commands]:
+    server = Commands(tmp_path_factory.mktemp("commands"))
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def scene() -> Iterator[Scene]:
+    # Not below pytest's own folder, into which other users cannot look.
+    root = Path(tempfile.mkdtemp(prefix="faults-"))
+    yield Scene(root).fill()
+    shutil.rmtree(root, ignore_errors=True)

@@ -1,0 +1,102 @@
+"""Many publishers, one ledger: nobody overspends, nothing is lost, everybody gets an answer."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from fractions import Fraction
+
+import pytest
+
+from hushtable.privacy.ledger import Budget, Ledger
+from hushtable.release import Release
+
+from .scene import EPSILON, Commands, Scene
+
+
+def test_twenty_publishes_at_once(commands: Commands, scene: Scene) -> None:
+    done = commands.run_at_once(scene, [scene.publish(f"r{number}") for number in range(20)])
+    assert [outcome.code for outcome in done] == [0] * 20, done
+    assert scene.check() == 20
+    assert len(Ledger.open(scene.ledger).entries()) == 20
+
+
+def test_several_publishes_into_one_folder(commands: Commands, scene: Scene) -> None:
+    """One wins; the others are charged at most, and told so."""
+    done = commands.run_at_once(scene, [scene.publish("r")] * 6)
+    assert sum(outcome.code == 0 for outcome in done) == 1
+    losers = [outcome.refused() for outcome in done if outcome.code]
+    assert scene.check() == 1
+    assert scene.left_behind() == []
+    n_charged = sum("charged" in outcome.err for outcome in losers)
+    assert len(Ledger.open(scene.ledger).entries()) == 1 + n_charged
+
+
+# One import, twenty forks; each publishes until the budget is gone.
+PUBLISHERS = """
+import os, sys, traceback
+from fractions import Fraction
+from pathlib import Path
+import pyarrow as pa
+from hushtable import NoisyCounts, Schema, publish
+from hushtable.errors import BudgetExceeded
+
+root, n_workers = Path(sys.argv[1]), int(sys.argv[2])
+schema = Schema.load(root / "private" / "schema.yaml")
+method = NoisyCounts(epsilon=Fraction(1, 100), delta="1e-9", k=2)
+table = pa.table({"id": ["a"] * 9, "age": [1] * 9, "town": ["Ayre"] * 9})
+
+def work(worker):
+    number = 0
+    while True:
+        try:
+            publish(table, schema, method, out=root / "releases" / f"w{worker}-{number}",
+                    ledger=root / "releases" / "people.ledger")
+        except BudgetExceeded:
+            return
+        number += 1
+
+children = []
+for worker in range(n_workers):
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            work(worker)
+            status = 0
+        except BaseException:
+            traceback.print_exc()  # os._exit would swallow it
+        finally:
+            sys.stderr.flush()
+            os._exit(status)
+    children.append(child)
+sys.exit(sum(os.waitpid(child, 0)[1] != 0 for child in children))
+"""
+
+
+def spend_all(scene: Scene, *, cap: Fraction, n_workers: int) -> None:
+    scene.ledger.unlink()
+    Ledger.create(scene.ledger, epsilon=cap, delta="1e-4")
+    done = subprocess.run(
+        [sys.executable, "-c", PUBLISHERS, str(scene.root), str(n_workers)],
+        env={"TMPDIR": str(scene.temporary)}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    book = Ledger.open(scene.ledger)
+    entries = book.entries()
+    assert len(entries) == cap / EPSILON
+    assert book.remaining() == Budget(delta=Fraction(1, 10**4) - len(entries) * Fraction(1, 10**9))
+    releases = [path for path in scene.releases.iterdir() if path.is_dir()]
+    receipts = {Release.load(path).statement.ledger.receipt for path in releases}  # type: ignore[union-attr]
+    assert receipts == {entry.receipt for entry in entries}
+    assert all(entry.status == "released" for entry in entries)
+    scene.check()
+
+
+def test_twenty_publishers_spend_one_budget(scene: Scene) -> None:
+    spend_all(scene, cap=Fraction(2, 5), n_workers=20)
+
+
+@pytest.mark.long
+def test_twenty_publishers_charge_a_thousand_times(scene: Scene) -> None:
+    spend_all(scene, cap=Fraction(10), n_workers=20)
