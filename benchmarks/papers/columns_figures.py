@@ -1,7 +1,7 @@
 """Figures 1 to 3 of Li and Li: noise against frequency, and rating prediction from releases.
 
-Run it with ``python -m benchmarks.papers.columns_figures [--quick]``; plots and numbers go to
-``benchmarks/results``. MovieLens 1M is used where it is found (``$HUSHTABLE_DATA``).
+Run it with ``python -m benchmarks.papers.columns_figures [--quick] [--figures 2 3]``; plots and
+numbers go to ``benchmarks/results``. MovieLens 1M is used where it is found (``$HUSHTABLE_DATA``).
 
 The protocol of the rating experiments
 --------------------------------------
@@ -56,6 +56,10 @@ SCHEMAS = {1: ([5], 2), 2: ([10], 3), 3: ([50], 6), 4: ([5, 10], 4), 5: ([5, 10,
 
 REPEATS = 3
 """Releases over which the errors of Figure 3 are averaged."""
+
+SETTINGS = [("1", "1e-5"), ("ln(5)", "1e-5"), ("ln(10)", "1e-5"), ("ln(5)", "1e-3"),
+            ("ln(5)", "1e-7")]  # fmt: skip
+"""Epsilon and delta of Figure 3: each varied with the other held."""
 
 
 @dataclass(frozen=True)
@@ -329,19 +333,30 @@ def plot_figure_1(result: dict[str, Any], file: Path) -> None:
 
 
 def plot_rmse(result: dict[str, Any], file: Path, title: str) -> None:
-    """Draw errors beside the baselines."""
-    tried = {name: entry["rmse"] for name, entry in result.items()
-             if isinstance(entry, dict) and "rmse" in entry}  # fmt: skip
-    _, axis = plt.subplots(figsize=(8, 1.5 + 0.16 * len(tried)))
-    colors = ["tab:blue" if name.endswith("tight") else "tab:gray" for name in tried]
-    axis.barh(list(tried), list(tried.values()), color=colors)
-    for name, value in result["baselines"].items():
-        axis.axvline(value, linestyle=":", color="black")
-        axis.text(value, -1, name, rotation=60, fontsize=6)
-    values = [*tried.values(), *result["baselines"].values()]
-    axis.set_xlim(min(values) - 0.05, max(values) + 0.05)
-    axis.tick_params(labelsize=6)
-    axis.set(xlabel="RMSE", title=title)
+    """Draw errors against epsilon and against delta, beside the baselines."""
+    _, axes = plt.subplots(1, 2, figsize=(11, 5), sharey=True)
+    sweeps = {
+        "epsilon (delta 1e-5)": [(epsilon, "1e-5") for epsilon in EPSILONS.values()],
+        "delta (epsilon ln 5)": [("ln(5)", delta) for delta in reversed(DELTAS)],
+    }
+    lines = list(dict.fromkeys(name.split(",")[0] for name in result if ", epsilon" in name))
+    for axis, (label, points) in zip(axes, sweeps.items(), strict=True):
+        for number, line in enumerate(lines):
+            for mechanism, style in (("paper", "--"), ("tight", "-")):
+                found = {
+                    epsilon if label.startswith("e") else delta: result.get(
+                        f"{line}, epsilon {epsilon}, delta {delta}, {mechanism}"
+                    )
+                    for epsilon, delta in points
+                }
+                there = {x: entry["rmse"] for x, entry in found.items() if entry is not None}
+                axis.plot(list(there), list(there.values()), style, color=f"C{number}",
+                          marker="o", markersize=3, label=f"{line}, {mechanism}")  # fmt: skip
+        for name, value in result["baselines"].items():
+            axis.axhline(value, linestyle=":", color="black")
+            axis.annotate(name, (0, value), (0, 2), textcoords="offset points", fontsize=7)
+        axis.set(xlabel=label, ylabel="RMSE", title=title)
+    axes[1].legend(fontsize=6)
     plt.tight_layout()
     plt.savefig(file)
     plt.close()
@@ -352,6 +367,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer epsilons and deltas")
     parser.add_argument("--data", type=Path, default=SHARED)
+    parser.add_argument("--figures", nargs="+", type=int, default=[1, 2, 3])
     options = parser.parse_args()
     RESULTS.mkdir(exist_ok=True)
 
@@ -360,20 +376,22 @@ def main() -> None:
         plot(RESULTS / f"{name}.svg")
         print(f"{name}: done", flush=True)
 
-    one = figure_1()
-    keep("columns_figure_1", one, lambda file: plot_figure_1(one, file))
-    two = figure_2(options.quick)
-    keep("columns_figure_2", two, lambda file: plot_rmse(two, file, "whole records, 100 movies"))
-    settings = [("ln(5)", "1e-5"), ("ln(10)", "1e-5")]
-    if not options.quick:
-        settings += [("1", "1e-5"), ("ln(5)", "1e-3"), ("ln(5)", "1e-7")]
+    if 1 in options.figures:
+        one = figure_1()
+        keep("columns_figure_1", one, lambda file: plot_figure_1(one, file))
+    if 2 in options.figures:
+        two = figure_2(options.quick)
+        keep("columns_figure_2", two, lambda file: plot_rmse(two, file, "whole records"))
+    if 3 not in options.figures:
+        return
+    settings = SETTINGS[1:3] if options.quick else SETTINGS
     sets = [(generate(), 6)]
     if options.data.is_dir():
         sets.append((movielens(options.data), 6))
     for number, (ratings, max_values) in enumerate(sets):
-        title = ratings.name
+        title, which = ratings.name, ("generated", "movielens")[number]
         three = {"data": title, **figure_3(Split.of(ratings), settings, max_values)}
-        name = "columns_figure_3_" + ("generated", "movielens")[number]
+        name = f"columns_figure_3_{which}"
         keep(name, three, lambda file, r=three, t=title: plot_rmse(r, file, t))  # type: ignore[misc]
 
 

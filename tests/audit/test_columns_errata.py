@@ -52,9 +52,10 @@ class Remembering:
         return found
 
     def pairs(self, *arguments: Any, **bounds: Any) -> Pairs:
-        if "pairs" not in self._answers:
-            self._answers["pairs"] = self.engine.pairs(*arguments, **bounds)
-        found: Pairs = self._answers["pairs"]
+        key = f"pairs of {bounds.get('items')}"
+        if key not in self._answers:
+            self._answers[key] = self.engine.pairs(*arguments, **bounds)
+        found: Pairs = self._answers[key]
         return found
 
 

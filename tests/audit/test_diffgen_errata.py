@@ -26,6 +26,7 @@ import hushtable.methods.diffgen as module
 from hushtable.engine import connect
 from hushtable.methods._scores import (
     BITS,
+    BalancedGain,
     BalancedMax,
     InformationGain,
     Max,
@@ -57,7 +58,7 @@ ROWS: list[tuple[int, str, str]] = [
 
 Event = Callable[[Released], bool]
 every_score = pytest.mark.parametrize(
-    "score", ["balanced-max", "max", "information-gain", "total-variation"]
+    "score", ["balanced-gain", "balanced-max", "max", "information-gain", "total-variation"]
 )
 both = pytest.mark.parametrize("calibration", ["tight", "paper"])
 
@@ -225,14 +226,16 @@ def test_003_4_the_parts_add_up_and_the_promise_is_for_adding_or_removing(
     assert spent == promise.epsilon == 1
 
 
-KINDS = [("E", 0, "Y"), ("W", 3, "N"), ("D", 2, "Y"), ("L", 1, "N")]
+KINDS = [("E", 0, "Y"), ("W", 3, "N"), ("D", 2, "Y"), ("L", 1, "N"), ("D", 3, "N")]
 WORST: list[oracle.Row] = [("E", 0, "Y")] * 3 + [("D", 2, "N")] * 3
+# Found by search: a ("D", 3, "N") more is felt in 4 of the 5 choices that the paper pays for.
+FELT: list[oracle.Row] = [("D", 3, "Y")] * 4 + [("E", 1, "Y")] * 8 + [("W", 2, "N")] * 8
 
 
 def structure_loss(exact: Callable[..., dict[Any, float]], eta: float, score: Any) -> float:
-    """Give the largest exact loss of the choice of cuts, over neighbors of two tables."""
+    """Give the largest exact loss of the choice of cuts, over neighbors of three tables."""
     worst = 0.0
-    for rows, row in itertools.product((oracle.ROWS, WORST), KINDS):
+    for rows, row in itertools.product((oracle.ROWS, WORST, FELT), KINDS):
         p = exact(rows, rounds=2, eta=eta, score=score)
         q = exact([*rows, row], rounds=2, eta=eta, score=score)
         assert set(p) == set(q)
@@ -245,15 +248,19 @@ def structure_loss(exact: Callable[..., dict[Any, float]], eta: float, score: An
     [(oracle.tight, 1, 2), (oracle.paper, 2, 1 + 2 * 2)],
     ids=["tight", "paper"],
 )
-def test_003_4_max_keeps_its_budget_in_exact_arithmetic_and_not_with_half_the_sensitivity(
+def test_003_4_max_keeps_its_budget_in_exact_arithmetic_and_not_with_too_large_an_exponent(
     exact: Callable[..., dict[Any, float]], factor: int, n_choices: int
 ) -> None:
-    """Every outcome of two rounds; an exponent that is too large breaks the bound."""
-    single = 0.4
+    """Every outcome of two rounds, and an exponent of 3/2 of what a monotone score may have.
+
+    The paper's exponent is half of that. So with half the sensitivity its calibration for max is
+    still private, and no attack can say otherwise; a third of it is caught.
+    """
+    single = 2.0
     budget = n_choices * single
     assert structure_loss(exact, single / factor, oracle.max_score) <= budget
-    too_large = 2 if factor == 1 else 6  # the paper's calibration wastes a lot
-    assert structure_loss(exact, too_large * single / factor, oracle.max_score) > budget
+    assert structure_loss(exact, single, oracle.max_score) <= budget * (1 + 1e-12)
+    assert structure_loss(exact, 1.5 * single, oracle.max_score) > budget
 
 
 def test_003_4_total_variation_keeps_its_budget_in_exact_arithmetic() -> None:
@@ -325,7 +332,12 @@ def test_003_5_the_diagonal_of_five() -> None:
 
 @pytest.mark.parametrize(
     "score",
-    [Max(), BalancedMax.of_sizes(np.array([50, 20, 1])), TotalVariation()],
+    [
+        Max(),
+        BalancedMax.of_sizes(np.array([50, 20, 1])),
+        BalancedGain.of_sizes(np.array([50, 20, 1])),
+        TotalVariation(),
+    ],
     ids=lambda score: score.name,
 )
 def test_other_scores_move_within_their_sensitivity(score: Score) -> None:

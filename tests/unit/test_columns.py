@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hushtable import Columns, Schema, SecureNoise, publish, sample, sample_schema
+from hushtable import Columns, NoisyCounts, Schema, SecureNoise, publish, sample, sample_schema
 from hushtable.engine import connect
 from hushtable.errors import ParameterError, TooLarge
 from hushtable.methods._column_choice import PairNoise, cluster, phi_squared, similarities
@@ -91,7 +91,7 @@ class TestParameters:
             with pytest.raises(ParameterError, match=f"column {name!r}"):
                 Columns(**LONG, columns=[["m0"]]).guarantee(ratings_schema(**clash))
         with pytest.raises(TooLarge, match="noisy counts of pairs"):
-            Columns(**LONG, clusters=[5]).guarantee(ratings_schema(5000))
+            Columns(**LONG, clusters=[3000]).guarantee(ratings_schema(5000))
 
 
 class TestPlan:
@@ -160,6 +160,17 @@ class TestPlan:
         paper = Columns(**BASIC, columns=[["age"]], mechanism="paper").plan(sample_schema())
         assert isinstance(paper.mechanism, ThresholdMatrix)
 
+    @pytest.mark.parametrize("delta", ["1e-3", "1e-5", "1e-7"])
+    def test_tight_publishes_every_tuple_at_least_as_often_as_paper(self, delta: str) -> None:
+        for epsilon in ("ln(5)", "1/4"):
+            tight, paper = (
+                NoisyCounts(epsilon=epsilon, delta=delta, k=10, mechanism=kind)
+                for kind in ("tight", "paper")
+            )
+            for count in (1, *range(10, 260, 5)):
+                least = paper.release_probability(count) * (1 - 1e-9)
+                assert tight.release_probability(count) >= least
+
     def test_forecast_warns_of_tables_that_are_too_small(self) -> None:
         method = Columns(**LONG, clusters=[2])
         assert "warning" in method.forecast(ratings_schema(), 20).lines
@@ -227,6 +238,25 @@ class TestChoice:
         method = Columns(**LONG, clusters=[2], similarity=similarity)
         released = method.run(connect(ratings(people), ratings_schema()), SecureNoise())
         assert sorted(released.estimator["columns"]) == [["m0", "m1", "m2"], ["m3", "m4", "m5"]]
+
+    def test_only_items_that_stand_out_of_the_noise_are_compared(self) -> None:
+        people = [{m: 1 + m % 5 for m in range(4)} for _ in range(400)]
+        people += [{m: 1} for m in range(4, 40)]
+        method = Columns(**LONG, clusters=[2, 3], max_values=4, schema_share="1/2")
+        engine = connect(ratings(people), ratings_schema(40))
+        plan = method.plan(engine.schema)
+        asked: list[Any] = []
+        ask = engine.pairs
+        engine.pairs = lambda *a, **b: asked.append(b["items"]) or ask(*a, **b)  # type: ignore
+        groups = method._choose(engine, SecureNoise(), plan)
+        supports, compared = asked
+        assert len(supports) == 0
+        assert set(range(4)) <= set(compared)
+        assert len(compared) < 20  # 6 at least, and what noise lifts above 2 standard deviations
+        for partition in (groups[:2], groups[2:]):
+            assert sorted(item for group in partition for item in group) == list(range(40))
+            rare = [len(set(group) - set(compared)) for group in partition]
+            assert max(rare) - min(rare) <= 1
 
     def test_attributes_that_hang_together_are_put_together(self) -> None:
         draw = np.random.default_rng(1)

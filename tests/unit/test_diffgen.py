@@ -56,9 +56,10 @@ ROWS = pa.table({"age": [1, 2, 8, 9], "class": ["Y", "Y", "N", "N"]})
         ({"specializations": -3}, "specializations is -3"),
         ({"specializations": "many"}, "specializations is many; .* or auto"),
         ({"specializations": "1.5"}, "specializations is 1.5"),
-        ({"score": "gini"}, "score is 'gini'; it must be balanced-max, max"),
+        ({"score": "gini"}, "score is 'gini'; it must be balanced-gain, balanced-max, max"),
         ({"calibration": "loose"}, "calibration is 'loose'; it must be tight or paper"),
         ({"structure_share": 1}, "structure_share is 1; it must lie between 0 and 1"),
+        ({"structure_share": "most"}, "structure_share is most; it must .* or auto"),
         ({"calibration": "paper", "structure_share": "1/4"}, "the calibration paper has 1/2"),
         ({"epsilon": 0}, "epsilon is 0"),
         ({"max_groups": 0}, "max_groups is 0"),
@@ -227,13 +228,57 @@ def test_nodes_with_one_child_are_skipped_and_equal_labels_told_apart() -> None:
 def test_a_person_with_several_rows_scales_everything() -> None:
     unit = {"kind": "person", "column": "id", "max_rows": 3}
     schema = make_schema({"age": AGE, "id": {"role": "identifier"}}, unit=unit)
-    for score in ("balanced-max", "max", "total-variation"):
+    for score in ("balanced-gain", "balanced-max", "max", "total-variation"):
         method = DiffGen(epsilon=1, specializations=2, score=score)  # type: ignore[arg-type]
         one, three = method._plan(SMALL), method._plan(schema)
         made = make_score(score, np.array([2, 2]))  # type: ignore[arg-type]
         assert three.sensitivity(made) == 3 * one.sensitivity(made)
         assert 3 * three.rate == one.rate
     assert method.guarantee(schema)[0].unit.max_rows == 3  # type: ignore[union-attr]
+
+
+def test_the_share_of_the_cuts_falls_with_their_number_and_is_known_before() -> None:
+    columns = {f"x{i}": AGE for i in range(14)}
+    plans = {
+        h: DiffGen(epsilon=1, specializations=h)._plan(make_schema(columns)) for h in (4, 10, 14)
+    }
+    shares = [plan.structure_share for plan in plans.values()]
+    assert shares == [Fraction(3, 4), Fraction(15, 32), Fraction(1, 4)]
+    for plan in plans.values():
+        assert sum(plan.split().values()) == 1
+        assert plan.split()["cuts"] == plan.structure_share * (1 - plan.sizes_epsilon)
+    huge = DiffGen(epsilon=1, specializations=10**9)._plan(make_schema(columns))
+    assert huge.structure_share == Fraction(1, 8)
+    for method in (DiffGen(epsilon=1), DiffGen(epsilon=1, specializations=9, calibration="paper")):
+        assert method._plan(make_schema(columns)).structure_share == Fraction(1, 2)
+    assert DiffGen(epsilon=1, structure_share="2/3")._plan(SMALL).structure_share == Fraction(2, 3)
+
+
+def test_a_gain_finds_a_split_below_the_top() -> None:
+    schema = make_schema(
+        {
+            "kind": {
+                "type": "categorical",
+                "values": list("abcd"),
+                "taxonomy": {"all": {"left": ["a", "b"], "right": ["c", "d"]}},
+            },
+            **{f"x{i}": {"type": "categorical", "values": ["0", "1"]} for i in range(8)},
+        }
+    )
+    kinds = ["a", "b", "c", "d"] * 500
+    table = pa.table(
+        {
+            "kind": kinds,
+            **{f"x{i}": [str((n >> (i + 2)) % 2) for n in range(2000)] for i in range(8)},
+            "class": ["Y" if kind in "ac" else "N" for kind in kinds],
+        }
+    )
+    counts = connect(table, schema).histograms(["kind", "x0"], by="class")
+    left, whole = np.array([counts["kind"][0], counts["kind"][1]]), counts["x0"]
+    sizes = np.array([1000, 1000])
+    gain, level = make_score("balanced-gain", sizes), make_score("balanced-max", sizes)
+    assert gain.of(left) > gain.of(whole) == 0  # the part's children are pure
+    assert level.of(left) == level.of(whole)  # half the rows, all right: as many as half of all
 
 
 def test_scores_of_very_many_rows_are_exact() -> None:

@@ -133,6 +133,7 @@ class ColumnsEstimator(Estimator):
     ) -> None:
         method = Columns(**parameters)
         self.plan: Plan = method.plan(schema)
+        self.recode = self.plan.recode
         self.max_columns = method.max_columns
         self.private_schema = schema
         self.table = tables["data"]

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.engine.base import Engine
-from hushtable.engine.baskets import Listing
+from hushtable.engine.baskets import Listing, Pairs
 from hushtable.kernels.pam import pam
 from hushtable.privacy.composition import concentrated_share
 from hushtable.privacy.noise import Noise, add_noise
@@ -24,6 +24,15 @@ Matrix = NDArray[np.float64]
 
 FLOOR = 4.0
 """Denominators below so many standard deviations of the noise are raised to that."""
+
+CLEAR = 2.0
+"""An item whose noisy support reaches so many standard deviations is compared with others."""
+
+COMPARED_PER_CLUSTER = 2
+"""For each cluster so many items are compared, if there are as many, however rare they are."""
+
+MOST_COMPARED = 1000
+"""Items compared with each other at most, unless clusters are so many that it takes more."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +76,7 @@ class PairNoise:
         return add_noise(counts, noise.discrete_laplace(self._scale, size=len(counts)))
 
 
-def item_distances(
+def item_groups(
     engine: Engine,
     noise: Noise,
     *,
@@ -75,15 +84,48 @@ def item_distances(
     max_values: int,
     recode: Mapping[str, Recoding],
     similarity: str,
+    sizes: Sequence[int],
     pair_noise: PairNoise,
-) -> Matrix:
-    """Give 1 - similarity of all items of a long table, from noisy counts."""
-    pairs = engine.pairs(listing, max_values=max_values, recode=recode)
-    support = pair_noise.add(pairs.support, noise)
+) -> list[list[int]]:
+    """Cluster the items of a long table by noisy counts, of pairs of frequent items only."""
+
+    def ask(items: Sequence[int]) -> Pairs:
+        return engine.pairs(listing, items=items, max_values=max_values, recode=recode)
+
+    support = pair_noise.add(ask(()).support, noise)
+    compared = worth_comparing(support, pair_noise.std, sizes)
+    pairs = ask(compared.tolist())
     agree, differ = pair_noise.add(pairs.agree, noise), pair_noise.add(pairs.differ, noise)
-    del pairs  # for thousands of items these are the largest arrays there are
-    similar = similarities(similarity, support, agree, differ, FLOOR * pair_noise.std)
-    return np.subtract(1.0, similar, out=similar)
+    similar = similarities(similarity, support[compared], agree, differ, FLOOR * pair_noise.std)
+    others = np.setdiff1d(np.arange(len(support)), compared)
+    groups = iter(cluster(1.0 - similar, sizes))
+    # What is too rare to be compared is dealt out evenly, once in each partition.
+    return [
+        np.sort(np.concatenate((compared[next(groups)], others[number::size]))).tolist()
+        for size in sizes
+        for number in range(size)
+    ]
+
+
+def most_compared(n_items: int, sizes: Sequence[int]) -> int:
+    """Say how many items are compared with each other at most; public."""
+    return min(n_items, max(MOST_COMPARED, COMPARED_PER_CLUSTER * max(sizes)))
+
+
+def worth_comparing(support: Integers, noise_std: float, sizes: Sequence[int]) -> Integers:
+    """Choose the items with the highest noisy supports, in the order of their numbers.
+
+    Those that stand out of the noise, but enough for so many clusters, and not too many.
+
+    Examples
+    --------
+    >>> worth_comparing(np.array([900, 0, 30, 500, 60]), 10.0, [1]).tolist()
+    [0, 2, 3, 4]
+    """
+    clear = int(np.count_nonzero(support >= CLEAR * noise_std))
+    least = min(len(support), COMPARED_PER_CLUSTER * max(sizes))
+    n_compared = min(max(clear, least), most_compared(len(support), sizes))
+    return np.sort(np.argsort(-support, kind="stable")[:n_compared])
 
 
 def similarities(

@@ -114,6 +114,24 @@ def top(attribute: str, column: Column) -> Part:
     return Branch(attribute, missing, _without_single_children(taxonomy.root))
 
 
+def largest_gains(part: Part, most: int) -> list[int]:
+    """List by how many parts a cut may grow at each of up to `most` splits, largest first.
+
+    Examples
+    --------
+    >>> color = Categorical(type="categorical", values=("red", "blue", "green"), missing="category")
+    >>> largest_gains(top("color", color), 5)
+    [3]
+    """
+    if isinstance(part, Span):
+        gains = [1] * min(part.n_rounds, most)
+        return [gains[0] + part.holds_missing, *gains[1:]] if gains else []
+    assert isinstance(part, Branch)  # noqa: S101 - there is no other kind
+    below = [gain for child in part.children for gain in largest_gains(child, most)]
+    own = [len(part.children) - 1 + part.holds_missing] if part.children else []
+    return sorted(own + below, reverse=True)[:most]
+
+
 def _without_single_children(node: Node) -> Node:
     """Leave out nodes that stand for the same values as their only child."""
     while len(node.children) == 1:
@@ -143,7 +161,9 @@ class ClassCounts:
         if isinstance(column, Categorical):
             self.rows_of = dict(zip(column.values, values, strict=True))
         else:
-            self.occupied = np.flatnonzero(values.any(axis=1))
+            # Cells that are not empty, then their codes once each: several times faster than any().
+            codes = np.flatnonzero(values) // values.shape[1]
+            self.occupied = codes[np.diff(codes, prepend=-1) != 0]
             self.below = np.zeros((len(self.occupied) + 1, values.shape[1]), np.int64)
             np.cumsum(values[self.occupied], axis=0, out=self.below[1:])
 

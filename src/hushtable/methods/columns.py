@@ -19,14 +19,17 @@ from numpy.typing import NDArray
 
 from hushtable.engine.base import Engine
 from hushtable.engine.baskets import Listing, Tuples
-from hushtable.errors import ParameterError, TooLarge
+from hushtable.errors import ParameterError, Refused, TooLarge
 from hushtable.methods._column_choice import (
     PairNoise,
     attribute_distances,
     cluster,
-    item_distances,
+    item_groups,
+    most_compared,
 )
-from hushtable.methods.base import Forecast, Method, Released
+from hushtable.methods._count_error import mechanism_error
+from hushtable.methods._numbers import read_numbers
+from hushtable.methods.base import CountError, Forecast, Method, Released
 from hushtable.methods.noisy_counts import QUANTILES, delta_per_row
 from hushtable.microdata import to_labels
 from hushtable.privacy.composition import shares_of
@@ -35,11 +38,8 @@ from hushtable.privacy.guarantee import (
     ApproxDP,
     Guarantee,
     Threshold,
-    check_delta,
-    check_epsilon,
 )
 from hushtable.privacy.noise import Noise
-from hushtable.privacy.rational import as_rational
 from hushtable.recoding import Recoding, Rule, recoded_domain, recodings
 from hushtable.schema import Categorical, Schema
 
@@ -165,24 +165,13 @@ each column if that is public knowledge, or say how many clusters are to be chos
     )
 
     def __post_init__(self) -> None:
-        problems: list[str] = []
-        for read in (self._read_numbers, self._read_columns, self._read_choices):
+        problems = read_numbers(
+            self,
+            ("epsilon", "delta", "k", "max_columns", "max_values", "schema_share", "count_share"),
+        )
+        for read in (self._read_columns, self._read_choices):
             try:
                 read()
-            except ParameterError as error:
-                problems += error.problems
-        if problems:
-            raise ParameterError(problems)
-
-    def _read_numbers(self) -> None:
-        problems: list[str] = []
-        for name in ("epsilon", "delta", "k", "max_columns", "max_values", "schema_share",
-                     "count_share"):  # fmt: skip
-            given = getattr(self, name)
-            if given is None:
-                continue
-            try:
-                object.__setattr__(self, name, _number(name, given))
             except ParameterError as error:
                 problems += error.problems
         if problems:
@@ -310,6 +299,34 @@ each column if that is public knowledge, or say how many clusters are to be chos
             memory_mb=(held * width * 64 + n_pairs * 32) / 1e6 + 1,
         )
 
+    def count_error(self, schema: Schema, *, rows: int | None, share: float) -> CountError:
+        """Add up the noise of the tuples of the column that has most of them."""
+        plan = self.plan(schema)
+        if plan.groups is None:
+            raise Refused(
+                "which columns there will be is chosen from the private rows, and with it how many "
+                "tuples a question takes. Name the columns to know the error before."
+            )
+        if plan.listing is not None or plan.n_touched < plan.n_reached:
+            raise Refused(
+                "records with values in more columns than max_columns lose some at random, and how "
+                "many those are depends on the private rows. Raise max_columns to the number of "
+                "columns of a wide table to know the error before."
+            )
+        names = plan.attribute_names
+        sizes = [
+            recoded_domain(schema, [names[item] for item in group], plan.recode).size
+            for group in plan.groups
+        ]
+        return mechanism_error(
+            plan.mechanism,
+            rows=schema.rows if rows is None else rows,
+            n_cells=max(sizes),
+            share=share,
+            assumes="The question is about attributes of one column, the one with most tuples, and "
+            "takes the same share of its tuples as of the rows, which are spread evenly over them.",
+        )
+
     def run(self, engine: Engine, noise: Noise) -> Released:
         """Choose the columns if they are not public, count their tuples once, add noise."""
         schema = engine.schema
@@ -344,13 +361,11 @@ each column if that is public knowledge, or say how many clusters are to be chos
             distances = attribute_distances(
                 engine, noise, recode=plan.recode, pair_noise=plan.pair_noise
             )
-        else:
-            distances = item_distances(
-                engine, noise, listing=plan.listing, max_values=plan.max_values,
-                recode=plan.recode, similarity=self.similarity or "union",
-                pair_noise=plan.pair_noise,
-            )  # fmt: skip
-        return cluster(distances, self.clusters)
+            return cluster(distances, self.clusters)
+        return item_groups(
+            engine, noise, listing=plan.listing, max_values=plan.max_values, recode=plan.recode,
+            similarity=self.similarity or "union", sizes=self.clusters, pair_noise=plan.pair_noise,
+        )  # fmt: skip
 
     # --- what follows from parameters and schema --------------------------------------------------
 
@@ -471,7 +486,7 @@ each column if that is public knowledge, or say how many clusters are to be chos
 
     def _n_pair_counts(self, schema: Schema, recode: Mapping[str, Recoding]) -> int:
         if self.item is not None:
-            return schema.attributes[self.item].n_values ** 2
+            return most_compared(schema.attributes[self.item].n_values, self.clusters) ** 2
         sizes = recoded_domain(schema, list(schema.attributes), recode).shape
         return (sum(sizes) ** 2 - sum(size**2 for size in sizes)) // 2
 
@@ -531,22 +546,6 @@ _READING_LONG = (
     "have among the items of that column, and no other item of it. The items of each column are "
     "listed in statement.json. People without any item of a column are not counted there."
 )
-
-
-def _number(name: str, given: Any) -> Fraction | int:
-    """Turn a parameter into an exact number and check its range."""
-    value = as_rational(given, name=name)
-    if name == "epsilon":
-        return check_epsilon(value)
-    if name == "delta":
-        return check_delta(value)
-    if name.endswith("_share"):
-        if not 0 <= value < 1:
-            raise ParameterError(f"{name} is {given}; it must be 0 or more, below 1.")
-        return value
-    if value.denominator != 1 or value < 1:
-        raise ParameterError(f"{name} is {given}; it must be a whole number of at least 1.")
-    return int(value)
 
 
 def _best_mechanism(

@@ -11,23 +11,26 @@ from fractions import Fraction
 from typing import ClassVar, Literal, get_args
 
 from hushtable.engine.base import MAX_HISTOGRAM, Engine
-from hushtable.errors import ParameterError, TooLarge
+from hushtable.errors import ParameterError, Refused, TooLarge
+from hushtable.methods._count_error import laplace_error, n_asked, needed_rows
 from hushtable.methods._cut_drawing import draw_cuts
 from hushtable.methods._generalized_table import COUNT, NOISY_COUNT, generalized_table
-from hushtable.methods._scores import Integers, Score, ScoreName, make_score
+from hushtable.methods._numbers import read_numbers
+from hushtable.methods._scores import BALANCED, Integers, Score, ScoreName, make_score
 from hushtable.methods._specialize import (
     ClassCounts,
     Cuts,
     Specialization,
+    largest_gains,
     plain_cut,
     recoding_of,
     specialize_as_printed,
     specialize_jointly,
     top,
 )
-from hushtable.methods.base import Forecast, Method, Released
+from hushtable.methods.base import CountError, Forecast, Method, Released
 from hushtable.privacy.group_noise import GroupNoise
-from hushtable.privacy.guarantee import Guarantee, PureDP, check_epsilon
+from hushtable.privacy.guarantee import Guarantee, PureDP
 from hushtable.privacy.noise import Noise, add_noise
 from hushtable.privacy.rational import as_rational
 from hushtable.recoding import recoded_domain
@@ -42,6 +45,12 @@ CLASS_SIZES_SHARE = Fraction(1, 50)
 
 NOISE_PER_GROUP = 10
 """With ``auto``: how many times its noise scale a group should hold, see diffgen.md."""
+
+MISREAD_PER_GROUP = 0.3
+"""With ``auto``: what noise of scale 1 on a group costs its majority at most, see diffgen.md."""
+
+LEAST_SHARE = Fraction(1, 8)
+"""With ``auto``: neither the cuts nor the counts get less than this."""
 
 _TYPICAL_ROWS = 100_000  # what a forecast takes where it is not told
 
@@ -59,13 +68,17 @@ class DiffGen(Method):
         the public one, or the sum of noisy class sizes that 1/50 of epsilon is spent on.
     target : str, optional
         The column to predict, categorical; the schema's target if it is not given.
-    score : {"balanced-max", "max", "information-gain", "total-variation"}
-        What a split is valued by. ``max`` and ``information-gain`` are the paper's;
-        ``balanced-max`` spends 1/50 of epsilon on the sizes of the classes, and predicts best.
+    score : {"balanced-gain", "balanced-max", "max", "information-gain", "total-variation"}
+        What a split is valued by. ``max`` and ``information-gain`` are the paper's; the balanced
+        ones spend 1/50 of epsilon on the sizes of the classes. ``balanced-gain`` predicts well
+        whatever was predicted; ``balanced-max`` a little better where single splits near the top
+        tell most.
     calibration : {"tight", "paper"}
         ``tight`` gets most out of epsilon. ``paper`` divides it as printed, to compare with.
-    structure_share : number or str
+    structure_share : number, str or "auto"
         Share of epsilon for choosing the cuts; the rest is for the counts. The paper's is 1/2.
+        ``auto`` takes more of it for few specializations, whose groups are large, and fewer for
+        many; it is 1/2 for ``paper`` and for specializations that are ``auto``.
     consistent : bool
         Make the published counts non-negative and equal to the total in sum, by least squares,
         instead of only cutting them off at 0.
@@ -76,13 +89,14 @@ class DiffGen(Method):
     Examples
     --------
     >>> DiffGen(epsilon=1, specializations=10, target="income").score
-    'balanced-max'
+    'balanced-gain'
     >>> DiffGen(epsilon=1, specializations=0, score="gini")
     Traceback (most recent call last):
     ...
     hushtable.errors.ParameterError: specializations is 0; it must be a whole number of at least \
 1, or auto.
-    score is 'gini'; it must be balanced-max, max, information-gain or total-variation.
+    score is 'gini'; it must be balanced-gain, balanced-max, max, information-gain or \
+total-variation.
     """
 
     name: ClassVar[str] = "diffgen"
@@ -103,16 +117,16 @@ class DiffGen(Method):
         default=None, metadata={"help": "Column to predict; the schema's target by default."}
     )
     score: ScoreName = field(
-        default="balanced-max",
+        default="balanced-gain",
         metadata={"help": "What a split is valued by; max and information-gain are the paper's."},
     )
     calibration: Calibration = field(
         default="tight",
         metadata={"help": "tight gets most out of epsilon; paper divides it as printed."},
     )
-    structure_share: Fraction = field(
-        default=Fraction(1, 2),
-        metadata={"help": "Share of epsilon for choosing the cuts, between 0 and 1."},
+    structure_share: Fraction | str = field(
+        default=AUTO,
+        metadata={"help": "Share of epsilon for choosing the cuts, between 0 and 1; or auto."},
     )
     consistent: bool = field(
         default=False,
@@ -124,18 +138,14 @@ class DiffGen(Method):
     )
 
     def __post_init__(self) -> None:
-        problems: list[str] = []
-        for name in ("epsilon", "specializations", "structure_share", "max_groups"):
-            try:
-                self._read(name)
-            except ParameterError as error:
-                problems += error.problems
+        problems = read_numbers(self, ("epsilon", "max_groups"))
+        problems += self._read_or_auto("specializations") + self._read_or_auto("structure_share")
         for name, allowed in (("score", ScoreName), ("calibration", Calibration)):
             given, names = getattr(self, name), get_args(allowed)
             if given not in names:
                 listed = f"{', '.join(names[:-1])} or {names[-1]}"
                 problems.append(f"{name} is {given!r}; it must be {listed}.")
-        if self.calibration == "paper" and self.structure_share != Fraction(1, 2):
+        if self.calibration == "paper" and self.structure_share not in (AUTO, Fraction(1, 2)):
             problems.append(
                 f"structure_share is {self.structure_share}, but the calibration paper has 1/2; "
                 "leave it out."
@@ -143,30 +153,23 @@ class DiffGen(Method):
         if problems:
             raise ParameterError(problems)
 
-    def _read(self, name: str) -> None:
-        """Turn a parameter into an exact number and check its range."""
+    def _read_or_auto(self, name: str) -> list[str]:
+        """Turn a parameter that may be auto into an exact number; return what is wrong with it."""
         given = getattr(self, name)
-        if name == "specializations" and given == AUTO:
-            return
-        suffix = ", or auto" if name == "specializations" else ""
+        if given == AUTO:
+            return []
         try:
-            value: Fraction | int = as_rational(given, name=name)
+            value = as_rational(given, name=name)
         except ParameterError:
-            if not suffix:
-                raise
-            value = Fraction(0)
-        if name == "epsilon":
-            check_epsilon(Fraction(value))
-        elif name == "structure_share":
-            if not 0 < value < 1:
-                raise ParameterError(f"structure_share is {given}; it must lie between 0 and 1.")
-        elif value.denominator != 1 or value < 1:
-            raise ParameterError(
-                f"{name} is {given}; it must be a whole number of at least 1{suffix}."
-            )
+            value = Fraction(0)  # which neither of them may be
+        if name == "specializations":
+            allowed, fits = "be a whole number of at least 1", value.denominator == 1 <= value
         else:
-            value = int(value)
-        object.__setattr__(self, name, value)
+            allowed, fits = "lie between 0 and 1", 0 < value < 1
+        if not fits:
+            return [f"{name} is {given}; it must {allowed}, or auto."]
+        object.__setattr__(self, name, int(value) if name == "specializations" else value)
+        return []
 
     # --- the method -------------------------------------------------------------------------------
 
@@ -204,6 +207,25 @@ class DiffGen(Method):
         memory = 8e-6 * (5 * biggest * plan.n_classes + 4 * len(schema.attributes) * n_cells)
         return Forecast(
             lines=lines, split=plan.split(), n_cells=n_cells, memory_mb=max(1.0, memory)
+        )
+
+    def count_error(self, schema: Schema, *, rows: int | None, share: float) -> CountError:
+        """Add up the noise of the groups."""
+        plan = self._plan(schema)
+        rows = schema.rows if rows is None else rows
+        n_rounds = plan.n_rounds(needed_rows(rows) if self.specializations == AUTO else 0)
+        n_groups = plan.most_groups(n_rounds)
+        if n_groups > self.max_groups:
+            raise Refused(
+                f"{n_groups:,} groups are more than max_groups, so those with a low count are left "
+                "out, and how much that loses depends on the private rows. Use fewer "
+                "specializations."
+            )
+        return laplace_error(
+            plan.rate,
+            n_asked(share, n_groups),
+            "The question takes the same share of the groups as of the rows; there are as many "
+            f"groups as {n_rounds} specializations can make.",
         )
 
     def run(self, engine: Engine, noise: Noise) -> Released:
@@ -322,7 +344,7 @@ class Plan:
     def sizes_epsilon(self) -> Fraction:
         """What is spent on the sizes of the classes: for weights, or for the number of rows."""
         for_rows = self.method.specializations == AUTO and self.schema.rows is None
-        needed = for_rows or self.method.score == "balanced-max"
+        needed = for_rows or self.method.score in BALANCED
         return self.method.epsilon * CLASS_SIZES_SHARE if needed else Fraction(0)
 
     @property
@@ -335,7 +357,23 @@ class Plan:
         """What is spent on choosing the cuts; nothing if there is nothing to choose."""
         if self.most_rounds == 0:
             return Fraction(0)
-        return (self.method.epsilon - self.sizes_epsilon) * self.method.structure_share
+        return (self.method.epsilon - self.sizes_epsilon) * self.structure_share
+
+    @property
+    def structure_share(self) -> Fraction:
+        """What part of the rest goes to the cuts; fixed before the data is read."""
+        given, wanted = self.method.structure_share, self.method.specializations
+        if isinstance(given, Fraction):
+            return given
+        if wanted == AUTO or self.method.calibration == "paper":
+            return Fraction(1, 2)
+        h = min(int(wanted), self.most_rounds)
+        # Rows lost are at most h**2 ln(attributes) / e_1 by the choices and MISREAD_PER_GROUP 2**h
+        # / e_2 by the counts; a/e_1 + b/e_2 is least for e_1 : e_2 as the roots of a and b.
+        by_choices = h * math.sqrt(math.log(len(self.predictors) + 1))
+        by_counts = math.sqrt(MISREAD_PER_GROUP) * 2.0 ** (min(h, 100) / 2)
+        share = Fraction(round(32 * by_choices / (by_choices + by_counts)), 32)
+        return min(max(share, LEAST_SHARE), 1 - LEAST_SHARE)
 
     @property
     def counts_epsilon(self) -> Fraction:
@@ -364,6 +402,25 @@ class Plan:
             full = Fraction(max(rows, 0)) * self.rate / NOISE_PER_GROUP
             wanted = max(1, math.floor(full).bit_length() - 1)
         return min(int(wanted), self.most_rounds)
+
+    def most_groups(self, n_rounds: int) -> int:
+        """Give the largest number of groups that so many splits can make.
+
+        Groups are the product of the sizes of the cuts. Each split is spent where it multiplies
+        most, which is best since a cut grows by less and less.
+        """
+        columns = self.schema.attributes
+        gains = {
+            name: largest_gains(top(name, columns[name]), n_rounds) for name in self.predictors
+        }
+        sizes = dict.fromkeys(self.predictors, 1)
+        for _ in range(n_rounds):
+            able = [name for name in self.predictors if gains[name]]
+            if not able:
+                break
+            best = max(able, key=lambda name: Fraction(gains[name][0], sizes[name]))
+            sizes[best] += gains[best].pop(0)
+        return self.n_classes * math.prod(sizes.values())
 
     def round_epsilon(self, n_rounds: int) -> Fraction:
         """Give what a single choice is paid with: per round, or the paper's epsilon'."""
