@@ -22,6 +22,7 @@ ESTIMATORS = {
     "degrees": "degrees.DegreeEstimator",
     "generalized": "generalized.GeneralizedEstimator",
     "insertions": "insertions.InsertionEstimator",
+    "quilt": "quilt.QuiltEstimator",
     "regions": "regions.RegionEstimator",
     "retention": "retention.RetentionEstimator",
     "suppressed-cells": "suppressed.SuppressedEstimator",
@@ -38,7 +39,7 @@ def estimator_for(
 ) -> Estimator:
     """Make the estimator that a statement asks for."""
     kind = settings.get("kind")
-    if kind not in ESTIMATORS:
+    if not isinstance(kind, str) or kind not in ESTIMATORS:
         raise ReleaseError(
             f"this release needs the estimator {kind!r}, which this version of hushtable does not "
             f"have; it has {', '.join(ESTIMATORS)}."

@@ -1,0 +1,184 @@
+"""quilt against AIM, MST and PrivBayes of `dpmm` on the same rows, with CPU and memory.
+
+``python -m benchmarks.peers --data FOLDER [--peers-python PYTHON] [--methods ...] [--tables ...]``
+
+Every run is a process of its own with one thread; its CPU (user and system) and its peak memory
+are what the kernel says of it, so the interpreter, the imports, reading and writing count. Each
+finished run is a file under ``benchmarks/results/peers`` and is not repeated unless ``--again``
+says so. dpmm wants other versions than hushtable does: install it into an environment of its
+own and give its interpreter (``--peers-python`` or ``$HUSHTABLE_PEERS_PYTHON``).
+
+"aim-lite" is AIM with 40 rounds, 250 iterations and 4 MB instead of 16 rounds per column, 1000
+iterations and 80 MB, which take hours; "aim" is the default. The noise of dpmm cannot be seeded,
+nor is ours: a seed numbers an independent run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pa_parquet
+from benchmarks.peers.data import Codes, Table, load
+from benchmarks.peers.metrics import measure
+
+from hushtable.release import Release
+
+DELTA = "1e-9"
+EPSILONS = ("0.1", "0.5", "1.0")
+TABLES = ("adult", "acs", "kdd")
+RUNS = {"quilt": 5, "quilt-target": 5, "aim-lite": 3, "aim": 1, "mst": 3, "privbayes": 3}
+USUAL = ("quilt", "aim-lite", "mst", "privbayes")
+RESULTS = Path(__file__).parents[1] / "results" / "peers"
+SHARED = Path(__file__).parents[3] / "shared" / "data"
+FIGURES = ("tree", "boosting", "auc", "tvd1", "tvd2", "tvd3", "cpu_s", "peak_mb")
+_HERE = Path(__file__).parent
+_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+
+
+def run_alone(command: Sequence[str]) -> dict[str, float]:
+    """Run a command and tell what it used; children it waited for count."""
+    environment = {**os.environ, **_ONE_THREAD}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package is compiled, too
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", str(_HERE / "alone.py"), *command],
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    used: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    if used.pop("status") != 0:
+        raise RuntimeError(f"this failed: {' '.join(command)}")
+    return used
+
+
+def run(
+    table: Table, method: str, epsilon: str, seed: int, peers_python: str
+) -> tuple[Codes, dict[str, float]]:
+    """Run one method on the rows to publish and read the rows it releases."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        if method.startswith("quilt"):
+            return _run_quilt(table, method, epsilon, folder)
+        return _run_peer(table, method, epsilon, seed, python=peers_python, folder=folder)
+
+
+def _run_quilt(
+    table: Table, method: str, epsilon: str, folder: Path
+) -> tuple[Codes, dict[str, float]]:
+    rows, schema, out = folder / "rows.parquet", folder / "schema.yaml", folder / "release"
+    pa_parquet.write_table(table.arrow(table.train), rows)
+    schema.write_text(table.schema.to_yaml())
+    target = table.columns[table.target].name if method == "quilt-target" else ""
+    given = [str(rows), str(schema), epsilon, DELTA, target, str(out)]
+    used = run_alone([sys.executable, "-m", "benchmarks.peers.run_quilt", *given])
+    return table.codes(Release.load(out).frame()), used
+
+
+def _run_peer(
+    table: Table, method: str, epsilon: str, seed: int, *, python: str, folder: Path
+) -> tuple[Codes, dict[str, float]]:
+    rows, out = folder / "rows.csv", folder / "out.csv"
+    names = [f"c{i}" for i in range(len(table.columns))]
+    np.savetxt(rows, table.train, fmt="%d", delimiter=",", header=",".join(names), comments="")
+    sizes = ",".join(map(str, table.sizes))
+    given = [method, str(rows), sizes, epsilon, DELTA, str(seed), str(out)]
+    used = run_alone([python, str(_HERE / "run_dpmm.py"), *given])
+    found = pa_csv.read_csv(out)
+    return np.stack([found.column(name).to_numpy() for name in names], axis=1), used
+
+
+def run_all(given: argparse.Namespace) -> None:
+    """Run what is asked for and not yet there; one file for each run."""
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    warm = False
+    for name in given.tables:
+        try:
+            table = load(name, given.data)
+        except FileNotFoundError as error:
+            print(f"{name} is skipped: {error.filename} is not there.")
+            continue
+        asked = product(given.methods, given.epsilons, range(max(RUNS.values())))
+        for method, epsilon, seed in asked:
+            file = RESULTS / f"{name}-{method}-{epsilon}-{seed}.json"
+            if seed >= (given.runs or RUNS[method]) or (file.exists() and not given.again):
+                continue
+            if method.startswith("quilt") and not warm:
+                # Compiled loops are kept on disk by the first run on a machine; it is not counted.
+                run(table, method, epsilon, seed, given.peers_python)
+                warm = True
+            rows, used = run(table, method, epsilon, seed, given.peers_python)
+            made = {"table": name, "method": method, "epsilon": epsilon, "seed": seed}
+            made |= {"rows": len(rows), **used, **measure(table, rows)}
+            file.write_text(json.dumps(made, indent=1))
+            print(line(made), flush=True)
+
+
+def line(result: dict[str, Any]) -> str:
+    """Write one run on one line."""
+    figures = " ".join(f"{name} {result[name]:.4f}" for name in FIGURES)
+    return f"{result['table']} {result['method']} {result['epsilon']} {figures}"
+
+
+def summary(results: Iterable[dict[str, Any]]) -> str:
+    """Write means and standard errors as a table in Markdown."""
+    lines = ["| table | epsilon | method | runs | " + " | ".join(FIGURES) + " |"]
+    lines.append("|" + " --- |" * (4 + len(FIGURES)))
+    groups: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    for result in results:
+        key = (result["table"], result["epsilon"], result["method"])
+        groups.setdefault(key, []).append(result)
+    order = {name: i for i, name in enumerate((*TABLES, *RUNS))}
+    for table, epsilon, method in sorted(groups, key=lambda k: (order[k[0]], k[1], order[k[2]])):
+        runs = groups[table, epsilon, method]
+        cells = [_mean(name, [run[name] for run in runs]) for name in FIGURES]
+        lines.append(f"| {table} | {epsilon} | {method} | {len(runs)} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _mean(name: str, values: list[float]) -> str:
+    scale, digits = (100, 2) if name in {"tree", "boosting", "auc"} else (1, 4)
+    if name in {"cpu_s", "peak_mb"}:
+        digits = 2 if name == "cpu_s" else 0
+    found = scale * np.asarray(values)
+    mean = f"{found.mean():.{digits}f}"
+    if len(found) < 2:
+        return mean
+    return f"{mean} ± {found.std(ddof=1) / np.sqrt(len(found)):.{digits}f}"
+
+
+def main() -> None:
+    """Read the command line, run, print."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.peers", description=__doc__)
+    folder = Path(os.environ.get("HUSHTABLE_DATA", SHARED))
+    parser.add_argument("--data", type=Path, default=folder, help="folder that holds the tables")
+    parser.add_argument(
+        "--peers-python",
+        default=os.environ.get("HUSHTABLE_PEERS_PYTHON", sys.executable),
+        help="interpreter that has dpmm",
+    )
+    parser.add_argument("--tables", nargs="+", choices=TABLES, default=list(TABLES))
+    parser.add_argument("--methods", nargs="+", choices=list(RUNS), default=list(USUAL))
+    parser.add_argument("--epsilons", nargs="+", default=list(EPSILONS))
+    parser.add_argument("--runs", type=int, help="runs of each kind instead of the usual number")
+    parser.add_argument("--again", action="store_true", help="repeat runs that are there")
+    parser.add_argument("--summary", action="store_true", help="only print what is there")
+    given = parser.parse_args()
+    if not given.summary:
+        run_all(given)
+    print(summary(json.loads(file.read_text()) for file in sorted(RESULTS.glob("*.json"))))
+
+
+if __name__ == "__main__":
+    main()

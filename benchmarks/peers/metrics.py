@@ -1,0 +1,85 @@
+"""How good released rows are: marginals against the private rows, learning on rows held out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import combinations
+
+import numpy as np
+from benchmarks.peers.data import Codes, Table
+from numpy.typing import NDArray
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.metrics import roc_auc_score
+from sklearn.tree import DecisionTreeClassifier
+from threadpoolctl import threadpool_limits
+
+N_TRIPLES = 300
+MAX_LEARNED = 60_000  # rows a classifier learns from: enough, and the benchmark stays short
+
+
+def measure(table: Table, rows: Codes) -> dict[str, float]:
+    """Compare released rows with the rows they stand for and with the rows held out."""
+    d = len(table.columns)
+    triples = list(combinations(range(d), 3))
+    order = np.random.default_rng(0).permutation(len(triples))
+    sampled = [triples[i] for i in order[:N_TRIPLES]]
+    return {
+        "tvd1": _distance(table, rows, ((i,) for i in range(d))),
+        "tvd2": _distance(table, rows, combinations(range(d), 2)),
+        "tvd3": _distance(table, rows, sampled),
+        **_learned(table, rows),
+    }
+
+
+def _distance(table: Table, rows: Codes, groups: Iterable[tuple[int, ...]]) -> float:
+    """Mean total variation distance of the marginals over groups of columns."""
+    found = []
+    for group in groups:
+        shape = [table.sizes[i] for i in group]
+        ours, theirs = _marginal(rows, group, shape), _marginal(table.train, group, shape)
+        found.append(0.5 * float(np.abs(ours - theirs).sum()))
+    return float(np.mean(found))
+
+
+def _marginal(rows: Codes, group: tuple[int, ...], shape: list[int]) -> NDArray[np.float64]:
+    cells = np.ravel_multi_index(tuple(rows[:, i] for i in group), shape)
+    counted = np.bincount(cells, minlength=int(np.prod(shape)))
+    return counted / max(1, len(rows))
+
+
+def _learned(table: Table, rows: Codes) -> dict[str, float]:
+    """Learn from released rows, try on rows held out: accuracy, and area under the ROC curve."""
+    if len(rows) > MAX_LEARNED:
+        rows = rows[np.random.default_rng(0).permutation(len(rows))[:MAX_LEARNED]]
+    truth, known = table.test[:, table.target], rows[:, table.target]
+    if len(np.unique(known)) < 2:
+        share = float(np.mean(truth == known[0])) if len(known) else 0.0
+        return {"tree": share, "boosting": share, "auc": 0.5}
+    tree = DecisionTreeClassifier(
+        criterion="entropy", min_weight_fraction_leaf=0.001, ccp_alpha=1e-4, random_state=0
+    ).fit(_indicators(table, rows), known)
+    others = [i for i in range(len(table.columns)) if i != table.target]
+    # A categorical column of a binary target is split by its values' rates either way, so the
+    # codes of unordered columns are declared as categories.
+    unordered = [not table.columns[i].ordered for i in others]
+    boosting = HistGradientBoostingClassifier(
+        max_iter=100, categorical_features=unordered, random_state=0, early_stopping=False
+    )
+    with threadpool_limits(1):  # waiting threads would burn what other runs need
+        boosting.fit(rows[:, others], known)
+        chances = boosting.predict_proba(table.test[:, others])[:, 1]
+    guessed = boosting.classes_[(chances > 0.5).astype(int)]
+    return {
+        "tree": float(np.mean(tree.predict(_indicators(table, table.test)) == truth)),
+        "boosting": float(np.mean(guessed == truth)),
+        "auc": float(roc_auc_score(truth, chances)),
+    }
+
+
+def _indicators(table: Table, rows: Codes) -> NDArray[np.float32]:
+    columns = [
+        rows[:, [i]] if column.ordered or column.size == 2 else np.eye(column.size)[rows[:, i]]
+        for i, column in enumerate(table.columns)
+        if i != table.target
+    ]
+    return np.concatenate(columns, axis=1).astype(np.float32)

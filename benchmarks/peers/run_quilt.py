@@ -1,0 +1,18 @@
+"""Publish with quilt as a process of its own, as a custodian would: file in, release out."""
+
+import sys
+
+from hushtable.methods.quilt import Quilt
+
+from hushtable.pipeline import publish
+from hushtable.schema import Schema
+
+
+def main() -> None:
+    rows, schema, epsilon, delta, target, out = sys.argv[1:]
+    method = Quilt(epsilon=epsilon, delta=delta, target=target or None)
+    publish(rows, Schema.load(schema), method, out=out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,241 @@
+"""What quilt spends, and the one place that sees exact counts; proofs are in ``quilt.md``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushtable.engine.base import Engine
+from hushtable.errors import Refused
+from hushtable.privacy.noise import Noise, add_noise
+from hushtable.recoding import Recoding
+
+Group = tuple[int, ...]
+Integers = NDArray[np.int64]
+
+_GRID = 2**32  # shares are multiples of 1 / _GRID
+
+
+def as_share(value: float) -> Fraction:
+    """Turn a share that floats computed into a fraction that does not exceed it."""
+    return Fraction(math.floor(value * _GRID), _GRID)
+
+
+@dataclass(frozen=True)
+class CountNoise:
+    """Noise for the cells of one table: discrete Gaussian, or discrete Laplace in pure mode.
+
+    Parameters
+    ----------
+    pure : bool
+        Whether it is Laplace noise.
+    parameter : Fraction
+        The variance of the Gaussian, or the scale of the Laplace distribution.
+    """
+
+    pure: bool
+    parameter: Fraction
+
+    @property
+    def std(self) -> float:
+        """Standard deviation of one count, as good as exact for variances of one and more."""
+        if not self.pure:
+            return math.sqrt(self.parameter)
+        decay = math.exp(-1 / self.parameter)
+        return math.sqrt(2 * decay) / (1 - decay)
+
+    def add(self, counts: Integers, noise: Noise) -> Integers:
+        """Give noisy counts."""
+        draw = noise.discrete_laplace if self.pure else noise.discrete_gaussian
+        return add_noise(counts, draw(self.parameter, size=len(counts)))
+
+
+@dataclass
+class Budget:
+    """Divide one promise into shares that never exceed it: a privacy filter in fractions.
+
+    A share s of the whole buys counts of s * total (zCDP, or epsilon in pure mode), or a choice.
+
+    Parameters
+    ----------
+    total : Fraction
+        The rho of zero-concentrated differential privacy, or epsilon in pure mode.
+    pure : bool
+        Which of the two.
+    reach : int
+        Rows of one unit: every sensitivity is a multiple of it.
+
+    Examples
+    --------
+    >>> budget = Budget(total=Fraction(1, 50), pure=False, reach=1)
+    >>> budget.count_noise(Fraction(1, 4)).parameter  # 1 / (2 * 1/50 * 1/4)
+    Fraction(100, 1)
+    >>> budget.pay("one", Fraction(3, 4))
+    >>> budget.pay("two", Fraction(3, 4))
+    Traceback (most recent call last):
+    ...
+    hushtable.errors.Refused: two asks for 3/4 of the budget, and 1/4 is left.
+    """
+
+    total: Fraction
+    pure: bool
+    reach: int
+    payments: list[tuple[str, Fraction]] = field(default_factory=list)
+
+    @property
+    def left(self) -> Fraction:
+        """What is not spent yet."""
+        return 1 - sum((share for _, share in self.payments), Fraction(0))
+
+    def pay(self, step: str, share: Fraction) -> None:
+        """Record spending, or refuse it."""
+        if share <= 0 or share > self.left:
+            raise Refused(f"{step} asks for {share} of the budget, and {self.left} is left.")
+        self.payments.append((step, share))
+
+    def spent(self) -> dict[str, Fraction]:
+        """Sum the payments by step."""
+        sums: dict[str, Fraction] = {}
+        for step, share in self.payments:
+            sums[step] = sums.get(step, Fraction(0)) + share
+        return sums
+
+    def count_noise(self, share: Fraction) -> CountNoise:
+        """Give the noise that a share buys for a table, rounded up to a simple number."""
+        spend = share * self.total
+        exact = self.reach / spend if self.pure else self.reach**2 / (2 * spend)
+        # Simple fractions are drawn from quickly, and rounding up only adds privacy.
+        grid = 1 if exact > 1000 else 64
+        return CountNoise(self.pure, Fraction(math.ceil(exact * grid), grid))
+
+    def choice_epsilon(self, share: Fraction) -> Fraction:
+        """Give the epsilon of one exponential mechanism that a share buys, rounded down.
+
+        In pure mode that is the share itself. Otherwise e with e**2 / 8 at most the share's rho.
+        """
+        spend = share * self.total
+        if self.pure:
+            return spend
+        square = 8 * spend * _GRID**2
+        return Fraction(math.isqrt(math.floor(square)), _GRID)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A noisy table, paid for: public."""
+
+    group: Group
+    counts: Integers
+    noise: CountNoise
+
+
+class Meter:
+    """Hold exact counts, and let out only noisy tables and private choices, each paid first.
+
+    Parameters
+    ----------
+    engine : Engine
+        Where exact counts come from.
+    noise : Noise
+        What protects them.
+    budget : Budget
+        What may be spent.
+    """
+
+    def __init__(self, engine: Engine, noise: Noise, budget: Budget) -> None:
+        self.budget = budget
+        self._engine, self._noise = engine, noise
+        self._names = list(engine.schema.attributes)
+        self.__exact: dict[Group, Integers] = {}
+
+    def read(self, groups: Sequence[Group], recode: Mapping[str, Recoding]) -> None:
+        """Have the engine count groups of columns; nothing of it leaves this object."""
+        if not groups:
+            return
+        named = [[self._names[column] for column in group] for group in groups]
+        tables = self._engine.marginals(named, recode=recode)
+        self.__exact.update(zip(groups, (table.ravel() for table in tables), strict=True))
+
+    def row_count(self, share: Fraction) -> Measured:
+        """Give a noisy number of rows."""
+        self.budget.pay("number of rows", share)
+        exact = next(iter(self.__exact.values())).sum(keepdims=True)
+        count_noise = self.budget.count_noise(share)
+        return Measured((), count_noise.add(exact, self._noise), count_noise)
+
+    def measure(self, step: str, group: Group, share: Fraction) -> Measured:
+        """Give a noisy table; one row changes one of its cells by one."""
+        self.budget.pay(step, share)
+        count_noise = self.budget.count_noise(share)
+        return Measured(group, count_noise.add(self.__exact[group], self._noise), count_noise)
+
+    def choose(
+        self,
+        step: str,
+        candidates: Sequence[Candidate],
+        *,
+        k: int,
+        share: Fraction,
+        may_stop: bool = False,
+    ) -> list[int]:
+        """Choose k candidates of high score, one after the other, each for `share`.
+
+        The score of a candidate is weight * (sum over cells of abs(exact - expected) - penalty).
+        With `may_stop`, an empty answer is possible: the choice to stop, of score 0.
+        """
+        self.budget.pay(step, k * share)
+        scores = [
+            candidate.weight
+            * (
+                int(np.abs(self.__exact[candidate.group] - candidate.expected).sum())
+                - candidate.penalty
+            )
+            for candidate in candidates
+        ]
+        # Permute-and-flip errs less for the same epsilon, but its range is wider than what the
+        # accounting by zCDP takes.
+        chosen = self._noise.choose_top(
+            [*scores, 0] if may_stop else scores,
+            k=k,
+            epsilon=self.budget.choice_epsilon(share),
+            sensitivity=Fraction(sensitivity(candidates, self.budget.reach)),
+            monotone=False,
+            rule="permute-and-flip" if self.budget.pure else "exponential",
+        )
+        return [place for place in chosen if place < len(candidates)]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A table that may be measured next; all of it follows from what is public by then.
+
+    Parameters
+    ----------
+    group : tuple of int
+        Its columns.
+    expected : array of int
+        The model's counts, rounded to whole numbers.
+    penalty : int
+        What measuring it would bring in noise.
+    weight : int
+        How much its error matters.
+    """
+
+    group: Group
+    expected: Integers
+    penalty: int
+    weight: int
+
+    def __post_init__(self) -> None:
+        if self.expected.dtype != np.int64:
+            raise TypeError(f"expected counts are {self.expected.dtype}; they must be int64")
+
+
+def sensitivity(candidates: Sequence[Candidate], reach: int) -> int:
+    """Bound how much one unit changes any score: its rows times the largest weight."""
+    return reach * max(candidate.weight for candidate in candidates)

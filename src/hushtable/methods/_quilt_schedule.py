@@ -1,0 +1,118 @@
+"""How quilt divides its budget: from public quantities and the noisy number of rows alone.
+
+The constants were tuned on data that no result is reported on, see ``quilt.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+ROWS_SHARE = Fraction(1, 100)
+"""Share of the budget for the number of rows, where that is not public."""
+
+LEAST_ROWS = 50.0
+"""The schedule takes no smaller number of rows."""
+
+MAX_PICKS = 8
+"""Tables chosen in one round, for up to `_TYPICAL_COLUMNS` columns; more for more."""
+
+ENOUGH = 2.0
+"""Signal from which on a target is preferred, and in pure mode rounds are made."""
+
+_TYPICAL_COLUMNS = 25
+_LEAST_EDGES = 0.4  # a short forest leaves budget to the rounds
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Say what each stage gets.
+
+    Parameters
+    ----------
+    one_ways, forest, choices : float
+        Shares of the budget for the tables of one column, for the forest of pairs, and for all
+        choices. What is left is for the tables of the rounds.
+    n_edges : int
+        Pairs of the forest, at most.
+    n_rounds, n_picks : int
+        Rounds, and tables chosen in each.
+    prefers_target : bool
+        Whether a target's tables count more: with little budget that only costs.
+    """
+
+    one_ways: float
+    forest: float
+    choices: float
+    n_edges: int
+    n_rounds: int
+    n_picks: int
+    prefers_target: bool
+
+    @property
+    def choice(self) -> float:
+        """Share for one choice: the same everywhere."""
+        return self.choices / (self.n_edges + self.n_rounds * self.n_picks)
+
+    def edge(self, n_edges: int) -> float:
+        """Share for the table of one of so many edges, on average."""
+        least = _LEAST_EDGES * self.n_edges if self.n_rounds else 1
+        return self.forest / max(n_edges, least)
+
+
+def schedule(*, n_rows: float, n_columns: int, total: float, pure: bool, reach: int) -> Schedule:
+    """Divide the budget.
+
+    What matters is how many times its noise the table's size is, if the budget were spent on one
+    count per column.
+
+    Examples
+    --------
+    >>> schedule(n_rows=30_000, n_columns=13, total=0.012, pure=False, reach=1).n_rounds
+    8
+    """
+    n_rows = max(n_rows, LEAST_ROWS) / reach
+    if n_columns == 1:
+        return Schedule(1.0, 0.0, 0.0, 0, 0, 0, prefers_target=False)
+    if pure:
+        return _pure(n_rows * total / (math.sqrt(2) * n_columns), n_columns)
+    return _concentrated(n_rows * math.sqrt(2 * total / n_columns), n_columns)
+
+
+def _concentrated(signal: float, n_columns: int) -> Schedule:
+    g = signal / 125
+    n_tables = max(2.0, 0.55 * n_columns * g**0.75)
+    n_rounds = _between(n_tables / 4, 2, 8)
+    return Schedule(
+        one_ways=min(max(0.4 * g**-0.5, 0.06), 0.5),
+        forest=min(max(0.3 * g**-0.17, 0.12), 0.35),
+        choices=0.08,
+        n_edges=n_columns - 1,
+        n_rounds=n_rounds,
+        n_picks=_between(n_tables / n_rounds, 1, _most_picks(n_columns)),
+        prefers_target=g >= ENOUGH,
+    )
+
+
+def _pure(signal: float, n_columns: int) -> Schedule:
+    g = signal / 100
+    n_tables = 0.0 if g < ENOUGH else 0.3 * n_columns * g**0.45
+    n_rounds = _between(n_tables / 3, 1, 6) if n_tables else 0
+    return Schedule(
+        one_ways=min(max(0.5 * g**-0.3, 0.12), 0.6),
+        forest=0.3,
+        choices=0.15,
+        n_edges=min(_between(0.45 * n_columns * g**0.35, 3, n_columns), n_columns - 1),
+        n_rounds=n_rounds,
+        n_picks=_between(n_tables / n_rounds, 1, _most_picks(n_columns)) if n_rounds else 0,
+        prefers_target=g >= ENOUGH,
+    )
+
+
+def _most_picks(n_columns: int) -> int:
+    return max(MAX_PICKS, round(MAX_PICKS * n_columns / _TYPICAL_COLUMNS))
+
+
+def _between(value: float, low: int, high: int) -> int:
+    return min(max(round(value), low), high)

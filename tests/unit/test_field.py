@@ -1,0 +1,273 @@
+"""The field: exact on small domains, alive where columns determine each other, fresh rows."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import hushtable.field as field_module
+from hushtable.field import SHRINKAGE, Coins, Field, Table
+from hushtable.kernels.field import solve_cell
+
+SHAPE = (3, 4, 5)
+PAIRS = list(combinations(range(3), 2))
+TOTAL = 10_000.0
+
+
+def cyclic_toy() -> NDArray[np.float64]:
+    """Give a joint distribution that is far from what its pairs say."""
+    draw = np.random.default_rng(5)
+    joint = draw.gamma(0.5, size=SHAPE)
+    return joint / joint.sum()
+
+
+def pair_of(joint: NDArray[np.float64], pair: tuple[int, ...]) -> NDArray[np.float64]:
+    return joint.sum(axis=tuple(axis for axis in range(3) if axis not in pair))
+
+
+def fit_by_enumeration(
+    counts: dict[tuple[int, ...], NDArray[np.float64]], pull: float, start: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Fit cell by cell of the whole domain: no particles, no Monte Carlo."""
+    joint = start * TOTAL
+    theta = {pair: np.zeros_like(table) for pair, table in counts.items()}
+    for _ in range(400):
+        for pair, table in counts.items():
+            now = pair_of(joint, pair)
+            step = np.vectorize(solve_cell)(np.maximum(now, 1e-9), theta[pair], table, pull)
+            theta[pair] += step
+            missing = next(axis for axis in range(3) if axis not in pair)
+            joint = joint * np.expand_dims(np.exp(step), missing)
+    return joint
+
+
+def independent(joint: NDArray[np.float64]) -> NDArray[np.float64]:
+    one = [joint.sum(axis=tuple(a for a in range(3) if a != axis)) for axis in range(3)]
+    return np.einsum("i,j,k->ijk", *one)
+
+
+def particles_of(joint: NDArray[np.float64], **options: float) -> Field:
+    one = [joint.sum(axis=tuple(a for a in range(3) if a != axis)) for axis in range(3)]
+    return Field(one, total=TOTAL, n_particles=60_000, seed=3, **options)  # type: ignore[arg-type]
+
+
+def distance(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
+    return 0.5 * float(np.abs(one / one.sum() - other / other.sum()).sum())
+
+
+def test_without_noise_the_field_is_the_maximum_entropy_distribution() -> None:
+    truth = cyclic_toy()
+    counts = {pair: TOTAL * pair_of(truth, pair) for pair in PAIRS}
+    exact = fit_by_enumeration(counts, 1e-6, independent(truth))
+    assert distance(exact, truth) > 0.05  # otherwise the toy would show nothing
+    field = particles_of(truth, shrinkage=1e-3)
+    for pair, table in counts.items():
+        field.add(pair, table, std=1e-3)
+    field.fit(200)
+    field.refresh(3)
+    field.fit(200)
+    (answer,) = field.answers([(0, 1, 2)])
+    # 60,000 particles alone are off by about 0.5 * sum(sqrt(2 p / (pi N))) = 0.01.
+    assert distance(answer, exact) < 0.015
+
+
+def test_with_noise_the_fit_is_the_regularized_optimum() -> None:
+    truth = cyclic_toy()
+    std = 60.0
+    noise = np.random.default_rng(8)
+    counts = {
+        pair: TOTAL * pair_of(truth, pair) + std * noise.normal(size=pair_of(truth, pair).shape)
+        for pair in PAIRS
+    }
+    exact = fit_by_enumeration(counts, SHRINKAGE * std, independent(truth))
+    field = particles_of(truth)
+    for pair, table in counts.items():
+        field.add(pair, table, std=std)
+    field.fit(100)
+    (answer,) = field.answers([(0, 1, 2)])
+    assert distance(answer, exact) < 0.02
+    assert field.misfit().max() < 0.2
+    # Shrinkage: residuals are what the noise leaves, not nothing.
+    assert 0.2 < field.residuals().mean() < 2
+
+
+def test_a_fit_that_was_not_made_is_seen() -> None:
+    truth = cyclic_toy()
+    field = particles_of(truth)
+    for pair in PAIRS:
+        field.add(pair, TOTAL * pair_of(truth, pair), std=10.0)
+    assert field.misfit().min() > 1
+    field.fit(100)
+    assert field.misfit().max() < 0.5
+
+
+def bijection(size: int) -> Field:
+    """Give two columns that determine each other, with all particles on one combination."""
+    flat = np.full(size, 1 / size)
+    field = Field([flat, flat], total=1000.0, n_particles=2000, seed=1)
+    field.add((0, 1), (np.eye(size) * 1000 / size).ravel(), std=1.0)
+    field.tables[0].theta = np.where(np.eye(size) == 1, 8.0, -8.0).ravel()
+    field.rows[:] = 0
+    return field
+
+
+def test_columns_that_determine_each_other_do_not_freeze(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A sweep that draws both at once makes the particles independent of where they were: each of
+    # 40 values has Binomial(2000, 1/40) particles, outside 8..110 with probability below 1e-12.
+    field = bijection(40)
+    field.refresh()
+    found = np.bincount(field.rows[:, 0], minlength=40)
+    assert found.min() > 8
+    assert found.max() < 110
+    assert (field.rows[:, 0] == field.rows[:, 1]).mean() > 0.99
+    # One column at a time cannot leave: the test would see it.
+    monkeypatch.setattr(field_module, "JOINT_CORRELATION", 2.0)
+    frozen = bijection(40)
+    frozen.refresh(5)
+    assert (frozen.rows == 0).mean() > 0.99
+
+
+def test_joint_draws_follow_the_field_when_a_third_column_matters() -> None:
+    # Three columns, the third decides which half of a near-bijection is likely.
+    size, flat = 6, np.full(6, 1 / 6)
+    field = Field([flat, flat, np.array([0.5, 0.5])], total=1.0, n_particles=100_000, seed=2)
+    field.add((0, 1), np.zeros(36), std=1.0)
+    field.add((0, 2), np.zeros(12), std=1.0)
+    field.add((0, 1, 2), np.zeros(72), std=1.0)
+    draw = np.random.default_rng(0)
+    field.tables[0].theta = np.where(np.eye(size) == 1, 3.0, -1.0).ravel()
+    field.tables[1].theta = draw.normal(size=12)
+    field.tables[2].theta = draw.normal(size=72)
+    assert [0, 1] in field._sites().tolist()
+    log_density = (
+        field.tables[0].theta.reshape(6, 6, 1)
+        + field.tables[1].theta.reshape(6, 1, 2)
+        + field.tables[2].theta.reshape(6, 6, 2)
+    )
+    exact = np.exp(log_density) / np.exp(log_density).sum()
+    field.refresh(6)
+    (answer,) = field.answers([(0, 1, 2)])
+    # Sampling alone: 0.5 * sum(sqrt(2 p / (pi N))) is below 0.011.
+    assert distance(answer, exact) < 0.02
+
+
+def test_rare_values_of_a_bijection_are_fitted() -> None:
+    shares = np.array([0.9, *[0.1 / 49] * 49])
+    field = Field([shares, shares], total=50_000.0, n_particles=20_000, seed=4)
+    for column in (0, 1):
+        field.add((column,), shares * 50_000, std=5.0)
+    field.add((0, 1), np.diag(shares * 50_000).ravel(), std=5.0)
+    field.fit(60)
+    (pair,) = field.answers([(0, 1)])
+    # Shrinkage takes 1.25 * 5 * theta off a cell of 102; what it must not be is empty.
+    assert np.diag(pair)[1:].min() > 50
+    assert abs(pair[0, 0] - 45_000) < 1000
+    assert pair.sum() - np.trace(pair) < 2500
+
+
+def wide_field(n_particles: int) -> Field:
+    draw = np.random.default_rng(1)
+    marginals = [draw.dirichlet(np.ones(12)) for _ in range(8)]
+    field = Field(marginals, total=5000.0, n_particles=n_particles, seed=9)
+    for i in range(7):
+        table = 5000 * np.outer(marginals[i], marginals[i + 1])
+        field.add((i, i + 1), table * draw.gamma(2, 0.5, size=table.shape), std=5.0)
+    field.fit(20)
+    return field
+
+
+def test_more_rows_than_particles_are_not_repeats() -> None:
+    field = wide_field(2000)
+    rows = field.draw(20_000)
+    assert rows.shape == (20_000, 8)
+    distinct = len(np.unique(rows, axis=0))
+    assert distinct > 15_000  # at most 2,000 if particles were repeated
+    for (i, j), answer in zip(PAIRS, field.answers(PAIRS), strict=True):
+        cells = rows[:, i].astype(np.int64) * 12 + rows[:, j]
+        found = np.bincount(cells, minlength=144)
+        # 2,000 particles, half of them effective, are themselves off by about
+        # 0.5 * sum(sqrt(2 p / (pi N))) < 0.15.
+        assert distance(found, answer.ravel()) < 0.16
+
+
+def test_rows_are_balanced() -> None:
+    field = wide_field(20_000)
+    rows = field.draw(5000)
+    pairs = list(combinations(range(8), 2))
+    gaps, unbalanced = [], []
+    coins = np.random.default_rng(3).choice(
+        len(field.rows), 5000, p=field.weights / field.weights.sum()
+    )
+    for (i, j), answer in zip(pairs, field.answers(pairs), strict=True):
+        for chosen, out in ((rows, gaps), (field.rows[coins], unbalanced)):
+            cells = chosen[:, i].astype(np.int64) * 12 + chosen[:, j]
+            out.append(distance(np.bincount(cells, minlength=144), answer.ravel()))
+    assert np.mean(gaps) < 0.6 * np.mean(unbalanced)
+
+
+def test_no_rows_at_all() -> None:
+    field = wide_field(1000)
+    assert field.draw(0).shape == (0, 8)
+    assert field.draw(1).shape == (1, 8)
+
+
+def test_a_field_is_restored_from_its_factors() -> None:
+    truth = cyclic_toy()
+    field = particles_of(truth)
+    for axis in range(3):
+        field.add((axis,), TOTAL * truth.sum(axis=tuple(a for a in range(3) if a != axis)), 5.0)
+    for pair in PAIRS:
+        field.add(pair, TOTAL * pair_of(truth, pair), std=20.0)
+    field.fit(50)
+    tables = [Table(t.group, t.counts, t.std, t.theta.copy()) for t in field.tables]
+    again = Field.restore(
+        [truth.sum(axis=tuple(a for a in range(3) if a != axis)) for axis in range(3)],
+        tables,
+        field.draw(30_000),
+        total=TOTAL,
+        seed=8,
+    )
+    again.refresh(5)
+    answers = (made.answers([(0, 1, 2)])[0] for made in (field, again))
+    assert distance(*answers) < 0.03
+    again.fit(20)
+    assert again.misfit().max() < 1
+
+
+def test_a_table_measured_twice_is_the_weighted_mean() -> None:
+    field = Field([np.array([0.5, 0.5])], total=10.0, n_particles=1000, seed=0)
+    field.add((0,), np.array([10, 0]), std=1.0)
+    field.add((0,), np.array([4, 6]), std=2.0)
+    assert len(field.tables) == 1
+    assert field.tables[0].counts == pytest.approx([8.8, 1.2])
+    assert field.tables[0].std == pytest.approx([0.8**0.5] * 2)
+
+
+def test_a_copy_is_on_its_own() -> None:
+    field = wide_field(1000)
+    twin = field.copy(seed=1)
+    twin.tables[0].counts = twin.tables[0].counts * 2
+    twin.fit(3)
+    assert not np.array_equal(twin.tables[0].theta, field.tables[0].theta)
+    assert field.tables[0].counts.sum() < twin.tables[0].counts.sum()
+
+
+def test_the_same_seed_gives_the_same_rows() -> None:
+    assert np.array_equal(wide_field(1000).draw(500), wide_field(1000).draw(500))
+
+
+def test_coins_are_spread_evenly() -> None:
+    places = Coins(3).places(np.array([1.0, 2.0, 0.0, 1.0]), 400)
+    assert np.abs(np.bincount(places, minlength=4) - [100, 200, 0, 100]).max() <= 1
+    shuffled = Coins(3).shuffle(np.arange(1000))
+    assert sorted(shuffled) == list(range(1000))
+    assert np.abs(np.corrcoef(shuffled, np.arange(1000))[0, 1]) < 0.2
+
+
+def test_tables_must_fit() -> None:
+    field = Field([np.array([0.5, 0.5])], total=10.0, n_particles=1000, seed=0)
+    with pytest.raises(ValueError, match="3 counts for 2 cells"):
+        field.add((0,), np.zeros(3), std=1.0)

@@ -1,0 +1,539 @@
+"""quilt: parameters, buckets, the filter, the release."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import hushtable.methods._quilt_domains as domains
+from hushtable.datasets import sample, sample_schema
+from hushtable.engine import connect
+from hushtable.errors import ParameterError, Refused, TooLarge
+from hushtable.field import Coins, Field
+from hushtable.methods._quilt_domains import (
+    Values,
+    merge_neighbors,
+    merge_rare,
+    nonnegative,
+    shares_of,
+    values_of,
+)
+from hushtable.methods._quilt_meter import Budget, Candidate, Meter, as_share
+from hushtable.methods._quilt_schedule import schedule
+from hushtable.methods.base import Released
+from hushtable.methods.quilt import Quilt
+from hushtable.planning import Want, needed_epsilon
+from hushtable.privacy.composition import concentrated_share
+from hushtable.privacy.guarantee import ApproxDP, PureDP
+from hushtable.privacy.noise import SecureNoise, SeededNoise
+from hushtable.recoding import Recoding
+from hushtable.schema import Schema
+
+FAST = {"particles": 2000}
+
+
+def run(method: Quilt, table: pa.Table, schema: Schema, seed: int = 1) -> Released:
+    noise = SeededNoise(seed)
+    return method.run(connect(table, schema, noise=noise), noise)
+
+
+def make_schema(columns: Mapping[str, Any], **more: Any) -> Schema:
+    return Schema.from_dict({"name": "t", "columns": columns, **more})
+
+
+# --- parameters -----------------------------------------------------------------------------------
+
+
+def test_all_problems_are_named_at_once() -> None:
+    with pytest.raises(ParameterError) as caught:
+        Quilt(epsilon=-1, delta=1, particles=10, max_rows="1/2")  # type: ignore[arg-type]
+    assert len(caught.value.problems) == 4
+    for name in ("epsilon", "delta", "particles", "max_rows"):
+        assert any(problem.startswith(name) for problem in caught.value.problems)
+
+
+def test_the_promise_is_pure_without_delta() -> None:
+    schema = sample_schema()
+    assert Quilt(epsilon=1).guarantee(schema) == (
+        PureDP(epsilon=Fraction(1), unit=schema.unit, neighbors="add-remove"),
+    )
+    (promise,) = Quilt(epsilon=1, delta="1e-9").guarantee(schema)
+    assert isinstance(promise, ApproxDP)
+    assert promise.delta == Fraction(1, 10**9)
+
+
+def test_unknown_target_and_nodes_are_refused() -> None:
+    with pytest.raises(ParameterError, match="target is 'income'"):
+        Quilt(epsilon=1, target="income").guarantee(sample_schema())
+    nodes = make_schema(
+        {"a": {"type": "integer", "low": 0, "high": 1}},
+        unit={"kind": "node"},
+    )
+    with pytest.raises(ParameterError, match="unit is node"):
+        Quilt(epsilon=1).guarantee(nodes)
+
+
+# --- too many values ------------------------------------------------------------------------------
+
+
+def test_columns_with_too_many_values_are_binned_or_refused() -> None:
+    many = [str(i) for i in range(10_001)]
+    tree = {"all": {"even": many[::2], "odd": many[1::2]}}
+    schema = make_schema(
+        {
+            "weight": {"type": "integer", "low": 0, "high": 1_999_999},
+            "dose": {"type": "number", "low": 0, "high": 5000, "step": 0.25},
+            "place": {"type": "categorical", "values": many, "taxonomy": tree},
+        }
+    )
+    weight, dose, place = values_of(schema)
+    assert weight.rule[:4] == [0, 1, 2000, 4000]  # zero pays off to be apart
+    assert weight.rule[-1] == 1_999_999
+    assert weight.size == 1002
+    assert dose.rule[:3] == [0.0, 0.25, 5.25]
+    assert dose.size <= 1003
+    assert place.rule == 1
+    assert place.size == 2
+    lines = Quilt(epsilon=1).forecast(schema, 10_000).lines
+    assert sum("too many values" in name for name in lines) == 3
+    bare = make_schema({"place": {"type": "categorical", "values": many}})
+    with pytest.raises(TooLarge, match=r"'place' has 10,001 values.*taxonomy"):
+        Quilt(epsilon=1).guarantee(bare)
+
+
+def test_binned_columns_are_published_in_values_of_the_schema() -> None:
+    many = [f"p{i}" for i in range(10_001)]
+    schema = make_schema(
+        {
+            "weight": {"type": "integer", "low": 5, "high": 1_000_004, "missing": "category"},
+            "place": {
+                "type": "categorical",
+                "values": many,
+                "taxonomy": {"all": {"low": many[:6000], "high": many[6000:]}},
+            },
+        }
+    )
+    draw = np.random.default_rng(0)
+    weight = draw.integers(5, 500_000, 5000)
+    table = pa.table(
+        {
+            "weight": pa.array(weight, mask=draw.random(5000) < 0.2),
+            "place": [many[i] for i in draw.integers(0, 3000, 5000)],
+        }
+    )
+    made = run(Quilt(epsilon=2, delta="1e-6", **FAST), table, schema).tables["data"]
+    found = made["weight"].drop_null().to_numpy()
+    assert abs(made["weight"].null_count / made.num_rows - 0.2) < 0.05
+    assert found.min() >= 5
+    assert np.mean(found < 500_000) > 0.9
+    assert len(np.unique(found)) > 1000  # spread inside the bins, not on their edges
+    low = np.mean([int(name[1:]) < 6000 for name in made["place"].to_pylist()])
+    assert low > 0.9
+
+
+# --- buckets --------------------------------------------------------------------------------------
+
+noisy_counts = st.lists(st.integers(-50, 400), min_size=1, max_size=40).map(
+    lambda counts: np.array(counts, np.float64)
+)
+
+
+@given(noisy_counts, st.integers(1, 12))
+def test_neighbors_are_merged_into_heavy_intervals(counts: Any, most: int) -> None:
+    buckets = merge_neighbors(counts, 60.0, most)
+    steps = np.diff(buckets)
+    assert buckets[0] == 0
+    assert set(steps.tolist()) <= {0, 1}
+    sums, widths = np.bincount(buckets, counts), np.bincount(buckets)
+    assert len(sums) <= most
+    if len(sums) < most:
+        heavy = sums >= 60 * np.sqrt(widths) - 1e-9
+        for place in np.flatnonzero(~heavy):  # light ones stand between heavy ones only
+            for side in {max(place - 1, 0), min(place + 1, len(sums) - 1)} - {place}:
+                assert heavy[side]
+
+
+def test_a_heavy_value_among_empty_ones_stands_alone() -> None:
+    counts = np.zeros(500)
+    counts[[0, 250]] = 5000, 900
+    buckets = merge_neighbors(counts, 100.0, 32)
+    assert buckets[0] != buckets[250] != buckets[400]
+    assert (buckets == buckets[250]).sum() == 1
+    assert buckets.max() == 2
+
+
+@given(noisy_counts, st.integers(2, 12))
+def test_rare_values_share_a_bucket(counts: Any, most: int) -> None:
+    buckets = merge_rare(counts, 60.0, most)
+    widths = np.bincount(buckets)
+    assert (widths > 0).all()
+    assert len(widths) <= most
+    if len(widths) < most:  # heavy values are alone, all others together
+        assert (widths[buckets][counts >= 60] == 1).all()
+        assert len(set(buckets[counts < 60].tolist())) <= 1
+
+
+def test_a_taxonomy_keeps_rare_values_near_their_relatives() -> None:
+    tree = {"World": {"Europe": ["FR", "DE", "LU", "MT"], "America": ["US", "AG", "BB"]}}
+    column = {"type": "categorical", "taxonomy": tree}
+    schema = make_schema(
+        {"country": {**column, "values": ["FR", "DE", "LU", "MT", "US", "AG", "BB"]}}
+    )
+    (values,) = values_of(schema)
+    #                                   FR   DE  LU  MT   US  AG BB
+    buckets = values.buckets(np.array([900, 800, 50, 55, 950, 3, 5]), 20.0)
+    fr, de, lu, mt, us, ag, bb = buckets.tolist()
+    assert len({fr, de, us}) == 3
+    assert lu == mt  # together they are heavy, and stay in Europe
+    assert lu not in {fr, de, us}
+    assert ag == bb
+    assert ag not in {fr, de, us, lu}
+
+
+def test_a_target_keeps_its_values() -> None:
+    schema = make_schema({"x": {"type": "categorical", "values": ["a", "b", "c"]}})
+    (values,) = values_of(schema)
+    noisy = np.array([500, -4, 2])
+    assert values.buckets(noisy, 10.0).tolist() == [0, 1, 1]
+    assert values.buckets(noisy, 10.0, is_target=True).tolist() == [0, 1, 2]
+
+
+KINDS: list[dict[str, Any]] = [
+    {"type": "integer", "low": 3, "high": 40},
+    {"type": "integer", "low": 0, "high": 30_000, "missing": "category"},
+    {"type": "number", "low": 0, "high": 10, "step": 0.25, "missing": "category"},
+    {"type": "categorical", "values": [f"v{i}" for i in range(70)]},
+    {"type": "categorical", "values": ["a", "b", "c"], "missing": "category"},
+    {"type": "categorical", "values": ["l", "m", "h"], "ordered": True},
+]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind["type"])
+def test_recodings_and_drawn_codes_agree_with_the_buckets(kind: dict[str, Any]) -> None:
+    schema = make_schema({"x": kind})
+    (values,) = values_of(schema)
+    draw = np.random.default_rng(4)
+    for _ in range(5):
+        noisy = draw.integers(-20, 60, values.size) * draw.integers(0, 3, values.size)
+        buckets = values.buckets(noisy, 20.0)
+        assert len(buckets) == values.size
+        assert buckets.max() < domains.MAX_BUCKETS
+        codes = np.arange(values.column.size)
+        counted = codes if values.recoding is None else values.recoding.apply(codes)
+        recoding = values.bucket_recoding(buckets)
+        found = codes if recoding is None else recoding.apply(codes)
+        assert np.array_equal(found, buckets[counted])
+        of_rows = draw.integers(0, buckets.max() + 1, 400)
+        drawn = values.codes(of_rows, buckets, np.maximum(noisy, 0) / 100.0, Coins(1))
+        assert np.array_equal(found[drawn], of_rows)
+
+
+def test_counts_become_a_distribution() -> None:
+    found = nonnegative([5.0, -3.0, 0.0, 1.0], 7.0)
+    assert found.sum() == pytest.approx(7)
+    assert found.min() == 0
+    assert nonnegative([-5.0, -9.0], 3.0).sum() == pytest.approx(3)
+    assert nonnegative([-5.0, 9.0], 0.0).tolist() == [0, 0]
+
+
+def test_noise_of_many_empty_values_does_not_add_up() -> None:
+    noise = np.random.default_rng(0).normal(size=1000) * 20
+    counts = np.concatenate([[5000, 4000], noise]).round().astype(np.int64)
+    buckets = merge_neighbors(counts.astype(np.float64), 75.0, 32)
+    shares = shares_of(counts, buckets, 9000.0)
+    assert shares.sum() == pytest.approx(1)
+    # About 0.7 if each value were made non-negative alone; the truth is 0, the noise of the sum
+    # 20 * sqrt(1000) / 9000 = 0.07.
+    assert shares[2:].sum() < 0.25
+    assert (shares >= 0).all()
+
+
+# --- the filter -----------------------------------------------------------------------------------
+
+fractions = st.fractions(Fraction(1, 10**6), 1)
+
+
+@settings(max_examples=200)
+@given(share=fractions, total=st.fractions(Fraction(1, 10**6), 20), reach=st.integers(1, 9))
+def test_noise_never_costs_more_than_its_share(share: Any, total: Any, reach: int) -> None:
+    gaussian = Budget(total=total, pure=False, reach=reach)
+    assert Fraction(reach**2) / (2 * gaussian.count_noise(share).parameter) <= share * total
+    assert gaussian.choice_epsilon(share) ** 2 / 8 <= share * total
+    laplace = Budget(total=total, pure=True, reach=reach)
+    assert Fraction(reach) / laplace.count_noise(share).parameter <= share * total
+    assert laplace.choice_epsilon(share) <= share * total
+
+
+def test_rounding_costs_little() -> None:
+    budget = Budget(total=Fraction(1, 100), pure=False, reach=1)
+    share = Fraction(1, 50)
+    used = 1 / (2 * budget.count_noise(share).parameter)
+    assert used > Fraction(999, 1000) * share / 100
+    assert budget.choice_epsilon(share) ** 2 / 8 > Fraction(999, 1000) * share / 100
+
+
+def test_the_budget_refuses_beyond_the_total_and_nothing_for_nothing() -> None:
+    budget = Budget(total=Fraction(1), pure=True, reach=1)
+    budget.pay("a", Fraction(1, 3))
+    budget.pay("b", Fraction(2, 3))
+    assert budget.left == 0
+    for share in (Fraction(1, 10**30), Fraction(0), Fraction(-1)):
+        with pytest.raises(Refused):
+            budget.pay("c", share)
+    assert budget.spent() == {"a": Fraction(1, 3), "b": Fraction(2, 3)}
+
+
+@given(st.floats(0, 1, allow_nan=False))
+def test_shares_are_rounded_down(value: float) -> None:
+    assert 0 <= as_share(value) <= Fraction(value)
+
+
+class NoNoise(SeededNoise):
+    """Fail when anything is drawn."""
+
+    def _words(self, n: int) -> Any:
+        raise AssertionError("noise was drawn")
+
+
+def test_the_meter_pays_before_it_looks() -> None:
+    table, schema = sample(), sample_schema()
+    budget = Budget(total=Fraction(1), pure=False, reach=1)
+    budget.pay("all", Fraction(1))
+    meter = Meter(connect(table, schema, noise=SeededNoise(0)), NoNoise(0), budget)
+    meter.read([(0,), (1,)], {})
+    candidate = Candidate((0,), np.zeros(3, np.int64), 0, 1)  # would not even fit the table
+    for ask in (
+        lambda: meter.row_count(Fraction(1, 100)),
+        lambda: meter.measure("one", (0,), Fraction(1, 100)),
+        lambda: meter.choose("choice", [candidate], k=1, share=Fraction(1, 100)),
+    ):
+        with pytest.raises(Refused):
+            ask()
+
+
+def test_expected_counts_are_whole() -> None:
+    with pytest.raises(TypeError, match="int64"):
+        Candidate((0,), np.zeros(2), 0, 1)  # type: ignore[arg-type]
+
+
+def test_the_schedule_is_a_division_of_the_budget() -> None:
+    for pure in (False, True):
+        for n_rows in (0, 50, 1000, 30_000, 10**7):
+            for n_columns in (1, 2, 5, 30, 100):
+                for total in (1e-5, 0.01, 1.0, 10.0):
+                    plan = schedule(
+                        n_rows=n_rows, n_columns=n_columns, total=total, pure=pure, reach=1
+                    )
+                    assert min(plan.one_ways, 1 - plan.choices) >= 0
+                    assert plan.one_ways + plan.forest + plan.choices <= 1.06
+                    if n_columns > 1:
+                        assert 1 <= plan.n_edges <= n_columns - 1
+                        assert plan.choice > 0
+
+
+# --- the release ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("delta", ["0", "1e-6"])
+def test_the_error_of_a_count_is_known_before(delta: str) -> None:
+    public = Schema.from_dict({**sample_schema().to_dict(), "rows": sample().num_rows})
+    method = Quilt(epsilon=1, delta=delta, **FAST)
+    said = method.count_error(public, rows=None, share=0.1)
+    tables = run(method, sample(), public).estimator["tables"][:5]
+    sums = [table["std"] * max(1, round(table["shape"][0] / 10)) ** 0.5 for table in tables]
+    assert said.std == pytest.approx(max(sums), rel=1e-3)
+    assert 1.9 < said.half_width / said.std < 2.3
+    double = Quilt(epsilon=2, delta=delta).count_error(public, rows=None, share=0.1)
+    assert double.half_width < said.half_width
+    with pytest.raises(Refused, match="number of rows"):
+        method.count_error(sample_schema(), rows=None, share=0.1)
+
+
+def test_an_epsilon_is_found_for_an_error() -> None:
+    method = Quilt(epsilon=1, delta="1e-9")
+    want = Want.parse("count error 50 at 10%")
+    epsilon, error = needed_epsilon(method, sample_schema(), want, rows=12_000)
+    assert 45 < error.half_width <= 50
+    assert "one column" in error.assumes
+    assert (
+        method.at_epsilon(sample_schema(), epsilon).count_error(
+            sample_schema(), rows=12_000, share=0.1
+        )
+        == error
+    )
+
+
+class CountingEngine:
+    """Note the questions that are asked."""
+
+    def __init__(self, engine: Any) -> None:
+        self._engine, self.asked = engine, []
+
+    @property
+    def schema(self) -> Schema:
+        return self._engine.schema
+
+    def marginals(
+        self, groups: Sequence[Sequence[str]], *, recode: Mapping[str, Recoding] | None = None
+    ) -> Any:
+        self.asked.append((len(groups), sorted(recode or {})))
+        return self._engine.marginals(groups, recode=recode)
+
+
+def test_there_are_two_waves_of_counts() -> None:
+    engine = CountingEngine(connect(sample(), sample_schema(), noise=SeededNoise(0)))
+    Quilt(epsilon=1, delta="1e-6", target="diagnosis", **FAST).run(engine, SeededNoise(1))
+    assert [n for n, _ in engine.asked] == [5, 10 + 6]
+    assert engine.asked[0][1] == []
+    assert "age" in engine.asked[1][1]
+
+
+@pytest.mark.parametrize("delta", ["0", "1e-9"])
+def test_nearly_all_is_spent_and_never_more(delta: str) -> None:
+    for epsilon in ("1/20", "1", "8"):
+        made = run(Quilt(epsilon=epsilon, delta=delta, **FAST), sample(), sample_schema())
+        spent = sum(Fraction(share) for share in made.estimator["spent"].values())
+        assert Fraction(99, 100) < spent <= 1
+
+
+def test_the_release_is_what_its_documentation_says() -> None:
+    schema = sample_schema()
+    made = run(Quilt(epsilon=1, delta="1e-6", **FAST), sample(), schema)
+    found = json.loads(json.dumps(made.estimator))
+    names, sizes = list(schema.attributes), schema.domain.sizes
+    assert made.tables["data"].column_names == names
+    assert made.tables["data"].num_rows == round(found["total"])
+    measured, factors = made.tables["measured"], made.tables["factors"]
+    lengths = np.bincount(measured["table"].to_numpy())
+    assert [math.prod(table["shape"]) for table in found["tables"]] == lengths.tolist()
+    assert [table["columns"] for table in found["tables"][: len(names)]] == [[n] for n in names]
+    assert [table["level"] for table in found["tables"]] == ["values"] * 5 + ["buckets"] * (
+        len(lengths) - 5
+    )
+    buckets = made.tables["buckets"]
+    assert np.bincount(buckets["column"].to_numpy()).tolist() == [sizes[n] for n in names]
+    for position, name in enumerate(names):
+        mine = buckets["column"].to_numpy() == position
+        n_buckets = int(buckets["bucket"].to_numpy()[mine].max()) + 1
+        assert n_buckets == found["columns"][name]["n_buckets"]
+        assert buckets["share"].to_numpy()[mine].sum() == pytest.approx(1)
+    groups = {tuple(table["columns"]) for table in found["tables"]}
+    assert len(np.unique(factors["table"].to_numpy())) == len(groups)
+    assert len(found["fit"]["misfit"]) == len(found["fit"]["residual"]) == len(groups)
+    assert made.tables["candidates"].num_rows == found["rounds"][-1]["n_candidates"]
+
+
+def test_a_public_number_of_rows_is_free_and_kept() -> None:
+    public = Schema.from_dict({**sample_schema().to_dict(), "rows": sample().num_rows})
+    method = Quilt(epsilon=1, delta="1e-6", **FAST)
+    made = run(method, sample(), public)
+    assert made.tables["data"].num_rows == sample().num_rows
+    assert "number of rows" not in made.estimator["spent"]
+    assert "number of rows" not in method.forecast(public).split
+    assert made.estimator["total_std"] == 0
+
+
+def test_persons_cost_their_rows() -> None:
+    columns = {
+        "who": {"role": "identifier"},
+        "a": {"type": "integer", "low": 0, "high": 2},
+        "b": {"type": "categorical", "values": ["x", "y"]},
+    }
+    draw = np.random.default_rng(0)
+    table = pa.table(
+        {
+            "who": [f"p{i}" for i in draw.integers(0, 500, 2000)],
+            "a": draw.integers(0, 3, 2000),
+            "b": [("x", "y")[i] for i in draw.integers(0, 2, 2000)],
+        }
+    )
+    unit = {"kind": "person", "column": "who", "max_rows": 3}
+    method = Quilt(epsilon=1, delta="1e-6", **FAST)
+    # The number of rows of the data is public, but not how many of them count.
+    made = run(method, table, make_schema(columns, unit=unit, rows=2000))
+    assert made.estimator["reach"] == 3
+    assert "number of rows" in made.estimator["spent"]
+    share = Fraction(made.estimator["spent"]["tables of one column"])
+    rho = concentrated_share(Fraction(1), Fraction(1, 10**6))
+    cost = sum(
+        Fraction(9) / (2 * Fraction(table["parameter"])) for table in made.estimator["tables"][:2]
+    )
+    assert Fraction(99, 100) * share * rho < cost <= share * rho
+
+
+@pytest.mark.parametrize("delta", ["0", "1e-6"])
+def test_small_shapes(delta: str) -> None:
+    one = make_schema({"a": {"type": "integer", "low": 0, "high": 3}})
+    constant = make_schema(
+        {
+            "a": {"type": "integer", "low": 1, "high": 1},
+            "b": {"type": "categorical", "values": ["x"]},
+        }
+    )
+    two = make_schema(
+        {
+            "a": {"type": "integer", "low": 0, "high": 3},
+            "b": {"type": "categorical", "values": ["x", "y"], "missing": "category"},
+        }
+    )
+    rows = {"a": [1, 1, 2, 3] * 100, "b": ["x"] * 400}
+    method = Quilt(epsilon=2, delta=delta, **FAST)
+    for schema, table in (
+        (one, pa.table({"a": rows["a"]})),
+        (constant, pa.table({"a": [1] * 400, "b": rows["b"]})),
+        (two, pa.table(rows)),
+        (two, pa.table(rows).slice(0, 0)),
+    ):
+        made = run(method, table, schema)
+        assert made.tables["data"].column_names == list(schema.attributes)
+        assert abs(made.tables["data"].num_rows - table.num_rows) < 200
+        method.forecast(schema, 400)
+
+
+def test_fewer_rows_stand_for_more() -> None:
+    made = run(Quilt(epsilon=1, delta="1e-6", max_rows=500, **FAST), sample(), sample_schema())
+    assert made.tables["data"].num_rows == 500
+    assert any("stands for 2" in note for note in made.estimator["notes"])
+
+
+def test_a_fit_that_failed_is_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = run(Quilt(epsilon=4, delta="1e-6", particles=20_000), sample(), sample_schema())
+    assert not any("did not reach its optimum" in note for note in made.estimator["notes"])
+    monkeypatch.setattr(Field, "fit", lambda self, max_sweeps=0: None)
+    monkeypatch.setattr(Field, "sweep", lambda self: (0.0, 0.0))
+    made = run(Quilt(epsilon=4, delta="1e-6", particles=20_000), sample(), sample_schema())
+    assert any("did not reach its optimum" in note for note in made.estimator["notes"])
+
+
+def test_dependence_survives() -> None:
+    # Two columns that determine each other, and one that does not matter.
+    draw = np.random.default_rng(2)
+    a = draw.integers(0, 8, 20_000)
+    table = pa.table({"a": a, "b": (a * 3 + 1) % 8, "c": draw.integers(0, 8, 20_000)})
+    schema = make_schema({name: {"type": "integer", "low": 0, "high": 7} for name in "abc"})
+    made = run(Quilt(epsilon=1, delta="1e-6", particles=10_000), table, schema).tables["data"]
+    a, b = made["a"].to_numpy(), made["b"].to_numpy()
+    assert np.mean(b == (a * 3 + 1) % 8) > 0.95
+
+
+def test_secure_noise_makes_different_releases() -> None:
+    engine = connect(sample(), sample_schema(), noise=SecureNoise())
+    method = Quilt(epsilon=1, delta="1e-6", **FAST)
+    one, two = (method.run(engine, SecureNoise()) for _ in range(2))
+    assert not one.tables["measured"].equals(two.tables["measured"])
+
+
+def test_values_know_their_sizes() -> None:
+    column = make_schema({"x": KINDS[4]}).attributes["x"]
+    values = Values("x", column)
+    assert (values.size, values.n_values) == (4, 3)
+    assert values.widths.tolist() == [1, 1, 1, 1]

@@ -1,0 +1,391 @@
+"""Counts from a quilt: measured tables against full least squares, modeled counts by hand."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from hushtable.estimate.field_error import FieldError, Missed, _interaction
+from hushtable.estimate.measured_tables import MeasuredTable, MeasuredTables
+from hushtable.estimate.quilt import QuiltEstimator, missed
+from hushtable.predicate import parse
+from hushtable.schema import Schema
+
+SIZES = {"a": 2, "b": 3, "c": 4}
+SCHEMA = Schema.from_dict(
+    {
+        "name": "t",
+        "columns": {
+            "a": {"type": "categorical", "values": ["x", "y"]},
+            "b": {"type": "integer", "low": 0, "high": 2},
+            "c": {"type": "categorical", "values": ["p", "q", "r", "s"]},
+        },
+    }
+)
+STDS = {("a",): 3.0, ("b",): 4.0, ("c",): 5.0, ("a", "b"): 2.0, ("b", "c"): 2.5}
+
+
+def joint() -> np.ndarray:
+    """Make true counts of all combinations."""
+    return np.random.default_rng(3).integers(5, 60, tuple(SIZES.values())).astype(float)
+
+
+def project(table: np.ndarray, columns: tuple[str, ...]) -> np.ndarray:
+    rest = tuple(i for i, name in enumerate(SIZES) if name not in columns)
+    return table.sum(axis=rest)
+
+
+def noisy_tables(seed: int) -> list[MeasuredTable]:
+    rng = np.random.default_rng(seed)
+    made = []
+    for columns, std in STDS.items():
+        true = project(joint(), columns)
+        made.append(MeasuredTable(columns, np.rint(true + rng.normal(0, std, true.shape)), std))
+    return made
+
+
+def measured(*, n_rows: int | None = None, kurtosis: float = 0.0) -> MeasuredTables:
+    buckets = {name: np.arange(size) for name, size in SIZES.items()}
+    return MeasuredTables(noisy_tables(1), buckets, kurtosis=kurtosis, n_rows=n_rows)
+
+
+def full_least_squares(tables: list[MeasuredTable], wanted: np.ndarray) -> tuple[float, float]:
+    """Fit all combinations at once to all tables, weighed by their noise: value and variance."""
+    cells = list(product(*(range(size) for size in SIZES.values())))
+    names = list(SIZES)
+    design, seen = [], []
+    for table in tables:
+        for cell in np.ndindex(table.counts.shape):
+            fits = dict(zip(table.columns, cell, strict=True))
+            row = [all(c[names.index(n)] == v for n, v in fits.items()) for c in cells]
+            design.append(np.array(row, float) / table.std)
+            seen.append(table.counts[cell] / table.std)
+    gram = np.array(design)
+    pseudo = np.linalg.pinv(gram.T @ gram)
+    weights = wanted.ravel() @ pseudo
+    assert np.allclose(weights @ gram.T @ gram, wanted.ravel())  # the tables decide it
+    return float(weights @ gram.T @ np.array(seen)), float(weights @ wanted.ravel())
+
+
+# --- measured tables -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("column", list(SIZES))
+def test_a_column_is_answered_by_all_tables_that_know_of_it(column: str) -> None:
+    axis = list(SIZES).index(column)
+    for code in range(SIZES[column]):
+        truth = np.arange(SIZES[column]) == code
+        shape = [-1 if i == axis else 1 for i in range(3)]
+        wanted = np.broadcast_to(truth.reshape(shape), tuple(SIZES.values())).astype(float)
+        value, variance = full_least_squares(noisy_tables(1), wanted)
+        found = measured().of_column(column, truth)
+        assert found.value == pytest.approx(value)
+        assert found.std == pytest.approx(variance**0.5)
+        assert found.std < STDS[(column,)]
+        assert found.reach == pytest.approx(1.959964 * found.std)
+
+
+def test_a_pair_is_answered_by_its_table_and_its_neighbors() -> None:
+    for a, b in product(range(2), range(3)):
+        truth = np.zeros((2, 3), bool)
+        truth[a, b] = True
+        wanted = np.broadcast_to(truth[:, :, None], (2, 3, 4)).astype(float)
+        value, variance = full_least_squares(noisy_tables(1), wanted)
+        found = measured().of_cells(("a", "b"), truth)
+        assert found.value == pytest.approx(value)
+        assert found.std == pytest.approx(variance**0.5)
+        swapped = measured().of_cells(("b", "a"), truth.T)
+        assert swapped.value == pytest.approx(value)
+
+
+def test_the_total_comes_from_every_table() -> None:
+    value, variance = full_least_squares(noisy_tables(1), np.ones((2, 3, 4)))
+    found = measured().total
+    assert found.value == pytest.approx(value)
+    assert found.std == pytest.approx(variance**0.5)
+
+
+def test_a_public_number_of_rows_is_kept_exactly() -> None:
+    tables = measured(n_rows=700)
+    assert (tables.total.value, tables.total.std) == (700.0, 0.0)
+    truth = np.array([True, False, True, False])
+    one, rest = tables.of_column("c", truth), tables.of_column("c", ~truth)
+    assert one.value + rest.value == pytest.approx(700, abs=1e-3)
+    assert one.std == pytest.approx(rest.std, rel=1e-3)
+    assert one.std < measured().of_column("c", truth).std
+
+
+def test_many_cells_are_answered_without_the_neighbors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hushtable.estimate.measured_tables.MAX_UNKNOWNS", 5)
+    truth = np.array([[True, True, False], [False, True, False]])
+    found = measured().of_cells(("a", "b"), truth)
+    table = next(t for t in noisy_tables(1) if t.columns == ("a", "b"))
+    assert found.value == table.counts[truth].sum()
+    assert found.std == pytest.approx(2.0 * 3**0.5)
+
+
+def test_laplace_noise_reaches_further() -> None:
+    truth = np.array([True, False])
+    alone = MeasuredTables(
+        [MeasuredTable(("a",), np.array([10.0, 20.0]), 3.0)],
+        {"a": np.arange(2)},
+        kurtosis=3.0,
+        n_rows=None,
+    )
+    assert alone.of_column("a", truth).reach == pytest.approx(2.17 * 3.0, rel=0.01)
+    assert measured(kurtosis=3.0).total.reach < 2.02 * measured().total.std
+
+
+def test_merged_values_are_wide_and_single_values_are_told_apart() -> None:
+    buckets = {"a": np.arange(2), "c": np.array([0, 1, 1, 1])}
+    tables = MeasuredTables(
+        [
+            MeasuredTable(("a",), np.array([50.0, 50.0]), 1.0),
+            MeasuredTable(("c",), np.array([40.0, 30.0, 20.0, 10.0]), 1.0),
+            MeasuredTable(("a", "c"), np.array([[20.0, 30.0], [20.0, 30.0]]), 1.0),
+        ],
+        buckets,
+        kurtosis=0.0,
+        n_rows=None,
+    )
+    assert tables.noise(("c",)) == pytest.approx([1 / (1 + 1 / 2), 1 / (1 / 3 + 1 / 2)])
+    assert tables.value_variance("c") == 1.0
+    one = tables.of_column("c", np.array([False, True, False, False]))
+    assert one.value == pytest.approx(30.0)
+    assert 0.8 < one.std < 1.0  # the bucket's sum is known better, and tells a little
+
+
+# --- what is not measured ----------------------------------------------------------------------
+
+
+def test_an_interaction_is_what_fewer_columns_do_not_explain() -> None:
+    rng = np.random.default_rng(5)
+    shares = rng.random((3, 4, 2))
+    counts = np.einsum("i,j,k->ijk", [5.0, 9.0, 4.0], [2.0, 2.0, 7.0, 1.0], [3.0, 8.0])
+    part = _interaction(shares, counts)
+    for axis in range(3):
+        assert np.abs((part * counts).sum(axis=axis)).max() < 1e-9
+    rows = rng.random((3, 1, 1)) + rng.random((1, 4, 1))
+    assert np.abs(_interaction(np.broadcast_to(rows, counts.shape), counts)).max() < 1e-9
+
+
+def test_the_share_that_was_missed_is_found_through_the_noise() -> None:
+    rng = np.random.default_rng(6)
+    sizes = {"a": 20, "b": 20}
+    expected = rng.uniform(50, 400, (20, 20))
+    noisy = expected * (1 + 0.3 * rng.normal(size=expected.shape)) + rng.normal(0, 30, (20, 20))
+    tables = MeasuredTables(
+        [
+            MeasuredTable(("a",), expected.sum(1), 30.0),
+            MeasuredTable(("b",), expected.sum(0), 30.0),
+            MeasuredTable(("a", "b"), noisy, 30.0),
+        ],
+        {name: np.arange(size) for name, size in sizes.items()},
+        kurtosis=0.0,
+        n_rows=None,
+    )
+    story = {
+        "missed_squares": [float(np.sum((noisy - expected) ** 2))],
+        "expected_squares": [float(np.sum(expected**2))],
+        "sensitivity": 10,
+        "weights": [10],
+        "choice_epsilon": 100.0,
+    }
+    assert missed([story], tables).share == pytest.approx(0.3, rel=0.15)
+    # A noisy choice may leave what is missed by more: 2 / epsilon * pi / sqrt(3) rows.
+    noisy_choice = missed([{**story, "choice_epsilon": 1e-4}], tables).share
+    rows_left = 2e4 * np.pi / 3**0.5
+    free = (19 / 20) ** 2
+    assert noisy_choice**2 - missed([story], tables).share ** 2 == pytest.approx(
+        (rows_left / (0.7979 * free * tables.total.value)) ** 2, rel=1e-3
+    )
+    # Without rounds, tables of the forest are compared with independent columns.
+    assert missed([], tables).share > 0.3
+    only_columns = MeasuredTables(tables.tables[:2], tables.buckets, kurtosis=0.0, n_rows=None)
+    assert missed([], only_columns) == Missed(1.0, 1.0)
+
+
+def test_small_cells_may_be_off_by_a_larger_share() -> None:
+    part = np.array([[1.0, -1.0], [0.0, 0.5]])
+    even = np.full((2, 2), 50.0)
+    # The same sum of squares, spread by squares or by counts.
+    missed_even = Missed(0.2, 0.2**2 * np.sum(even**2) / np.sum(even))
+    assert missed_even.variance(part, even) == pytest.approx(0.2**2 * 50**2 * 2.25)
+    skewed = np.array([[900.0, 4.0], [60.0, 1.0]])
+    missed_skewed = Missed(0.2, 0.2**2 * np.sum(skewed**2) / np.sum(skewed))
+    small, large = np.array([[0, 1.0], [0, 0]]), np.array([[1.0, 0], [0, 0]])
+    assert missed_skewed.variance(small, skewed) == pytest.approx(4 * missed_skewed.per_row)
+    assert missed_skewed.variance(large, skewed) == pytest.approx((0.2 * 900) ** 2)
+
+
+def field_error(codes: dict[str, np.ndarray], tables: MeasuredTables, share: float) -> FieldError:
+    bins = {name: np.arange(size) for name, size in SIZES.items()}
+    return FieldError(codes, bins, 1.0, tables, shrinkage=1.25, missed=Missed(share, 0.0))
+
+
+def rows(seed: int = 0, n: int = 4000) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    return {name: rng.integers(0, size, n) for name, size in SIZES.items()}
+
+
+def spread_of(where: str, codes: dict[str, np.ndarray], share: float) -> Any:
+    predicate = parse(where, SCHEMA)
+    error = field_error(codes, measured(), share)
+    return error.of(predicate.columns, predicate.mask(codes), predicate)
+
+
+def test_a_pair_never_measured_errs_by_a_share_of_its_cells() -> None:
+    none, some = (spread_of("a = 'x' AND c = 'p'", rows(), share) for share in (0.0, 0.2))
+    assert none.privacy == some.privacy > 0
+    # Four cells of the pair: two where the condition stands out by 3/8, six by 1/8.
+    cells = 4000 / 8
+    stands_out = np.array([3 / 8, 3 / 8] + [1 / 8] * 6)
+    assert some.model - none.model == pytest.approx(
+        0.04 * cells**2 * np.sum(stands_out**2), rel=0.1
+    )
+    # A pair that was measured does not err in this way.
+    assert spread_of("a = 'x' AND b = 1", rows(), 0.0) == spread_of(
+        "a = 'x' AND b = 1", rows(), 0.2
+    )
+
+
+def test_nothing_seen_is_not_nothing_known() -> None:
+    codes = rows()
+    codes["c"] = codes["c"] % 3  # nobody has s
+    spread = spread_of("a = 'x' AND c = 's'", codes, 0.1)
+    # Half of the rows with s would count, whose number is known up to its noise.
+    assert spread.privacy == pytest.approx((0.5 * measured().noise(("c",))[3] ** 0.5) ** 2, rel=0.4)
+    empty = {name: column[:0] for name, column in codes.items()}
+    assert spread_of("a = 'x' AND c = 's'", empty, 0.1).privacy > 0
+
+
+# --- the estimator -------------------------------------------------------------------------------
+
+
+def release(*, rows_public: bool = False, n: int = 4000) -> QuiltEstimator:
+    """Make a release by hand: c has two buckets, {p} and {q, r, s}."""
+    content = SCHEMA.to_dict()
+    if rows_public:
+        content["rows"] = n
+    schema = Schema.from_dict(content)
+    codes = rows(n=n)
+    merged = np.array([0, 1, 1, 1])
+    shapes = {("a",): [2], ("b",): [3], ("c",): [4], ("a", "b"): [2, 3], ("b", "c"): [3, 2]}
+    tables, counts = [], []
+    for columns, shape in shapes.items():
+        cells = np.zeros(n, np.int64)
+        for name in columns:
+            values = merged[codes[name]] if name == "c" and len(columns) > 1 else codes[name]
+            cells = cells * shape[columns.index(name)] + values
+        counts.append(np.bincount(cells, minlength=int(np.prod(shape))))
+        tables.append({"columns": list(columns), "shape": shape, "std": STDS[columns]})
+    sizes = [len(c) for c in counts]
+    made = {
+        "data": pa.table(
+            {
+                "a": np.array(["x", "y"])[codes["a"]],
+                "b": codes["b"],
+                "c": np.array(["p", "q", "r", "s"])[codes["c"]],
+            }
+        ),
+        "measured": pa.table(
+            {
+                "table": np.repeat(np.arange(len(sizes)), sizes),
+                "cell": np.concatenate([np.arange(size) for size in sizes]),
+                "count": np.concatenate(counts),
+            }
+        ),
+        "buckets": pa.table(
+            {
+                "column": np.repeat([0, 1, 2], [2, 3, 4]),
+                "value": [0, 1, 0, 1, 2, 0, 1, 2, 3],
+                "bucket": [0, 1, 0, 1, 2, 0, 1, 1, 1],
+            }
+        ),
+    }
+    settings = {
+        "noise": "gaussian",
+        "total_std": 0.0 if rows_public else 3.0,
+        "tables": tables,
+        "rounds": [
+            {
+                "missed_squares": [40000.0],
+                "expected_squares": [1e6],
+                "sensitivity": 10,
+                "choice_epsilon": 0.5,
+                "weights": [10],
+            }
+        ],
+        "fit": {"shrinkage": 1.25},
+    }
+    return QuiltEstimator(schema, {}, settings, made)
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "a = 'x'",
+        "b >= 1",
+        "c IN ('p', 's')",  # single values of a merged bucket
+        "a = 'x' AND b < 2",
+        "a = 'x' OR b = 0",
+        "b = 1 AND c <> 'p'",  # a whole bucket
+        "b = 1 AND c IN ('q', 'r', 's')",
+        "a = 'x' AND (c = 'p' OR c <> 'p')",  # c does not decide
+    ],
+)
+def test_what_tables_decide_is_answered_by_them(where: str) -> None:
+    made = release()
+    predicate = parse(where, made.schema)
+    truth = int(predicate.mask(rows()).sum())
+    answer = made.count(where)
+    assert answer.value == pytest.approx(truth)  # these tables have no noise
+    assert answer.model_std == 0
+    assert 0 < answer.privacy_std < 10
+    assert "unbiased" in answer.notes[0]
+    assert answer.high - answer.value == pytest.approx(1.959964 * answer.privacy_std)
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "a = 'x' AND c = 'p'",  # a pair that was not measured
+        "b = 1 AND c = 'q'",  # a part of a bucket
+        "a = 'x' AND b = 1 AND c = 'p'",
+        "b = 7 - 6 AND (a = 'x' OR c = 'r')",
+    ],
+)
+def test_what_no_table_decides_is_counted_in_the_rows(where: str) -> None:
+    made = release()
+    answer = made.count(where)
+    assert answer.value == pytest.approx(parse(where, made.schema).mask(rows()).sum(), rel=0.01)
+    assert answer.model_std > 0
+    assert answer.privacy_std > 0
+    assert answer.low < answer.value < answer.high
+    assert "not measured" in answer.notes[0]
+
+
+def test_everyone_and_nobody() -> None:
+    made = release()
+    assert made.count("TRUE").value == pytest.approx(4000)
+    assert made.count("TRUE").privacy_std > 0
+    nobody = made.count("a = 'x' AND a = 'y'")
+    assert (nobody.value, nobody.low, nobody.high) == (0.0, 0.0, 0.0)
+    public = release(rows_public=True).count("TRUE")
+    assert (public.value, public.low, public.high) == (4000.0, 4000.0, 4000.0)
+
+
+def test_an_empty_release_answers() -> None:
+    made = release(n=0)
+    assert made.frame().num_rows == 0
+    for where in ("TRUE", "a = 'x'", "a = 'x' AND c = 'p'", "b = 1 AND c = 'q'"):
+        answer = made.count(where)
+        assert answer.low == answer.value == 0.0 < answer.high
+
+
+def test_the_rows_are_the_frame() -> None:
+    assert release().frame().num_rows == 4000
