@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import json
+import os
+import re
 import sys
 import traceback
-from collections.abc import Callable, Mapping
-from fractions import Fraction
+import warnings
 from pathlib import Path
-from types import NoneType
-from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal
 
 import pyarrow as pa
 import pyarrow.csv as pa_csv
@@ -21,15 +20,19 @@ from rich.console import Console
 from rich.markdown import Markdown
 from rich.table import Table
 
+from hushtable.audit_cli import audit_app
+from hushtable.compare_cli import compare
 from hushtable.errors import HushtableError, ParameterError
+from hushtable.evaluate_cli import evaluate
 from hushtable.graph_cli import graph_app
+from hushtable.method_options import with_method_options
 from hushtable.methods import METHODS
 from hushtable.methods.base import Forecast, Method
 from hushtable.pipeline import publish as publish_table
 from hushtable.privacy.guarantee import ApproxDP, Guarantee, PureDP
 from hushtable.privacy.ledger import Ledger
 from hushtable.privacy.rational import as_rational
-from hushtable.release import Release
+from hushtable.release import Release, SeededReleaseWarning
 from hushtable.schema import Schema
 
 app = typer.Typer(
@@ -48,6 +51,9 @@ app.add_typer(plan_app, name="plan")
 app.add_typer(publish_app, name="publish")
 app.add_typer(ledger_app, name="ledger")
 app.add_typer(graph_app, name="graph")
+app.add_typer(audit_app, name="audit")
+app.command()(evaluate)
+app.command()(compare)
 
 SchemaPath = Annotated[Path, typer.Argument(metavar="SCHEMA", help="The schema, a YAML file.")]
 DataPath = Annotated[str, typer.Argument(metavar="DATA", help="A CSV or Parquet file.")]
@@ -55,105 +61,12 @@ ReleasePath = Annotated[Path, typer.Argument(metavar="RELEASE", help="A release 
 LedgerPath = Annotated[Path, typer.Argument(metavar="FILE", help="The ledger.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Write JSON to standard output.")]
 
-console = Console()
+# Names and texts from files must not be taken for markup.
+console = Console(markup=False, emoji=False)
 
 
 def _print_json(content: Any) -> None:
     sys.stdout.write(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
-
-
-# --- the methods' own fields as options -----------------------------------------------------
-
-
-def _option(field: dataclasses.Field[Any], hint: Any) -> inspect.Parameter:
-    """Turn a field of a method into a command-line option."""
-    help_text = str(field.metadata.get("help", ""))
-    flag = f"--{field.name.replace('_', '-')}"
-    alternatives = [kind for kind in get_args(hint) if kind is not NoneType]
-    if NoneType in get_args(hint) and len(alternatives) == 1:
-        hint = alternatives[0]
-    if hint is bool:  # what is on by default can be turned off, too
-        flag = f"{flag}/--no-{flag[2:]}"
-    kind: Any = str
-    if hint is int or hint is bool or get_origin(hint) is Literal:
-        kind = hint
-    elif get_origin(hint) is not None and issubclass(_class_of(hint), Mapping | tuple):
-        kind = list[str]
-    default: Any = inspect.Parameter.empty
-    if field.default_factory is not dataclasses.MISSING or field.default == ():
-        default = None
-    elif field.default is not dataclasses.MISSING:
-        default = str(field.default) if isinstance(field.default, Fraction) else field.default
-    if default is None:
-        kind |= None
-    metavar = "NUMBER" if Fraction in (hint, *get_args(hint)) else None
-    return inspect.Parameter(
-        field.name,
-        inspect.Parameter.KEYWORD_ONLY,
-        default=default,
-        annotation=Annotated[kind, typer.Option(flag, help=help_text, metavar=metavar)],
-    )
-
-
-def _class_of(hint: Any) -> type:
-    origin = get_origin(hint)
-    return origin if isinstance(origin, type) else object
-
-
-def _rules(items: list[str]) -> dict[str, int | float | list[float]]:
-    """Read ``column=level``, ``column=width`` and ``column=cut,cut,...``."""
-    rules: dict[str, int | float | list[float]] = {}
-    problems = []
-    for item in items:
-        column, sign, text = item.rpartition("=")
-        try:
-            numbers = [float(part) if "." in part else int(part) for part in text.split(",")]
-            if not sign:
-                raise ValueError
-            rules[column] = numbers[0] if len(numbers) == 1 else numbers
-        except ValueError:
-            problems.append(f"{item!r} is not COLUMN=LEVEL, COLUMN=WIDTH or COLUMN=CUT,CUT,...")
-    if problems:
-        raise ParameterError(problems)
-    return rules
-
-
-def _make_method(kind: type[Method], options: Mapping[str, Any]) -> Method:
-    values = {}
-    for field in dataclasses.fields(kind):
-        value = options[field.name]
-        if value is not None:
-            # Repeated options are rules of a mapping, or the entries of a tuple.
-            is_rules = isinstance(value, list) and field.default != ()
-            values[field.name] = _rules(value) if is_rules else value
-    return kind(**values)
-
-
-def _with_method_options(
-    kind: type[Method],
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Add a method's fields to a command, which gets them back as ``method``."""
-
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        def run(**arguments: Any) -> None:
-            fields = {field.name for field in dataclasses.fields(kind)}
-            own = {name: value for name, value in arguments.items() if name not in fields}
-            options = {name: value for name, value in arguments.items() if name in fields}
-            command(method=_make_method(kind, options), **own)
-
-        hints = get_type_hints(kind)
-        own = inspect.signature(command, eval_str=True).parameters
-        parameters = [
-            parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-            for name, parameter in own.items()
-            if name != "method"
-        ]
-        parameters += [_option(field, hints[field.name]) for field in dataclasses.fields(kind)]
-        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        run.__doc__ = f"{kind.summary}\n\n{kind.paper}"
-        return run
-
-    return decorate
 
 
 # --- commands ------------------------------------------------------------------------------
@@ -178,7 +91,7 @@ def demo(
     """Publish the embedded sample and ask it a few questions."""
     from hushtable.demo import run_demo  # noqa: PLC0415 - only this command needs it
 
-    run_demo(out, console)
+    run_demo(out, Console())
 
 
 _DRAFT_HEADER = """\
@@ -194,7 +107,7 @@ def schema_draft(
     output: Annotated[Path | None, typer.Option("-o", "--output", help="File to write.")] = None,
 ) -> None:
     """Propose a schema for a table; what it took from the data is marked `confirm`."""
-    from hushtable.draft import draft  # noqa: PLC0415 - only this command needs it
+    from hushtable.drafting import draft  # noqa: PLC0415 - only this command needs it
 
     text = _DRAFT_HEADER + draft(data).to_yaml()
     if output is None:
@@ -203,7 +116,10 @@ def schema_draft(
     if output.exists():
         raise ParameterError(f"{str(output)!r} exists; choose another file or remove it.")
     try:
-        output.write_text(text, encoding="utf-8")
+        # What it took from the data is not public yet, so the file is the owner's alone.
+        descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
     except OSError as error:
         raise ParameterError(f"cannot write {str(output)!r}: {error.strerror}.") from None
     console.print(
@@ -261,20 +177,39 @@ def _plan_as_json(
 
 def _add_method_commands(kind: type[Method]) -> None:
     @plan_app.command(kind.name)
-    @_with_method_options(kind)
-    def plan(
+    @with_method_options(kind, solved_by="want")
+    def plan(  # noqa: PLR0917 - the options of a command
         method: Method,
         schema: SchemaPath,
         rows: Annotated[int | None, typer.Option(help="Rows to expect.", min=0)] = None,
+        want: Annotated[
+            str | None,
+            typer.Option(
+                help='Solve for epsilon: "count error 50 at 1%" is, with 95 % confidence, at most '
+                "50 rows off when 1 % of the rows are counted."
+            ),
+        ] = None,
+        plot: Annotated[
+            Path | None, typer.Option(help="Draw error against epsilon to a new .svg file.")
+        ] = None,
         as_json: AsJson = False,
     ) -> None:
+        from hushtable import plan_cli  # noqa: PLC0415 - only this command needs it
+
         public = Schema.load(schema)
+        answer = None
+        if want is not None:
+            method, answer = plan_cli.solve(method, public, want, rows=rows)
         promised = method.guarantee(public)
         forecast = method.forecast(public, public.rows if rows is None else rows)
+        curve = plan_cli.curve_or_reason(method, public, rows=rows, answer=answer)
+        if plot is not None:
+            plan_cli.write_drawing(plot, curve, answer, f"{method.name}: {public.name}")
         if as_json:
-            _print_json(_plan_as_json(method, promised, forecast))
+            content = _plan_as_json(method, promised, forecast)
+            _print_json({**content, **plan_cli.plan_to_dict(curve, answer)})
             return
-        console.print("[bold]Promise[/bold]")
+        console.print("Promise", style="bold")
         for promise in promised:
             console.print(f"  {promise.explain()}")
         if forecast.split:  # empty where the ledger counts nothing
@@ -282,14 +217,17 @@ def _add_method_commands(kind: type[Method]) -> None:
             for step, share in forecast.split.items():
                 table.add_row(step, f"{float(share):g}")
             console.print(table)
-        console.print("[bold]Expected[/bold]")
+        console.print("Expected", style="bold")
         for name, figure in forecast.lines.items():
             shown = figure if isinstance(figure, str) else f"{figure:,.6g}"
             console.print(f"  {name}: {shown}", highlight=False)
         console.print(f"  memory: about {forecast.memory_mb:,.0f} MB", highlight=False)
+        plan_cli.show_plan(console, curve, answer)
+        if plot is not None:
+            console.print(f"Drew {plot}.")
 
     @publish_app.command(kind.name)
-    @_with_method_options(kind)
+    @with_method_options(kind)
     def publish(  # noqa: PLR0917 - the options of a command
         method: Method,
         data: DataPath,
@@ -298,7 +236,7 @@ def _add_method_commands(kind: type[Method]) -> None:
         ledger: Annotated[Path | None, typer.Option(help="Ledger that pays.")] = None,
         reservation: Annotated[int | None, typer.Option(help="Reservation to use up.")] = None,
         engine: Annotated[
-            Literal["auto", "memory", "duckdb"], typer.Option(help="What counts.")
+            Literal["auto", "memory", "duckdb", "spark"], typer.Option(help="What counts.")
         ] = "auto",
         noise: Annotated[
             Literal["secure", "opendp"], typer.Option(help="Whose samplers draw the noise.")
@@ -474,27 +412,45 @@ def main() -> None:
     debug = "--debug" in sys.argv
     if debug:
         sys.argv.remove("--debug")
+    warnings.showwarning = _show_warning
     try:
         app()
     except ParameterError as error:
         _fail(str(error), 2)
     except HushtableError as error:
         _fail(str(error), 1)
-    except KeyboardInterrupt:
-        _fail("interrupted.", 130)
+    except KeyboardInterrupt as error:
+        _fail("\n".join(["interrupted.", *_notes(error)]), 130)
     except Exception as error:
         # The message of a foreign error may quote private values, so only its kind is shown.
         if debug:
             traceback.print_tb(error.__traceback__)
-        _fail(
-            f"internal error ({type(error).__name__}); nothing was published. Run again with "
-            "--debug to see where, and report it.",
-            1,
-        )
+        told = f"internal error ({type(error).__name__}). Run again with --debug to see where, and "
+        _fail("\n".join([f"{told}report it.", *_notes(error)]), 1)
+
+
+def _notes(error: BaseException) -> list[str]:
+    """Give what the pipeline added to an error; notes of other libraries may quote values."""
+    return [note for note in getattr(error, "__notes__", ()) if note.startswith("Entry ")]
+
+
+def _show_warning(  # noqa: PLR0917 - as `warnings` calls it
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: Any = None,
+    line: str | None = None,
+) -> None:
+    # Warnings of other libraries may quote values, and are for those who develop.
+    if issubclass(category, SeededReleaseWarning):
+        sys.stderr.write(f"hushtable: {message}\n")
 
 
 def _fail(message: str, code: int) -> None:
-    sys.stderr.write(f"hushtable: {message}\n")
+    # Names from files are quoted in messages, and a terminal must not obey them.
+    visible = re.sub(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", "\N{REPLACEMENT CHARACTER}", message)
+    sys.stderr.write(f"hushtable: {visible}\n")
     raise SystemExit(code)
 
 

@@ -1,1 +1,1 @@
-"""Attacks on methods, run by the custodian: how much a release would give away."""
+"""The custodian's side: what a release is worth and gives away, and whether promises hold."""

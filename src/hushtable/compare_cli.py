@@ -1,0 +1,113 @@
+"""``hushtable compare``: several releases of one table, side by side."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Mapping
+from itertools import groupby
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from hushtable.errors import ParameterError
+from hushtable.evaluate_cli import progress_bar
+
+console = Console()
+
+
+def compare(  # noqa: PLR0917 - the options of a command
+    data: Annotated[str, typer.Argument(metavar="DATA", help="The private table.")],
+    releases: Annotated[
+        list[Path], typer.Argument(metavar="RELEASE...", help="Release folders of that table.")
+    ],
+    control: Annotated[
+        str | None,
+        typer.Option(metavar="DATA", help="Rows of the same kind that were not released."),
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option(help="Column that models predict; by default the schema's target.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="New .html file for table and plots.")] = None,
+    json_file: Annotated[
+        Path | None,
+        typer.Option("--json", metavar="FILE", help="New file for the numbers; - prints."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Makes the comparison repeatable.", min=0)] = 0,
+    repeats: Annotated[int, typer.Option(help="Trainings of each model.", min=1)] = 5,
+    questions: Annotated[int, typer.Option(help="Count questions of each kind.", min=1)] = 20,
+) -> None:
+    """Compare releases of one table: promise, error, accuracy, risk and size (internal)."""
+    from hushtable.evaluation.compare import compare as run  # noqa: PLC0415 - slow to import
+    from hushtable.evaluation.whole_file import require_new  # noqa: PLC0415
+
+    prints = str(json_file) == "-"
+    for path in (out, None if prints else json_file):
+        if path is not None:
+            require_new(path)
+    if out is not None and out.suffix != ".html":
+        raise ParameterError(f"{str(out)!r} is not an .html file.")
+    with progress_bar() as progress:
+        found = run(
+            data,
+            releases,
+            control=control,
+            target=target,
+            seed=seed,
+            n_repeats=repeats,
+            questions=questions,
+            command=shlex.join(["hushtable", *sys.argv[1:]]),
+            progress=progress,
+        )
+    if out is not None:
+        found.write_html(out)
+    if prints:
+        sys.stdout.write(json.dumps(found.to_dict(), indent=2, ensure_ascii=False) + "\n")
+        return
+    if json_file is not None:
+        found.write_json(json_file)
+    _show(found.to_dict())
+    for path in (out, json_file):
+        if path is not None:
+            console.print(f"Wrote {path}.", highlight=False)
+    console.print("Internal: this compares with the private table; do not publish it.")
+
+
+def _show(content: Mapping[str, Any]) -> None:
+    table = Table(box=None, header_style="bold")
+    table.add_column("", min_width=28)
+    for release in content["releases"]:
+        table.add_column(release["name"], justify="right", overflow="fold")
+    for group, figures in groupby(content["figures"], key=lambda figure: figure["group"]):
+        table.add_row(f"[bold]{group}[/bold]")
+        for figure in figures:
+            better = {"lower": " ↓", "higher": " ↑", "neither": ""}[figure["better"]]
+            written = [_written(value, figure["kind"]) for value in figure["values"]]
+            table.add_row(f"  {figure['name']}{better}", *written)
+    console.print(table)
+    for note in content["notes"]:
+        console.print(f"  {note}", highlight=False)
+
+
+def _written(value: Mapping[str, Any] | None, kind: str) -> str:
+    """Write a number for the terminal.
+
+    Examples
+    --------
+    >>> _written({"value": 0.1234}, "share"), _written(None, "share")
+    ('12.3 %', '–')
+    """
+    if value is None:
+        return "–"
+    number = value["value"]
+    if kind == "text":
+        return str(number)
+    if kind == "share":
+        return f"{100 * number:.3g} %"
+    if kind == "distance":
+        return f"{number:.3f}"
+    return f"{number:,.0f}" if number >= 100 or float(number).is_integer() else f"{number:.3g}"

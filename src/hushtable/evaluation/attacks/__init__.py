@@ -1,0 +1,1 @@
+"""One file per attack; what each reports is in ``outcome``."""

@@ -1,0 +1,107 @@
+"""What can be seen of a release: a flat list of named numbers.
+
+A row of a published table is known by its values of the schema's columns; how often it is there
+and the numbers beside it are features. A table without any of these columns is read by position.
+Settings beside the tables are features by their path. Texts become a feature ``path=text``.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from hushtable.methods.base import Released
+
+Features = dict[str, float]
+
+_PROSE = {"notes"}  # sentences for people, made of what is published anyway
+_NAMES = {"column", "view"}  # numbers that say what a row belongs to, as the schema's columns do
+
+
+def features(released: Released, attributes: Collection[str]) -> Features:
+    """List what is seen of a release; a feature that is not listed is absent.
+
+    Parameters
+    ----------
+    released : Released
+        What a method handed out.
+    attributes : collection of str
+        The columns of the schema, by whose values rows are known.
+
+    Examples
+    --------
+    >>> table = pa.table({"sex": ["F", "M"], "count": [3, 1]})
+    >>> features(Released({"data": table}, {"total": 4}), {"sex"})  # doctest: +NORMALIZE_WHITESPACE
+    {'data rows': 2.0, 'data[F]': 1.0, 'data[F].count': 3.0, 'data[M]': 1.0, 'data[M].count': 1.0,
+     'data sum of count': 4.0, 'total': 4.0}
+    """
+    found: Features = {}
+    for name, table in released.tables.items():
+        _read_table(name, table, attributes, found)
+    for name, value in released.estimator.items():
+        if name not in _PROSE:
+            _read_setting(name, value, found)
+    return found
+
+
+def _read_table(name: str, table: pa.Table, attributes: Collection[str], found: Features) -> None:
+    columns = table.to_pydict()
+    keys = [column for column in columns if column in attributes]
+    keys += [column for column in columns if keys and column in _NAMES]
+    found[f"{name} rows"] = float(table.num_rows)
+    for row in range(table.num_rows):
+        shown = ",".join(str(columns[key][row]) for key in keys) if keys else str(row)
+        place = f"{name}[{shown}]"
+        if keys:
+            found[place] = found.get(place, 0.0) + 1.0
+        for column, values in columns.items():
+            if column not in keys:
+                _read_value(f"{place}.{column}", values[row], found)
+    for column, values in columns.items():
+        if column not in keys and pa.types.is_integer(table.schema.field(column).type):
+            found[f"{name} sum of {column}"] = float(sum(v for v in values if v is not None))
+
+
+def _read_value(path: str, value: Any, found: Features) -> None:
+    if isinstance(value, bool) or value is None or isinstance(value, str | list | dict):
+        found[f"{path}={value}"] = 1.0
+        return
+    found[path] = found.get(path, 0.0) + float(value)
+    if isinstance(value, float) and math.isfinite(value):
+        # Which doubles can be reached tells where a float sampler started from.
+        found[f"{path}, lowest bit"] = _lowest_bit(value)
+
+
+def _lowest_bit(value: float) -> float:
+    """Give the exponent of the lowest bit that is set, 0 for 0.
+
+    Examples
+    --------
+    >>> _lowest_bit(12.0), _lowest_bit(0.75), _lowest_bit(0.1)
+    (2.0, -2.0, -55.0)
+    """
+    numerator, denominator = value.as_integer_ratio()
+    if denominator > 1:
+        return float(1 - denominator.bit_length())
+    return float((numerator & -numerator).bit_length() - 1) if numerator else 0.0
+
+
+def _read_setting(path: str, value: Any, found: Features) -> None:
+    if isinstance(value, Mapping):
+        for name, part in value.items():
+            _read_setting(f"{path}.{name}", part, found)
+    elif isinstance(value, list):
+        found[f"length of {path}"] = float(len(value))
+        if value and all(type(part) is int for part in value):
+            found[f"largest of {path}"] = float(max(value))
+            found[f"sum of {path}"] = float(sum(value))
+        elif value:
+            found[f"{path}={json.dumps(value)}"] = 1.0
+        for place, part in enumerate(value):
+            _read_setting(f"{path}[{place}]", part, found)
+    else:
+        _read_value(path, value, found)

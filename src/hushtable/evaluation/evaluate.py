@@ -1,0 +1,286 @@
+"""Compare a release with the original: how useful it is, and how risky."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import platform
+from dataclasses import dataclass
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hushtable.engine.header import Data
+from hushtable.errors import ParameterError
+from hushtable.evaluation.progress import Progress, silent
+from hushtable.evaluation.risk import Risk, assess
+from hushtable.evaluation.rows import Rows, read_rows, some_columns
+from hushtable.evaluation.side_by_side import SideBySide, lay_side_by_side
+from hushtable.evaluation.utility import Utility, measure_utility
+from hushtable.evaluation.whole_file import write_whole
+from hushtable.graph.read import EDGE_COLUMNS
+from hushtable.release import SEEDED, Release, Statement
+from hushtable.schema import Schema
+
+INTERNAL = (
+    "Internal. This report compares a release with the private table. The comparison is not "
+    "covered by the promise: do not publish it, or any part of it."
+)
+NO_ROWS = (
+    "The attacks need whole published rows, and this release has none: {what}. What it gives away "
+    "about a person is bounded by the promise alone."
+)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Evaluation:
+    """Hold an evaluation; for the custodian's eyes.
+
+    Parameters
+    ----------
+    name : str
+        What was released.
+    statement : Statement or None
+        The promise; None for a plain table.
+    utility : Utility
+        How close the release comes to the original.
+    risk : Risk or None
+        How far attackers get; None where there are no rows to attack.
+    why_no_risk : str
+        A sentence, where there is none.
+    seed : int
+        The seed of the evaluation's own randomness.
+    command : str
+        How to run it again.
+    control : bool
+        Whether a control table was given.
+    """
+
+    name: str
+    statement: Statement | None
+    utility: Utility
+    risk: Risk | None
+    why_no_risk: str
+    seed: int
+    command: str
+    control: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        """Write as plain data: all that the report shows."""
+        return {
+            "format": 1,
+            "internal": INTERNAL,
+            "name": self.name,
+            "release": self._release(),
+            "promise": self._promise(),
+            "spent": self._spent(),
+            "utility": self.utility.to_dict(),
+            "risk": self.risk.to_dict() if self.risk else {"not_assessed": self.why_no_risk},
+            "parameters": dict(self.statement.parameters) if self.statement else {},
+            "reproduce": {
+                "command": self.command,
+                "seed": self.seed,
+                "control": self.control,
+                "versions": _versions(),
+                "created": datetime.datetime.now(datetime.UTC).date().isoformat(),
+            },
+        }
+
+    def _release(self) -> dict[str, Any]:
+        if self.statement is None:
+            return {"method": None, "paper": None, "created": None, "tables": {}}
+        return {
+            "method": self.statement.method,
+            "paper": self.statement.paper,
+            "created": self.statement.created,
+            "tables": {
+                name: {"rows": table.rows, "sha256": table.sha256}
+                for name, table in self.statement.tables.items()
+            },
+        }
+
+    def _promise(self) -> dict[str, Any]:
+        if self.statement is None:
+            return {
+                "sentences": ["None. This is a plain table, published without a statement."],
+                "unprotected": ["Everything: nobody has promised anything about this table."],
+                "seeded": False,
+            }
+        return {
+            "sentences": [promise.explain() for promise in self.statement.guarantees],
+            "unprotected": list(self.statement.unprotected),
+            "seeded": self.statement.guarantee == SEEDED,
+        }
+
+    def _spent(self) -> dict[str, Any]:
+        if self.statement is None:
+            return {"split": {}, "ledger": None}
+        ledger = self.statement.ledger
+        return {
+            "split": dict(self.statement.split),
+            "ledger": ledger and {"entry": ledger.entry, "receipt": ledger.receipt},
+        }
+
+    def write_json(self, path: str | Path) -> None:
+        """Write the numbers to a new file, whole or not at all."""
+        text = json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
+        write_whole(path, text + "\n")
+
+    def write_html(self, path: str | Path) -> None:
+        """Write the report to a new file, whole or not at all: one page, nothing to download."""
+        from hushtable.evaluation.report import render  # noqa: PLC0415 - needs jinja2, an extra
+
+        write_whole(path, render(self.to_dict()))
+
+
+def evaluate(
+    release: Release | str | Path | Any,
+    data: Data,
+    *,
+    schema: Schema | None = None,
+    control: Data | None = None,
+    target: str | None = None,
+    nodes: Any = None,
+    edge_columns: tuple[str, str] = EDGE_COLUMNS,
+    seed: int = 0,
+    n_draws: int = 3,
+    n_repeats: int = 5,
+    questions: int = 20,
+    command: str | None = None,
+    progress: Progress = silent,
+) -> Evaluation:
+    """Compare a release with the original: how useful it is, and how far attackers get.
+
+    The result is for the custodian: it is made from the private table and not covered by the
+    promise.
+
+    Parameters
+    ----------
+    release : Release, path or table
+        A release or its folder; or any table of the same columns, with `schema`.
+    data : path or frame
+        The private table, or the edge list of a private graph.
+    schema : Schema, optional
+        For a plain table; a release brings its own.
+    control : path or frame, optional
+        Rows of the same population that the release was not made from. Models are tested and
+        attacks are compared on them.
+    target : str, optional
+        The column that models predict; by default the schema's target.
+    nodes : path or sequence, optional
+        All nodes of a graph that was published with a list of them.
+    edge_columns : pair of str
+        The columns of an edge list.
+    seed : int
+        Makes the evaluation repeatable; it protects nobody.
+    n_draws : int
+        How often values inside generalized cells are drawn.
+    n_repeats : int
+        How often models are trained.
+    questions : int
+        Count questions of each arity and selectivity.
+    command : str, optional
+        How to run this again, for the report.
+    progress : Progress, optional
+        Is told what is being done.
+
+    Examples
+    --------
+    >>> from hushtable import sample, sample_schema
+    >>> visits = sample().slice(0, 500)
+    >>> same = evaluate(visits, visits, schema=sample_schema(), n_repeats=1, questions=2)
+    >>> same.to_dict()["utility"]["pairs"]["largest"]
+    0.0
+    """
+    _require_extra()
+    _require_counts(n_draws=n_draws, n_repeats=n_repeats, questions=questions)
+    rng_utility, rng_risk = np.random.default_rng(seed).spawn(2)
+    progress("reading", 0.0)
+    opened = lay_side_by_side(release, data, schema=schema, nodes=nodes, edge_columns=edge_columns)
+    progress("reading", 0.6)
+    held_out = None
+    if control is not None:
+        if opened.whole is None or opened.published.about == "nodes":
+            raise ParameterError(
+                "a control table is for releases of rows; leave it out for graphs and for groups "
+                "of items."
+            )
+        held_out = read_rows(control, opened.published.schema)
+    progress("reading", 1.0)
+    utility = measure_utility(
+        opened,
+        held_out,
+        _target(target, opened.published.schema),
+        rng_utility,
+        n_draws=n_draws,
+        n_repeats=n_repeats,
+        per_cell=questions,
+        progress=progress,
+    )
+    risk, why_not = _risk(opened, held_out, rng_risk, progress)
+    return Evaluation(
+        name=opened.schema.name,
+        statement=opened.release.statement if opened.release else None,
+        utility=utility,
+        risk=risk,
+        why_no_risk=why_not,
+        seed=seed,
+        command=command or f"hushtable evaluate RELEASE DATA --seed {seed}",
+        control=control is not None,
+    )
+
+
+def _risk(
+    opened: SideBySide, control: Rows | None, rng: np.random.Generator, progress: Progress
+) -> tuple[Risk | None, str]:
+    rows = opened.published.whole_rows
+    if rows is None or opened.all_rows is None:
+        degrees = opened.published.about == "nodes"
+        what = "it holds degrees" if degrees else "it holds groups of columns or items"
+        return None, NO_ROWS.format(what=what)
+    progress("attacks", 0.0)
+    steps = 5 + len(opened.published.schema.attributes)
+    done = iter(range(1, 10 * steps))
+    found = assess(
+        opened.all_rows.table(),
+        rows,
+        control and control.table(),
+        some_columns(opened.schema, list(opened.published.schema.attributes)),
+        opened.release,
+        rng,
+        lambda _: progress("attacks", min(next(done) / (steps + 1), 1.0)),
+    )
+    progress("attacks", 1.0)
+    return found, ""
+
+
+def _target(target: str | None, schema: Schema) -> str | None:
+    if target is not None and target not in schema.attributes:
+        raise ParameterError(
+            f"target {target!r} is not a published column; there are "
+            f"{', '.join(schema.attributes)}."
+        )
+    return target or schema.target
+
+
+def _require_extra() -> None:
+    absent = [name for name in ("sklearn", "jinja2") if find_spec(name) is None]
+    if absent:
+        raise ParameterError(
+            f"evaluation needs {' and '.join(absent)}, which is not installed: run "
+            "pip install 'hushtable[eval]'."
+        )
+
+
+def _require_counts(**given: int) -> None:
+    problems = [f"{name} is {n}; it must be at least 1." for name, n in given.items() if n < 1]
+    if problems:
+        raise ParameterError(problems)
+
+
+def _versions() -> dict[str, str]:
+    names = ("hushtable", "numpy", "scipy", "scikit-learn", "pyarrow")
+    return {name: version(name) for name in names} | {"python": platform.python_version()}

@@ -1,0 +1,585 @@
+"""Distributions side by side: single columns, all pairs, and triples drawn at random.
+
+Single columns are compared value by value. Pairs and triples are compared after grouping: ordered
+columns into at most 16 bins of about equal weight in the original, other columns into their 15 most
+frequent values and the rest. A missing value is a category of its own throughout.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushtable.evaluation.metric import Measured, Metric
+from hushtable.evaluation.progress import Progress, silent
+from hushtable.evaluation.published import Background, Block
+from hushtable.evaluation.repeats import over_repeats
+from hushtable.evaluation.rows import Rows, is_ordered
+from hushtable.recoding import Groups, Intervals, Recoding
+from hushtable.schema import Categorical, Column
+
+Floats = NDArray[np.float64]
+
+MAX_BINS = 16
+MAX_PLOT_BINS = 24
+N_TRIPLES = 100
+_MAX_LISTED = 100_000  # triples of a block that are listed before some are chosen
+
+TOTAL_VARIATION = Metric(
+    name="total variation",
+    meaning="Share of rows that would need another value to make both distributions equal.",
+    better="lower",
+    high=1.0,
+)
+KOLMOGOROV_SMIRNOV = Metric(
+    name="Kolmogorov-Smirnov",
+    meaning="Largest difference between the shares of rows up to any one value.",
+    better="lower",
+    high=1.0,
+)
+WASSERSTEIN = Metric(
+    name="earth mover's distance",
+    meaning="How far values would have to move on average, as a share of the column's range.",
+    better="lower",
+    high=1.0,
+)
+MISSING_SHARE = Metric(
+    name="missing share",
+    meaning="Difference between the shares of rows without a value.",
+    better="lower",
+    high=1.0,
+)
+ASSOCIATION = Metric(
+    name="association",
+    meaning=(
+        "Difference of Cramér's V, corrected for chance: 0 where columns are independent, 1 where "
+        "one tells the other."
+    ),
+    better="lower",
+    high=1.0,
+)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ColumnComparison:
+    """Lay one column beside the original: distances, and shares for a plot.
+
+    Parameters
+    ----------
+    name : str
+        The column.
+    ordered : bool
+        Whether the order of its values means something.
+    measured : tuple of Measured
+        The distances.
+    labels : tuple of str
+        What is plotted: bins or values.
+    original, published : array
+        Their shares.
+    """
+
+    name: str
+    ordered: bool
+    measured: tuple[Measured, ...]
+    labels: tuple[str, ...]
+    original: Floats
+    published: Floats
+
+    @property
+    def worst(self) -> float:
+        """The largest of the distances."""
+        return max(measured.value for measured in self.measured)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Write as plain data."""
+        return {
+            "name": self.name,
+            "ordered": self.ordered,
+            "measured": [measured.to_dict() for measured in self.measured],
+            "shares": {
+                "labels": list(self.labels),
+                "original": self.original.tolist(),
+                "published": self.published.tolist(),
+            },
+        }
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SetComparison:
+    """Lay the joint distribution of two or three columns beside the original.
+
+    Parameters
+    ----------
+    names : tuple of str
+        The columns.
+    distance : Measured
+        The total variation.
+    independent : float
+        The total variation that a release would have which gets every single column right and
+        nothing else.
+    sampling : float
+        The total variation that a fresh sample of as many rows would have, on average.
+    values : tuple of float
+        The total variation of each drawing.
+    association : pair of float, optional
+        For pairs, Cramér's V of the original and of the release.
+    """
+
+    names: tuple[str, ...]
+    distance: Measured
+    independent: float
+    sampling: float
+    values: tuple[float, ...]
+    association: tuple[float, float] | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Write as plain data."""
+        content: dict[str, Any] = {
+            "names": list(self.names),
+            "total_variation": self.distance.to_dict(),
+            "independent": self.independent,
+            "sampling": self.sampling,
+        }
+        if self.association is not None:
+            content["association"] = dict(
+                zip(("original", "published"), self.association, strict=True)
+            )
+        return content
+
+
+# --- single columns -------------------------------------------------------------------------------
+
+
+def compare_column(
+    name: str, original: Rows, draws: Sequence[Rows], background: Background | None
+) -> ColumnComparison:
+    """Compare one column value by value."""
+    column = original.schema.attributes[name]
+    truth = _value_shares(column, original.codes[name])
+    shares = [
+        _value_shares(column, rows.codes[name], _filled(column, background, name)) for rows in draws
+    ]
+    ordered = is_ordered(column)
+    measured = []
+    if ordered:
+        pairs = [_present(column, truth, share) for share in shares]
+        measured.append(over_repeats(WASSERSTEIN, name, [wasserstein(*pair) for pair in pairs]))
+        measured.append(over_repeats(KOLMOGOROV_SMIRNOV, name, [largest_gap(*p) for p in pairs]))
+        if column.missing_code is not None:
+            code = column.missing_code
+            gaps = [abs(truth.get(code) - share.get(code)) for share in shares]
+            measured.append(over_repeats(MISSING_SHARE, name, gaps))
+    else:
+        distances = [total_variation(*truth.aligned(share.projected())) for share in shares]
+        measured.append(over_repeats(TOTAL_VARIATION, name, distances))
+    bins = plot_bins(column, [truth, *shares])
+    return ColumnComparison(
+        name=name,
+        ordered=ordered,
+        measured=tuple(measured),
+        labels=_labels(bins),
+        original=truth.grouped(bins),
+        published=np.mean([share.projected().grouped(bins) for share in shares], axis=0),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Shares:
+    """Shares of the codes that occur; they may be negative where noise was taken off."""
+
+    codes: NDArray[np.int64]
+    shares: Floats
+    noisy: bool = False
+
+    def get(self, code: int) -> float:
+        return float(self.shares[self.codes == code].sum())
+
+    def aligned(self, other: _Shares) -> tuple[Floats, Floats]:
+        codes = np.union1d(self.codes, other.codes)
+        return self._on(codes), other._on(codes)
+
+    def _on(self, codes: NDArray[np.int64]) -> Floats:
+        spread = np.zeros(len(codes))
+        spread[np.searchsorted(codes, self.codes)] = self.shares
+        return spread
+
+    def projected(self) -> _Shares:
+        return _Shares(self.codes, on_simplex(self.shares)) if self.noisy else self
+
+    def grouped(self, bins: Recoding) -> Floats:
+        return np.asarray(np.bincount(bins.apply(self.codes), self.shares, bins.size), np.float64)
+
+
+def _value_shares(
+    column: Column, codes: NDArray[np.int32], filled: tuple[float, Floats] | None = None
+) -> _Shares:
+    if filled is not None:
+        n_noise, shares = filled
+        left = np.bincount(codes, minlength=column.size) - n_noise * shares
+        return _Shares(np.arange(column.size), left / max(left.sum(), 1.0), noisy=True)
+    if column.size <= 1 << 22:
+        counts = np.bincount(codes, minlength=column.size)
+        present = np.flatnonzero(counts)
+        return _Shares(present, counts[present] / max(len(codes), 1))
+    present, counts = np.unique(codes, return_counts=True)
+    return _Shares(present.astype(np.int64), counts / max(len(codes), 1))
+
+
+def _filled(
+    column: Column, background: Background | None, name: str
+) -> tuple[float, Floats] | None:
+    if background is None:
+        return None
+    return background.n_rows, background.share(name, column.size)
+
+
+def _present(
+    column: Column, truth: _Shares, share: _Shares
+) -> tuple[NDArray[np.int64], Floats, Floats, int]:
+    """Give the codes in use, both distributions among those who have a value, and the range."""
+    codes = np.union1d(truth.codes, share.codes)
+    one, two = truth._on(codes), share._on(codes)
+    if column.missing_code is not None:
+        there = codes != column.missing_code
+        codes, one, two = codes[there], one[there], two[there]
+    return codes, one / (one.sum() or 1.0), two / (two.sum() or 1.0), column.n_values - 1
+
+
+def wasserstein(codes: NDArray[np.int64], one: Floats, two: Floats, span: int) -> float:
+    """Give the area between two distribution functions, as a share of the range.
+
+    Examples
+    --------
+    >>> wasserstein(np.array([0, 10]), np.array([1.0, 0.0]), np.array([0.0, 1.0]), 10)
+    1.0
+    """
+    if not two.any() or not one.any():
+        return 1.0 if one.any() != two.any() else 0.0
+    gap = np.abs(np.cumsum(one - two))[:-1]
+    return min(float(gap @ np.diff(codes)) / max(span, 1), 1.0)
+
+
+def largest_gap(codes: NDArray[np.int64], one: Floats, two: Floats, span: int) -> float:
+    """Give the largest difference between two distribution functions."""
+    if not two.any() or not one.any():
+        return 1.0 if one.any() != two.any() else 0.0
+    return min(float(np.abs(np.cumsum(one - two)).max()), 1.0)
+
+
+def total_variation(one: Floats, two: Floats) -> float:
+    """Give half the sum of differences; nothing published is as far as can be.
+
+    Examples
+    --------
+    >>> total_variation(np.array([0.5, 0.5]), np.array([1.0, 0.0]))
+    0.5
+    """
+    if not two.any() or not one.any():
+        return 1.0 if one.any() != two.any() else 0.0
+    return float(np.abs(one - two).sum() / 2)
+
+
+def on_simplex(shares: Floats) -> Floats:
+    """Give the nearest distribution to shares of which some may be negative.
+
+    Examples
+    --------
+    >>> on_simplex(np.array([0.8, 0.4, -0.2])).round(2).tolist()
+    [0.7, 0.3, 0.0]
+    """
+    falling = np.sort(shares)[::-1]
+    shifts = (np.cumsum(falling) - 1.0) / np.arange(1, len(falling) + 1)
+    last = int(np.flatnonzero(falling > shifts)[-1])
+    return np.asarray(np.maximum(shares - shifts[last], 0.0))
+
+
+# --- bins -----------------------------------------------------------------------------------------
+
+
+def plot_bins(column: Column, shares: Sequence[_Shares]) -> Recoding:
+    """Cut an ordered column evenly where values occur; keep the most frequent values of a list."""
+    if isinstance(column, Categorical) and (column.n_values <= MAX_PLOT_BINS or not column.ordered):
+        return _most_frequent(column, shares[0], MAX_PLOT_BINS)
+    in_use = np.concatenate([share.codes for share in shares])
+    in_use = in_use[in_use < column.n_values]
+    low, high = (int(in_use.min()), int(in_use.max())) if len(in_use) else (0, 0)
+    width = math.ceil((high - low + 1) / MAX_PLOT_BINS)
+    return _intervals(column, range(low, high + 1, width), last=high)
+
+
+def coarse_bins(column: Column, codes: NDArray[np.int32]) -> Recoding:
+    """Cut an ordered column into bins of about equal weight; keep the values of a short list."""
+    if not is_ordered(column):
+        return _most_frequent(column, _value_shares(column, codes), MAX_BINS)
+    if column.n_values <= MAX_BINS:
+        return _intervals(column, range(column.n_values))
+    present = np.sort(codes[codes < column.n_values])
+    if not len(present):
+        return _intervals(column, [0])
+    edges = present[(np.arange(1, MAX_BINS) * len(present)) // MAX_BINS].tolist()
+    return _intervals(column, sorted({0, *edges}))
+
+
+def _intervals(column: Column, starts: Iterable[int], last: int | None = None) -> Intervals:
+    firsts = list(starts)
+    last = column.n_values - 1 if last is None else last
+    ends = [*[start - 1 for start in firsts[1:]], last]
+    labels = [
+        f"{_short(column.value(first))}"
+        if first == end
+        else f"{_short(column.value(first))} to {_short(column.value(end))}"
+        for first, end in zip(firsts, ends, strict=True)
+    ]
+    has_missing = column.missing_code is not None
+    return Intervals(tuple(labels), column.n_values, has_missing, (0, *firsts[1:]))
+
+
+def _short(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _most_frequent(column: Column, shares: _Shares, most: int) -> Groups:
+    has_missing = column.missing_code is not None
+    if column.n_values <= most:
+        values = tuple(str(column.value(code)) for code in range(column.n_values))
+        return Groups(values, column.n_values, has_missing, tuple(range(column.n_values)))
+    frequency = np.zeros(column.size)
+    frequency[shares.codes] = shares.shares
+    kept = np.sort(np.argsort(-frequency[: column.n_values], kind="stable")[: most - 1])
+    groups = np.full(column.n_values, most - 1, np.int64)
+    groups[kept] = np.arange(most - 1)
+    labels = (*(str(column.value(int(code))) for code in kept), "other values")
+    return Groups(labels, column.n_values, has_missing, tuple(groups.tolist()))
+
+
+def _labels(bins: Recoding) -> tuple[str, ...]:
+    return (*map(str, bins.labels), *(("missing",) if bins.has_missing else ()))
+
+
+# --- pairs and triples ----------------------------------------------------------------------------
+
+
+class Binned:
+    """Hold rows in bins and give joint distributions of a few columns.
+
+    Parameters
+    ----------
+    rows : Rows
+        The rows.
+    bins : mapping of str to Recoding
+        The bins of each column.
+    background : Background or None
+        Noise among the rows, whose expectation is taken off.
+    """
+
+    def __init__(
+        self, rows: Rows, bins: Mapping[str, Recoding], background: Background | None = None
+    ) -> None:
+        self.n_rows, self._bins = rows.n_rows, bins
+        self._codes = {
+            name: bins[name].apply(rows.codes[name].astype(np.int64)).astype(np.int32)
+            for name in rows.codes
+        }
+        self._noise: dict[str, Floats] = {}
+        self._n_noise = 0.0
+        if background is not None:
+            self._n_noise = background.n_rows
+            for name, column in rows.schema.attributes.items():
+                places = bins[name].apply(np.arange(column.size))
+                share = background.share(name, column.size)
+                self._noise[name] = np.asarray(np.bincount(places, share, bins[name].size), float)
+
+    def shares(self, names: Sequence[str]) -> Floats:
+        """Give the joint distribution, one axis per column."""
+        shape = tuple(self._bins[name].size for name in names)
+        place = self._codes[names[0]]
+        for name in names[1:]:
+            place = place * self._bins[name].size + self._codes[name]
+        counts = np.bincount(place, minlength=math.prod(shape)).astype(np.float64)
+        if not self._n_noise:
+            return (counts / max(self.n_rows, 1)).reshape(shape)
+        noise = self._noise[names[0]]
+        for name in names[1:]:
+            noise = np.multiply.outer(noise, self._noise[name])
+        left = counts - self._n_noise * noise.ravel()
+        return on_simplex(left / max(left.sum(), 1.0)).reshape(shape)
+
+
+def compare_sets(
+    sets: Sequence[tuple[str, ...]],
+    original: Binned,
+    draws: Sequence[Binned],
+    *,
+    progress: Progress,
+) -> list[SetComparison]:
+    """Compare joint distributions of pairs or triples of columns."""
+    found = []
+    for number, names in enumerate(sets):
+        truth = original.shares(names)
+        published = [rows.shares(names) for rows in draws]
+        of = " × ".join(names)
+        association = None
+        if len(names) == 2:
+            strengths = [
+                cramers_v(shares, rows.n_rows)
+                for shares, rows in zip(published, draws, strict=True)
+            ]
+            association = (cramers_v(truth, original.n_rows), float(np.mean(strengths)))
+        values = tuple(total_variation(truth, shares) for shares in published)
+        found.append(
+            SetComparison(
+                names=names,
+                distance=over_repeats(TOTAL_VARIATION, of, values),
+                values=values,
+                independent=total_variation(truth, _independent(truth)),
+                sampling=_sampling_error(truth, original.n_rows),
+                association=association,
+            )
+        )
+        progress(f"{['', '', 'pairs', 'triples'][len(names)]} of columns", (number + 1) / len(sets))
+    return found
+
+
+def _independent(joint: Floats) -> Floats:
+    """Give the product of the single distributions."""
+    product = np.ones(())
+    for axis in range(joint.ndim):
+        others = tuple(other for other in range(joint.ndim) if other != axis)
+        product = np.multiply.outer(product, joint.sum(axis=others))
+    return product
+
+
+def _sampling_error(shares: Floats, n_rows: int) -> float:
+    """Give the mean total variation of a fresh sample: each share errs like a normal variable."""
+    spread = np.sqrt(shares * (1 - shares) / max(n_rows, 1))
+    return float(min(np.sqrt(2 / np.pi) * spread.sum() / 2, 1.0))
+
+
+def cramers_v(joint: Floats, n_rows: int) -> float:
+    """Give Cramér's V of a table of shares, with Bergsma's correction for chance (2013).
+
+    Examples
+    --------
+    >>> round(cramers_v(np.array([[0.5, 0.0], [0.0, 0.5]]), 10_000), 3)
+    1.0
+    >>> cramers_v(np.full((2, 2), 0.25), 10_000)
+    0.0
+    """
+    joint = joint[joint.sum(axis=1) > 0][:, joint.sum(axis=0) > 0]
+    n_one, n_two = joint.shape
+    if min(n_one, n_two) < 2 or n_rows < 2:
+        return 0.0
+    expected = np.outer(joint.sum(axis=1), joint.sum(axis=0))
+    phi2 = float(((joint - expected) ** 2 / expected).sum())
+    phi2 = max(0.0, phi2 - (n_one - 1) * (n_two - 1) / (n_rows - 1))
+    one = n_one - (n_one - 1) ** 2 / (n_rows - 1)
+    two = n_two - (n_two - 1) ** 2 / (n_rows - 1)
+    return float(min(math.sqrt(phi2 / max(min(one, two) - 1, 1e-12)), 1.0))
+
+
+# --- a block --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Marginals:
+    """Hold all comparisons of distributions.
+
+    Parameters
+    ----------
+    columns : list of ColumnComparison
+        Each column once.
+    pairs, triples : list of SetComparison
+        Sets of columns that are published together.
+    n_pairs, n_triples : int
+        How many pairs and triples the table has, published together or not.
+    """
+
+    columns: list[ColumnComparison]
+    pairs: list[SetComparison]
+    triples: list[SetComparison]
+    n_pairs: int
+    n_triples: int
+
+
+def compare_marginals(
+    blocks: Sequence[Block],
+    originals: Sequence[Rows],
+    draws: Sequence[Sequence[Rows]],
+    rng: np.random.Generator,
+    *,
+    names: Sequence[str],
+    progress: Progress = silent,
+) -> Marginals:
+    """Compare single columns, all pairs and some triples of columns that stand together.
+
+    Parameters
+    ----------
+    blocks : sequence of Block
+        What is published together.
+    originals : sequence of Rows
+        The original's rows that each block is about.
+    draws : sequence of sequence of Rows
+        The published rows of each block, drawn one or more times.
+    rng : Generator
+        Chooses triples.
+    names : sequence of str
+        All columns, in the order of the report.
+    progress : Progress
+        Is told how far it is.
+    """
+    columns = []
+    for number, name in enumerate(names):
+        place = next(at for at, block in enumerate(blocks) if name in block.names)
+        columns.append(
+            compare_column(name, originals[place], draws[place], blocks[place].background)
+        )
+        progress("single columns", (number + 1) / len(names))
+    at = _places(blocks, rng)
+    compared: dict[int, list[SetComparison]] = {2: [], 3: []}
+    for position, block in enumerate(blocks):
+        if len(block.names) < 2:
+            continue
+        bins = {
+            name: coarse_bins(column, originals[position].codes[name])
+            for name, column in block.schema.attributes.items()
+        }
+        truth = Binned(originals[position], bins)
+        published = [Binned(rows, bins, block.background) for rows in draws[position]]
+        for size in (2, 3):
+            mine = [
+                names for names, place in at.items() if place == position and len(names) == size
+            ]
+            compared[size] += compare_sets(mine, truth, published, progress=progress)
+    return Marginals(
+        columns=columns,
+        pairs=compared[2],
+        triples=compared[3],
+        n_pairs=math.comb(len(names), 2),
+        n_triples=math.comb(len(names), 3),
+    )
+
+
+def _places(blocks: Sequence[Block], rng: np.random.Generator) -> dict[tuple[str, ...], int]:
+    """Choose all pairs and some triples, and say in which block each is found first."""
+    pairs, triples = dict[tuple[str, ...], int](), dict[tuple[str, ...], int]()
+    for place, block in enumerate(blocks):
+        for chosen in itertools.combinations(block.names, 2):
+            pairs.setdefault(chosen, place)
+        n = len(block.names)
+        candidates: Iterable[tuple[str, ...]] = itertools.combinations(block.names, 3)
+        if math.comb(n, 3) > _MAX_LISTED:
+            picks = [np.sort(rng.choice(n, 3, replace=False)) for _ in range(N_TRIPLES)]
+            candidates = [(block.names[i], block.names[j], block.names[k]) for i, j, k in picks]
+        for three in candidates:
+            triples.setdefault(three, place)
+    listed = list(triples)
+    if len(listed) > N_TRIPLES:
+        picked = np.sort(rng.choice(len(listed), N_TRIPLES, replace=False))
+        listed = [listed[pick] for pick in picked]
+    return pairs | {chosen: triples[chosen] for chosen in listed}

@@ -1,0 +1,58 @@
+"""Values that were measured more than once: their mean, and how sure it is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.stats import t
+
+from hushtable.evaluation.metric import Measured, Metric
+
+CONFIDENCE = 0.95
+
+
+def over_repeats(
+    metric: Metric, of: str, values: Sequence[float], *, extra_std: float = 0.0
+) -> Measured:
+    """Give the mean of repeated measurements with a 95 % interval (Student's t).
+
+    One measurement without any other error has no interval: there is no randomness in it.
+
+    Parameters
+    ----------
+    metric : Metric
+        What was measured.
+    of : str
+        On what.
+    values : sequence of float
+        The measurements.
+    extra_std : float
+        Standard error of the mean from another source, such as a finite number of test rows.
+
+    Examples
+    --------
+    >>> distance = Metric(name="distance", meaning="How far.", better="lower")
+    >>> over_repeats(distance, "age", [0.25]).high is None
+    True
+    >>> measured = over_repeats(distance, "age", [0.2, 0.3])
+    >>> round(measured.value, 2), round(measured.high, 2)
+    (0.25, 0.89)
+    """
+    mean, n = float(np.mean(values)), len(values)
+    half = 0.0
+    if n > 1:
+        spread = float(np.std(values, ddof=1)) / math.sqrt(n)
+        half = float(t.ppf((1 + CONFIDENCE) / 2, n - 1)) * spread
+    if extra_std:
+        half = math.hypot(half, 1.96 * extra_std)
+    if n == 1 and not extra_std:
+        return Measured(metric=metric, of=of, value=mean)
+    return Measured(
+        metric=metric,
+        of=of,
+        value=mean,
+        low=max(mean - half, metric.low),
+        high=min(mean + half, metric.high),
+    )

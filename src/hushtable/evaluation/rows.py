@@ -1,0 +1,154 @@
+"""Rows as codes: the original, the control and the published ones, all in one public domain."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from hushtable.engine import connect
+from hushtable.engine.header import Data, read_header
+from hushtable.engine.memory import MemoryEngine
+from hushtable.engine.source import as_arrow
+from hushtable.microdata import to_values
+from hushtable.recoding import Intervals, Recoding
+from hushtable.schema import Categorical, Column, Identifier, Schema
+
+Codes = NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Hold rows as one array of codes per column.
+
+    Parameters
+    ----------
+    schema : Schema
+        What the codes mean.
+    codes : mapping of str to array
+        The codes; missing has one of its own.
+    n_rows : int
+        How many rows there are.
+    """
+
+    schema: Schema
+    codes: Mapping[str, Codes]
+    n_rows: int
+
+    @classmethod
+    def of(cls, schema: Schema, codes: Mapping[str, NDArray[np.int64]]) -> Rows:
+        """Hold arrays of codes."""
+        narrow = {name: np.asarray(codes[name], np.int32) for name in schema.attributes}
+        return cls(schema, narrow, len(next(iter(narrow.values()))))
+
+    def take(self, places: NDArray[np.int64]) -> Rows:
+        """Take some rows."""
+        return Rows(self.schema, {n: c[places] for n, c in self.codes.items()}, len(places))
+
+    def select(self, names: Sequence[str]) -> Rows:
+        """Take some columns."""
+        return Rows(
+            some_columns(self.schema, names),
+            {name: self.codes[name] for name in names},
+            self.n_rows,
+        )
+
+    def in_order(self) -> Rows:
+        """Sort the rows, so that what is drawn from them does not depend on their order."""
+        return self.take(self._sorted()[0])
+
+    def distinct(self) -> Rows:
+        """Keep one of equal rows."""
+        order, is_first = self._sorted()
+        return self.take(order[is_first])
+
+    def _sorted(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        domain = self.schema.domain
+        keys = domain.pack(np.column_stack([self.codes[name] for name in domain.names]))
+        order = np.lexsort(keys.T[::-1])
+        is_first = np.ones(self.n_rows, np.bool_)
+        is_first[1:] = (keys[order[1:]] != keys[order[:-1]]).any(axis=1)
+        return order, is_first
+
+    def with_values(self) -> Rows:
+        """Keep the rows that have any value: missing ones in all columns are no record."""
+        there = np.zeros(self.n_rows, np.bool_)
+        for name, column in self.schema.attributes.items():
+            there |= self.codes[name] != (
+                -1 if column.missing_code is None else column.missing_code
+            )
+        return self if there.all() else self.take(np.flatnonzero(there))
+
+    def table(self) -> pa.Table:
+        """Write as a table of values; missing is null."""
+        return pa.table(
+            {
+                name: to_values(column, self.codes[name].astype(np.int64))
+                for name, column in self.schema.attributes.items()
+            }
+        )
+
+
+def some_columns(schema: Schema, names: Sequence[str]) -> Schema:
+    """Describe some columns of a table, row by row."""
+    return Schema(
+        name=schema.name,
+        missing_values=schema.missing_values,
+        columns={name: schema.attributes[name] for name in names},
+    )
+
+
+def read_rows(data: Data, schema: Schema) -> Rows:
+    r"""Read a table by the schema's rules, in an order of its own.
+
+    Examples
+    --------
+    >>> schema = Schema.parse("name: t\ncolumns:\n  age: {type: integer, low: 40, high: 43}\n")
+    >>> read_rows(pa.table({"age": [43, 41, 43]}), schema).codes["age"].tolist()
+    [1, 3, 3]
+    """
+    data = as_arrow(data)
+    public = some_columns(schema, list(schema.attributes))
+    lowered = {name.lower() for name in public.columns}
+    # Columns that are not compared are not looked at, whatever they are.
+    others = [name for name in read_header(data).names if name.lower() not in lowered and name]
+    ignored = dict.fromkeys(others, Identifier(role="identifier"))
+    reading = public.model_copy(update={"columns": {**public.columns, **ignored}})
+    engine = connect(data, reading, engine="memory")
+    assert isinstance(engine, MemoryEngine)  # noqa: S101 - asked for
+    return Rows.of(public, engine.codes(list(public.attributes))).in_order()
+
+
+def is_ordered(column: Column) -> bool:
+    """Tell whether the order of a column's values means something."""
+    return not isinstance(column, Categorical) or column.ordered
+
+
+def draw_inside(
+    recoding: Recoding, codes: NDArray[np.int64], rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """Draw a value of the original column for each generalized one, evenly.
+
+    Examples
+    --------
+    >>> halves = Intervals(("low", "high"), 10, False, (0, 5))
+    >>> drawn = draw_inside(halves, np.array([0, 1, 1]), np.random.default_rng(0))
+    >>> (drawn >= 5).tolist()
+    [False, True, True]
+    """
+    picks = (rng.random(len(codes)) * recoding.widths[codes]).astype(np.int64)
+    if isinstance(recoding, Intervals):
+        starts = np.append(recoding.starts, recoding.n_values)
+        return np.asarray(starts[codes] + picks)
+    members, starts = members_of(recoding)
+    return np.asarray(members[starts[codes] + picks])
+
+
+def members_of(recoding: Recoding) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """List the old codes by their new one, and say where those of each begin."""
+    new = recoding.apply(np.arange(recoding.n_values + recoding.has_missing))
+    members = np.argsort(new, kind="stable")
+    return members, np.searchsorted(new[members], np.arange(recoding.size))

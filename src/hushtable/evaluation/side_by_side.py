@@ -1,0 +1,112 @@
+"""A release and the original, read and laid side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hushtable.engine.header import Data
+from hushtable.errors import ParameterError
+from hushtable.estimate.columns import ColumnsEstimator
+from hushtable.evaluation.items import open_items
+from hushtable.evaluation.published import Published, estimator_of, open_release, open_rows
+from hushtable.evaluation.rows import Rows, read_rows
+from hushtable.graph.read import EDGE_COLUMNS, read_graph
+from hushtable.release import Release
+from hushtable.schema import Integer, Schema
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SideBySide:
+    """Hold a release and the original, ready to be compared.
+
+    Parameters
+    ----------
+    release : Release or None
+        The release; None for a plain table.
+    schema : Schema
+        The public schema.
+    published : Published
+        What the release says.
+    originals : sequence of Rows
+        The original's rows that each published block is about.
+    whole : Rows or None
+        What the release counts: all rows, or the distinct ones; None for a long table.
+    all_rows : Rows or None
+        The rows of the original as they are; None for graphs and long tables.
+    """
+
+    release: Release | None
+    schema: Schema
+    published: Published
+    originals: Sequence[Rows]
+    whole: Rows | None
+    all_rows: Rows | None
+
+    @property
+    def n_original(self) -> int:
+        """How many rows, tuples, people or nodes the original has."""
+        if self.whole is not None:
+            return self.whole.n_rows
+        return max(rows.n_rows for rows in self.originals)
+
+
+def lay_side_by_side(
+    release: Any,
+    data: Data,
+    *,
+    schema: Schema | None = None,
+    nodes: Any = None,
+    edge_columns: tuple[str, str] = EDGE_COLUMNS,
+) -> SideBySide:
+    """Read a release and the original; the parameters are those of `evaluate`."""
+    if isinstance(release, str | Path) and Path(release).is_dir():
+        release = Release.load(release)
+    if not isinstance(release, Release):
+        if schema is None:
+            raise ParameterError(
+                "the release is a plain table, which says nothing about its columns: give the "
+                "schema, too."
+            )
+        rows = read_rows(release, schema)
+        published = open_rows(rows, rows.table())
+        original = read_rows(data, schema)
+        return SideBySide(
+            release=None, schema=schema, published=published, originals=[original],
+            whole=original, all_rows=original,
+        )  # fmt: skip
+    if schema is not None:
+        raise ParameterError("a release brings its own schema; leave the schema out.")
+    if release.statement.estimator.get("kind") == "columns":
+        estimator = estimator_of(release)
+        assert isinstance(estimator, ColumnsEstimator)  # noqa: S101 - by its kind
+        if estimator.plan.listing is not None:
+            published, originals = open_items(estimator, data)
+            return SideBySide(
+                release=release, schema=release.schema, published=published,
+                originals=originals, whole=None, all_rows=None,
+            )  # fmt: skip
+    published = open_release(release)
+    if published.about == "nodes":
+        degrees = read_graph(data, nodes=nodes, columns=edge_columns).degrees()
+        column = published.schema.attributes["degree"]
+        assert isinstance(column, Integer)  # noqa: S101 - degrees are whole numbers
+        codes = np.clip(degrees - column.low, 0, column.n_values - 1)
+        whole = Rows.of(published.schema, {"degree": codes}).in_order()
+        return SideBySide(
+            release=release, schema=release.schema, published=published, originals=[whole],
+            whole=whole, all_rows=None,
+        )  # fmt: skip
+    all_rows = read_rows(data, published.schema)
+    whole = all_rows.distinct() if published.about == "distinct tuples" else all_rows
+    originals = [whole]
+    if len(published.blocks) > 1 or published.whole_rows is None:
+        originals = [whole.select(block.names).with_values() for block in published.blocks]
+    return SideBySide(
+        release=release, schema=release.schema, published=published, originals=originals,
+        whole=whole, all_rows=all_rows,
+    )  # fmt: skip

@@ -1,0 +1,310 @@
+"""Choosing epsilon before any data is read: the error it buys, and the epsilon an error needs.
+
+The error of a count is its 95 % half-width: with 95 % confidence the answer is off by at most so
+many rows. It comes from the method's own noise (`Method.count_error`), under assumptions that are
+reported with it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from hushtable.errors import HushtableError, ParameterError, Refused
+from hushtable.methods.base import CountError, Method
+from hushtable.privacy.guarantee import ApproxDP, PureDP
+from hushtable.privacy.rational import as_rational
+from hushtable.schema import Schema
+
+EPSILONS = tuple(Fraction(text) for text in ("0.1", "0.2", "0.5", "1", "2", "5", "10"))
+"""The epsilons of a curve."""
+
+SHARE = 0.01
+"""A curve is about a count of so large a share of the rows, unless told otherwise."""
+
+LOWEST, HIGHEST = Fraction(1, 1000), Fraction(20)
+"""Epsilons that are searched; a larger one is no protection to speak of."""
+
+_PER_DECADE = 40
+_DIGITS = 3
+
+_GRAMMAR = re.compile(
+    r"""\s* count \s+ error \s+ (?P<error>[0-9][0-9.,_]*) \s* (?P<relative>%)?
+    \s+ at \s+ (?P<share>[0-9][0-9.]*) \s* % \s*""",
+    re.VERBOSE | re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class Want:
+    """Ask for an error: with 95 % confidence, a count of a share of the rows is off by at most it.
+
+    Parameters
+    ----------
+    error : Fraction
+        Rows; with `relative`, a share of the count itself.
+    share : Fraction
+        Share of the rows that are counted.
+    relative : bool
+        Which of the two `error` is.
+
+    Examples
+    --------
+    >>> Want.parse("count error 50 at 1%")
+    Want(error=Fraction(50, 1), share=Fraction(1, 100), relative=False)
+    >>> Want.parse("count error 5% at 10%").limit(rows=20_000)
+    100.0
+    >>> Want.parse("fast")
+    Traceback (most recent call last):
+    ...
+    hushtable.errors.ParameterError: want is 'fast'; write "count error 50 at 1%": with 95 % \
+confidence, a count of 1 % of the rows is off by at most 50. An error of "5%" is 5 % of the count.
+    """
+
+    error: Fraction
+    share: Fraction
+    relative: bool
+
+    @classmethod
+    def parse(cls, text: str) -> Want:
+        """Read ``count error ROWS at SHARE%`` or ``count error PART% at SHARE%``."""
+        found = _GRAMMAR.fullmatch(text)
+        if found is None:
+            raise ParameterError(
+                f'want is {text!r}; write "count error 50 at 1%": with 95 % confidence, a count of '
+                '1 % of the rows is off by at most 50. An error of "5%" is 5 % of the count.'
+            )
+        number = re.sub("[,_]", "", found["error"])
+        error, share = as_rational(number, name="want"), as_rational(found["share"], name="want")
+        problems = []
+        if error <= 0:
+            problems.append("want: the error must be above 0; only the private table has none.")
+        if not 0 < share <= 100:
+            problems.append(
+                f"want: the share is {found['share']}%; it must be above 0, up to 100%."
+            )
+        if problems:
+            raise ParameterError(problems)
+        relative = found["relative"] is not None
+        return cls(error / 100 if relative else error, share / 100, relative)
+
+    def limit(self, rows: int | None) -> float:
+        """Give the error in rows."""
+        if not self.relative:
+            return float(self.error)
+        if rows is None:
+            raise ParameterError(
+                "want is relative to the count, which depends on the number of rows: give rows "
+                "(--rows), or a guess."
+            )
+        return float(self.error * self.share * rows)
+
+    def __str__(self) -> str:
+        error = f"{float(100 * self.error):g}%" if self.relative else f"{float(self.error):g}"
+        return f"count error {error} at {float(100 * self.share):g}%"
+
+
+@dataclass(frozen=True)
+class Point:
+    """Hold the error at one epsilon, or why there is none."""
+
+    epsilon: Fraction
+    error: CountError | None
+    why_not: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Write as plain data."""
+        return {
+            "epsilon": float(self.epsilon),
+            "half_width": self.error and self.error.half_width,
+            "std": self.error and self.error.std,
+            "why_not": self.why_not,
+        }
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Hold the error of a count against epsilon.
+
+    Parameters
+    ----------
+    share : float
+        Share of the rows that are counted.
+    rows : int or None
+        Rows expected.
+    points : tuple of Point
+        By rising epsilon.
+    """
+
+    share: float
+    rows: int | None
+    points: tuple[Point, ...]
+
+    @property
+    def known(self) -> list[tuple[float, float]]:
+        """The points that have an error: epsilon and half-width."""
+        return [(float(p.epsilon), p.error.half_width) for p in self.points if p.error is not None]
+
+    @property
+    def assumes(self) -> str:
+        """What the figures take for granted, as far as it is the same for all."""
+        said = list(dict.fromkeys(p.error.assumes for p in self.points if p.error is not None))
+        return said[-1] if said else ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Write as plain data."""
+        return {
+            "share": self.share,
+            "rows": self.rows,
+            "confidence": 0.95,
+            "assumes": self.assumes,
+            "points": [point.to_dict() for point in self.points],
+        }
+
+
+def error_curve(
+    method: Method,
+    schema: Schema,
+    *,
+    rows: int | None = None,
+    share: float = SHARE,
+    epsilons: Sequence[Fraction] = EPSILONS,
+) -> Curve:
+    """Work out the error of a count for several epsilons; reads no data.
+
+    Raises `Refused` with the reason where the method has no such formula at any of them.
+
+    Parameters
+    ----------
+    method : Method
+        The method; its own epsilon does not matter.
+    schema : Schema
+        The public schema.
+    rows : int, optional
+        Rows to expect; by default the schema's.
+    share : float
+        Share of the rows that are counted.
+    epsilons : sequence of Fraction
+        Where to look.
+
+    Examples
+    --------
+    >>> from hushtable import sample_schema
+    >>> from hushtable.methods import NoisyCounts
+    >>> method = NoisyCounts(epsilon=1, mechanism="pure", generalize={"age": 20})
+    >>> curve = error_curve(method, sample_schema(), rows=12_000)
+    >>> [(epsilon, round(error)) for epsilon, error in curve.known][2:5]
+    [(0.5, 18), (1.0, 9), (2.0, 4)]
+    """
+    points = []
+    for epsilon in sorted(set(epsilons)):
+        try:
+            error = _error_at(method, schema, epsilon, rows=rows, share=share)
+            points.append(Point(epsilon, error))
+        except HushtableError as refusal:
+            points.append(Point(epsilon, None, str(refusal)))
+    if all(point.error is None for point in points):
+        raise Refused(points[-1].why_not)
+    return Curve(share, schema.rows if rows is None else rows, tuple(points))
+
+
+def needed_epsilon(
+    method: Method, schema: Schema, want: Want, *, rows: int | None = None
+) -> tuple[Fraction, CountError]:
+    """Find the smallest epsilon that gives an error, rounded up to three digits; reads no data.
+
+    The error falls as epsilon grows, but for jumps where a method then publishes finer groups: the
+    search goes up a fine grid to the first epsilon that suffices and closes in on it from below.
+
+    Parameters
+    ----------
+    method : Method
+        The method; its own epsilon does not matter.
+    schema : Schema
+        The public schema.
+    want : Want
+        What is wanted.
+    rows : int, optional
+        Rows to expect; by default the schema's.
+
+    Returns
+    -------
+    epsilon, error
+        The epsilon, and the error that it gives.
+
+    Examples
+    --------
+    >>> from hushtable import sample_schema
+    >>> from hushtable.methods import NoisyCounts
+    >>> method = NoisyCounts(epsilon=1, mechanism="pure", generalize={"age": 20})
+    >>> want = Want.parse("count error 50 at 1%")
+    >>> epsilon, error = needed_epsilon(method, sample_schema(), want, rows=12_000)
+    >>> float(epsilon), error.half_width
+    (0.176, 50.0)
+    """
+    rows = schema.rows if rows is None else rows
+    limit = want.limit(rows)
+    why_not = ""
+
+    def error_at(epsilon: Fraction) -> CountError | None:
+        nonlocal why_not
+        try:
+            return _error_at(method, schema, epsilon, rows=rows, share=float(want.share))
+        except HushtableError as refusal:
+            why_not = str(refusal)
+            return None
+
+    def suffices(epsilon: Fraction) -> bool:
+        error = error_at(epsilon)
+        return error is not None and error.half_width <= limit
+
+    low, high = LOWEST, None
+    n_steps = round(_PER_DECADE * math.log10(HIGHEST / LOWEST))
+    for step in range(n_steps + 1):
+        epsilon = min(HIGHEST, _rounded_up(LOWEST * Fraction(10 ** (step / _PER_DECADE))))
+        if suffices(epsilon):
+            high = epsilon
+            break
+        low = epsilon
+    if high is None:
+        best = error_at(HIGHEST)
+        if best is None:
+            raise Refused(why_not)
+        raise Refused(
+            f"no epsilon up to {float(HIGHEST):g} gives it: at {float(HIGHEST):g} the error is "
+            f"still {best.half_width:,.4g} rows, of which more epsilon takes little away. "
+            f"{best.assumes} Ask for less, or change the method's other parameters."
+        )
+    while True:
+        middle = _rounded_up((low + high) / 2)
+        if middle in (low, high):
+            break
+        low, high = (low, middle) if suffices(middle) else (middle, high)
+    error = error_at(high)
+    assert error is not None  # noqa: S101 - it sufficed
+    return high, error
+
+
+def _error_at(
+    method: Method, schema: Schema, epsilon: Fraction, *, rows: int | None, share: float
+) -> CountError:
+    at = method.at_epsilon(schema, epsilon)
+    _require_counted(at, schema)
+    return at.count_error(schema, rows=rows, share=share)
+
+
+def _require_counted(method: Method, schema: Schema) -> None:
+    promised = method.guarantee(schema)
+    if not any(isinstance(promise, PureDP | ApproxDP) for promise in promised):
+        raise Refused(f"{method.name} promises no epsilon here.")
+
+
+def _rounded_up(epsilon: Fraction) -> Fraction:
+    """Round up to three digits, which is how people write an epsilon."""
+    digits = _DIGITS - 1 - math.floor(math.log10(float(epsilon)))
+    scale = Fraction(10) ** digits
+    return Fraction(math.ceil(epsilon * scale)) / scale

@@ -1,0 +1,405 @@
+"""The auditor: its statistics, its registry, and the methods as they are, which must pass.
+
+A method that keeps its promises fails an audit with probability 1e-6 at most, by construction.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from hushtable.errors import ParameterError
+from hushtable.evaluation.audit import audit
+from hushtable.evaluation.audit.bounds import Tally, at_least, at_most, loss_at_least, visible_loss
+from hushtable.evaluation.audit.cases import CASES
+from hushtable.evaluation.audit.claims import n_fits
+from hushtable.evaluation.audit.clock import Clock
+from hushtable.evaluation.audit.features import features
+from hushtable.evaluation.audit.inputs import GraphInput, TableInput
+from hushtable.evaluation.audit.loss import LossClaim, LossTest
+from hushtable.evaluation.audit.neighbors import (
+    Pair,
+    corner_cells,
+    searched_graphs,
+    searched_pairs,
+    with_and_without,
+)
+from hushtable.evaluation.audit.subject import Subject
+from hushtable.graph.base import GraphMethod
+from hushtable.methods import (
+    METHODS,
+    AlphaBeta,
+    Columns,
+    Condensation,
+    ContingencyTable,
+    DiffGen,
+    Frapp,
+    GeneralizeSuppress,
+    NoisyCounts,
+    Partition,
+    Quilt,
+    TopDownSpecialization,
+    Uncertain,
+)
+from hushtable.methods.base import Released
+from hushtable.methods.baselines.mondrian import Mondrian
+from hushtable.methods.degrees import Degrees
+from hushtable.privacy.guarantee import ApproxDP, PureDP
+from hushtable.privacy.noise import Noise, SecureNoise, SeededNoise
+from hushtable.schema import Schema
+
+# --- bounds ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("p", [0.001, 0.05, 0.5, 0.97, 1.0])
+@pytest.mark.parametrize("n", [1, 20, 400])
+def test_bounds_are_wrong_no_more_often_than_stated(n: int, p: float) -> None:
+    """Exactly, by summing over all outcomes."""
+    hits = np.arange(n + 1)
+    chances = binom.pmf(hits, n, p)
+    low = np.array([at_least(Tally(int(h), n), error=0.01) for h in hits])
+    high = np.array([at_most(Tally(int(h), n), error=0.01) for h in hits])
+    assert chances[low > p].sum() <= 0.01
+    assert chances[high < p].sum() <= 0.01
+
+
+def test_the_bound_on_the_loss_is_wrong_no_more_often_than_stated() -> None:
+    """Randomized response at epsilon = 1 and delta = 1/20, all outcomes of 60 runs on each side."""
+    n, delta = 60, 0.05
+    q = (1 - delta) / (1 + math.e)
+    p = math.e * q + delta
+    hits = np.arange(n + 1)
+    wrong = sum(
+        binom.pmf(more, n, p) * binom.pmf(less, n, q)
+        for more in hits
+        for less in hits
+        if loss_at_least(Tally(int(more), n), Tally(int(less), n), delta=delta, error=0.05) > 1
+    )
+    assert 0 < wrong <= 0.05
+
+
+def test_the_resolution_is_the_least_loss_that_is_caught() -> None:
+    less = Tally(300, 5000)
+    loss = visible_loss(less, limit=1.0, delta=0.01, error=1e-6)
+    for change, caught in ((0.01, True), (-0.01, False)):
+        hits = round(5000 * (math.exp(loss + change) * less.rate + 0.01))
+        bound = loss_at_least(Tally(hits, 5000), less, delta=0.01, error=1e-6)
+        assert (bound > 1) is caught
+    assert visible_loss(Tally(900, 1000), limit=1.0, delta=0, error=1e-6) == math.inf
+
+
+# --- the whole procedure, on a mechanism whose loss is known --------------------------------------
+
+GRAIN = Schema.from_dict({"name": "t", "columns": {"x": {"type": "integer", "low": 0, "high": 1}}})
+
+
+@dataclass
+class Geometric:
+    """A count with two-sided geometric noise: its loss is epsilon exactly, at many events."""
+
+    epsilon: float
+    generator: np.random.Generator
+
+    def run(self, engine: Any, noise: Noise) -> Released:
+        draws = self.generator.geometric(1 - math.exp(-self.epsilon), 2)
+        return Released({}, {"count": int(engine.n_rows() + draws[0] - draws[1])})
+
+
+def one_audit(mechanism: Geometric, runs: int, error: float, limit: float) -> Any:
+    """Search and test as the audit does, without search over tables."""
+    pair = with_and_without(GRAIN, "one row", [(0,)] * 3, [(0,)])
+    claim = LossClaim("known", [pair], limit, limit)
+    subject = Subject(mechanism, GRAIN, lambda m, e, n: m.run(e, n), SeededNoise(1))
+    return LossTest(subject, claim, runs, error, Clock()).finding()
+
+
+def test_false_alarms_are_as_rare_as_stated() -> None:
+    """Audits at 80 % confidence of a mechanism that loses exactly what it promises."""
+    mechanism = Geometric(1.0, np.random.default_rng(2))
+    n_audits = 150
+    alarms = sum(one_audit(mechanism, 120, 0.2, 1.0).verdict == "FAIL" for _ in range(n_audits))
+    # More alarms than this have probability below 1e-6, if each has 0.2.
+    assert alarms <= binom.isf(1e-6, n_audits, 0.2)
+    assert one_audit(mechanism, 4000, 0.2, 0.8).verdict == "FAIL"  # and alarms do go off
+
+
+def test_the_bound_comes_close_to_the_loss() -> None:
+    mechanism = Geometric(1.0, np.random.default_rng(3))
+    finding = one_audit(mechanism, 20_000, 1e-6, 1.0)
+    assert finding.verdict == "PASS"
+    assert 0.8 < finding.bound <= 1.0
+    assert 1.0 < finding.resolution < 1.25
+
+
+# --- neighbors and inputs -------------------------------------------------------------------------
+
+
+def test_every_method_registers_its_neighbors() -> None:
+    """A new method has to say on what it is audited, and to be among the methods below."""
+    assert set(METHODS) <= set(CASES), "register the neighbors of the new method in CASES"
+    assert set(METHODS) <= {name(method) for method in REAL}
+    for method in REAL:
+        case = CASES[name(method)]
+        schema = case.schema(method)
+        if isinstance(method, GraphMethod):
+            assert list(case.pairs(method, schema))
+            continue
+        counted = [p for p in method.guarantee(schema) if isinstance(p, PureDP | ApproxDP)]
+        assert bool(list(case.pairs(method, schema))) is bool(counted)
+
+
+def rows_apart(pair: Pair) -> tuple[int, int]:
+    assert isinstance(pair.one, TableInput)
+    assert isinstance(pair.two, TableInput)
+    one, two = list(pair.one.rows), list(pair.two.rows)
+    for row in pair.two.rows:
+        if row in one:
+            one.remove(row)
+            two.remove(row)
+    return len(one), len(two)
+
+
+def test_neighbors_differ_in_one_row_or_one_person() -> None:
+    """A pair further apart would fail methods that keep their promise."""
+    for method in REAL:
+        if isinstance(method, GraphMethod):
+            continue
+        case = CASES[name(method)]
+        schema = case.schema(method)
+        for pair in case.pairs(method, schema):
+            if schema.unit.kind == "person":
+                assert isinstance(pair.one, TableInput)
+                assert isinstance(pair.two, TableInput)
+                one, two = (
+                    set(zip(side.persons or (), side.rows, strict=True))
+                    for side in (pair.one, pair.two)
+                )
+                assert two <= one
+                assert len({person for person, _ in one - two}) == 1
+            else:
+                assert rows_apart(pair) == ((1, 1) if name(method) == "frapp" else (1, 0))
+
+
+def test_all_small_tables_are_searched() -> None:
+    schema = Schema.from_dict(
+        {"name": "t", "columns": {"x": {"type": "integer", "low": 0, "high": 2}}}
+    )
+    assert set(corner_cells(schema)) == {(0,), (1,), (2,)}
+    pairs = list(searched_pairs(schema, "add-remove", 3))
+    assert {rows_apart(pair) for pair in pairs} == {(1, 0)}
+    # Multisets of 0, 1 and 2 of 3 rows are 1 + 3 + 6, each with one of 3 rows more.
+    assert len(pairs) == 30
+    exchanged = list(searched_pairs(schema, "replace", 2))
+    assert {rows_apart(pair) for pair in exchanged} == {(1, 1)}
+    assert len(exchanged) == (1 + 3) * 3
+
+
+def test_all_small_graphs_are_searched() -> None:
+    pairs = list(searched_graphs(3, listed=True))
+    # 4 graphs of 3 nodes; nodes that differ: 1 + 2 + 2 + 1.
+    assert len(pairs) == 6
+    for pair in pairs:
+        assert isinstance(pair.one, GraphInput)
+        assert isinstance(pair.two, GraphInput)
+        assert len(pair.two.nodes) == 2
+        gone = set(pair.one.nodes) - set(pair.two.nodes)
+        left = {edge for edge in pair.one.edges if not gone & set(edge)}
+        assert set(pair.two.edges) == left
+    star = GraphInput(("a", "b", "c"), (("a", "b"), ("a", "c")), listed=False)
+    assert star.without("a").nodes == ()
+
+
+def test_a_person_of_many_rows_is_drawn_anew_in_every_run() -> None:
+    schema = Schema.from_dict(
+        {
+            "name": "t",
+            "unit": {"kind": "person", "column": "who", "max_rows": 1},
+            "columns": {
+                "who": {"role": "identifier"},
+                "x": {"type": "integer", "low": 0, "high": 9},
+            },
+        }
+    )
+    table = TableInput(schema, tuple((x,) for x in range(10)), (0,) * 10)
+    engine, seen = table.open(SeededNoise(1)), set()
+    for _ in range(60):
+        engine.renew()
+        cells = engine.counts(["x"])
+        assert cells.counts.tolist() == [1]
+        seen.add(int(cells.codes[0, 0]))
+    assert len(seen) > 5
+
+
+def test_features_of_floats_show_which_doubles_can_be_reached() -> None:
+    import pyarrow as pa
+
+    def bit(value: float) -> float:
+        released = Released({"data": pa.table({"x": [1], "count": [value]})})
+        return features(released, {"x"})["data[1].count, lowest bit"]
+
+    assert bit(1 + 2.0**-52) == -52
+    assert bit(2.0**-60) == -60
+    assert bit(6.0) == 1
+
+
+def test_records_that_fit_are_those_of_the_methods_own_check() -> None:
+    """Two ways to count: from the definition here, and by the kernel of the linkage attack."""
+    from hushtable.kernels.anonymity import rank_owners
+
+    draw = np.random.default_rng(4)
+    for is_box in (True, False):
+        codes = draw.integers(0, 15, (40, 2))
+        widths = np.repeat(draw.integers(1, 4, (2, 1)), 20, axis=0) * np.ones((1, 2), int)
+        noisy = (codes + draw.integers(-1, 2, codes.shape) * (widths // 1)) % 15
+        joined = np.array([15, 15])
+        told = np.empty((40, 0), int)
+        mine = n_fits(codes, noisy, widths, told=told, joined=joined, is_box=is_box)
+        level = np.unique(widths, axis=0, return_inverse=True)[1].reshape(-1)
+        better, equal, _ = rank_owners(
+            codes.astype(float), noisy.astype(float), widths.astype(float), level=level,
+            is_gaussian=not is_box, period=joined.astype(float),
+        )  # fmt: skip
+        assert (mine == better + equal).all()
+
+
+# --- the methods as they are ----------------------------------------------------------------------
+
+RUNS = 5_000
+SLOW = 2_000  # with the search, more than 5,000 runs in all
+
+REAL: dict[Any, int] = {
+    AlphaBeta(alpha="2/5", beta="1/10"): RUNS,
+    AlphaBeta(d="1/10", gamma="1/2"): 600,
+    Columns(
+        epsilon=1, delta="1/100", k=2, max_columns=1, columns=[["a"], ["b"]], count_share="1/5",
+    ): SLOW,
+    Columns(
+        epsilon=2, delta="1/100", k=1, max_columns=2, clusters=[2], item="movie", value="stars",
+    ): 300,
+    Condensation(k=3): RUNS,
+    ContingencyTable(epsilon=1): RUNS,
+    Degrees(epsilon=1, max_degree=2): RUNS,
+    Degrees(epsilon=1, max_degree=8, mechanism="partition"): 1000,
+    DiffGen(epsilon=1, specializations=1): SLOW,
+    Frapp(retention="1/5"): RUNS,
+    GeneralizeSuppress(k=5): RUNS,
+    Mondrian(k=3): RUNS,
+    NoisyCounts(epsilon=1, delta="1/100", k=5, row_count_share="1/5"): RUNS,
+    NoisyCounts(epsilon=1, delta="1/100", k=5, mechanism="paper"): 1000,
+    NoisyCounts(epsilon=1, mechanism="pure"): 1000,
+    Partition(epsilon=1, max_depth=2, test_from=0): SLOW,
+    Quilt(epsilon=1, particles=1000): 60,
+    TopDownSpecialization(k=3): RUNS,
+    Uncertain(k=3, eta="1/5"): 300,
+}  # fmt: skip
+"""The methods, and how often each is run in CI: fewer times where a run takes milliseconds, or
+where another line runs the same code."""
+
+
+def name(method: Any) -> str:
+    return str(getattr(method, "name", type(method).__name__.lower()))
+
+
+def label(method: Any) -> str:
+    return f"{name(method)}-{list(REAL).index(method)}"
+
+
+def passes(method: Any, runs: int) -> None:
+    report = audit(method, runs=runs)
+    assert report.passed, "\n".join(report.lines())
+    promised = [f for f in report.findings if f.verdict != "NOTHING PROMISED"]
+    assert bool(promised) is not isinstance(method, Condensation)
+    for finding in promised:
+        assert finding.n_inputs > 1
+        assert finding.limit is None or finding.bound <= finding.limit  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("method", REAL, ids=label)
+def test_the_methods_as_they_are_pass(method: Any) -> None:
+    passes(method, REAL[method])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("method", REAL, ids=label)
+def test_the_methods_as_they_are_pass_at_length(method: Any) -> None:
+    passes(method, 20 * REAL[method])
+
+
+@pytest.mark.parametrize(
+    "method", [ContingencyTable(epsilon=1), AlphaBeta(alpha="2/5", beta="1/10")], ids=name
+)
+def test_the_search_finds_most_of_the_loss(method: Any) -> None:
+    """These lose all of epsilon on some pair, so that a good search proves most of it."""
+    finding = audit(method, runs=12_000, largest=1, noise=SeededNoise(5)).findings[0]
+    assert finding.verdict == "PASS"
+    assert finding.bound > 0.75 * finding.limit  # type: ignore[operator]
+
+
+# --- what can be asked for ------------------------------------------------------------------------
+
+
+def test_a_schema_of_ones_own() -> None:
+    schema = Schema.from_dict(
+        {
+            "name": "t",
+            "columns": {
+                "age": {"type": "integer", "low": 0, "high": 99},
+                "smoker": {"type": "categorical", "values": ["no", "yes"], "missing": "category"},
+            },
+        }
+    )
+    report = audit(
+        NoisyCounts(epsilon=1, delta="1e-6", k=10, generalize={"age": 20}), schema, runs=300
+    )
+    assert report.passed
+    assert "too small" in report.findings[0].notes[0]
+    assert report.to_dict()["findings"][0]["witness"]["runs"] == 150
+
+
+def test_parameters_that_name_columns_get_a_schema_that_has_them() -> None:
+    for method in (
+        NoisyCounts(epsilon=1, mechanism="pure", generalize={"age": 20, "income": [10, 30]}),
+        DiffGen(epsilon=1, specializations=1, target="smoker"),
+        AlphaBeta(prior_factor=1, n_public=1, gamma="4/5", source={"age": [1, 1, 1, 2, 2]}),
+        Uncertain(k=3, eta="1/5", carry=["sex"], k_column="own"),
+    ):
+        assert audit(method, runs=24, largest=0).passed
+
+
+def test_several_views_are_audited_together() -> None:
+    """Each run publishes all of them, with a memory of its own."""
+    method = AlphaBeta(alpha="2/5", beta="1/10", views=2)
+    report = audit(method, runs=200, largest=0)
+    assert report.passed
+    assert report.findings[0].limit == pytest.approx(2.2, abs=0.1)
+
+
+def test_time_is_kept() -> None:
+    report = audit(ContingencyTable(epsilon=1), runs=10**9, seconds=2, largest=0)
+    assert report.passed
+    assert report.seconds < 20
+    assert report.findings[0].witness is not None
+    assert 1 <= report.findings[0].witness.tally.runs < 10**6
+
+
+def test_what_was_asked_wrongly_is_said_at_once() -> None:
+    with pytest.raises(ParameterError) as caught:
+        audit(ContingencyTable(epsilon=1), runs=1, confidence=1, seconds=0, largest=9)
+    assert len(caught.value.problems) == 4
+    with pytest.raises(ParameterError, match="schema of their own"):
+        audit(ContingencyTable(epsilon=1, max_cells=2))
+
+
+def test_progress_is_told() -> None:
+    told: list[float] = []
+    audit(
+        ContingencyTable(epsilon=1), runs=200, noise=SecureNoise(),
+        progress=lambda what, share: told.append(share),
+    )  # fmt: skip
+    assert told == sorted(told)
+    assert told[-1] == 1.0

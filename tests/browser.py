@@ -1,0 +1,151 @@
+"""A headless Chromium, spoken to over pipes by its own protocol: no driver, no network."""
+
+from __future__ import annotations
+
+import base64
+import fcntl
+import itertools
+import json
+import os
+import select
+import shutil
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+CHROMIUM = next(
+    (
+        path
+        for name in ("chromium", "chromium-browser", "google-chrome")
+        if (path := shutil.which(name))
+    ),
+    None,
+)
+
+
+class Browser:
+    """Open pages and say what they load, log and look like."""
+
+    def __init__(self) -> None:
+        assert CHROMIUM is not None
+        self._profile = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+        to_read, self._write = os.pipe()
+        self._read, to_write = os.pipe()
+        # Above the two numbers that they are about to get in the browser.
+        high = [fcntl.fcntl(end, fcntl.F_DUPFD, 10) for end in (to_read, to_write)]
+
+        def connect() -> None:
+            """Give the browser the descriptors it takes commands from and answers on."""
+            os.dup2(high[0], 3)
+            os.dup2(high[1], 4)
+
+        self._process = subprocess.Popen(
+            [
+                CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
+                "--remote-debugging-pipe", f"--user-data-dir={self._profile.name}",
+                "--disable-background-networking", "about:blank",
+            ],
+            pass_fds=(3, 4), preexec_fn=connect,  # noqa: PLW1509 - no threads run here
+            stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        )  # fmt: skip
+        for end in (to_read, to_write, *high):
+            os.close(end)
+        self._numbers, self._buffer = itertools.count(1), b""
+        self.events: list[dict[str, Any]] = []
+        target = self._call("Target.createTarget", url="about:blank")["targetId"]
+        self._session = self._call("Target.attachToTarget", targetId=target, flatten=True)[
+            "sessionId"
+        ]
+        for domain in ("Page", "Network", "Runtime", "Log"):
+            self.call(f"{domain}.enable")
+
+    def __enter__(self) -> Browser:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._process.terminate()
+        self._process.wait(20)
+        os.close(self._read)
+        os.close(self._write)
+        self._profile.cleanup()
+
+    def _message(self, deadline: float) -> dict[str, Any]:
+        while b"\0" not in self._buffer:
+            ready, _, _ = select.select([self._read], [], [], max(deadline - time.monotonic(), 0))
+            if not ready:
+                raise TimeoutError("the browser does not answer")
+            self._buffer += os.read(self._read, 1 << 16)
+        message, self._buffer = self._buffer.split(b"\0", 1)
+        content: dict[str, Any] = json.loads(message)
+        return content
+
+    def _call(self, method: str, session: str | None = None, **parameters: Any) -> dict[str, Any]:
+        number = next(self._numbers)
+        command = {"id": number, "method": method, "params": parameters}
+        if session:
+            command["sessionId"] = session
+        os.write(self._write, json.dumps(command).encode() + b"\0")
+        deadline = time.monotonic() + 120
+        while True:
+            message = self._message(deadline)
+            if message.get("id") == number:
+                assert "error" not in message, message
+                result: dict[str, Any] = message["result"]
+                return result
+            self.events.append(message)
+
+    def call(self, method: str, **parameters: Any) -> dict[str, Any]:
+        """Send a command to the page."""
+        return self._call(method, self._session, **parameters)
+
+    def open(self, page: Path, *, width: int = 1000, dark: bool = False) -> None:
+        """Load a page, at a width and in light or dark."""
+        self.events.clear()
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self.call("Emulation.setEmulatedMedia", features=[scheme])
+        self.call(
+            "Emulation.setDeviceMetricsOverride",
+            width=width, height=900, deviceScaleFactor=1, mobile=width < 600,
+        )  # fmt: skip
+        self.call("Page.navigate", url=page.as_uri())
+        deadline = time.monotonic() + 120
+        while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
+            self.events.append(self._message(deadline))
+        self.value("document.readyState")  # takes in what was said until now
+
+    def value(self, expression: str) -> Any:
+        """Evaluate an expression in the page."""
+        return self.call("Runtime.evaluate", expression=expression)["result"].get("value")
+
+    @property
+    def requests(self) -> list[str]:
+        """What the page asked for since it was opened."""
+        return [
+            event["params"]["request"]["url"]
+            for event in self.events
+            if event.get("method") == "Network.requestWillBeSent"
+        ]
+
+    @property
+    def complaints(self) -> list[dict[str, Any]]:
+        """What stands in the console since the page was opened."""
+        kinds = {"Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded"}
+        return [event["params"] for event in self.events if event.get("method") in kinds]
+
+    def screenshot(self, path: Path) -> None:
+        """Write a picture of the whole page."""
+        shot = self.call("Page.captureScreenshot", captureBeyondViewport=True)
+        path.write_bytes(base64.b64decode(shot["data"]))
+
+    def print(self, path: Path) -> None:
+        """Write the page as it would be printed."""
+        pdf = self.call("Page.printToPDF", preferCSSPageSize=True, printBackground=True)
+        path.write_bytes(base64.b64decode(pdf["data"]))

@@ -1,0 +1,73 @@
+"""``hushtable plan``: curves, drawings, and solving for epsilon."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from .conftest import Run
+
+NOISY = ("plan", "noisy-counts", "--mechanism", "pure", "--generalize", "age=20")
+
+
+def test_a_plan_shows_error_against_epsilon(run: Run, files: Path) -> None:
+    result = run(*NOISY, files / "schema.yaml", "--epsilon", 1, "--rows", 12_000)
+    assert result.code == 0
+    assert "Error against epsilon" in result.out
+    assert "off by at most" in result.out
+
+
+def test_want_solves_for_epsilon_and_needs_none_given(run: Run, files: Path) -> None:
+    want = ("--rows", 12_000, "--want", "count error 50 at 1%")
+    result = run(*NOISY, files / "schema.yaml", *want, "--json")
+    assert result.code == 0
+    found = json.loads(result.out)
+    assert found["want"]["half_width"] <= 50
+    assert found["parameters"]["epsilon"] == "22/125"
+    assert found["guarantees"][0]["epsilon"] == "22/125"
+    assert found["curve"]["points"][0]["epsilon"] == 0.1
+    told = run(*NOISY, files / "schema.yaml", *want)
+    assert "--epsilon 0.176" in told.out
+
+
+def test_want_gives_the_parameters_of_methods_without_an_epsilon(run: Run, files: Path) -> None:
+    result = run(
+        "plan", "frapp", files / "schema.yaml", "--rows", 12_000, "--want",
+        "count error 30% at 10%", "--json",
+    )  # fmt: skip
+    assert result.code == 0
+    found = json.loads(result.out)
+    assert set(found["want"]["parameters"]) == {"retention"}
+
+
+def test_without_epsilon_and_want_the_plan_says_what_is_missing(run: Run, files: Path) -> None:
+    result = run(*NOISY, files / "schema.yaml")
+    assert result.code == 2
+    assert "--epsilon" in result.err
+    assert "--want" in result.err
+
+
+def test_a_method_without_a_formula_says_why(run: Run, files: Path) -> None:
+    result = run("plan", "generalize-suppress", files / "schema.yaml", "--k", 5)
+    assert result.code == 0
+    assert "not known beforehand" in result.out
+
+
+def test_a_want_that_cannot_be_met_is_refused(run: Run, files: Path) -> None:
+    result = run(
+        "plan", "alpha-beta", files / "schema.yaml", "--alpha", "9/20", "--beta", "1/20",
+        "--rows", 12_000, "--want", "count error 1 at 50%",
+    )  # fmt: skip
+    assert result.code == 1
+    assert "no epsilon up to 20" in result.err
+
+
+def test_the_drawing_is_a_new_svg_file(run: Run, files: Path) -> None:
+    drawing = files / "error.svg"
+    plan = (*NOISY, files / "schema.yaml", "--epsilon", 1, "--plot")
+    assert run(*plan, drawing).code == 0
+    assert drawing.read_text().startswith("<svg")
+    again = run(*plan, drawing)
+    assert again.code == 2
+    assert "exists" in again.err
+    assert run(*plan, files / "error.png").code == 2

@@ -1,0 +1,96 @@
+"""Releases side by side: the figures, the page, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from hushtable.datasets import sample, sample_schema
+from hushtable.errors import DataError, ParameterError
+from hushtable.evaluation.compare import Comparison, _names, compare
+from hushtable.methods import AlphaBeta, GeneralizeSuppress, NoisyCounts
+from hushtable.pipeline import publish
+
+COARSE = {"age": 20, "region": 1}
+FEW = {"n_repeats": 1, "questions": 1}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("releases")
+    for name, method in {
+        "noisy": NoisyCounts(epsilon=1, delta="1e-6", k=5, generalize=COARSE),
+        "a<b>&c": GeneralizeSuppress(k=5, generalize=COARSE),
+        "tuples": AlphaBeta(d="3/10", gamma="3/5"),
+    }.items():
+        publish(sample().slice(0, 1500), sample_schema(), method, out=place / name)
+    return place
+
+
+@pytest.fixture(scope="module")
+def found(folder: Path) -> Comparison:
+    releases = [folder / name for name in ("noisy", "a<b>&c", "tuples")]
+    return compare(sample().slice(0, 1500), releases, control=sample().slice(10_500), **FEW)
+
+
+def test_every_figure_has_a_value_or_none_for_each_release(found: Comparison) -> None:
+    assert {figure.group for figure in found.figures} == {
+        "promise", "error", "accuracy", "risk", "size",
+    }  # fmt: skip
+    for figure in found.figures:
+        assert len(figure.values) == 3
+        assert any(figure.values), figure.name
+    by_name = {figure.name: figure.values for figure in found.figures}
+    assert by_name["epsilon"][0] == {"value": 1.0}
+    assert by_name["epsilon"][1] is None  # k-anonymity promises none
+    assert by_name["method"][2] == {"value": "alpha-beta"}
+    assert by_name["smallest group (k)"][1]["value"] >= 5  # type: ignore[index]
+    assert {"membership, largest excess", "linkability, largest excess"} <= set(by_name)
+    assert any("gradient boosting" in name for name in by_name)
+    assert any("intervals that held" in name for name in by_name)
+
+
+def test_what_is_not_comparable_is_said(found: Comparison) -> None:
+    said = " ".join(found.notes)
+    assert "distinct tuples" in said
+    assert "How long publishing took" in said
+    assert "Without a control" not in said
+
+
+def test_the_numbers_are_plain_data_and_marked_internal(found: Comparison, tmp_path: Path) -> None:
+    found.write_json(tmp_path / "compare.json")
+    content = json.loads((tmp_path / "compare.json").read_text())
+    assert content["internal"].startswith("Internal")
+    assert [release["name"] for release in content["releases"]] == ["noisy", "a<b>&c", "tuples"]
+
+
+def test_the_page_is_self_contained_small_and_escaped(found: Comparison, tmp_path: Path) -> None:
+    found.write_html(tmp_path / "compare.html")
+    page = (tmp_path / "compare.html").read_text()
+    assert len(page) < 1_000_000
+    assert not re.findall(r'(?:src|href)="(?!#|data:)', page)
+    assert "http" not in page.replace("http-equiv", "").replace("http://www.w3.org/2000/svg", "")
+    assert "<script" not in page
+    assert "a<b>" not in page
+    assert "a&lt;b&gt;&amp;c" in page
+    assert page.count("<svg") >= 8
+    assert "Internal." in page
+    with pytest.raises(ParameterError, match="exists"):
+        found.write_html(tmp_path / "compare.html")
+
+
+def test_a_release_that_cannot_be_compared_is_named(folder: Path) -> None:
+    with pytest.raises(DataError, match="release 'noisy'"):
+        compare(sample().drop(["age"]), [folder / "noisy"], **FEW)
+
+
+def test_names_tell_releases_apart() -> None:
+    assert _names([Path("a/x"), Path("b/x")]) == ["a/x", "b/x"]
+    assert _names([Path("a/x"), Path("b/y")]) == ["x", "y"]
+    with pytest.raises(ParameterError, match="twice"):
+        _names([Path("a/x"), Path("a/x")])
+    with pytest.raises(ParameterError, match="at least one"):
+        compare(sample(), [])
