@@ -17,7 +17,8 @@ from rich.table import Table
 from hushtable.errors import ParameterError
 from hushtable.evaluate_cli import progress_bar
 
-console = Console()
+# Names and texts from files must not be taken for markup.
+console = Console(markup=False, emoji=False)
 
 
 def compare(  # noqa: PLR0917 - the options of a command
@@ -83,7 +84,7 @@ def _show(content: Mapping[str, Any]) -> None:
     for release in content["releases"]:
         table.add_column(release["name"], justify="right", overflow="fold")
     for group, figures in groupby(content["figures"], key=lambda figure: figure["group"]):
-        table.add_row(f"[bold]{group}[/bold]")
+        table.add_row(group, style="bold")
         for figure in figures:
             better = {"lower": " ↓", "higher": " ↑", "neither": ""}[figure["better"]]
             written = [_written(value, figure["kind"]) for value in figure["values"]]

@@ -14,11 +14,13 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
 from hushtable.errors import ParameterError
 from hushtable.schema import Schema
 
-console = Console()
+# Names and texts from files must not be taken for markup.
+console = Console(markup=False, emoji=False)
 
 
 def evaluate(  # noqa: PLR0917 - the options of a command
@@ -129,7 +131,7 @@ def _show(content: dict[str, Any], written: list[Path]) -> None:
 
     table = Table(box=None, show_header=False)
     for line in headlines(content):
-        table.add_row(line["what"], f"[bold]{line['value']}[/bold]", line["note"])
+        table.add_row(line["what"], Text(line["value"], "bold"), line["note"])
     console.print(table)
     for path in written:
         console.print(f"Wrote {path}.", highlight=False)

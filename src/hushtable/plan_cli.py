@@ -12,6 +12,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from hushtable.errors import HushtableError, ParameterError, Refused
 from hushtable.methods.base import CountError, Method
@@ -86,16 +87,18 @@ def plan_to_dict(curve: Curve | str, answer: Answer | None) -> dict[str, Any]:
 def show_plan(console: Console, curve: Curve | str, answer: Answer | None) -> None:
     """Print the answer, and the error against epsilon."""
     if answer is not None:
-        console.print(f"[bold]Wanted[/bold]: {answer.want}", highlight=False)
+        console.print(Text.assemble(("Wanted", "bold"), f": {answer.want}"))
         console.print(f"  {answer}", highlight=False)
     if isinstance(curve, str):
-        console.print("[bold]Error against epsilon[/bold]")
+        console.print("Error against epsilon", style="bold")
         console.print(f"  not known beforehand: {curve}", highlight=False)
         return
     console.print(
-        f"[bold]Error against epsilon[/bold] {sparkline(curve)} (95 % confidence, a count of "
-        f"{_percent(curve.share)} of the rows)",
-        highlight=False,
+        Text.assemble(
+            ("Error against epsilon", "bold"),
+            f" {sparkline(curve)} (95 % confidence, a count of {_percent(curve.share)} of the rows"
+            ")",
+        )
     )
     table = Table(box=None, header_style="bold")
     table.add_column("epsilon", justify="right")

@@ -340,6 +340,72 @@ def test_the_schedule_is_a_division_of_the_budget() -> None:
                         assert plan.choice > 0
 
 
+# --- the target -----------------------------------------------------------------------------------
+
+Offer = tuple[list[tuple[int, ...]], list[int], bool]  # groups, weights, whether it may stop
+
+
+def offers(monkeypatch: pytest.MonkeyPatch, **parameters: Any) -> list[Offer]:
+    """Run on columns that know nothing of each other, and note what each choice was from."""
+    columns = {name: {"type": "integer", "low": 0, "high": 3} for name in "abcd"}
+    schema = make_schema({**columns, "t": {**columns["a"], "role": "target"}})
+    draw = np.random.default_rng(3)
+    table = pa.table({name: draw.integers(0, 4, 3000) for name in schema.attributes})
+    seen: list[Offer] = []
+    choose = Meter.choose
+
+    def noted(self: Meter, step: str, candidates: Any, **how: Any) -> list[int]:
+        groups, weights = [c.group for c in candidates], [c.weight for c in candidates]
+        seen.append((groups, weights, how.get("may_stop", False)))
+        return choose(self, step, candidates, **how)
+
+    monkeypatch.setattr(Meter, "choose", noted)
+    run(Quilt(**parameters, **FAST), table, schema)
+    return seen
+
+
+@pytest.mark.parametrize("delta", ["0", "1e-6"])
+def test_the_first_pair_is_the_targets(monkeypatch: pytest.MonkeyPatch, delta: str) -> None:
+    first, second, *_ = offers(monkeypatch, epsilon="1/20", delta=delta, target="t")
+    assert first == ([(0, 4), (1, 4), (2, 4), (3, 4)], [10] * 4, False)
+    groups, weights, may_stop = second
+    assert may_stop
+    assert set(weights) == {10}
+    assert (0, 1) in groups or (1, 2) in groups
+
+
+def test_a_target_is_preferred_where_the_budget_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = offers(monkeypatch, epsilon=8, delta="1e-6", target="t")
+    assert made[0][1] == [15] * 4  # all the same: the sensitivity of this choice is no larger
+    assert {10, 13, 15} == set(made[-1][1])
+    assert any(len(group) == 3 for group in made[-1][0])
+
+
+def test_a_role_is_not_enough_to_be_a_target(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = offers(monkeypatch, epsilon=8, delta="1e-6")
+    groups, _, may_stop = made[0]
+    assert may_stop
+    assert len(groups) == 10
+    assert {weight for _, weights, _ in made for weight in weights} == {10}
+
+
+def test_a_target_of_one_value_leaves_the_others_free() -> None:
+    schema = make_schema(
+        {
+            "a": {"type": "integer", "low": 0, "high": 3},
+            "b": {"type": "integer", "low": 0, "high": 3},
+            "t": {"type": "integer", "low": 1, "high": 1},
+        }
+    )
+    a = np.arange(4000) % 4
+    made = run(
+        Quilt(epsilon=2, delta="1e-6", target="t", **FAST),
+        pa.table({"a": a, "b": a, "t": np.ones(4000, np.int64)}),
+        schema,
+    )
+    assert ["a", "b"] in [table["columns"] for table in made.estimator["tables"]]
+
+
 # --- the release ----------------------------------------------------------------------------------
 
 

@@ -127,7 +127,7 @@ def sew(
     candidates = _candidates(quilt.field.sizes, preferred)
     meter.read(candidates, recode)
     if candidates:
-        _forest(meter, quilt, plan, candidates, preferred)
+        _forest(meter, quilt, plan, candidates, target=target, preferred=preferred)
         _rounds(meter, quilt, plan, candidates, preferred)
     quilt.field.fit(30)
     return quilt
@@ -196,9 +196,18 @@ def _start(
 
 
 def _forest(
-    meter: Meter, quilt: Quilt, plan: Schedule, groups: Sequence[Group], target: int | None
+    meter: Meter,
+    quilt: Quilt,
+    plan: Schedule,
+    groups: Sequence[Group],
+    *,
+    target: int | None,
+    preferred: int | None,
 ) -> None:
-    """Choose pairs that join columns not joined yet, measure them, fit."""
+    """Choose pairs that join columns not joined yet, measure them, fit.
+
+    The first one is a pair with the target, so that even a small budget ties it to something.
+    """
     model, budget = quilt.field, meter.budget
     share = as_share(plan.choice)
     typical = budget.count_noise(as_share(plan.forest / plan.n_edges)).std
@@ -207,7 +216,7 @@ def _forest(
     ]
     independent = [
         _candidate(group, np.outer(marginals[group[0]], marginals[group[1]]).ravel() * model.total,
-                   typical, target)
+                   typical, preferred)
         for group in groups
         if len(group) == 2
     ]  # fmt: skip
@@ -215,12 +224,14 @@ def _forest(
     edges: list[Group] = []
     while len(edges) < plan.n_edges:
         open_pairs = [c for c in independent if of_column[c.group[0]] != of_column[c.group[1]]]
-        if not open_pairs:
+        of_target = [] if edges else [c for c in open_pairs if target in c.group]
+        offered = of_target or open_pairs
+        if not offered:
             break
-        chosen = meter.choose("choices", open_pairs, k=1, share=share, may_stop=True)
+        chosen = meter.choose("choices", offered, k=1, share=share, may_stop=not of_target)
         if not chosen:
             break
-        edge = open_pairs[chosen[0]].group
+        edge = offered[chosen[0]].group
         edges.append(edge)
         kept, lost = of_column[edge[0]], of_column[edge[1]]
         of_column = [kept if part == lost else part for part in of_column]

@@ -94,8 +94,9 @@ class Quilt(Method):
     delta : number or str
         Chance of exceeding it. With 0 the promise is pure, and the noise is Laplace's.
     target : str, optional
-        A column that is to be predicted: tables with it count more, and tables of two other
-        columns with it may be chosen.
+        A column that is to be predicted: one pair with it is always measured, and where the budget
+        allows, tables with it count more and may have two other columns. Other tables get less, so
+        the role target in the schema alone does not do this.
     particles : int
         Rows that hold the model while it is fitted: more are more precise and take longer.
     max_rows : int
