@@ -215,6 +215,7 @@ def test_nothing_stays_in_the_session(session: Any) -> None:
     rows = persons_table([5] * 5)
     frame = session.createDataFrame(rows.to_pandas())
     settings = {k: session.conf.get(k) for k in ("spark.sql.session.timeZone",)}
+    gc.collect()  # what earlier tests had kept must not go in the middle of this one
     kept_before = session.sparkContext._jsc.getPersistentRDDs().size()
     engine = connect(frame, persons_schema(2))
     assert engine.n_rows() == 10

@@ -65,7 +65,7 @@ def loss_at_least(more: Tally, less: Tally, *, delta: float, error: float) -> fl
     Examples
     --------
     >>> round(loss_at_least(Tally(60, 100), Tally(0, 100), delta=0, error=0.01), 2)
-    2.22
+    2.2
     >>> loss_at_least(Tally(3, 100), Tally(0, 100), delta=0.1, error=0.01)
     -inf
     """
@@ -81,7 +81,7 @@ def visible_loss(less: Tally, *, limit: float, delta: float, error: float) -> fl
     Examples
     --------
     >>> round(visible_loss(Tally(100, 1000), limit=1.0, delta=0, error=1e-6), 2)
-    1.56
+    1.6
     """
     rate = max(less.rate, 0.5 / less.runs)
     low, high = less.hits, less.runs + 1
