@@ -3,7 +3,6 @@
 import sys
 
 from hushtable.methods.quilt import Quilt
-
 from hushtable.pipeline import publish
 from hushtable.schema import Schema
 
