@@ -51,7 +51,7 @@ CONFIDENCE_SHARE = Fraction(1, 50)
 # Draws per check, times eta: a search for levels, and the two stages of the final check.
 _SEARCH, _FIRST, _SECOND = 12, 20, 100
 _MAX_EVICTIONS = 8  # a set that is still crumbling then is not worth a level
-_TRIALS = 6  # at so many rungs at most a level of its own is tried
+_TRIALS = 16  # at so many rungs at most a level of its own is tried
 _ASKED = 4000  # so many records tell about where all have cover; only then all are asked
 
 
