@@ -167,6 +167,7 @@ def test_engine_that_does_not_fit_the_data_is_refused() -> None:
 BAD_FILES: dict[str, tuple[str, bytes, list[str]]] = {
     "empty": ("t.csv", b"", ["is empty"]),
     "blank": ("t.csv", b"\n\n", ["is empty"]),
+    "byte-order mark": ("t.csv", b"\xef\xbb\xbf", ["is empty"]),
     "latin-1": ("t.csv", "id,age,größe\n".encode("latin-1"), ["not UTF-8"]),
     "utf-16": ("t.csv", "id,age,sex\n".encode("utf-16"), ["not UTF-8"]),
     "binary": ("t.csv", b"PAR1\x00\x01\x02", ["not a CSV file"]),

@@ -745,3 +745,13 @@ class TestTampering:
     def test_made_up_receipts(self, used: Ledger, receipt: str) -> None:
         with pytest.raises(LedgerError, match="receipt"):
             used.verify(receipt=receipt)
+
+
+def test_bytes_that_are_no_text_are_damage(tmp_path: Path) -> None:
+    """SQLite may quote a damaged file's bytes in its message, which Python then cannot read."""
+    book = Ledger.create(tmp_path / "people.ledger", epsilon=1, delta=0)
+    with (
+        pytest.raises(LedgerError, match=r"is damaged; restore it"),
+        module._connection(book.path, timeout=1.0),
+    ):
+        raise UnicodeDecodeError("utf-8", b"\x80", 0, 1, "invalid start byte")

@@ -237,14 +237,14 @@ def _csv_header(file: Path) -> Header:
         raise DataError(f"file {str(file)!r} is cut short or damaged.") from None
     except OSError as error:
         raise DataError(f"cannot read {str(file)!r}: {error.strerror}.") from None
-    if not line.strip():
-        raise DataError(f"file {str(file)!r} is empty.")
     try:
         text = line.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise DataError(
             f"file {str(file)!r} is not UTF-8 text; convert it first (for example with iconv)."
         ) from None
+    if not text.strip():
+        raise DataError(f"file {str(file)!r} is empty.")
     if "\x00" in text or text.startswith("PAR1"):
         raise DataError(f"file {str(file)!r} is not a CSV file.")
     try:

@@ -763,6 +763,14 @@ def _connection(path: Path, timeout: float) -> Iterator[sqlite3.Connection]:
             yield connection  # closing without COMMIT rolls back
     except sqlite3.Error as error:
         raise LedgerError(_sqlite_problem(path, timeout, error)) from error
+    except UnicodeDecodeError:  # SQLite quotes damaged bytes in its message
+        raise LedgerError(f"{path} {_DAMAGED}.") from None
+
+
+_DAMAGED = (
+    "is damaged; restore it from a copy and verify that against the receipts in the releases' "
+    "statements"
+)
 
 
 def _connect(path: Path, timeout: float) -> sqlite3.Connection:
@@ -790,8 +798,7 @@ def _sqlite_problem(path: Path, timeout: float, error: sqlite3.Error) -> str:
         sqlite3.SQLITE_PERM: "may not be opened; make the file readable and writable for you",
         sqlite3.SQLITE_IOERR: "cannot be read or written; check the disk",
         sqlite3.SQLITE_NOTADB: "is not a ledger; name the file that `hushtable ledger init` made",
-        sqlite3.SQLITE_CORRUPT: "is damaged; restore it from a copy and verify that against the "
-        "receipts in the releases' statements",
+        sqlite3.SQLITE_CORRUPT: _DAMAGED,
     }
     return f"{path} {explained.get(code, 'cannot be used')} ({error})."
 
