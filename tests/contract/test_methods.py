@@ -23,7 +23,7 @@ from hushtable.privacy.noise import SeededNoise
 from hushtable.release import Release, Statement
 
 METHODS_FOLDER = Path(inspect.getfile(Method)).parent
-NO_METHODS = {"__init__.py", "base.py", "registry.py"}
+NO_METHODS = {"__init__.py", "base.py", "_registry.py"}
 SOURCES = sorted(path for path in METHODS_FOLDER.rglob("*.py") if path.name not in NO_METHODS)
 FORBIDDEN = {"random", "secrets", "pandas", "duckdb", "ibis", "pyspark"}
 

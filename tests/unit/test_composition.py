@@ -11,7 +11,12 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 from hushtable.errors import ParameterError, Refused
-from hushtable.privacy.composition import concentrated_share, optimal_delta, shares_of
+from hushtable.privacy.composition import (
+    _implies,
+    concentrated_share,
+    optimal_delta,
+    shares_of,
+)
 
 
 def worst_case(epsilon: float, delta: float, n: int, at: float) -> float:
@@ -73,6 +78,22 @@ def test_concentrated_shares_are_the_best_that_the_theorem_gives() -> None:
         best = minimize_scalar(log_delta, bounds=(1.0001, 1e4), method="bounded").fun
         assert best <= math.log(delta)
         assert best == pytest.approx(math.log(delta), abs=1e-5)
+
+
+def test_a_larger_concentrated_share_is_not_certified() -> None:
+    """The certificate itself, not only the search that it judges."""
+    for epsilon, delta in (
+        (Fraction(1), Fraction(1, 10**6)),
+        (Fraction(1, 10), Fraction(1, 10**9)),
+    ):
+        rho = concentrated_share(epsilon, delta)
+        # Above epsilon / rho the exponent is positive, and no order certifies anything.
+        orders = [1 + epsilon / rho * Fraction(part, 64) for part in range(1, 65)]
+        orders = [Fraction(round(order * 2**20), 2**20) for order in orders]
+        assert any(_implies(rho * Fraction(99, 100), order, epsilon, delta) for order in orders)
+        assert not any(
+            _implies(rho * Fraction(101, 100), order, epsilon, delta) for order in orders
+        )
 
 
 def test_what_cannot_be_is_refused() -> None:

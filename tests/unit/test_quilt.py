@@ -55,9 +55,9 @@ def make_schema(columns: Mapping[str, Any], **more: Any) -> Schema:
 
 def test_all_problems_are_named_at_once() -> None:
     with pytest.raises(ParameterError) as caught:
-        Quilt(epsilon=-1, delta=1, particles=10, max_rows="1/2")  # type: ignore[arg-type]
+        Quilt(epsilon=-1, delta=1, particles=10, max_published="1/2")  # type: ignore[arg-type]
     assert len(caught.value.problems) == 4
-    for name in ("epsilon", "delta", "particles", "max_rows"):
+    for name in ("epsilon", "delta", "particles", "max_published"):
         assert any(problem.startswith(name) for problem in caught.value.problems)
 
 
@@ -284,6 +284,8 @@ def test_rounding_costs_little() -> None:
 def test_the_budget_refuses_beyond_the_total_and_nothing_for_nothing() -> None:
     budget = Budget(total=Fraction(1), pure=True, reach=1)
     budget.pay("a", Fraction(1, 3))
+    with pytest.raises(Refused):
+        budget.pay("b", Fraction(2, 3) + Fraction(1, 10**30))
     budget.pay("b", Fraction(2, 3))
     assert budget.left == 0
     for share in (Fraction(1, 10**30), Fraction(0), Fraction(-1)):
@@ -566,7 +568,7 @@ def test_small_shapes(delta: str) -> None:
 
 
 def test_fewer_rows_stand_for_more() -> None:
-    made = run(Quilt(epsilon=1, delta="1e-6", max_rows=500, **FAST), sample(), sample_schema())
+    made = run(Quilt(epsilon=1, delta="1e-6", max_published=500, **FAST), sample(), sample_schema())
     assert made.tables["data"].num_rows == 500
     assert any("stands for 2" in note for note in made.estimator["notes"])
 

@@ -1,3 +1,4 @@
+from ._registry import METHODS
 from .alpha_beta import AlphaBeta
 from .base import Forecast, Method, Released
 from .baselines.condensation import Condensation
@@ -10,7 +11,6 @@ from .generalize_suppress import GeneralizeSuppress
 from .noisy_counts import NoisyCounts
 from .partition import Partition
 from .quilt import Quilt
-from .registry import METHODS
 from .uncertain import Uncertain
 
 __all__ = [

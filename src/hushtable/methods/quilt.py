@@ -99,7 +99,7 @@ class Quilt(Method):
         the role target in the schema alone does not do this.
     particles : int
         Rows that hold the model while it is fitted: more are more precise and take longer.
-    max_rows : int
+    max_published : int
         Publish at most so many synthetic rows.
 
     Examples
@@ -133,13 +133,13 @@ class Quilt(Method):
     particles: int = field(
         default=40_000, metadata={"help": "Rows that hold the model while it is fitted."}
     )
-    max_rows: int = field(
+    max_published: int = field(
         default=1_000_000, metadata={"help": "Most synthetic rows that are published."}
     )
 
     def __post_init__(self) -> None:
         problems: list[str] = []
-        for name in ("epsilon", "delta", "particles", "max_rows"):
+        for name in ("epsilon", "delta", "particles", "max_published"):
             try:
                 self._read(name)
             except ParameterError as error:
@@ -218,7 +218,7 @@ class Quilt(Method):
         buckets = [min(v.size, MAX_INTERVALS if v.is_ordered else MAX_BUCKETS) for v in plan.values]
         n_pairs = sum(buckets) ** 2 // 2
         held = self.particles * (2 * n_columns + 2 * (2 * n_columns + n_rounds * stages.n_picks))
-        output = 12 * n_columns * min(self.max_rows, TYPICAL_ROWS if known is None else known)
+        output = 12 * n_columns * min(self.max_published, TYPICAL_ROWS if known is None else known)
         return Forecast(
             lines=lines,
             split=plan.split(self.epsilon, stages.choices),
@@ -258,7 +258,7 @@ class Quilt(Method):
             n_particles=self.particles,
             seed=noise.integer_below(2**64),
         )
-        n_rows = min(max(round(quilt.total), 0), self.max_rows)
+        n_rows = min(max(round(quilt.total), 0), self.max_published)
         return Released(
             tables={
                 "data": _rows(schema, plan.values, quilt, n_rows),
