@@ -33,7 +33,8 @@ def start(folder: Path) -> Any:
     if shutil.which("java") is None:
         pytest.skip("no Java: apt install openjdk-17-jre-headless (or set JAVA_HOME and PATH)")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = sql.SparkSession.builder.master("local[2]").appName("hushtable tests")
+    # Two cores, and a failed task is tried a second time, as it would be on a cluster.
+    builder = sql.SparkSession.builder.master("local[2,2]").appName("hushtable tests")
     for name, value in {**SETTINGS, "spark.local.dir": str(folder)}.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()

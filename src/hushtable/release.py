@@ -22,7 +22,6 @@ from hushtable.engine.published import Parts
 from hushtable.errors import HushtableError, ReleaseError, TooLarge
 from hushtable.estimate import Estimate, Estimator, estimator_for
 from hushtable.machine import physical_memory
-from hushtable.predicate.lookup import look_up
 from hushtable.privacy.guarantee import AnyGuarantee, NoGuarantee
 from hushtable.recoding import Recoding
 from hushtable.schema import Schema
@@ -281,7 +280,11 @@ class Release:
         `tables` are public tables of your own that the clause may look values up in:
         ``country IN (SELECT name FROM regions WHERE continent = 'Africa')``.
         """
-        return self._estimator.count(look_up(where, self.schema, tables) if tables else where)
+        if tables:
+            from hushtable.predicate.lookup import look_up  # noqa: PLC0415 - slow to import
+
+            where = look_up(where, self.schema, tables)
+        return self._estimator.count(where)
 
     def frame(self, *, drawn: bool = False) -> pa.Table:
         """Give microdata, one row per published person, as an Arrow table.
@@ -430,13 +433,29 @@ class ReleaseWriter:
             try:
                 path.parent.mkdir(exist_ok=True)
                 if isinstance(table, Parts):
-                    files[name] = _written_parts(table, path, file)
+                    files[name] = self._written_by_executors(table, path, file)
                     continue
                 pq.write_table(table.replace_schema_metadata(), path, compression="zstd")
             except OSError as error:
                 raise ReleaseError(f"cannot write {file}: {why_not_written(error)}.") from error
             files[name] = TableFile(file=file, sha256=_digest(path), rows=table.num_rows)
         return files
+
+    def _written_by_executors(self, table: Parts, folder: Path, file: str) -> TableFile:
+        """Have executors write a table, and move its files into the release.
+
+        Executors do not know where the release is made: whatever else they leave where they write,
+        and whenever, is never published.
+        """
+        staged = self._scratch.folder / f"by-executors-{folder.stem}"
+        names = table.write(staged)
+        folder.mkdir()
+        for name in names:
+            (staged / name).rename(folder / name)
+        rows = sum(pq.read_metadata(folder / name).num_rows for name in names)
+        parts = {name: _digest(folder / name) for name in names}
+        unsigned = TableFile(file=file, sha256="0" * 64, rows=rows, parts=parts)
+        return unsigned.model_copy(update={"sha256": unsigned.digest_of_parts()})
 
     def add_attachments(self, attachments: Mapping[str, str]) -> dict[str, str]:
         """Write drawings and texts beside the tables."""
@@ -478,15 +497,6 @@ class ReleaseWriter:
             raise ReleaseError(
                 f"cannot finish {str(self.folder)!r}: {why_not_written(error)}."
             ) from error
-
-
-def _written_parts(table: Parts, folder: Path, file: str) -> TableFile:
-    """Have executors write a table, and describe its files."""
-    names = table.write(folder)
-    rows = sum(pq.read_metadata(folder / name).num_rows for name in names)
-    parts = {name: _digest(folder / name) for name in names}
-    unsigned = TableFile(file=file, sha256="0" * 64, rows=rows, parts=parts)
-    return unsigned.model_copy(update={"sha256": unsigned.digest_of_parts()})
 
 
 def _sync(path: Path) -> None:

@@ -9,8 +9,10 @@ import collections
 import datetime
 import gc
 import math
+import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -35,7 +37,10 @@ from contract.engine_checks import (
 )
 from contract.examples import COARSE
 from hushtable.datasets import sample, sample_schema
-from hushtable.engine import SqlEngine, connect, inspect_source, sql
+from hushtable.domain import Domain
+from hushtable.engine import SqlEngine, connect, inspect_source, spark_writing, sql
+from hushtable.engine.base import Cells
+from hushtable.engine.rules import N_RULES
 from hushtable.errors import DataError, ParameterError, ReleaseError, TooLarge
 from hushtable.methods import (
     AlphaBeta,
@@ -159,6 +164,39 @@ def test_speculation_is_refused_before_anything_is_charged(
             frame, ONE, NoisyCounts(epsilon=1, mechanism="pure"), out=tmp_path / "o", ledger=ledger
         )
     assert not ledger.entries()
+
+
+OTHERS = {  # what an executor's Python finds first, and what is said of it
+    "No module named 'hushtable'": (
+        "hushtable.py", "raise ModuleNotFoundError(\"No module named 'hushtable'\")",
+    ),
+    "they have version 0.0.1": (
+        "sitecustomize.py", "import hushtable; hushtable.__version__ = '0.0.1'",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("why", OTHERS)
+def test_executors_without_this_hushtable_are_refused_before_anything_is_charged(
+    session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, why: str
+) -> None:
+    file, content = OTHERS[why]
+    (tmp_path / file).write_text(content)
+    python = tmp_path / "python"
+    path = f'PYTHONPATH="{tmp_path}:$PYTHONPATH"'
+    python.write_text(f'#!/bin/sh\n{path} exec "{sys.executable}" "$@"\n')
+    python.chmod(0o700)
+    monkeypatch.setattr(session.sparkContext, "pythonExec", str(python))
+    ledger = Ledger.create(tmp_path / "ledger", epsilon=1)
+    frame = to_spark(session, TWO_ROWS, tmp_path)
+    with pytest.raises(ParameterError) as error:
+        hushtable.publish(
+            frame, ONE, NoisyCounts(epsilon=1, mechanism="pure"), out=tmp_path / "o", ledger=ledger
+        )
+    assert f"{why}); install it" in str(error.value)
+    assert "docs/how-to/run-on-a-cluster.md" in str(error.value)
+    assert not ledger.entries()
+    assert not (tmp_path / "o").exists()
 
 
 def test_every_type_of_column(session: Any, tmp_path: Path) -> None:
@@ -402,6 +440,7 @@ def test_executors_noise_the_whole_domain_for_pure(session: Any, tmp_path: Path)
         NoisyCounts(epsilon=1, mechanism="pure"), out=tmp_path / "out",
     )  # fmt: skip
     noisy = cells_of(release, "noisy_count")
+    assert release.table().num_rows == 2000  # each once
     assert set(noisy) == {(c, k) for c in range(1000) for k in "ab"}
     # |Z| > 40 has probability 2 e**-41 / (1 + 1/e) = 2e-18 for each of 2,000 tuples.
     assert abs(noisy.pop((3, "a")) - 500) <= 40
@@ -473,10 +512,81 @@ def test_every_executor_draws_its_own_noise(session: Any, tmp_path: Path) -> Non
 
 
 @pytest.mark.usefixtures("on_executors")
-def test_a_task_that_fails_publishes_nothing_of_its_first_attempt(
+@pytest.mark.parametrize("end", ["raises after a part", "raises after all", "dies after a part"])
+def test_a_task_that_is_tried_again_publishes_its_second_draws_alone(
+    session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    from pyspark import TaskContext
+
+    task, seen, out = spark_writing._Task, tmp_path / "seen", tmp_path / "published" / "out"
+    seen.mkdir()
+    out.parent.mkdir()
+
+    class Unlucky(task):  # type: ignore[misc, valid-type]
+        """Fail the first attempt of every task, after rows were drawn and are in its file."""
+
+        def __call__(self, batches: Any) -> Any:
+            context = TaskContext.get()
+            attempt, partition = context.attemptNumber(), context.partitionId()
+            for number, batch in enumerate(task.__call__(self, batches)):
+                pq.write_table(pa.table(batch), seen / f"{attempt}-{partition}-{number}.parquet")
+                yield batch
+                if number == 7 and attempt == 0 and "part" in end:
+                    break
+            if attempt == 0:
+                file, patience = f"attempt_*/part-{partition:05}-*.parquet", time.monotonic() + 60
+                while time.monotonic() < patience:
+                    if any(path.stat().st_size > 4096 for path in out.parent.rglob(file)):
+                        (seen / f"{partition}-on-disk").touch()
+                        break
+                    time.sleep(0.01)
+                if "dies" in end:
+                    os._exit(1)
+                raise RuntimeError
+
+    def drawn(attempt: int) -> dict[int, list[int]]:
+        found = pa.concat_tables(map(pq.read_table, sorted(seen.glob(f"{attempt}-*.parquet"))))
+        draws: dict[int, list[int]] = {}
+        for row in found.to_pylist():
+            draws.setdefault(row["cell"], []).append(row["noisy_count"])
+        return draws
+
+    monkeypatch.setattr(spark_writing, "_Task", Unlucky)
+    schema = Schema.from_dict(
+        {"name": "t", "columns": {"cell": {"type": "integer", "low": 0, "high": 19_999}}}
+    )
+    settings = {"spark.sql.execution.arrow.maxRecordsPerBatch": "1000", "parquet.block.size": "999"}
+    before = {name: session.conf.get(name, None) for name in settings}
+    for name, value in settings.items():  # so that rows reach the disk while others are drawn
+        session.conf.set(name, value)
+    try:
+        release = hushtable.publish(
+            to_spark(session, pa.table({"cell": [1]}), tmp_path), schema,
+            NoisyCounts(epsilon="1/50", mechanism="pure"), out=out,
+        )  # fmt: skip
+    finally:
+        for name, former in before.items():
+            session.conf.unset(name) if former is None else session.conf.set(name, former)
+    first, second = drawn(0), drawn(1)
+    assert len(first) == (20_000 if "all" in end else 16_000)
+    assert len(list(seen.glob("*-on-disk"))) == 2
+    table = Release.load(out).table()
+    published = {row["cell"]: [row["noisy_count"]] for row in table.to_pylist()}
+    assert table.num_rows == len(published) == 20_000
+    assert published == second
+    # The first draws were others: P[Z = Z'] < 0.01, so at most 200 are expected to be equal.
+    assert sum(second[cell] == first[cell] for cell in first) < len(first) / 10
+    assert sorted(str(path.relative_to(out.parent)) for path in out.parent.rglob("*")) == [
+        "out", "out/STATEMENT.md", "out/data.parquet", "out/data.parquet/part-00000.parquet",
+        "out/data.parquet/part-00001.parquet", "out/statement.json",
+    ]  # fmt: skip
+    assert release.statement.tables["data"].rows == 20_000
+
+
+@pytest.mark.usefixtures("on_executors")
+def test_a_task_that_fails_for_good_publishes_nothing(
     session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # local[N] does not retry tasks, so the whole write fails, and nothing is left.
     def fails(cells: Any, noise: Any) -> pa.Table:
         if len(cells.counts):
             raise RuntimeError("secretword")
@@ -494,8 +604,6 @@ def test_a_task_that_fails_publishes_nothing_of_its_first_attempt(
 def test_rows_that_did_not_arrive_are_missed(
     session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from hushtable.engine import spark_writing
-
     real = spark_writing._tidied
 
     def lost(folder: Path, n_rows: int) -> Any:
@@ -519,6 +627,27 @@ def test_broken_rules_are_refused_before_executors_draw(session: Any, tmp_path: 
     assert "column 'cell': 1 rows lie outside" in str(error.value)
     assert "271828" not in str(error.value)
     assert "secretword" not in str(error.value)
+
+
+def test_a_task_refuses_codes_of_broken_rules() -> None:
+    # They were refused before; should the rows have changed since, nothing is drawn for them.
+    domain, wide = Domain({"cell": 4}), Domain({"cell": 4 + N_RULES})
+
+    def rows_of(cells: Cells, _: Any) -> pa.Table:
+        return pa.table({"cell": cells.codes[:, 0]})
+
+    schema = pa.schema({"cell": pa.int64()})
+    task = spark_writing._Task(domain, wide, rows_of, SecureNoise(), schema)
+
+    def rows(code: int) -> list[int]:
+        key = wide.pack(np.array([[code + N_RULES]]))[:, 0]
+        batch = pa.record_batch({"key0": key, "n": np.array([1])})
+        return [made for part in task(iter([batch])) for made in part["cell"].to_pylist()]
+
+    assert [rows(code) for code in (0, 3)] == [[0], [3]]
+    for code in range(-N_RULES, 0):
+        with pytest.raises(DataError, match="after the rules were checked"):
+            rows(code)
 
 
 @pytest.mark.usefixtures("on_executors")

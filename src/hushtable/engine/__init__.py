@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Literal
 
-import ibis
-import pyarrow as pa
-
+from hushtable.engine.arrow_codes import plain_reader
 from hushtable.engine.base import Cells, Counts, Engine, RuleBreak
-from hushtable.engine.header import Data, check_header, is_in_spark
+from hushtable.engine.header import (
+    Data,
+    Header,
+    check_header,
+    is_ibis_table,
+    is_in_spark,
+    read_header,
+)
 from hushtable.engine.memory import MemoryEngine
 from hushtable.engine.source import as_arrow, inspect_source, open_source
-from hushtable.engine.sql import SqlEngine
+from hushtable.engine.sql import SqlEngine, encoded_rows
 from hushtable.errors import ParameterError
 from hushtable.privacy.noise import Noise, SecureNoise
 from hushtable.schema import Schema
@@ -33,7 +39,7 @@ __all__ = [
 
 EngineName = Literal["auto", "memory", "duckdb", "spark"]
 
-SMALL_FRAME = 1_000_000  # rows; a smaller frame is counted in memory
+SMALL = 1_000_000  # rows; a smaller frame or Parquet file is counted in memory
 
 
 def connect(
@@ -54,9 +60,9 @@ def connect(
     schema : Schema
         What is public about the table.
     engine : {"auto", "memory", "duckdb", "spark"}
-        Who counts. ``auto``: memory for frames of less than a million rows, DuckDB for larger ones
-        and for files; a Spark or ibis table is counted where it is. With ``spark``, Spark itself
-        reads a path.
+        Who counts. ``auto``: memory for frames and Parquet files of less than a million rows,
+        DuckDB for larger ones and for text files; a Spark or ibis table is counted where it is.
+        With ``spark``, Spark itself reads a path.
     noise : Noise, optional
         With unit ``person``, the coins that choose the rows of a person in memory.
     memory_limit : str, optional
@@ -65,18 +71,23 @@ def connect(
 
     Examples
     --------
+    >>> import pyarrow as pa
     >>> schema = Schema.parse("name: t\ncolumns:\n  age: {type: integer, low: 40, high: 43}\n")
     >>> private = connect(pa.table({"age": [41, 43, 41]}), schema)
     >>> private.histograms(["age"])["age"].tolist()
     [0, 2, 0, 1]
     """
     data = locate(data, engine=engine, memory_limit=memory_limit)
-    chosen = _choose(data, engine)
-    inspect_source(data, schema)
-    source, header = open_source(data, memory_limit=memory_limit)
+    header = read_header(data)
+    in_memory = _is_for_memory(data, header, engine, memory_limit=memory_limit)
     check_header(header, schema)
-    if chosen == "memory":
-        return MemoryEngine(source, schema, noise or SecureNoise())
+    # With a limit, DuckDB reads the rows: it keeps to one.
+    plain = plain_reader(data, header, schema) if in_memory and memory_limit is None else None
+    if plain is not None:
+        return MemoryEngine(plain, schema, noise or SecureNoise())
+    source, _ = open_source(data, memory_limit=memory_limit)
+    if in_memory:
+        return MemoryEngine(partial(encoded_rows, source, schema), schema, noise or SecureNoise())
     return SqlEngine(source, schema)
 
 
@@ -92,18 +103,23 @@ def locate(data: Data, *, engine: EngineName = "auto", memory_limit: str | None 
     return as_arrow(data)
 
 
-def _choose(data: Data, engine: EngineName) -> Literal["memory", "sql"]:
+def _is_for_memory(
+    data: Data, header: Header, engine: EngineName, *, memory_limit: str | None
+) -> bool:
     if engine not in ("auto", "memory", "duckdb", "spark"):
         raise ParameterError(
             f"engine {engine!r} is not known; choose auto, memory, duckdb or spark."
         )
-    if is_in_spark(data) or isinstance(data, ibis.Table):
+    if is_in_spark(data) or is_ibis_table(data):
         backend = "pyspark" if is_in_spark(data) else data.get_backend().name
         wanted = {"duckdb": "duckdb", "spark": "pyspark"}.get(engine, backend)
         if wanted != backend:
             raise ParameterError(
                 f"engine {engine!r} cannot count a table that is in {backend}; leave it at auto."
             )
-        return "memory" if engine == "memory" else "sql"
-    small = isinstance(data, pa.Table) and data.num_rows < SMALL_FRAME
-    return "memory" if engine == "memory" or (engine == "auto" and small) else "sql"
+        return engine == "memory"
+    if engine == "auto":
+        # Who limits the memory has a file in mind that is not to be read as a whole.
+        limited = bool(header.files) and memory_limit is not None
+        return header.n_rows is not None and header.n_rows < SMALL and not limited
+    return engine == "memory"

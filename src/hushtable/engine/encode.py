@@ -22,13 +22,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import ibis
+import lazy_loader
 import numpy as np
 import pyarrow as pa
 
 from hushtable.engine.base import MISSING, OUTSIDE, UNREADABLE
 from hushtable.recoding import Intervals, Recoding
 from hushtable.schema import Categorical, Column, Integer, Number, Schema
+
+ibis = lazy_loader.load("ibis")  # a small table is counted without it
 
 Expression = Any  # ibis has no types that a checker could follow
 
@@ -38,8 +40,6 @@ NUMBER = r"^ *[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)? *$"
 NOT_A_NUMBER = r"^ *[+-]?[nN][aA][nN] *$"
 ABOVE_ALL = r"^ *\+?[iI][nN][fF]([iI][nN][iI][tT][yY])? *$"
 BELOW_ALL = r"^ *-[iI][nN][fF]([iI][nN][iI][tT][yY])? *$"
-
-INT64_LOW, INT64_HIGH = -(2**63), 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,9 @@ def read_number(raw: Expression, missing_values: Sequence[str]) -> Reading:
         # Digits are read as digits: a double would round whole numbers beyond 2**53.
         whole = raw.re_search(WHOLE).ifelse(text.try_cast("int64"), _whole(real))
         unsaid = raw.re_search(NOT_A_NUMBER)
-        return Reading(missing | unsaid.fill_null(False), missing.ifelse(_NO_REAL, real), whole)
+        return Reading(
+            missing | unsaid.fill_null(False), missing.ifelse(ibis.null("float64"), real), whole
+        )
     if kind.is_signed_integer():
         return Reading(missing, raw.cast("float64"), raw.cast("int64"), always_whole=True)
     if kind.is_integer() or kind.is_boolean():
@@ -111,16 +113,13 @@ def read_number(raw: Expression, missing_values: Sequence[str]) -> Reading:
         return Reading(missing, raw.cast("float64"), raw.try_cast("int64"))
     real = raw.cast("float64")
     if kind.is_floating():
-        real = missing.ifelse(_NO_REAL, real)
+        real = missing.ifelse(ibis.null("float64"), real)
     return Reading(missing, real, _whole(real))
-
-
-_NO_REAL = ibis.null("float64")
 
 
 def _whole(real: Expression) -> Expression:
     # Some engines stop at a number that does not fit, whatever is asked of them.
-    whole = (real.abs() < float(2**63)).ifelse(real, _NO_REAL).try_cast("int64")
+    whole = (real.abs() < float(2**63)).ifelse(real, ibis.null("float64")).try_cast("int64")
     return (whole.cast("float64") == real).ifelse(whole, ibis.null("int64"))
 
 

@@ -5,18 +5,16 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import sys
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-import ibis
-import ibis.expr.datatypes as dt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hushtable.engine.encode import INT64_HIGH, INT64_LOW
 from hushtable.errors import DataError, ParameterError, SchemaError
 from hushtable.schema import Categorical, Identifier, Integer, Schema
 
@@ -24,6 +22,18 @@ Data = Any  # a path, a frame, or an ibis table
 
 DELIMITERS = (",", ";", "\t")
 _LONGEST_HEADER = 4_000_000  # characters; a file without line ends must not be read whole
+_INT64_LOW, _INT64_HIGH = -(2**63), 2**63 - 1
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Say what type a column has: its name where it is stored, and what it can be read as."""
+
+    name: str
+    family: Literal["text", "number", "boolean", "nothing", "moment", "other"]
+
+
+TEXT = Kind("string", "text")
 
 
 @dataclass(frozen=True)
@@ -34,18 +44,24 @@ class Header:
     ----------
     names : tuple of str
         Column names in order.
-    types : tuple of ibis data types
+    kinds : tuple of Kind
         Their types; all text in a CSV file.
     files : tuple of Path
         The files, if the table is in files.
     delimiter : str, optional
         What separates the fields, if it is a CSV file.
+    arrow : Arrow schema, optional
+        The columns of an Arrow table or Parquet file, as Arrow has them.
+    n_rows : int, optional
+        Rows of an Arrow table or Parquet file, as it says itself.
     """
 
     names: tuple[str, ...]
-    types: tuple[dt.DataType, ...]
+    kinds: tuple[Kind, ...]
     files: tuple[Path, ...] = ()
     delimiter: str | None = None
+    arrow: pa.Schema | None = None
+    n_rows: int | None = None
 
 
 def read_header(data: Data) -> Header:
@@ -63,16 +79,22 @@ def read_header(data: Data) -> Header:
     """
     if isinstance(data, str | Path):
         return _file_header(data)
-    if isinstance(data, ibis.Table):
-        return Header(tuple(data.columns), tuple(data.schema().types))
+    if is_ibis_table(data):
+        return Header(tuple(data.columns), tuple(map(_ibis_kind, data.schema().types)))
     if is_spark_frame(data):
         return _spark_header(data)
     if isinstance(data, pa.Table):
-        return _arrow_header(data.schema)
+        return _arrow_header(data.schema, data.num_rows)
     raise ParameterError(
         f"data is a {type(data).__name__}; give the path of a .csv, .csv.gz or .parquet file, an "
         "Arrow, pandas, polars or Spark table, or an ibis table."
     )
+
+
+def is_ibis_table(data: Data) -> bool:
+    """Say whether data is an ibis table, without importing ibis: who has one has done so."""
+    types = sys.modules.get("ibis.expr.types")
+    return types is not None and isinstance(data, types.Table)
 
 
 def is_spark_frame(data: Data) -> bool:
@@ -83,7 +105,7 @@ def is_spark_frame(data: Data) -> bool:
 
 def is_in_spark(data: Data) -> bool:
     """Say whether data is a frame of Spark or an ibis table of a Spark session."""
-    if isinstance(data, ibis.Table):
+    if is_ibis_table(data):
         return str(data.get_backend().name) == "pyspark"
     return is_spark_frame(data)
 
@@ -93,25 +115,24 @@ def check_header(header: Header, schema: Schema) -> None:
     if schema.unit.kind == "node":
         raise SchemaError("unit node is for graphs; a table needs unit row or person.")
     problems = _name_problems(header, schema)
-    for name, kind in zip(header.names, header.types, strict=True):
+    for name, kind in zip(header.names, header.kinds, strict=True):
         column = schema.columns.get(name)
         if column is None or isinstance(column, Identifier):
             continue
         if not _readable(kind, text_only=isinstance(column, Categorical)):
             problems.append(
-                f"column {name!r} has type {kind} in the data, which cannot be read as "
+                f"column {name!r} has type {kind.name} in the data, which cannot be read as "
                 f"{column.type}; convert it first."
             )
-        if isinstance(column, Integer) and (column.low < INT64_LOW or column.high > INT64_HIGH):
+        if isinstance(column, Integer) and (column.low < _INT64_LOW or column.high > _INT64_HIGH):
             problems.append(f"column {name!r}: bounds beyond 64 bits cannot be counted.")
     if problems:
         raise DataError(problems)
 
 
-def _readable(kind: dt.DataType, *, text_only: bool) -> bool:
-    numeric = kind.is_string() or kind.is_numeric() or kind.is_boolean() or kind.is_null()
-    return numeric or (
-        text_only and (kind.is_date() or kind.is_timestamp() or kind.is_time() or kind.is_uuid())
+def _readable(kind: Kind, *, text_only: bool) -> bool:
+    return kind.family in ("text", "number", "boolean", "nothing") or (
+        text_only and kind.family == "moment"
     )
 
 
@@ -150,27 +171,43 @@ def _name_problems(header: Header, schema: Schema) -> list[str]:
     return problems
 
 
-def _arrow_header(schema: pa.Schema) -> Header:
-    return Header(tuple(schema.names), tuple(_ibis_type(field.type) for field in schema))
+def _arrow_header(schema: pa.Schema, n_rows: int) -> Header:
+    kinds = tuple(_arrow_kind(field.type) for field in schema)
+    return Header(tuple(schema.names), kinds, arrow=schema, n_rows=n_rows)
 
 
 def _spark_header(frame: Any) -> Header:
     from ibis.backends.pyspark.datatypes import PySparkType  # noqa: PLC0415 - imports pyspark
 
     fields = list(frame.schema.fields)
-    types = tuple(PySparkType.to_ibis(field.dataType) for field in fields)
-    return Header(tuple(field.name for field in fields), types)
+    kinds = tuple(_ibis_kind(PySparkType.to_ibis(field.dataType)) for field in fields)
+    return Header(tuple(field.name for field in fields), kinds)
 
 
-def _ibis_type(kind: pa.DataType) -> dt.DataType:
+def _arrow_kind(kind: pa.DataType) -> Kind:
     if pa.types.is_dictionary(kind):
-        kind = kind.value_type
-    if kind == pa.string_view():
-        kind = pa.string()
-    try:
-        return dt.DataType.from_pyarrow(kind)
-    except (KeyError, TypeError, ValueError, NotImplementedError):
-        return dt.unknown  # refused later, by name, if the column is to be published
+        return _arrow_kind(kind.value_type)
+    of, name = pa.types, str(kind)
+    if of.is_string(kind) or of.is_large_string(kind) or kind == pa.string_view():
+        return TEXT
+    if of.is_integer(kind) or of.is_floating(kind) or of.is_decimal(kind):
+        return Kind(name, "number")
+    if of.is_boolean(kind) or of.is_null(kind):
+        return Kind(name, "boolean" if of.is_boolean(kind) else "nothing")
+    if of.is_date(kind) or of.is_timestamp(kind) or of.is_time(kind):
+        return Kind(name, "moment")
+    return Kind(name, "other")
+
+
+def _ibis_kind(kind: Any) -> Kind:
+    if kind.is_string():
+        return TEXT
+    if kind.is_boolean() or kind.is_null():
+        return Kind(str(kind), "boolean" if kind.is_boolean() else "nothing")
+    if kind.is_numeric():
+        return Kind(str(kind), "number")
+    written = kind.is_date() or kind.is_timestamp() or kind.is_time() or kind.is_uuid()
+    return Kind(str(kind), "moment" if written else "other")
 
 
 def _file_header(data: str | Path) -> Header:
@@ -209,7 +246,8 @@ def _parquet_header(files: Sequence[Path]) -> Header:
     headers, problems = [], []
     for file in files:
         try:
-            headers.append(_arrow_header(pq.read_schema(file, memory_map=False)))
+            with pq.ParquetFile(file) as opened:
+                headers.append(_arrow_header(opened.schema_arrow, opened.metadata.num_rows))
         except OSError as error:
             problems.append(f"cannot read {str(file)!r}: {error.strerror or 'it is cut short'}.")
         except (pa.ArrowException, ValueError):
@@ -219,11 +257,12 @@ def _parquet_header(files: Sequence[Path]) -> Header:
     problems += [
         f"file {str(file)!r} has other columns or types than {str(files[0])!r}."
         for file, header in zip(files, headers, strict=False)
-        if not problems and header != headers[0]
+        if not problems and (header.names, header.kinds) != (headers[0].names, headers[0].kinds)
     ]
     if problems:
         raise DataError(problems)
-    return Header(headers[0].names, headers[0].types, tuple(files))
+    n_rows = sum(header.n_rows or 0 for header in headers)
+    return replace(headers[0], files=tuple(files), n_rows=n_rows)
 
 
 def _csv_header(file: Path) -> Header:
@@ -255,7 +294,7 @@ def _csv_header(file: Path) -> Header:
             "its quotes do not match."
         ) from None
     names, delimiter = max(splits, key=lambda split: len(split[0]))  # a tie goes to the comma
-    return Header(tuple(names), (dt.string,) * len(names), (file,), delimiter)
+    return Header(tuple(names), (TEXT,) * len(names), (file,), delimiter)
 
 
 def _first_record(raw: Any) -> bytes:

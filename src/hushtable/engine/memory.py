@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -11,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hushtable.domain import Domain
+from hushtable.engine.arrow_codes import Codes, Encoded
 from hushtable.engine.base import Cells, Counts, RuleBreak
 from hushtable.engine.baskets import (
     Groups,
@@ -24,7 +25,6 @@ from hushtable.engine.baskets import (
     missing_codes,
     tuples_of_counts,
 )
-from hushtable.engine.encode import encode, is_missing
 from hushtable.engine.published import Keys, Parts, RowsOf, Whole, publish_here
 from hushtable.engine.rules import (
     N_RULES,
@@ -36,13 +36,10 @@ from hushtable.engine.rules import (
     require_marginals,
     rule_breaks,
 )
-from hushtable.engine.source import POSITION, Source
 from hushtable.kernels.marginals import Tally
 from hushtable.privacy.noise import Noise
 from hushtable.recoding import Recoding, recoded_domain
 from hushtable.schema import Schema
-
-Rows = dict[str, NDArray[np.int32]]
 
 _PART = 1 << 14  # rows that are tallied together: their codes stay in the cache
 _DENSE_PER_ROW = 4  # up to so many cells per row, counting into an array beats sorting
@@ -53,17 +50,17 @@ class MemoryEngine:
 
     Parameters
     ----------
-    source : Source
-        The opened table.
+    read : callable
+        Reads the table and encodes its rows.
     schema : Schema
         The rules.
     noise : Noise
         Chooses the rows that count, where a person has more than ``max_rows``.
     """
 
-    def __init__(self, source: Source, schema: Schema, noise: Noise) -> None:
+    def __init__(self, read: Callable[[], Encoded], schema: Schema, noise: Noise) -> None:
         self._schema, self._noise = schema, noise
-        self._source: Source | None = source
+        self._read: Callable[[], Encoded] | None = read
 
     @property
     def schema(self) -> Schema:
@@ -71,47 +68,29 @@ class MemoryEngine:
         return self._schema
 
     @cached_property
-    def _encoded(self) -> tuple[Rows, NDArray[np.int32] | None]:
-        """All rows: their codes, and the number of the person (-1: nobody)."""
-        source, schema = self._source, self._schema
-        assert source is not None  # noqa: S101 - let go only below, and this runs once
-        places = {f"c{position}": name for position, name in enumerate(schema.attributes)}
-        person = schema.unit.column
-        wanted = places if person is None else {**places, "person": person}
-        raw = source.select(wanted, in_order=True)
-        if person is not None:
-            nobody = is_missing(raw.person, schema.missing_values)
-            raw = raw.mutate(nobody=nobody)
-        table = source.fetch(_narrow(encode(raw, schema, places), places))
-        if POSITION in table.column_names:
-            table = table.take(np.argsort(table[POSITION].to_numpy(), kind="stable"))
-        codes = {name: _array(table[place]) for place, name in places.items()}
-        persons = None
-        if person is not None:
-            numbers = table["person"].combine_chunks().dictionary_encode().indices
-            persons = np.where(
-                table["nobody"].to_numpy(), -1, numbers.fill_null(-1).to_numpy()
-            ).astype(np.int32)
-        self._source = None  # the raw rows are not needed any more
-        return codes, persons
+    def _encoded(self) -> Encoded:
+        assert self._read is not None  # noqa: S101 - let go only below, and this runs once
+        encoded = self._read()
+        self._read = None  # the raw rows are not needed any more
+        return encoded
 
     @property
-    def _rows(self) -> Rows:
+    def _rows(self) -> dict[str, Codes]:
         """The rows that count."""
         return self._rows_and_persons[0]
 
     @cached_property
-    def _rows_and_persons(self) -> tuple[Rows, NDArray[np.int32] | None]:
+    def _rows_and_persons(self) -> Encoded:
         codes, persons = self._encoded
         if persons is None:
-            return codes, None
+            return Encoded(codes, None)
         n_nobody = int(np.count_nonzero(persons < 0))
         if n_nobody:
             refuse_broken([person_break(self._schema, n_nobody)])
         max_rows = self._schema.unit.max_rows
         assert max_rows is not None  # noqa: S101 - Unit checks it
         kept = _bounded(persons, max_rows, self._noise)
-        return {name: column[kept] for name, column in codes.items()}, persons[kept]
+        return Encoded({name: column[kept] for name, column in codes.items()}, persons[kept])
 
     def n_rows(self) -> int:
         """Count the rows."""
@@ -286,15 +265,9 @@ class MemoryEngine:
         refuse_broken(rule_breaks(self._schema, _negative(self._rows, dict.fromkeys(columns))))
 
 
-def _narrow(table: object, places: Mapping[str, str]) -> object:
-    return table.mutate(**{place: table[place].cast("int32") for place in places})  # type: ignore
-
-
-def _array(column: pa.ChunkedArray) -> NDArray[np.int32]:
-    return np.asarray(column.to_numpy(), np.int32)
-
-
-def _negative(rows: Rows, columns: Mapping[str, object]) -> list[tuple[str, int, int]]:
+def _negative(
+    rows: Mapping[str, Codes], columns: Mapping[str, object]
+) -> list[tuple[str, int, int]]:
     found = []
     for name in columns:
         broken = np.bincount(-rows[name][rows[name] < 0], minlength=N_RULES + 1)

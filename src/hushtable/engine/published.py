@@ -37,8 +37,9 @@ class Parts:
     Parameters
     ----------
     write : function
-        Writes the files into a folder that is not there yet, and gives their names in order. Noise
-        is drawn while it runs, so it may run only once.
+        Writes into a folder that is not there yet, and gives the names of the files to publish, in
+        order. Whatever else lies there is not to be published. Noise is drawn while it runs, so it
+        may run only once.
     """
 
     write: Callable[[Path], Sequence[str]]

@@ -14,16 +14,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import duckdb
-import ibis
+import lazy_loader
 import numpy as np
 import pyarrow as pa
 
 from hushtable.engine.encode import Expression
-from hushtable.engine.header import Data, Header, check_header, is_in_spark, read_header
+from hushtable.engine.header import (
+    Data,
+    Header,
+    check_header,
+    is_ibis_table,
+    is_in_spark,
+    read_header,
+)
 from hushtable.errors import DataError, HushtableError, ParameterError, TooLarge
 from hushtable.schema import Schema
 from hushtable.scratch import spill_folder
+
+duckdb = lazy_loader.load("duckdb")  # a small table is counted without them
+ibis = lazy_loader.load("ibis")
 
 POSITION = "position"  # names in the data are replaced by others, so none can be in its way
 
@@ -47,7 +56,7 @@ def as_arrow(data: Data) -> Data:
     """Turn a frame into an Arrow table, and leave paths and what is in an engine alone."""
     if isinstance(data, pa.Table) or not hasattr(data, "__arrow_c_stream__"):
         return data
-    if isinstance(data, ibis.Table) or is_in_spark(data):
+    if is_ibis_table(data) or is_in_spark(data):
         return data
     try:
         table = pa.table(data)
@@ -161,7 +170,7 @@ def open_source(data: Data, *, memory_limit: str | None = None) -> tuple[Source,
         from hushtable.engine.spark import open_in_spark  # noqa: PLC0415 - pyspark is an extra
 
         return open_in_spark(data, header), header
-    if isinstance(data, ibis.Table):
+    if is_ibis_table(data):
         if memory_limit is not None:
             raise ParameterError("memory_limit is for files and frames; an ibis table has its own.")
         return Source(data, {name: name for name in header.names}), header

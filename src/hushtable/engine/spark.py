@@ -15,14 +15,17 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import ibis
+import lazy_loader
 import pyarrow as pa
 
+from hushtable import __version__
 from hushtable.engine.encode import Expression
-from hushtable.engine.header import Data, Header, is_in_spark
+from hushtable.engine.header import Data, Header, is_ibis_table, is_in_spark
 from hushtable.engine.source import Source, explained, too_many_cells
 from hushtable.errors import DataError, HushtableError, ParameterError, TooLarge
 from hushtable.scratch import spill_folder
+
+ibis = lazy_loader.load("ibis")
 
 _INSTALL = (
     "Spark needs the package pyspark (pip install 'hushtable[spark]') and Java 17 or 21 (such as "
@@ -94,9 +97,9 @@ def _java_size(memory_limit: str) -> str:
 def read_in_spark(data: Data, *, memory_limit: str | None = None) -> Data:
     """Turn a path into a Spark frame that Spark itself reads; leave frames of Spark alone."""
     if is_in_spark(data):
-        require_one_run(data)
+        _require_fit_session(data)
         return data
-    if isinstance(data, ibis.Table):
+    if is_ibis_table(data):
         return data  # refused later, by the name of where it is
     if not isinstance(data, str | Path):
         raise ParameterError(
@@ -116,8 +119,14 @@ def read_in_spark(data: Data, *, memory_limit: str | None = None) -> Data:
     except Exception as error:
         what = "does not exist" if "PATH_NOT_FOUND" in str(error) else "cannot be read as Parquet"
         raise DataError(f"{path!r} {what}, says Spark; executors must see it, too.") from None
-    require_one_run(frame)
+    _require_fit_session(frame)
     return frame
+
+
+def _require_fit_session(data: Data) -> None:
+    """Refuse a session that cannot keep the promise or finish the work, before it is charged."""
+    require_one_run(data)
+    require_hushtable(data)
 
 
 def require_one_run(data: Data) -> None:
@@ -135,9 +144,43 @@ def require_one_run(data: Data) -> None:
         )
 
 
+def require_hushtable(data: Data) -> None:
+    """Refuse executors without this version of hushtable: they may have to draw the noise.
+
+    They are asked for their version, as any task is sent to them: one task for each core, which
+    Spark deals out to its executors in turn. No row of the table is touched.
+    """
+    spark = _session_of(data)
+    n_tasks = spark.sparkContext.defaultParallelism
+    asked = spark.range(0, n_tasks, 1, n_tasks).mapInArrow(_versions_there, "version string")
+    try:
+        others = {row.version for row in asked.collect()} - {__version__}
+    except Exception as error:  # Spark raises what it likes
+        found = re.search(r"^[\w.]+Error: .*$", str(error), re.MULTILINE)
+        raise _unfit_executors(found[0].rstrip(".") if found else type(error).__name__) from None
+    if others:
+        raise _unfit_executors(f"they have version {', '.join(sorted(others))}")
+
+
+def _versions_there(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Tell the version of hushtable, on an executor that has all it needs to draw and write."""
+    import hushtable.engine.spark_writing  # noqa: F401, PLC0415 - what a task there needs
+
+    for batch in batches:
+        yield pa.record_batch({"version": [__version__] * batch.num_rows})
+
+
+def _unfit_executors(why: str) -> ParameterError:
+    return ParameterError(
+        f"executors cannot run hushtable {__version__} ({why}); install it in the Python that they "
+        "run (spark.pyspark.python), or send it to them in a packed environment: see 'Install' in "
+        "docs/how-to/run-on-a-cluster.md."
+    )
+
+
 def open_in_spark(data: Data, header: Header) -> Source:
     """Open a frame of Spark, or an ibis table of a Spark session; reads no row."""
-    if isinstance(data, ibis.Table):
+    if is_ibis_table(data):
         data = SparkSource(data, {}).frame(data)
     # Plain names: Spark takes a dot for a field, and case for nothing.
     places = {name: f"raw{position}" for position, name in enumerate(header.names)}
@@ -246,11 +289,8 @@ def _explained(error: Exception) -> HushtableError:
             "an executor was lost with rows that are chosen or computed once, and not a second "
             "time; run again, with executors that stay (spark.dynamicAllocation.enabled=false)."
         )
-    if "no module named" in message:
-        return ParameterError(
-            "executors cannot import hushtable; install it in the Python that they run "
-            "(spark.pyspark.python), see the guide on running on a cluster."
-        )
+    if "no module named" in message:  # an executor that came after they were asked
+        return _unfit_executors("one of them lacks a package")
     if "outofmemory" in message or "java heap space" in message:
         return TooLarge(
             "Spark ran out of memory; raise spark.executor.memory and spark.driver.memory."
@@ -259,7 +299,7 @@ def _explained(error: Exception) -> HushtableError:
 
 
 def _session_of(data: Data) -> Any:
-    frame = data.get_backend().raw_sql("SELECT 1") if isinstance(data, ibis.Table) else data
+    frame = data.get_backend().raw_sql("SELECT 1") if is_ibis_table(data) else data
     return frame.sparkSession
 
 

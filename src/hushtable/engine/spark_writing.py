@@ -14,8 +14,9 @@ follows from how the query is built:
 - *One attempt of each task is published.* An attempt writes into a folder of its own. The driver
   allows one attempt per task to commit, a commit is one renaming of that folder, and only committed
   folders are moved into the release when all tasks are done (Hadoop's committer in version 1, which
-  is set here whatever the session says). An attempt that failed is deleted unread, inside the
-  hidden folder that only its owner can open.
+  is set here whatever the session says). An attempt that failed is deleted unread, inside a hidden
+  folder that only its owner can open. That folder is not the release: committed files are moved
+  from it by name, so that an executor that was given up and still writes can add nothing.
 - *Which attempt it is does not depend on what was drawn.* A second attempt is made only after the
   first one failed, and no draw makes a task fail. Two copies of a task that race would be decided
   by their running times, which depend on the draws a little; so a session with speculative
@@ -135,7 +136,7 @@ def _write(cells: Any, task: _Task, folder: Path) -> Sequence[str]:
 
 
 def _tidied(folder: Path, n_rows: int) -> Sequence[str]:
-    """Give the files plain names, drop empty ones, and check that they are all there."""
+    """Give the files plain names, leave out empty ones, and check that they are all there."""
     files = sorted(folder.glob("part-*.parquet")) if folder.is_dir() else []
     sizes = [pq.read_metadata(file).num_rows for file in files]
     if sum(sizes) != n_rows or not (folder / "_SUCCESS").exists():
@@ -144,9 +145,6 @@ def _tidied(folder: Path, n_rows: int) -> Sequence[str]:
             "be on a disk that the driver and all executors share."
         )
     kept = [file for file, size in zip(files, sizes, strict=True) if size] or files[:1]
-    for path in folder.iterdir():
-        if path not in kept:
-            path.unlink()
     names = []
     for number, file in enumerate(kept):
         names.append(f"part-{number:05}.parquet")

@@ -7,13 +7,14 @@ from dataclasses import fields, replace
 from functools import cached_property
 from typing import Any
 
-import ibis
+import lazy_loader
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from hushtable.domain import Domain
 from hushtable.engine import sql_baskets
+from hushtable.engine.arrow_codes import Encoded
 from hushtable.engine.base import Cells, Counts, RuleBreak
 from hushtable.engine.baskets import (
     Groups,
@@ -46,12 +47,14 @@ from hushtable.engine.rules import (
     require_marginals,
     rule_breaks,
 )
-from hushtable.engine.source import Source
+from hushtable.engine.source import POSITION, Source
 from hushtable.engine.spark import SparkSource
 from hushtable.engine.spark_writing import publish_on_executors
 from hushtable.privacy.noise import Noise
 from hushtable.recoding import Recoding, recoded_domain
 from hushtable.schema import Categorical, Column, Integer, Number, Schema
+
+ibis = lazy_loader.load("ibis")
 
 MAX_CELLS = 20_000_000  # occupied cells fetched in one answer
 BLOCKS_PER_QUERY = 16  # a query of more is slow to plan
@@ -520,3 +523,23 @@ def _narrowed(rows: Expression, places: Mapping[str, str], sizes: Mapping[str, i
 
 def _integers(column: pa.ChunkedArray) -> NDArray[np.int64]:
     return np.asarray(column.to_numpy(), np.int64)
+
+
+def encoded_rows(source: Source, schema: Schema) -> Encoded:
+    """Have all rows encoded where they are, and fetch their codes."""
+    places = {f"c{position}": name for position, name in enumerate(schema.attributes)}
+    person = schema.unit.column
+    wanted = places if person is None else {**places, "person": person}
+    raw = source.select(wanted, in_order=True)
+    if person is not None:
+        raw = raw.mutate(nobody=is_missing(raw.person, schema.missing_values))
+    coded = encode(raw, schema, places)
+    table = source.fetch(coded.mutate(**{place: coded[place].cast("int32") for place in places}))
+    if POSITION in table.column_names:
+        table = table.take(np.argsort(table[POSITION].to_numpy(), kind="stable"))
+    codes = {name: np.asarray(table[place].to_numpy(), np.int32) for place, name in places.items()}
+    if person is None:
+        return Encoded(codes, None)
+    numbers = table["person"].combine_chunks().dictionary_encode().indices
+    persons = np.where(table["nobody"].to_numpy(), -1, numbers.fill_null(-1).to_numpy())
+    return Encoded(codes, persons.astype(np.int32))

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import ibis
+import lazy_loader
 import numpy as np
 import pyarrow as pa
 
 from hushtable.engine.baskets import Groups, Integers, Pairs, Tuples, tally
 from hushtable.engine.encode import Expression
 from hushtable.engine.source import Source
+
+ibis = lazy_loader.load("ibis")
 
 MAX_TUPLES = 20_000_000  # occupied tuples fetched in one answer
 

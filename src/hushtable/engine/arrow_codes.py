@@ -1,0 +1,173 @@
+"""Codes of Arrow columns whose type leaves nothing to be read: what `encode` says, in NumPy.
+
+To make a database ready takes longer than to count a small table. So a table of which each column
+is of a plain type is encoded here, and any other by `encode`; the engines' common tests hold both
+to the same codes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from hushtable.engine.encode import Rules, listed_codes
+from hushtable.engine.header import Data, Header
+from hushtable.engine.source import explained
+from hushtable.schema import Categorical, Column, Integer, Number, Schema
+
+Codes = NDArray[np.int32]
+Wholes = NDArray[np.int64]
+Reals = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+
+class Encoded(NamedTuple):
+    """Hold all rows: the codes of each column, and the number of the person (-1: nobody)."""
+
+    codes: dict[str, Codes]
+    persons: Codes | None
+
+
+def plain_reader(data: Data, header: Header, schema: Schema) -> Callable[[], Encoded] | None:
+    """Give what encodes a table, or None where a column's type asks for `encode`.
+
+    Parameters
+    ----------
+    data : Arrow table, path of Parquet files, or other
+        The private table.
+    header : Header
+        Its columns.
+    schema : Schema
+        The rules.
+    """
+    arrow = header.arrow
+    if arrow is None:
+        return None
+    person = schema.unit.column
+    columns = schema.attributes
+    plain = all(_is_plain(arrow.field(name).type, column) for name, column in columns.items())
+    if not plain or (person is not None and not _is_listed(arrow.field(person).type)):
+        return None
+    wanted = list(dict.fromkeys([*columns, *([] if person is None else [person])]))
+
+    def encoded() -> Encoded:
+        try:
+            table = _read(header, wanted) if header.files else data
+            codes = {
+                name: _codes(table[name], column, schema.missing_values)
+                for name, column in columns.items()
+            }
+            persons = None if person is None else _persons(table[person], schema.missing_values)
+        except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
+            raise explained(error) from None
+        return Encoded(codes, persons)
+
+    return encoded
+
+
+def _is_plain(kind: pa.DataType, column: Column) -> bool:
+    if isinstance(column, Categorical):
+        return _is_listed(kind)
+    return _is_whole(kind) or pa.types.is_float32(kind) or pa.types.is_float64(kind)
+
+
+def _is_listed(kind: pa.DataType) -> bool:
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or _is_whole(kind)
+
+
+def _is_whole(kind: pa.DataType) -> bool:
+    return pa.types.is_integer(kind) and not pa.types.is_uint64(kind)
+
+
+def _read(header: Header, wanted: list[str]) -> pa.Table:
+    """Read Parquet files; texts are best read as the dictionaries that they are stored as."""
+    arrow = header.arrow
+    assert arrow is not None  # noqa: S101 - a Parquet file has one
+    texts = [name for name in wanted if not pa.types.is_primitive(arrow.field(name).type)]
+    parts = []
+    for file in header.files:
+        with pq.ParquetFile(file, read_dictionary=texts) as opened:
+            parts.append(opened.read(columns=wanted).select(wanted))
+    return pa.concat_tables(parts)
+
+
+def _codes(column: pa.ChunkedArray, rules: Column, missing_values: Sequence[str]) -> Codes:
+    if isinstance(rules, Categorical):
+        return _listed(column, rules, missing_values)
+    if pa.types.is_integer(column.type):
+        missing = column.is_null().to_numpy()
+        whole = column.fill_null(0).to_numpy().astype(np.int64)
+        if isinstance(rules, Integer):
+            return _counted_from_low(whole, missing, rules)
+        return _nearest(whole.astype(np.float64), missing, rules)
+    real = column.to_numpy().astype(np.float64)  # NULL becomes NaN: neither is a value
+    if isinstance(rules, Integer):
+        return _counted_from_low_if_whole(real, rules)
+    return _nearest(real, np.isnan(real), rules)
+
+
+def _listed(column: pa.ChunkedArray, rules: Categorical, missing_values: Sequence[str]) -> Codes:
+    of, known = Rules.of(rules), listed_codes(rules, missing_values)
+    values, places = _distinct(column)
+    codes = [of.no_value if value is None else known.get(str(value), of.above) for value in values]
+    return np.array([*codes, of.no_value], np.int32)[places]
+
+
+def _distinct(column: pa.ChunkedArray) -> tuple[list[str | int | None], NDArray[np.int64]]:
+    """Give the distinct values, and the place of each row's value: one behind the last for NULL."""
+    if not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    chunks = column.unify_dictionaries().chunks
+    values = chunks[0].dictionary.to_pylist() if chunks else []
+    places = [
+        np.where(chunk.is_null(), len(values), chunk.indices.fill_null(0)) for chunk in chunks
+    ]
+    return values, np.concatenate([np.empty(0, np.int64), *places]).astype(np.int64)
+
+
+def _counted_from_low(whole: Wholes, missing: Flags, rules: Integer) -> Codes:
+    of = Rules.of(rules)
+    outside = [missing, whole < rules.low, whole > rules.high]
+    return _first(outside, [of.no_value, of.below, of.above], whole - rules.low)
+
+
+def _counted_from_low_if_whole(real: Reals, rules: Integer) -> Codes:
+    of = Rules.of(rules)
+    edge = float(2**63)
+    missing = np.isnan(real)
+    fits = np.abs(real) < edge  # not so: NaN
+    whole = np.where(fits, real, 0.0).astype(np.int64)
+    broken = [missing, ~fits & (real < 0), ~fits, whole.astype(np.float64) != real]
+    codes = _counted_from_low(whole, missing, rules)
+    return _first(broken, [of.no_value, of.below, of.above, of.unreadable], codes)
+
+
+def _nearest(real: Reals, missing: Flags, rules: Number) -> Codes:
+    """Give the code of the nearest grid point, by the same steps in double precision."""
+    of = Rules.of(rules)
+    low, high, step = float(rules.low), float(rules.high), float(rules.step)
+    far = high - low + step
+    near = np.clip(real, low - far - abs(low), high + far + abs(high))
+    place = (near - low) / step + 0.5
+    inside = np.floor(np.clip(np.where(missing, 0.0, place), 0.0, float(rules.n_values)))
+    outside = [missing, place < 0.0, place >= float(rules.n_values)]
+    return _first(outside, [of.no_value, of.below, of.above], inside)
+
+
+def _first(cases: list[Flags], codes: list[int], otherwise: NDArray[Any]) -> Codes:
+    """Choose the code of the first case that applies."""
+    return np.asarray(np.select(cases, codes, otherwise), np.int32)
+
+
+def _persons(column: pa.ChunkedArray, missing_values: Sequence[str]) -> Codes:
+    values, places = _distinct(column)
+    nobody = {None, *missing_values}
+    numbers = [-1 if value in nobody else number for number, value in enumerate(values)]
+    return np.array([*numbers, -1], np.int32)[places]

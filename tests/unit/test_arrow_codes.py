@@ -1,0 +1,170 @@
+"""Small tables are encoded in NumPy: to the codes that the database gives."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hushtable.engine import MemoryEngine, SqlEngine, connect
+from hushtable.engine.arrow_codes import Encoded, plain_reader
+from hushtable.engine.header import read_header
+from hushtable.engine.source import open_source
+from hushtable.engine.sql import encoded_rows
+from hushtable.errors import DataError
+from hushtable.schema import Schema
+
+EDGES = [-(2**63), -(2**53) - 1, -1, 0, 1, 2, 7, 2**53 + 1, 2**63 - 1]
+REALS = [
+    *map(float, EDGES), -0.0, 0.25, 0.75, 2.5, -0.25, 1e300, -1e300,
+    float("nan"), float("inf"), float("-inf"), 5e-324,
+]  # fmt: skip
+TEXTS = ["a", "b", "7", "-1", "?", "", "A", " a", "\x00", "é", "e\u0301"]
+WIDTHS = {8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
+UNSIGNED = {8: pa.uint8(), 16: pa.uint16(), 32: pa.uint32()}
+
+whole_columns = st.one_of(
+    st.sampled_from([*WIDTHS]).flatmap(
+        lambda bits: _columns(
+            st.integers(-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+            | st.sampled_from([e for e in EDGES if -(2 ** (bits - 1)) <= e < 2 ** (bits - 1)]),
+            WIDTHS[bits],
+        )
+    ),
+    st.sampled_from([*UNSIGNED]).flatmap(
+        lambda bits: _columns(st.integers(0, 9) | st.just(2**bits - 1), UNSIGNED[bits])
+    ),
+)
+real_columns = st.sampled_from([pa.float64(), pa.float32()]).flatmap(
+    lambda kind: _columns(st.floats(width=32) | st.sampled_from(REALS), kind)
+)
+text_columns = st.sampled_from(
+    [pa.string(), pa.large_string(), pa.dictionary(pa.int8(), pa.string())]
+).flatmap(lambda kind: _columns(st.sampled_from(TEXTS) | st.text(max_size=2), kind))
+
+
+def _columns(values: st.SearchStrategy[Any], kind: pa.DataType) -> st.SearchStrategy[Any]:
+    """Draw a column in two pieces, so that each may have a dictionary of its own."""
+    pieces = st.lists(st.none() | values, max_size=6)
+    return st.tuples(pieces, pieces).map(
+        lambda two: pa.chunked_array([pa.array(piece, kind) for piece in two], kind)
+    )
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> tuple[pa.Table, Schema]:
+    """Draw one column of a plain type, the rules for it and, at times, whose rows they are."""
+    kind = draw(st.sampled_from(["categorical", "integer", "number"]))
+    raw = draw(
+        text_columns | whole_columns if kind == "categorical" else whole_columns | real_columns
+    )
+    rules: dict[str, Any] = {
+        "categorical": {"values": ["a", "b", "7", "-1", "é"]},
+        "integer": draw(
+            st.sampled_from([{"low": -1, "high": 7}, {"low": EDGES[0], "high": EDGES[0] + 9}])
+        ),
+        "number": draw(
+            st.sampled_from(
+                [
+                    {"low": 0, "high": 2, "step": 0.5},
+                    {"low": -0.1, "high": 0.5, "step": 0.1},
+                ]
+            )
+        ),
+    }[kind]
+    rules |= {
+        "type": kind,
+        "missing": draw(st.sampled_from(["forbid", "category"])),
+        "outside": draw(st.sampled_from(["refuse", "clip", "missing"])),
+    }
+    if kind == "categorical" and rules["outside"] == "clip":
+        rules["outside"] = "refuse"
+    if rules["outside"] == "missing":
+        rules["missing"] = "category"
+    made: dict[str, Any] = {"name": "t", "missing_values": ["?", ""], "columns": {"x": rules}}
+    table = pa.table({"x": raw})
+    if draw(st.booleans()):
+        person = draw(st.sampled_from([pa.string(), pa.int32()]))
+        names = ["p", "q", "?", None] if person == pa.string() else [1, 2, None]
+        owners = draw(st.lists(st.sampled_from(names), min_size=len(table), max_size=len(table)))
+        table = table.append_column("who", pa.array(owners, person))
+        made["columns"]["who"] = {"role": "identifier"}
+        made["unit"] = {"kind": "person", "column": "who", "max_rows": 2}
+    return table, Schema.from_dict(made)
+
+
+def _grouped(persons: Any) -> list[tuple[int, ...]]:
+    """Say which rows belong together; the numbers of persons mean nothing else."""
+    there = sorted(set(persons.tolist()) - {-1})
+    return sorted(tuple(np.flatnonzero(persons == who).tolist()) for who in [-1, *there])
+
+
+def _same(one: Encoded, two: Encoded) -> None:
+    assert one.codes.keys() == two.codes.keys()
+    for name, codes in one.codes.items():
+        assert codes.dtype == np.int32
+        np.testing.assert_array_equal(codes, two.codes[name])
+    if one.persons is None or two.persons is None:
+        assert one.persons is two.persons
+    else:
+        assert _grouped(one.persons) == _grouped(two.persons)
+
+
+@settings(max_examples=80, deadline=None)
+@given(tables())
+def test_the_codes_are_those_of_the_database(case: tuple[pa.Table, Schema]) -> None:
+    table, schema = case
+    plain = plain_reader(table, read_header(table), schema)
+    assert plain is not None
+    source, _ = open_source(table)
+    _same(plain(), encoded_rows(source, schema))
+
+
+def test_nothing_is_read_before_the_first_question(tmp_path: Path) -> None:
+    schema = Schema.parse("name: t\ncolumns:\n  x: {type: integer, low: 0, high: 3}\n")
+    pq.write_table(pa.table({"x": [1, 3, 3]}), tmp_path / "t.parquet")
+    engine = connect(tmp_path / "t.parquet", schema)
+    assert isinstance(engine, MemoryEngine)
+    (tmp_path / "t.parquet").unlink()
+    with pytest.raises(DataError, match="cannot be read to the end"):
+        engine.n_rows()
+
+
+def test_what_needs_reading_is_left_to_the_database() -> None:
+    schema = Schema.parse("name: t\ncolumns:\n  x: {type: integer, low: 0, high: 3}\n")
+    for column in (["1", "3"], pa.array([1, 3], pa.uint64()), pa.array([1, 3], pa.decimal128(5))):
+        table = pa.table({"x": column})
+        assert plain_reader(table, read_header(table), schema) is None
+        assert connect(table, schema).histograms(["x"])["x"].tolist() == [0, 1, 0, 1]
+
+
+def test_a_limit_of_memory_and_text_files_are_for_the_database(tmp_path: Path) -> None:
+    schema = Schema.parse("name: t\ncolumns:\n  x: {type: integer, low: 0, high: 3}\n")
+    pq.write_table(pa.table({"x": [1, 3, 3]}), tmp_path / "t.parquet")
+    (tmp_path / "t.csv").write_text("x\n1\n")
+    assert isinstance(connect(tmp_path / "t.csv", schema), SqlEngine)
+    assert isinstance(connect(tmp_path / "t.parquet", schema, memory_limit="1GB"), SqlEngine)
+
+
+def test_a_small_table_is_published_without_the_database(tmp_path: Path) -> None:
+    """Its import alone would take longer than the work; what is lazy stays so."""
+    program = """
+import sys
+import pyarrow as pa
+from hushtable import NoisyCounts, Schema, publish
+schema = Schema.parse("name: t\\ncolumns:\\n  x: {type: integer, low: 0, high: 3}\\n")
+method = NoisyCounts(epsilon=1, delta="1e-6", k=10)
+publish(pa.table({"x": [1, 3, 3]}), schema, method, out=sys.argv[1])
+print([name for name in ("ibis.expr", "_duckdb", "sqlglot.expressions") if name in sys.modules])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path / "release")],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout.strip() == "[]"
