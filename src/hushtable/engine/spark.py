@@ -12,13 +12,13 @@ import sys
 import uuid
 import weakref
 from collections.abc import Iterator, Mapping
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import lazy_loader
 import pyarrow as pa
 
-from hushtable import __version__
 from hushtable.engine.encode import Expression
 from hushtable.engine.header import Data, Header, is_ibis_table, is_in_spark
 from hushtable.engine.source import Source, explained, too_many_cells
@@ -154,7 +154,7 @@ def require_hushtable(data: Data) -> None:
     n_tasks = spark.sparkContext.defaultParallelism
     asked = spark.range(0, n_tasks, 1, n_tasks).mapInArrow(_versions_there, "version string")
     try:
-        others = {row.version for row in asked.collect()} - {__version__}
+        others = {row.version for row in asked.collect()} - {version("hushtable")}
     except Exception as error:  # Spark raises what it likes
         found = re.search(r"^[\w.]+Error: .*$", str(error), re.MULTILINE)
         raise _unfit_executors(found[0].rstrip(".") if found else type(error).__name__) from None
@@ -167,14 +167,14 @@ def _versions_there(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatc
     import hushtable.engine.spark_writing  # noqa: F401, PLC0415 - what a task there needs
 
     for batch in batches:
-        yield pa.record_batch({"version": [__version__] * batch.num_rows})
+        yield pa.record_batch({"version": [version("hushtable")] * batch.num_rows})
 
 
 def _unfit_executors(why: str) -> ParameterError:
     return ParameterError(
-        f"executors cannot run hushtable {__version__} ({why}); install it in the Python that they "
-        "run (spark.pyspark.python), or send it to them in a packed environment: see 'Install' in "
-        "docs/how-to/run-on-a-cluster.md."
+        f"executors cannot run hushtable {version('hushtable')} ({why}); install it in the Python "
+        "that they run (spark.pyspark.python), or send it to them in a packed environment: see "
+        "'Install' in docs/how-to/run-on-a-cluster.md."
     )
 
 
