@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import astuple
 from fractions import Fraction
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -331,15 +333,29 @@ def test_the_schedule_is_a_division_of_the_budget() -> None:
     for pure in (False, True):
         for n_rows in (0, 50, 1000, 30_000, 10**7):
             for n_columns in (1, 2, 5, 30, 100):
-                for total in (1e-5, 0.01, 1.0, 10.0):
+                for total, size in product((1e-5, 0.01, 1.0, 10.0), (1, 2, 6, 1000)):
                     plan = schedule(
-                        n_rows=n_rows, n_columns=n_columns, total=total, pure=pure, reach=1
+                        n_rows=n_rows, sizes=[size] * n_columns, total=total, pure=pure, reach=1
                     )
                     assert min(plan.one_ways, 1 - plan.choices) >= 0
                     assert plan.one_ways + plan.forest + plan.choices <= 1.06
                     if n_columns > 1:
                         assert 1 <= plan.n_edges <= n_columns - 1
                         assert plan.choice > 0
+
+
+def test_small_tables_are_felt_as_more_rows() -> None:
+    def planned(n_rows: int, sizes: list[int], pure: bool) -> Any:
+        plan = schedule(n_rows=n_rows, sizes=sizes, total=0.2, pure=pure, reach=1)
+        return astuple(plan)
+
+    for pure in (False, True):
+        # 2 values instead of 6: nine times the rows. More than 6, on average of the roots: none.
+        assert planned(1000, [2] * 5, pure) == pytest.approx(planned(9000, [6] * 5, pure))
+        assert planned(1000, [3] * 5, pure) == pytest.approx(planned(4000, [6] * 5, pure))
+        assert planned(1000, [50] * 5, pure) == pytest.approx(planned(1000, [6] * 5, pure))
+        assert planned(1000, [900, 2, 2, 2, 2], pure) == pytest.approx(planned(1000, [6] * 5, pure))
+        assert planned(1000, [2] * 5, pure) != pytest.approx(planned(1000, [6] * 5, pure))
 
 
 # --- the target -----------------------------------------------------------------------------------

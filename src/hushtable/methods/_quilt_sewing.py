@@ -113,7 +113,7 @@ def sew(
     )
     rows = public_rows if public_rows is not None else meter.row_count(ROWS_SHARE).counts[0]
     plan = schedule(
-        n_rows=float(rows), n_columns=len(values), total=float(meter.budget.total),
+        n_rows=float(rows), sizes=[v.size for v in values], total=float(meter.budget.total),
         pure=meter.budget.pure, reach=meter.budget.reach,
     )  # fmt: skip
     measured, buckets = _one_ways(meter, values, plan, target)

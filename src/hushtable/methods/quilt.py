@@ -314,8 +314,8 @@ class Plan:
     def stages(self, n_rows: int) -> Schedule:
         """Divide the budget as a run does that finds so many rows."""
         return schedule(
-            n_rows=float(n_rows), n_columns=len(self.values), total=float(self.budget.total),
-            pure=self.budget.pure, reach=self.budget.reach,
+            n_rows=float(n_rows), sizes=[v.size for v in self.values],
+            total=float(self.budget.total), pure=self.budget.pure, reach=self.budget.reach,
         )  # fmt: skip
 
     def split(self, epsilon: Fraction, choices: float) -> dict[str, Fraction]:
