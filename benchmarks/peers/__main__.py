@@ -37,7 +37,7 @@ from hushtable.release import Release
 DELTA = "1e-9"
 EPSILONS = ("0.1", "0.5", "1.0")
 TABLES = ("adult", "acs", "kdd")
-RUNS = {"quilt": 5, "quilt-target": 5, "aim-lite": 3, "aim": 1, "mst": 3, "privbayes": 3}
+RUNS = {"quilt": 10, "quilt-target": 5, "aim-lite": 3, "aim": 1, "mst": 3, "privbayes": 3}
 USUAL = ("quilt", "aim-lite", "mst", "privbayes")
 RESULTS = Path(__file__).parents[1] / "results" / "peers"
 SHARED = Path(__file__).parents[3] / "shared" / "data"
@@ -109,7 +109,7 @@ def run_all(given: argparse.Namespace) -> None:
         except FileNotFoundError as error:
             print(f"{name} is skipped: {error.filename} is not there.")
             continue
-        asked = product(given.methods, given.epsilons, range(max(RUNS.values())))
+        asked = product(given.methods, given.epsilons, range(given.runs or max(RUNS.values())))
         for method, epsilon, seed in asked:
             file = RESULTS / f"{name}-{method}-{epsilon}-{seed}.json"
             if seed >= (given.runs or RUNS[method]) or (file.exists() and not given.again):

@@ -9,6 +9,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from hushtable.arrow_arrays import numbers, texts
+from hushtable.errors import ReleaseError, TooLarge
+from hushtable.machine import physical_memory
 from hushtable.recoding import Recoding
 from hushtable.schema import Categorical, Column, Integer, Value
 
@@ -28,14 +31,15 @@ def to_values(column: Column, codes: NDArray[np.int64]) -> pa.Array:
     """
     if isinstance(column, Categorical):
         missing = None if column.missing_code is None else codes == column.missing_code
-        places = pa.array(codes.astype(np.int32), mask=missing)
-        return pa.DictionaryArray.from_arrays(places, pa.array(column.values, pa.string()))
+        places = numbers(codes.astype(np.int32), missing)
+        return pa.DictionaryArray.from_arrays(places, texts(column.values))
     present, place = np.arange(column.size), codes
     if column.size > _SMALL:
         present, place = np.unique(codes, return_inverse=True)
-    kind = pa.int64() if isinstance(column, Integer) else pa.float64()
-    values = pa.array([column.value(int(code)) for code in present], kind)
-    return values.take(pa.array(place))
+    missing = present == column.missing_code
+    kind = np.int64 if isinstance(column, Integer) else np.float64
+    values = np.array([column.value(int(code)) or 0 for code in present], kind)
+    return numbers(values[place], missing[place])
 
 
 def plain(table: pa.Table) -> pa.Table:
@@ -100,3 +104,24 @@ def to_codes(
 def _places(labels: Sequence[Value], among: Sequence[Value]) -> list[int]:
     place_of = {label: place for place, label in enumerate(among)}
     return [place_of[label] for label in labels]
+
+
+def repeated(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Give the place of each count as often as it says, unless this machine cannot hold that.
+
+    Counts may come from a release that somebody made up: a few bytes can stand for many rows.
+
+    Examples
+    --------
+    >>> repeated(np.array([2, 0, 1])).tolist()
+    [0, 0, 2]
+    """
+    if counts.dtype.kind not in "iu" or counts.min(initial=0) < 0:
+        raise ReleaseError("counts of the release are no whole numbers of at least 0.")
+    needed, there = 8 * float(counts.astype(np.float64).sum()), physical_memory()
+    if needed > there:
+        raise TooLarge(
+            f"the counts of the release stand for {needed / 8:,.0f} rows, which need more than the "
+            f"{there / 2**30:,.0f} GB of memory of this machine; ask it for counts instead."
+        )
+    return np.repeat(np.arange(len(counts)), counts)

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from hushtable.arrow_arrays import with_missing
 from hushtable.engine.encode import Rules, listed_codes
 from hushtable.engine.header import Data, Header
 from hushtable.engine.source import explained
@@ -101,16 +102,13 @@ def _read(header: Header, wanted: list[str]) -> pa.Table:
 def _codes(column: pa.ChunkedArray, rules: Column, missing_values: Sequence[str]) -> Codes:
     if isinstance(rules, Categorical):
         return _listed(column, rules, missing_values)
-    if pa.types.is_integer(column.type):
-        missing = column.is_null().to_numpy()
-        whole = column.fill_null(0).to_numpy().astype(np.int64)
-        if isinstance(rules, Integer):
-            return _counted_from_low(whole, missing, rules)
-        return _nearest(whole.astype(np.float64), missing, rules)
-    real = column.to_numpy().astype(np.float64)  # NULL becomes NaN: neither is a value
+    values, missing = with_missing(column)
+    if pa.types.is_integer(column.type) and isinstance(rules, Integer):
+        return _counted_from_low(values.astype(np.int64), missing, rules)
+    real = np.where(missing, np.nan, values.astype(np.float64))
     if isinstance(rules, Integer):
         return _counted_from_low_if_whole(real, rules)
-    return _nearest(real, np.isnan(real), rules)
+    return _nearest(real, rules)
 
 
 def _listed(column: pa.ChunkedArray, rules: Categorical, missing_values: Sequence[str]) -> Codes:
@@ -126,10 +124,11 @@ def _distinct(column: pa.ChunkedArray) -> tuple[list[str | int | None], NDArray[
         column = column.dictionary_encode()
     chunks = column.unify_dictionaries().chunks
     values = chunks[0].dictionary.to_pylist() if chunks else []
-    places = [
-        np.where(chunk.is_null(), len(values), chunk.indices.fill_null(0)) for chunk in chunks
-    ]
-    return values, np.concatenate([np.empty(0, np.int64), *places]).astype(np.int64)
+    places = [np.empty(0, np.int64)]
+    for chunk in chunks:
+        place, missing = with_missing(chunk.indices)
+        places.append(np.where(missing, len(values), place))
+    return values, np.concatenate(places)
 
 
 def _counted_from_low(whole: Wholes, missing: Flags, rules: Integer) -> Codes:
@@ -149,9 +148,9 @@ def _counted_from_low_if_whole(real: Reals, rules: Integer) -> Codes:
     return _first(broken, [of.no_value, of.below, of.above, of.unreadable], codes)
 
 
-def _nearest(real: Reals, missing: Flags, rules: Number) -> Codes:
+def _nearest(real: Reals, rules: Number) -> Codes:
     """Give the code of the nearest grid point, by the same steps in double precision."""
-    of = Rules.of(rules)
+    of, missing = Rules.of(rules), np.isnan(real)
     low, high, step = float(rules.low), float(rules.high), float(rules.step)
     far = high - low + step
     near = np.clip(real, low - far - abs(low), high + far + abs(high))

@@ -41,13 +41,16 @@ The settings of the estimator:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
+from hushtable.arrow_arrays import numbers
 from hushtable.engine.base import Engine
 from hushtable.errors import ParameterError
 from hushtable.methods import _quilt_sewing as sewing
@@ -356,7 +359,7 @@ def _rows(schema: Schema, values: list[Values], quilt: sewing.Quilt, n_rows: int
 def _measured(quilt: sewing.Quilt) -> pa.Table:
     tables = [*quilt.one_ways, *quilt.groups]
     sizes = [len(table.counts) for table in tables]
-    return pa.table(
+    return _table(
         {
             "table": np.repeat(np.arange(len(tables), dtype=np.int32), sizes),
             "cell": np.concatenate([np.arange(size, dtype=np.int32) for size in sizes]),
@@ -367,7 +370,7 @@ def _measured(quilt: sewing.Quilt) -> pa.Table:
 
 def _buckets(quilt: sewing.Quilt) -> pa.Table:
     sizes = [len(buckets) for buckets in quilt.buckets]
-    return pa.table(
+    return _table(
         {
             "column": np.repeat(np.arange(len(sizes), dtype=np.int32), sizes),
             "value": np.concatenate([np.arange(size, dtype=np.int32) for size in sizes]),
@@ -380,7 +383,7 @@ def _buckets(quilt: sewing.Quilt) -> pa.Table:
 def _factors(quilt: sewing.Quilt) -> pa.Table:
     factors = [table.theta for table in quilt.field.tables]
     sizes = [len(factor) for factor in factors]
-    return pa.table(
+    return _table(
         {
             "table": np.repeat(np.arange(len(sizes), dtype=np.int32), sizes),
             "cell": np.concatenate([np.arange(size, dtype=np.int32) for size in sizes]),
@@ -391,13 +394,19 @@ def _factors(quilt: sewing.Quilt) -> pa.Table:
 
 def _last_candidates(quilt: sewing.Quilt) -> pa.Table:
     last = quilt.rounds[-1].candidates if quilt.rounds else []
+    ends = np.cumsum([0, *(len(c.group) for c in last)], dtype=np.int32)
+    members = np.array([column for c in last for column in c.group], np.int32)
     return pa.table(
         {
-            "columns": pa.array([list(c.group) for c in last], pa.list_(pa.int32())),
-            "penalty": pa.array([c.penalty for c in last], pa.int64()),
-            "weight": pa.array([c.weight for c in last], pa.int32()),
+            "columns": pa.ListArray.from_arrays(numbers(ends), numbers(members)),
+            "penalty": numbers(np.array([c.penalty for c in last], np.int64)),
+            "weight": numbers(np.array([c.weight for c in last], np.int32)),
         }
     )
+
+
+def _table(columns: Mapping[str, NDArray[Any]]) -> pa.Table:
+    return pa.table({name: numbers(column) for name, column in columns.items()})
 
 
 def _settings(plan: Plan, quilt: sewing.Quilt, n_rows: int) -> dict[str, Any]:
