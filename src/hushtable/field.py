@@ -436,18 +436,22 @@ class Field:
         """List what a Gibbs sweep draws: each column, and strongly coupled columns jointly.
 
         One column at a time hardly moves where two determine each other. The maximal correlation
-        of their table (its second singular value, Rényi) is how slow that would be.
+        of their table (its second singular value, Rényi) is how slow that would be. Pairs cost more
+        than columns, so only the strongest are drawn jointly, half as many as there are columns.
         """
-        sites = [(column, -1) for column in range(len(self.sizes))]
+        coupled = []
         for table in self.tables:
             if len(table.group) != 2:
                 continue
             i, j = table.group
             joint = np.exp(table.theta).reshape(self.sizes[i], self.sizes[j])
             joint = joint * np.outer(self._base[i], self._base[j])
-            if _maximal_correlation(joint) > JOINT_CORRELATION:
-                sites.append((i, j))
-        return np.array(sites, np.int64)
+            correlation = _maximal_correlation(joint)
+            if correlation > JOINT_CORRELATION:
+                coupled.append((correlation, i, j))
+        strongest = sorted(coupled, reverse=True)[: max(1, len(self.sizes) // 2)]
+        sites = [(column, -1) for column in range(len(self.sizes))]
+        return np.array([*sites, *((i, j) for _, i, j in strongest)], np.int64)
 
 
 def _positive(marginal: NDArray[np.float64]) -> Floats:
