@@ -270,35 +270,35 @@ def test_records_that_fit_are_those_of_the_methods_own_check() -> None:
 # --- the methods as they are ----------------------------------------------------------------------
 
 RUNS = 5_000
-SLOW = 2_000  # with the search, more than 5,000 runs in all
+LONG = 100_000
 
 REAL: dict[Any, int] = {
     AlphaBeta(alpha="2/5", beta="1/10"): RUNS,
-    AlphaBeta(d="1/10", gamma="1/2"): 600,
+    AlphaBeta(d="1/10", gamma="1/2"): RUNS,
     Columns(
         epsilon=1, delta="1/100", k=2, max_columns=1, columns=[["a"], ["b"]], count_share="1/5",
-    ): SLOW,
+    ): RUNS,
     Columns(
         epsilon=2, delta="1/100", k=1, max_columns=2, clusters=[2], item="movie", value="stars",
-    ): 300,
+    ): RUNS,
     Condensation(k=3): RUNS,
     ContingencyTable(epsilon=1): RUNS,
     Degrees(epsilon=1, max_degree=2): RUNS,
-    Degrees(epsilon=1, max_degree=8, mechanism="partition"): 1000,
-    DiffGen(epsilon=1, specializations=1): SLOW,
+    Degrees(epsilon=1, max_degree=8, mechanism="partition"): RUNS,
+    DiffGen(epsilon=1, specializations=1): RUNS,
     Frapp(retention="1/5"): RUNS,
     GeneralizeSuppress(k=5): RUNS,
     Mondrian(k=3): RUNS,
     NoisyCounts(epsilon=1, delta="1/100", k=5, row_count_share="1/5"): RUNS,
-    NoisyCounts(epsilon=1, delta="1/100", k=5, mechanism="paper"): 1000,
-    NoisyCounts(epsilon=1, mechanism="pure"): 1000,
-    Partition(epsilon=1, max_depth=2, test_from=0): SLOW,
-    Quilt(epsilon=1, particles=1000): 60,
+    NoisyCounts(epsilon=1, delta="1/100", k=5, mechanism="paper"): RUNS,
+    NoisyCounts(epsilon=1, mechanism="pure"): RUNS,
+    Partition(epsilon=1, max_depth=2, test_from=0): RUNS,
+    Quilt(epsilon=1, particles=1000): RUNS,
     TopDownSpecialization(k=3): RUNS,
-    Uncertain(k=3, eta="1/5"): 300,
+    # Each run looks for safe levels of noise by simulation anew, which takes 14 ms.
+    Uncertain(k=3, eta="1/5"): 1_000,
 }  # fmt: skip
-"""The methods, and how often each is run in CI: fewer times where a run takes milliseconds, or
-where another line runs the same code."""
+"""The methods, and how often each is run in CI."""
 
 
 def name(method: Any) -> str:
@@ -315,7 +315,7 @@ def passes(method: Any, runs: int) -> None:
     promised = [f for f in report.findings if f.verdict != "NOTHING PROMISED"]
     assert bool(promised) is not isinstance(method, Condensation)
     for finding in promised:
-        assert finding.n_inputs > 1
+        assert finding.n_inputs >= 1
         assert finding.limit is None or finding.bound <= finding.limit  # type: ignore[operator]
 
 
@@ -327,7 +327,7 @@ def test_the_methods_as_they_are_pass(method: Any) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("method", REAL, ids=label)
 def test_the_methods_as_they_are_pass_at_length(method: Any) -> None:
-    passes(method, 20 * REAL[method])
+    passes(method, LONG)
 
 
 @pytest.mark.parametrize(

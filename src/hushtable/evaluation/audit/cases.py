@@ -33,6 +33,8 @@ from hushtable.methods.noisy_counts import NoisyCounts
 from hushtable.privacy.noise import Noise
 from hushtable.schema import Categorical, Schema
 
+_MEMORY = Path("/dev/shm")  # noqa: S108 - folders made in it are the owner's alone
+
 
 def run_on_table(method: Method, engine: Engine, noise: Noise) -> Released:
     """Run a method as `publish` does."""
@@ -180,7 +182,10 @@ def noisy_counts_pairs(method: NoisyCounts, schema: Schema) -> Iterator[Pair]:
         return
     half = method.count_mechanism(schema).release_count(0.5)
     most = schema.unit.max_rows or 1
-    yield from copies(schema, (method.k - 1, method.k - most, half - 1, half, half + 2, half + 4))
+    appears = (Within("data rows", low=1),)
+    for pair in copies(schema, (method.k - 1, method.k - most)):
+        yield replace(pair, hints=appears, rare=True)
+    yield from copies(schema, (half - 1, half, half + 2, half + 4))
 
 
 def _rows_by_name(schema: Schema) -> Callable[[Mapping[str, int]], Row]:
@@ -228,6 +233,12 @@ def cut_pairs(method: Any, schema: Schema) -> Iterator[Pair]:
         [row(near | yes), row(next_to | no), row(next_to | no)], [row(near | yes)],
         Within("tree[0].cut", 2, 2),
     )  # fmt: skip
+    # Of all tables with up to three rows of a kind, the one that shows the printed weights soonest.
+    yield with_and_without(
+        schema, "a cut between one row and others (001-3)",
+        [row(next_to | no), row(next_to | no), row(far | yes), row(far | no)], [row(near | yes)],
+        Within("tree[0].cut", 1, 1),
+    )  # fmt: skip
     for count in (method.stop_count, 3):
         even = [row(near | yes)] * max(0, count) + [row(far | no)] * max(0, count)
         yield with_and_without(schema, "even halves (001-7, 001-8)", even, [row(near | yes)])
@@ -243,10 +254,19 @@ def paired_pairs(method: Any, schema: Schema) -> Iterator[Pair]:
 
 
 def set_pairs(method: AlphaBeta, schema: Schema) -> Iterator[Pair]:
-    """Look at a tuple that is in the table or not; by itself and beside others (004-1)."""
+    """Look at a tuple that is in the table or not; by itself and beside others (004-1).
+
+    Of several views, it may be in all or in none (004-2).
+    """
     one, *others = corner_cells(schema, 3)
+    hints: list[Several] = []
+    if method.views > 1:
+        columns = schema.attributes.values()
+        shown = ",".join(str(column.value(code)) for column, code in zip(columns, one, strict=True))
+        seen = tuple(Within(f"data[{shown},{view}]") for view in range(1, method.views + 1))
+        hints = [Several(method.views, seen), Several(1, seen)]
     for base in ([], others, [others[0]] * 5):
-        yield with_and_without(schema, f"a tuple beside {len(base)} rows", base, [one])
+        yield with_and_without(schema, f"a tuple beside {len(base)} rows", base, [one], *hints)
 
 
 def exchanged_pairs(method: Any, schema: Schema) -> Iterator[Pair]:
@@ -299,10 +319,11 @@ def sparse_pairs(method: Columns, schema: Schema) -> Iterator[Pair]:
         schema, "a record of one column (000-2)", enough, [record(groups[0])], *hints
     )
     for n in (method.k - 1, count):
-        yield with_and_without(
+        of_all = with_and_without(
             schema, f"{n} records of all columns and one more (000-3)", [every] * n, [every],
             Within("data rows", low=1),
         )  # fmt: skip
+        yield replace(of_all, rare=n < method.k)
     noise = method.plan(schema).pair_noise
     if noise is not None and len(names) > 2 and None not in missing:
         # Three attributes that agree equally often, and so often that noise does not hide it.
@@ -340,7 +361,10 @@ def _listed_pairs(method: Columns, schema: Schema) -> Iterator[Pair]:
     count = method.plan(schema).mechanism.release_count(0.5)
     everything = list(range(most))
     for n in (method.k - 1, count):
-        yield pair(f"{n} persons of all items and one more (000-3)", [everything] * n, everything)
+        of_all = pair(
+            f"{n} persons of all items and one more (000-3)", [everything] * n, everything
+        )
+        yield replace(of_all, rare=n < method.k)
     alone: list[Sequence[int]] = [[i] for i in range(n_items) for _ in range(count + 3)]
     yield pair("a person of one item (000-2)", alone, [0])
     if method.clusters and most > 1 and n_items > 2:
@@ -377,7 +401,8 @@ def run_views(method: AlphaBeta, engine: Engine, noise: Noise) -> Released:
     """Publish all views of a table that does not change, with a memory of their own."""
     if method.views == 1:
         return method.run(engine, noise)
-    with tempfile.TemporaryDirectory() as folder:
+    # Made-up coins need not survive a power cut: in memory, where the system has such a place.
+    with tempfile.TemporaryDirectory(dir=_MEMORY if _MEMORY.is_dir() else None) as folder:
         remembering = replace(method, coins=Path(folder) / "coins")
         for _ in range(method.views):
             released = remembering.run(engine, noise)

@@ -15,7 +15,8 @@ from hushtable.errors import HushtableError
 from hushtable.evaluation.audit.bounds import Tally, at_least, at_most
 from hushtable.evaluation.audit.cases import CASES
 from hushtable.evaluation.audit.clock import Clock
-from hushtable.evaluation.audit.inputs import TableInput
+from hushtable.evaluation.audit.events import Both, Not, Within
+from hushtable.evaluation.audit.inputs import Row, TableInput
 from hushtable.evaluation.audit.loss import LossClaim
 from hushtable.evaluation.audit.neighbors import (
     Pair,
@@ -34,9 +35,10 @@ from hushtable.privacy.guarantee import (
     Neighbors,
     PureDP,
 )
-from hushtable.schema import Categorical
+from hushtable.schema import Categorical, Schema
 
 LOG_RATIO = "log likelihood ratio"
+BEYOND_DELTA = "epsilon, where delta is spent"
 
 
 def loss_claims(
@@ -46,7 +48,12 @@ def loss_claims(
     if isinstance(promise, PureDP | ApproxDP):
         pairs = _pairs(name, subject, promise.neighbors, largest)
         epsilon = float(promise.epsilon)
-        yield LossClaim(promise.explain(), pairs, epsilon, epsilon, float(promise.delta))
+        delta = float(promise.delta)
+        yield LossClaim(promise.explain(), pairs, epsilon, epsilon, delta)
+        rare = [pair for pair in pairs if pair.rare]
+        if delta > 0 and rare:
+            # Where all of delta is spent, tested whatever the search prefers.
+            yield LossClaim(promise.explain(), rare, epsilon, epsilon, delta, measure=BEYOND_DELTA)
     elif isinstance(promise, BoundedAdversary):
         # By Bayes, a chance of d rises to gamma exactly if the likelihood ratio is this large ...
         rises = math.log(odds_limit(promise.d, promise.gamma))
@@ -104,9 +111,26 @@ def _exchanged(pairs: list[Pair]) -> Iterator[Pair]:
     for pair in pairs:
         if isinstance(pair.one, TableInput) and isinstance(pair.two, TableInput):
             schema, base = pair.two.schema, pair.two.rows
+            own = pair.one.rows[-1]
             other = next((c for c in corner_cells(schema) if c not in pair.one.rows), None)
             if other is not None:
-                yield Pair(f"{pair.name}, or another", pair.one, TableInput(schema, (*base, other)))
+                # Either tuple alone tells less than both: one is there and the other is not.
+                alone = Both(
+                    Within(_published(schema, own)), Not(Within(_published(schema, other)))
+                )
+                yield Pair(
+                    f"{pair.name}, or another",
+                    pair.one,
+                    TableInput(schema, (*base, other)),
+                    (alone,),
+                )
+
+
+def _published(schema: Schema, row: Row) -> str:
+    """Name the feature of a published tuple."""
+    columns = schema.attributes.values()
+    values = [str(column.value(code)) for column, code in zip(columns, row, strict=True)]
+    return f"data[{','.join(values)}]"
 
 
 # --- promises about single inputs -----------------------------------------------------------------

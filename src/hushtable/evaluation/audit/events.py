@@ -26,8 +26,10 @@ N_PARENTS = 12
 LEAST_SHARE = 0.01
 """A feature that is there in fewer runs than this on both sides is not looked at."""
 
-CHOICE_ERROR = 0.2
-"""How pessimistic the choice is: rates are taken at the end of an interval of this error."""
+HINT_ERROR, FOUND_ERROR = 0.5, 0.2
+"""How pessimistic the choice is: rates are taken at the end of an interval of this error.
+
+Of many events that were found, some look better than they are; those named beforehand are few."""
 
 SEEN_APART = 3.0
 """Standard deviations by which a feature must differ before a score makes use of it."""
@@ -270,7 +272,9 @@ def best_event(
         Whether pairs of events and sums of evidence are tried, too.
     """
     choices = _singles(one, two, limits)
-    choices += [choice for event in hints for choice in _judged(event, one, two, limits)]
+    choices += [
+        choice for event in hints for choice in _judged(event, one, two, limits, HINT_ERROR)
+    ]
     if deep:
         # Found on every other run and judged by the others, or chance would look like evidence.
         known, judges = (one.part(0), two.part(0)), (one.part(1), two.part(1))
@@ -291,33 +295,46 @@ def _interval(rate: Values, n: float, z: float) -> tuple[Values, Values]:
     return np.maximum(center - half, 0.0), np.minimum(center + half, 1.0)
 
 
-def _promise(more: Values, n_more: int, less: Values, n_less: int, limits: Limits) -> Values:
+def _promise(
+    more: Values, n_more: int, less: Values, n_less: int, limits: Limits, *, z: float
+) -> Values:
     """Predict what loss the final test will find for events of these rates, pessimistically."""
-    z = deviations(CHOICE_ERROR)
     low, high = _interval(more, n_more, z)[0], _interval(less, n_less, z)[1]
     final = deviations(limits.error / 2)
     low, high = _interval(low, limits.n_runs, final)[0], _interval(high, limits.n_runs, final)[1]
     return np.asarray(np.log(np.maximum(low - limits.delta, 1e-12) / high))
 
 
-def _excess(hits: Values, n: int, others: Values, n_others: int, limits: Limits) -> Values:
+def _excess(
+    hits: Values,
+    n: int,
+    others: Values,
+    n_others: int,
+    limits: Limits,
+    *,
+    error: float = FOUND_ERROR,
+) -> Values:
     """Judge events, an array (4, events): likelier on one, on two, and the opposite of each."""
-    p, q = hits / n, others / n_others
+    p, q, z = hits / n, others / n_others, deviations(error)
     return np.stack(
         (
-            _promise(p, n, q, n_others, limits) - limits.forward,
-            _promise(q, n_others, p, n, limits) - limits.backward,
-            _promise(1 - p, n, 1 - q, n_others, limits) - limits.forward,
-            _promise(1 - q, n_others, 1 - p, n, limits) - limits.backward,
+            _promise(p, n, q, n_others, limits, z=z) - limits.forward,
+            _promise(q, n_others, p, n, limits, z=z) - limits.backward,
+            _promise(1 - p, n, 1 - q, n_others, limits, z=z) - limits.forward,
+            _promise(1 - q, n_others, 1 - p, n, limits, z=z) - limits.backward,
         )
     )
 
 
-def _judged(event: Event, one: Samples, two: Samples, limits: Limits) -> Iterator[Choice]:
+def _judged(
+    event: Event, one: Samples, two: Samples, limits: Limits, error: float = FOUND_ERROR
+) -> Iterator[Choice]:
     hits, others = (
         np.array([float(np.count_nonzero(event.mask(samples)))]) for samples in (one, two)
     )
-    yield from _as_choices([event], _excess(hits, one.n_runs, others, two.n_runs, limits))
+    yield from _as_choices(
+        [event], _excess(hits, one.n_runs, others, two.n_runs, limits, error=error)
+    )
 
 
 def _as_choices(events: Sequence[Event], excess: Values) -> Iterator[Choice]:

@@ -23,7 +23,7 @@ SEARCH_BLOCK = 32
 KEEP = 4
 """One of so many pairs stays in the search after each of its rounds."""
 
-FINALISTS = 3
+FINALISTS = 4
 """Pairs that stay in the search until its end."""
 
 FEWEST = 12

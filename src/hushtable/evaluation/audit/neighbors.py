@@ -27,12 +27,15 @@ class Pair:
         The inputs; where they differ by somebody who is there or not, `one` has them.
     hints : tuple of Event
         Events to try besides those that are found.
+    rare : bool
+        Whether they are told apart by what delta allows: too rarely for a search to notice.
     """
 
     name: str
     one: Input
     two: Input
     hints: tuple[Event, ...] = ()
+    rare: bool = False
 
 
 def with_and_without(

@@ -9,7 +9,7 @@ from typing import Any
 
 from hushtable.errors import HushtableError, ParameterError
 from hushtable.evaluation.audit.cases import CASES, Case
-from hushtable.evaluation.audit.claims import SingleTest, loss_claims
+from hushtable.evaluation.audit.claims import BEYOND_DELTA, SingleTest, loss_claims
 from hushtable.evaluation.audit.clock import Clock
 from hushtable.evaluation.audit.loss import LossTest
 from hushtable.evaluation.audit.neighbors import Pair
@@ -178,7 +178,11 @@ def _tests(
         return [lambda error, clock: single(SingleTest(subject, promise, runs, error, clock))]
     claims = list(loss_claims(promise, name, subject, largest))
     if pairs is not None:
-        claims = [dataclasses.replace(claim, pairs=list(pairs)) for claim in claims]
+        claims = [
+            dataclasses.replace(claim, pairs=list(pairs))
+            for claim in claims
+            if claim.measure != BEYOND_DELTA
+        ]
     return [
         lambda error, clock, claim=claim: LossTest(subject, claim, runs, error, clock).finding()  # type: ignore[misc]
         for claim in claims
