@@ -38,11 +38,14 @@ def compare(  # noqa: PLR0917 - the options of a command
         Path | None,
         typer.Option("--json", metavar="FILE", help="New file for the numbers; - prints."),
     ] = None,
+    ledger: Annotated[
+        Path | None, typer.Option(help="The releases' ledger, to show how long publishing took.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Makes the comparison repeatable.", min=0)] = 0,
     repeats: Annotated[int, typer.Option(help="Trainings of each model.", min=1)] = 5,
     questions: Annotated[int, typer.Option(help="Count questions of each kind.", min=1)] = 20,
 ) -> None:
-    """Compare releases of one table: promise, error, accuracy, risk and size (internal)."""
+    """Compare releases of one table: promise, error, accuracy, risk, size, time (internal)."""
     from hushtable.evaluation.compare import compare as run  # noqa: PLC0415 - slow to import
     from hushtable.evaluation.whole_file import require_new  # noqa: PLC0415
 
@@ -61,6 +64,7 @@ def compare(  # noqa: PLR0917 - the options of a command
             seed=seed,
             n_repeats=repeats,
             questions=questions,
+            ledger=ledger,
             command=shlex.join(["hushtable", *sys.argv[1:]]),
             progress=progress,
         )

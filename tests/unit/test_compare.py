@@ -38,7 +38,7 @@ def found(folder: Path) -> Comparison:
 
 def test_every_figure_has_a_value_or_none_for_each_release(found: Comparison) -> None:
     assert {figure.group for figure in found.figures} == {
-        "promise", "error", "accuracy", "risk", "size",
+        "promise", "error", "accuracy", "risk", "size", "time",
     }  # fmt: skip
     for figure in found.figures:
         assert len(figure.values) == 3
@@ -58,6 +58,34 @@ def test_what_is_not_comparable_is_said(found: Comparison) -> None:
     assert "distinct tuples" in said
     assert "How long publishing took" in said
     assert "Without a control" not in said
+
+
+def test_publishing_times_are_those_of_the_ledger(folder: Path, tmp_path: Path) -> None:
+    """Only of releases that were charged to it; a release of another ledger has none."""
+    from hushtable.privacy.ledger import Ledger
+
+    book = Ledger.create(tmp_path / "book", epsilon=3)
+    other = Ledger.create(tmp_path / "other", epsilon=3)
+    rows, method = (
+        sample().slice(0, 200),
+        NoisyCounts(epsilon=1, mechanism="pure", generalize=COARSE),
+    )
+    for name, ledger in (("mine", book), ("other's", other)):
+        publish(rows, sample_schema(), method, out=tmp_path / name, ledger=ledger)
+    releases = [tmp_path / "mine", tmp_path / "other's", folder / "noisy"]
+    found = compare(rows, releases, ledger=tmp_path / "book", **FEW)
+    by_name = {figure.name: figure for figure in found.figures}
+    mine, others, uncharged = by_name["seconds of publishing, by the ledger"].values
+    assert mine is not None
+    assert mine["value"] == book.entries()[0].seconds
+    assert 0 < mine["value"] < 60
+    assert others is None
+    assert uncharged is None
+    assert all(value["value"] > 0 for value in by_name["seconds of this evaluation"].values)  # type: ignore[index]
+    assert any("not in the ledger named" in note for note in found.notes)
+    assert any("keep them" in note for note in found.notes)
+    for statement in tmp_path.rglob("statement.json"):  # what is public says nothing about it
+        assert "seconds" not in statement.read_text()
 
 
 def test_the_numbers_are_plain_data_and_marked_internal(found: Comparison, tmp_path: Path) -> None:

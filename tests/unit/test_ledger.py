@@ -396,6 +396,21 @@ class TestFile:
         assert [entry.purpose for entry in ledger.entries()] == ["now", "long ago"]
         assert ledger.verify() == second.receipt
 
+    def test_seconds_from_charge_to_release(
+        self, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        times = iter(["2030-01-01T00:00:00.000000+00:00", "2030-01-01T00:01:30.500000+00:00"])
+        monkeypatch.setattr(module, "_now", lambda: next(times))
+        entry = ledger.charge([pure("1/4")], purpose="x")
+        assert entry.seconds is None
+        ledger.mark_released(entry.id, "digest")
+        assert ledger.entries()[-1].seconds == 90.5
+        monkeypatch.setattr(module, "_now", lambda: "2030-01-01T00:00:00.000000+00:00")
+        entry = ledger.charge([pure("1/4")], purpose="x")
+        monkeypatch.setattr(module, "_now", lambda: "1970-01-01T00:00:00.000000+00:00")
+        ledger.mark_released(entry.id, "digest")
+        assert ledger.entries()[-1].seconds is None  # the clock was set back
+
     def test_times_are_utc(self, ledger: Ledger) -> None:
         assert ledger.charge([pure("1/4")], purpose="x").time.endswith("+00:00")
 

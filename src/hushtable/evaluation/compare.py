@@ -7,6 +7,7 @@ releases get the same questions, test rows and attacks.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,12 +18,18 @@ from hushtable.errors import HushtableError, ParameterError
 from hushtable.evaluation.evaluate import INTERNAL, evaluate
 from hushtable.evaluation.progress import Progress, silent
 from hushtable.evaluation.whole_file import write_whole
+from hushtable.privacy.ledger import Ledger
 from hushtable.release import Release
 
 NO_TIME = (
-    "How long publishing took is not part of a statement, so times are not compared; the "
-    "benchmarks measure them."
+    "How long publishing took depends on the private data, so no statement says it; name the "
+    "ledger to see it here."
 )
+TIME = (
+    "Times of publishing are from the ledger: by the clock, from the charge to the release, on "
+    "whatever machine and with whatever else it did. They depend on the private data; keep them."
+)
+NOT_THERE = "Where the time of publishing is missing, the release is not in the ledger named."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +39,7 @@ class Figure:
     Parameters
     ----------
     group : str
-        What it is about: promise, error, accuracy, risk or size.
+        What it is about: promise, error, accuracy, risk, size or time.
     name : str
         What it is called.
     better : {"lower", "higher", "neither"}
@@ -118,6 +125,7 @@ def compare(
     seed: int = 0,
     n_repeats: int = 5,
     questions: int = 20,
+    ledger: Ledger | str | Path | None = None,
     command: str | None = None,
     progress: Progress = silent,
 ) -> Comparison:
@@ -142,6 +150,8 @@ def compare(
         How often models are trained.
     questions : int
         Count questions of each arity and selectivity.
+    ledger : Ledger or path, optional
+        The ledger that the releases were charged to, which knows how long publishing took.
     command : str, optional
         How to run this again.
     progress : Progress, optional
@@ -151,9 +161,11 @@ def compare(
         raise ParameterError("name at least one release to compare.")
     opened = [one if isinstance(one, Release) else Release.load(one) for one in releases]
     names = _names([release.folder for release in opened])
-    found = []
+    published = None if ledger is None else _publishing_times(opened, ledger)
+    found, evaluated = [], []
     for number, (name, release) in enumerate(zip(names, opened, strict=True), start=1):
         place = f"{number} of {len(opened)}"
+        started = time.monotonic()
         try:
             evaluation = evaluate(
                 release, data, control=control, target=target, seed=seed, n_repeats=n_repeats,
@@ -164,6 +176,7 @@ def compare(
             problems = [f"release {name!r}: {problem}" for problem in error.problems]
             raise type(error)(problems) from error
         found.append(evaluation.to_dict())
+        evaluated.append(round(time.monotonic() - started, 2))
     return Comparison(
         name=found[0]["name"],
         releases=tuple(
@@ -175,9 +188,9 @@ def compare(
             }
             for name, release in zip(names, opened, strict=True)
         ),
-        figures=tuple(_figures(opened, found)),
+        figures=(*_figures(opened, found), *_times(published, evaluated)),
         evaluations=tuple(found),
-        notes=tuple(_notes(found)),
+        notes=tuple(_notes(found, published)),
     )
 
 
@@ -191,8 +204,25 @@ def _names(folders: Sequence[Path]) -> list[str]:
     raise ParameterError("the same release is named twice; name each one once.")
 
 
-def _notes(found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    yield NO_TIME
+def _publishing_times(
+    releases: Sequence[Release], ledger: Ledger | str | Path
+) -> list[float | None]:
+    """Find the entries of releases; an entry counts only if its receipt is the statement's."""
+    book = ledger if isinstance(ledger, Ledger) else Ledger.open(ledger)
+    known = {(entry.id, entry.receipt): entry.seconds for entry in book.entries()}
+    receipts = [release.statement.ledger for release in releases]
+    return [
+        known.get((receipt.entry, receipt.receipt)) if receipt is not None else None
+        for receipt in receipts
+    ]
+
+
+def _notes(
+    found: Sequence[Mapping[str, Any]], published: Sequence[float | None] | None
+) -> Iterator[str]:
+    yield NO_TIME if published is None else TIME
+    if published is not None and None in published:
+        yield NOT_THERE
     about = {one["utility"]["about"] for one in found}
     if len(about) > 1:
         yield (
@@ -235,6 +265,14 @@ def _figures(releases: Sequence[Release], found: Sequence[Mapping[str, Any]]) ->
     yield _numbers("size", "published rows", "neither", "number", rows)
     sizes = [_size(release.folder) for release in releases]
     yield _numbers("size", "kilobytes of the release", "lower", "number", sizes)
+
+
+def _times(
+    published: Sequence[float | None] | None, evaluated: Sequence[float]
+) -> Iterator[Figure]:
+    if published is not None:
+        yield _numbers("time", "seconds of publishing, by the ledger", "lower", "number", published)
+    yield _numbers("time", "seconds of this evaluation", "neither", "number", evaluated)
 
 
 def _promised(release: Release, name: str) -> float | None:

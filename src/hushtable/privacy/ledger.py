@@ -128,6 +128,19 @@ class Entry:
     receipt: str
     status: Literal["charged", "released", "void"] = "charged"
     note: str = ""  # digest of the release, or the reason why the charge is void
+    released: str | None = None  # when it was marked released
+
+    @property
+    def seconds(self) -> float | None:
+        """How long it took from the charge to the release, by the machine's clock.
+
+        None without a release, or where the clock was set back in between. It depends on the
+        private data, so it is for the custodian alone.
+        """
+        if self.released is None:
+            return None
+        took = datetime.fromisoformat(self.released) - datetime.fromisoformat(self.time)
+        return took.total_seconds() if took.total_seconds() >= 0 else None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the entry with its numbers as text, ready for JSON."""
@@ -290,7 +303,9 @@ class _State:
                 self.reserved -= self.left.pop(reservation.id)
             case "released":
                 entry = self.pending_entry(record["entry"])
-                self.entries[entry.id] = replace(entry, status="released", note=record["digest"])
+                self.entries[entry.id] = replace(
+                    entry, status="released", note=record["digest"], released=record["time"]
+                )
             case "void":
                 entry = self.pending_entry(record["entry"])
                 self.entries[entry.id] = replace(entry, status="void", note=record["reason"])
