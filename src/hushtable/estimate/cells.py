@@ -23,8 +23,9 @@ from numpy.typing import NDArray
 
 from hushtable.estimate.base import CONFIDENCE, Estimate, Estimator
 from hushtable.estimate.noise_sum import NoiseSum
+from hushtable.estimate.uneven import cut_error
 from hushtable.methods.noisy_counts import NoisyCounts
-from hushtable.microdata import to_codes
+from hushtable.microdata import repeated, to_codes
 from hushtable.predicate import Predicate, parse
 from hushtable.privacy.count_mechanisms import TwoSidedGeometric
 from hushtable.recoding import recoded_domain, recodings
@@ -34,9 +35,6 @@ MAX_ENUMERATED = 2_000_000  # cells of the domain that are looked at one by one
 
 _NORMAL = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
 _SURELY_PUBLISHED = 1 - 1e-6
-# What share of a cut cell satisfies a condition is not known; around the even share it is given
-# the spread of a beta distribution with the weight of two observations.
-_SHARE_VARIANCE = 1 / 3
 
 
 @dataclass(frozen=True)
@@ -104,7 +102,7 @@ class CellEstimator(Estimator):
 
     def frame(self) -> pa.Table:
         """Repeat each published tuple as often as its count says."""
-        repeats = np.repeat(np.arange(self.table.num_rows), self.table.column("count").to_numpy())
+        repeats = repeated(self.table.column("count").to_numpy())
         return self.table.select(list(self.domain.names)).take(pa.array(repeats))
 
     # --- answers ----------------------------------------------------------------------------
@@ -177,14 +175,15 @@ class CellEstimator(Estimator):
         variance = n_whole * self.noise.variance
         model_std = 0.0
         if cut.any():
-            part, counts = shares[cut], np.maximum(self.counts[cut], 0.0)
+            part, counts = shares[cut], self.counts[cut]
+            error = cut_error(part, counts)
+            model_std = error.std
+            at_most = variance + float(error.most @ error.most) * self.noise.variance
             variance += float(part @ part) * self.noise.variance
-            # Cells cut by the same condition err together, so their spreads add up.
-            model_std = float(counts @ np.sqrt(part * (1 - part) * _SHARE_VARIANCE))
-            value += float(part @ self.counts[cut])
-            half = _NORMAL * float(np.sqrt(variance + model_std**2))
-            low = max(low, value - half)
-            high = min(high + float(counts.sum()) + half, value + half)
+            value += float(part @ counts)
+            # Whole cells alone are a lower bound.
+            low = max(low, value - float(np.hypot(_NORMAL * np.sqrt(variance), error.below)))
+            high = value + float(np.hypot(_NORMAL * np.sqrt(at_most), error.above))
         return _Range(
             value=max(value, 0.0),
             low=max(low, 0.0),

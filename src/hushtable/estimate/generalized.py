@@ -30,7 +30,9 @@ from hushtable.engine.source import as_arrow
 from hushtable.errors import DataError
 from hushtable.estimate.base import CONFIDENCE, Estimate, Estimator
 from hushtable.estimate.noise_sum import NoiseSum
+from hushtable.estimate.uneven import cut_error
 from hushtable.methods._generalized_table import COUNT, NOISY_COUNT, labels_of
+from hushtable.microdata import repeated
 from hushtable.predicate import Predicate, parse
 from hushtable.privacy.guarantee import Unit
 from hushtable.privacy.noise import SecureNoise
@@ -38,7 +40,6 @@ from hushtable.recoding import Groups, Intervals, Recoding
 from hushtable.schema import Schema, decode
 
 _NORMAL = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
-_SHARE_VARIANCE = 1 / 3  # spread of a share around the even one: that of two observations
 _FAR = 40.0  # noise beyond 40 scales has probability e**-40
 
 
@@ -113,8 +114,7 @@ class GeneralizedEstimator(Estimator):
     # --- rows -------------------------------------------------------------------------------------
 
     def _repeated(self) -> NDArray[np.int64]:
-        counts = self.table.column(COUNT).to_numpy()
-        return np.repeat(np.arange(self.table.num_rows), counts)
+        return repeated(self.table.column(COUNT).to_numpy())
 
     def frame(self) -> pa.Table:
         """Repeat each group as often as its count says."""
@@ -180,10 +180,15 @@ class GeneralizedEstimator(Estimator):
         if self.threshold is not None and inside.high > 0:
             answer, more = self._with_hidden(answer, shares)
             notes += more
+        high = answer.high
+        if inside.model_std > 0 and self.total is not None:
+            # No more rows than there are; where groups are whole, their own noise says it better.
+            everybody = self.total - (self.total_noise.low if self.total_noise else 0.0)
+            high = max(answer.low, min(high, everybody))
         return Estimate(
-            value=min(max(answer.value, answer.low), answer.high),
+            value=min(max(answer.value, answer.low), high),
             low=answer.low,
-            high=answer.high,
+            high=high,
             privacy_std=answer.privacy_std,
             model_std=answer.model_std,
             notes=tuple(notes),
@@ -210,27 +215,26 @@ class GeneralizedEstimator(Estimator):
         n_whole = int(np.count_nonzero(whole))
         value = float(shares @ self.noisy)
         variance = float(shares @ shares) * self.noise.variance
-        model_std = float(
-            np.maximum(self.noisy[cut], 0.0)
-            @ np.sqrt(shares[cut] * (1 - shares[cut]) * _SHARE_VARIANCE)
-        )
+        error = cut_error(shares[cut], self.noisy[cut])
+        at_most = (n_whole + float(error.most @ error.most)) * self.noise.variance
         if self.threshold is not None:
             mean, spread = self._left_out
             n_hidden = max(0.0, all_shares - float(shares.sum()))
             value += mean * n_hidden
             variance += spread * n_hidden
+            at_most += spread * n_hidden
         if not cut.any() and self.threshold is None:
             least, most = self.noise.quantiles(n_whole, CONFIDENCE)
             low, high = value - most, value - least
         else:
-            half = _NORMAL * math.sqrt(variance + model_std**2)
-            low, high = value - half, value + half
+            low = value - math.hypot(_NORMAL * math.sqrt(variance), error.below)
+            high = value + math.hypot(_NORMAL * math.sqrt(at_most), error.above)
         return Estimate(
             value=max(value, 0.0),
             low=max(low, 0.0),
             high=max(high, 0.0),
             privacy_std=math.sqrt(variance),
-            model_std=model_std,
+            model_std=error.std,
         )
 
     @cached_property

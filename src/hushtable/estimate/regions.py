@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from scipy.special import betaincinv
 
 from hushtable.estimate.base import CONFIDENCE, Estimate, Estimator
+from hushtable.estimate.uneven import cut_error
 from hushtable.methods._partition_axes import Axis
 from hushtable.methods._partition_consistency import NoisyTree
 from hushtable.methods._partition_release import (
@@ -29,12 +29,12 @@ from hushtable.methods._partition_release import (
     measurements,
 )
 from hushtable.methods.partition import Partition
+from hushtable.microdata import repeated
 from hushtable.predicate import parse
 from hushtable.predicate.covering import Covering
 from hushtable.schema import Categorical, Column, Integer, Schema
 
-_UPPER = (1 + CONFIDENCE) / 2
-_NORMAL = NormalDist().inv_cdf(_UPPER)
+_NORMAL = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -91,20 +91,22 @@ class RegionEstimator(Estimator):
     def count(self, where: str) -> Estimate:
         """Estimate how many rows satisfy a condition."""
         shares = self._shares(where)
-        tree, _ = self._measured
-        privacy_std, kurtosis, step = tree.error(shares)
-        # Cornish-Fisher: the quantile of a sum of few noises is wider than the normal one. Noise
-        # is in whole numbers, of which half a step allows for the unevenness.
-        quantile = _NORMAL + kurtosis * (_NORMAL**3 - 3 * _NORMAL) / 24
-        half = quantile * privacy_std + step / 2
         value = float((shares * self.counts).sum())
+        privacy_std, half = self._noise_of(shares)
+        model_std, below, above = 0.0, half, half
         cut = (shares > 0.0) & (shares < 1.0)
-        model_std, below, above = _model_error(shares[cut], np.maximum(self.counts[cut], 0.0))
+        if cut.any():
+            error = cut_error(shares[cut], self.counts[cut])
+            at_most = shares.copy()
+            at_most[cut] = error.most
+            model_std = error.std
+            below = float(np.hypot(half, error.below))
+            above = float(np.hypot(self._noise_of(at_most)[1], error.above))
         most = np.inf if self.schema.rows is None else float(self.schema.rows)
         return Estimate(
             value=float(np.clip(value, 0.0, most)),
-            low=float(np.clip(value - np.hypot(half, below), 0.0, most)),
-            high=float(np.clip(value + np.hypot(half, above), 0.0, most)),
+            low=float(np.clip(value - below, 0.0, most)),
+            high=float(np.clip(value + above, 0.0, most)),
             privacy_std=privacy_std,
             model_std=model_std,
             notes=(
@@ -112,6 +114,14 @@ class RegionEstimator(Estimator):
             )
             * bool(cut.any()),
         )
+
+    def _noise_of(self, shares: Floats) -> tuple[float, float]:
+        """Give the noise of a weighted sum: its standard deviation, and half its 95 % interval."""
+        std, kurtosis, step = self._measured[0].error(shares)
+        # Cornish-Fisher: the quantile of a sum of few noises is wider than the normal one. Noise
+        # is in whole numbers, of which half a step allows for the unevenness.
+        quantile = _NORMAL + kurtosis * (_NORMAL**3 - 3 * _NORMAL) / 24
+        return std, quantile * std + step / 2
 
     def _shares(self, where: str) -> Floats:
         """Give the part of each region (and class) that satisfies a condition, by volume."""
@@ -179,7 +189,7 @@ def draw_rows(
         Where drawn values come from.
     """
     n_classes = counts.shape[1]
-    cells = np.repeat(np.arange(counts.size), counts.ravel())
+    cells = repeated(counts.ravel())
     region = cells // n_classes
     rng = rng or np.random.default_rng()  # the regions are public: this protects nobody
     codes = {} if target is None else {target: cells % n_classes}
@@ -190,34 +200,6 @@ def draw_rows(
     return pa.table(
         {name: _values(column, codes[name]) for name, column in schema.attributes.items()}
     )
-
-
-def _model_error(shares: Floats, counts: Floats) -> tuple[float, float, float]:
-    """Say how far the rows of cut regions may be from an even spread.
-
-    What share of a cut region satisfies a condition is given a beta distribution around its volume,
-    with the weight of one observation: all that is known is that columns are seldom even. Regions
-    cut by the same condition err together, so their spreads add up, and the sum has the skewed
-    shape of a beta distribution with that mean and spread.
-
-    Returns
-    -------
-    std, below, above
-        The standard deviation, and how far the 95 % interval reaches to either side.
-
-    Examples
-    --------
-    >>> [round(reach) for reach in _model_error(np.array([0.1]), np.array([1000.0]))]
-    [212, 100, 723]
-    """
-    total = float(counts.sum())
-    if total <= 0.0:
-        return 0.0, 0.0, 0.0
-    std = float(counts @ np.sqrt(shares * (1 - shares) / 2))
-    mean = float(counts @ shares) / total
-    weight = mean * (1 - mean) / (std / total) ** 2 - 1
-    low, high = betaincinv(mean * weight, (1 - mean) * weight, [(1 - CONFIDENCE) / 2, _UPPER])
-    return std, total * max(0.0, mean - float(low)), total * max(0.0, float(high) - mean)
 
 
 def _covering(axis: Axis, parts: Integers) -> Covering:
