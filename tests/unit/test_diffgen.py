@@ -432,3 +432,25 @@ def test_sums_over_empty_groups_are_unbiased_above_a_threshold() -> None:
         spread = estimator._sum(shares, float(estimator.n_groups)).privacy_std
         found.append(value / spread)
     assert abs(np.mean(found)) < 6 / np.sqrt(60) * 1.2
+
+
+@pytest.mark.parametrize("max_rows", [1, 3])
+def test_class_sizes_get_noise_for_what_they_pay(max_rows: int) -> None:
+    """A fiftieth of epsilon; a person of several rows may be in one class with all of them."""
+    scales: list[Fraction] = []
+
+    class Listened(SecureNoise):
+        def discrete_laplace(self, scale: Fraction, *, size: int) -> Any:
+            scales.append(scale)
+            return super().discrete_laplace(scale, size=size)
+
+    unit = {"kind": "person", "column": "who", "max_rows": max_rows}
+    schema = make_schema({"who": {"role": "identifier"}, "age": AGE}, unit=unit)
+    rows = ROWS.append_column("who", pa.array([0, 1, 2, 3]))
+    method = DiffGen(epsilon=2, specializations=1)
+    released = method.run(connect(rows, schema, engine="memory"), Listened())
+    assert scales[0] == max_rows / (method.epsilon / 50)
+    assert Fraction(released.estimator["class_sizes_scale"]) == scales[0]
+    split = method.forecast(schema, None).split
+    assert sum(split.values()) == method.epsilon
+    assert method.epsilon / 50 in split.values()

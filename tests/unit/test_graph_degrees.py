@@ -88,6 +88,31 @@ def test_noise_is_the_sensitivity_over_what_is_spent_on_it() -> None:
     assert private.bounds == [4, 8, 16, 32, 64, 128, 256, 512, 1024]
 
 
+class AskedNoise(SeededNoise):
+    """Remember how choices are calibrated."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.asked: list[dict[str, Any]] = []
+
+    def choose(self, scores: Any, **how: Any) -> int:
+        self.asked.append(how)
+        return super().choose(scores, **how)
+
+
+def test_splits_pay_for_all_that_one_node_moves(edges: list[tuple[int, int]]) -> None:
+    """001-5: the weight of a split is exp(e min / (2 theta + 1)), e what a level may spend."""
+    method = Degrees(epsilon=1, max_degree=8, mechanism="partition")
+    noise = AskedNoise(3)
+    method.measure(read_graph(edges, nodes=range(2000)), noise)
+    assert len(noise.asked) > 2
+    level = method.forecast().split["splits"] / method.n_levels
+    for how in noise.asked:
+        assert how["epsilon"] / how["sensitivity"] == level / 17
+        assert how["monotone"]
+        assert how["rule"] == "exponential"  # the bound is one on the range of scores
+
+
 def test_all_problems_are_told_at_once() -> None:
     wrong: dict[str, Any] = {
         "epsilon": -1, "max_degree": "many", "mechanism": "x", "population": "y", "fit": "z",
