@@ -77,6 +77,7 @@ def _watched(
     from hushtable.evaluation.audit import audit  # noqa: PLC0415 - only this command needs it
 
     errors = Console(stderr=True)
+    errors.quiet = not errors.is_terminal  # before 14.3, rich ends a hidden bar with a line
     bar = Progress(
         TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn(),
         console=errors, transient=True, disable=not errors.is_terminal,

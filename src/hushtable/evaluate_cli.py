@@ -142,6 +142,7 @@ def _show(content: dict[str, Any], written: list[Path]) -> None:
 def progress_bar() -> Iterator[Any]:
     """Show a bar for each part of the work, on standard error and only if that is a terminal."""
     screen = Console(stderr=True)
+    screen.quiet = not screen.is_terminal  # before 14.3, rich ends a hidden bar with a line
     columns = (TextColumn("{task.description:16}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=screen, disable=not screen.is_terminal, transient=True) as bar:
         tasks: dict[str, Any] = {}

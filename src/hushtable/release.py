@@ -258,13 +258,11 @@ class Release:
                 raise
             raise ReleaseError(f"{described.file} cannot be read as a table.") from error
 
-    @cached_property
-    def _estimator(self) -> Estimator:
-        tables = {name: self.table(name) for name in self.statement.tables}
+    @contextmanager
+    def _fitting(self) -> Iterator[None]:
+        """Say that tables do not fit the statement, at whatever question that turns up."""
         try:
-            return estimator_for(
-                self.statement.estimator, self.schema, self.statement.parameters, tables
-            )
+            yield
         except HushtableError:
             raise
         except (KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError,
@@ -273,6 +271,14 @@ class Release:
                 f"the tables of {str(self.folder)!r} do not fit its {STATEMENT}: it was not made "
                 "by hushtable, or by another version."
             ) from error
+
+    @cached_property
+    def _estimator(self) -> Estimator:
+        tables = {name: self.table(name) for name in self.statement.tables}
+        with self._fitting():
+            return estimator_for(
+                self.statement.estimator, self.schema, self.statement.parameters, tables
+            )
 
     def count(self, where: str, *, tables: Mapping[str, pa.Table] | None = None) -> Estimate:
         """Estimate how many rows of the private table satisfy a SQL WHERE clause.
@@ -284,7 +290,8 @@ class Release:
             from hushtable.predicate.lookup import look_up  # noqa: PLC0415 - slow to import
 
             where = look_up(where, self.schema, tables)
-        return self._estimator.count(where)
+        with self._fitting():
+            return self._estimator.count(where)
 
     def frame(self, *, drawn: bool = False) -> pa.Table:
         """Give microdata, one row per published person, as an Arrow table.
@@ -292,7 +299,8 @@ class Release:
         With `drawn`, generalized values are replaced by values drawn evenly from inside them, so
         that the rows look like those of the private table.
         """
-        return self._estimator.drawn_frame() if drawn else self._estimator.frame()
+        with self._fitting():
+            return self._estimator.drawn_frame() if drawn else self._estimator.frame()
 
     @property
     def recode(self) -> Mapping[str, Recoding]:

@@ -345,6 +345,20 @@ def test_file_that_is_gone_or_cut_is_refused(tmp_path: Path) -> None:
         engine.histograms(["age"])
 
 
+def test_a_damaged_file_with_a_readable_header_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Which damage Arrow reads over and DuckDB does not, depends on their versions.
+    def read_parquet(*_: object, **__: object) -> None:
+        raise duckdb.Error("TProtocolException: secretword")
+
+    monkeypatch.setattr(type(ibis.duckdb.connect()), "read_parquet", read_parquet)
+    table = pa.table({"id": [1], "age": [2], "sex": ["F"]})
+    with pytest.raises(DataError) as error:
+        connect(to_parquet(table, tmp_path / "t.parquet"), SCHEMA, engine="duckdb")
+    assert "secretword" not in str(error.value)
+
+
 # ---- persons, memory, privacy of the machine -----------------------------------------------------
 
 

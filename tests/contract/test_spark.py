@@ -171,7 +171,8 @@ OTHERS = {  # what an executor's Python finds first, and what is said of it
         "hushtable.py", "raise ModuleNotFoundError(\"No module named 'hushtable'\")",
     ),
     "they have version 0.0.1": (
-        "sitecustomize.py", "import hushtable; hushtable.__version__ = '0.0.1'",
+        "sitecustomize.py",
+        "import importlib.metadata as m; m.version = lambda name: '0.0.1'",
     ),
 }  # fmt: skip
 

@@ -163,6 +163,7 @@ def hostile() -> dict[str, list[bytes]]:
             b"name: x\ncolumns: {a: {type: number, low: -1e308, high: 1e308, step: 1e-308}}\n",
             b"name: x\ncolumns: {a: {type: categorical, values: [a], taxonomy: &t [*t]}}\n",
             b"\xff\xfe\x00", b"", b"3", b"name: x", b"name: x\ncolumns: {1: {type: integer}}",
+            b"name: x\nunit: {0: row}\ncolumns: {a: {type: integer, low: 0, high: 1}}\n",
         ],
         "taxonomy_csv": [b"", b"\xff\xff", b";" * 100_000, b"a;x\na;y\n",
                          (";".join(f"n{n}" for n in range(20_000)) + "\n").encode() * 2],

@@ -52,8 +52,8 @@ def test_guided_inputs(name: str, tmp_path: Path) -> None:
     done = subprocess.run(
         [
             sys.executable, str(script), str(tmp_path / "corpus"), f"-max_total_time={SECONDS}",
-            f"-dict={words}", "-timeout=60", "-rss_limit_mb=4096", "-max_len=20000",
-            "-print_final_stats=1",
+            "-timeout=60", "-rss_limit_mb=4096", "-max_len=20000", "-print_final_stats=1",
+            *([f"-dict={words}"] if words.stat().st_size else []),  # an empty one is refused
         ],
         capture_output=True, text=True, check=False, cwd=tmp_path,
     )  # fmt: skip

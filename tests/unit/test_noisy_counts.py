@@ -663,3 +663,18 @@ def test_noise_is_added_without_overflow(
     huge = np.full(1000, 2**63 - 1, np.int64)
     published = made.noisy(huge, SecureNoise())
     assert published.min() > 2**62
+
+
+@pytest.mark.parametrize("mechanism", ["tight", "paper"])
+@pytest.mark.parametrize("max_rows", [None, 3])
+def test_a_tuple_of_fewer_than_k_rows_is_never_published(
+    mechanism: str, max_rows: int | None
+) -> None:
+    columns: dict[str, Any] = {"x": {"type": "integer", "low": 0, "high": 3}}
+    content: dict[str, Any] = {"name": "t", "columns": columns}
+    if max_rows is not None:
+        columns["who"] = {"role": "identifier"}
+        content["unit"] = {"kind": "person", "column": "who", "max_rows": max_rows}
+    method = NoisyCounts(epsilon=1, delta="1e-5", k=10, mechanism=mechanism)  # type: ignore[arg-type]
+    of_count = method.count_mechanism(Schema.from_dict(content)).release_probability
+    assert of_count(9) == 0 < of_count(10)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import stat
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
 import pytest
 
 from hushtable.datasets import sample, sample_schema
@@ -85,6 +87,36 @@ def test_unknown_estimators_and_tables_are_named(folder: Path) -> None:
         release.count("TRUE")
     with pytest.raises(ReleaseError, match="no table 'other'"):
         release.table("other")
+
+
+@pytest.mark.parametrize("change", [('"smoker"', '"smoket"'), ('"M"', '"W"')])
+def test_a_statement_about_other_columns_or_values_is_refused(
+    folder: Path, change: tuple[str, str]
+) -> None:
+    path = folder / "statement.json"
+    text = path.read_text()
+    assert change[0] in text
+    path.write_text(text.replace(*change))
+    with pytest.raises(ReleaseError, match="do not fit"):
+        Release.load(folder).count("age >= 40")
+
+
+@pytest.mark.parametrize(("count", "error"), [(2**62, TooLarge), (-1, ReleaseError)])
+def test_counts_that_stand_for_too_many_rows_are_refused(
+    folder: Path, count: int, error: type[Exception]
+) -> None:
+    table = pq.read_table(folder / "data.parquet")
+    counts = pa.array([count, *table["count"].to_pylist()[1:]], pa.int64())
+    pq.write_table(
+        table.set_column(table.num_columns - 1, "count", counts), folder / "data.parquet"
+    )
+    path = folder / "statement.json"
+    statement = json.loads(path.read_text())
+    digest = hashlib.sha256((folder / "data.parquet").read_bytes()).hexdigest()
+    statement["tables"]["data"]["sha256"] = digest
+    path.write_text(json.dumps(statement))
+    with pytest.raises(error, match="counts of the release"):
+        Release.load(folder).frame()
 
 
 def test_exports_do_not_run_as_formulas(tmp_path: Path) -> None:

@@ -185,7 +185,10 @@ def open_source(data: Data, *, memory_limit: str | None = None) -> tuple[Source,
         paths = [_literal_path(file) for file in header.files]
         # Not renamed: in front of a plain scan, DuckDB knows the ranges of the columns.
         places = {name: name for name in header.names}
-        table = connection.read_parquet(paths, hive_partitioning=False)
+        try:
+            table = connection.read_parquet(paths, hive_partitioning=False)
+        except Exception as error:  # a file that is damaged beyond its header
+            raise explained(error) from None
     else:
         table = connection.read_csv(
             _literal_path(header.files[0]),

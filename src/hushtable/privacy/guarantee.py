@@ -209,7 +209,11 @@ class Unit(_Value):
     @classmethod
     def _shorthand(cls, value: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
         # ``unit: row`` in a schema file is short for ``unit: {kind: row}``.
-        unit = handler({"kind": value} if isinstance(value, str) else value)
+        if isinstance(value, str):
+            value = {"kind": value}
+        elif isinstance(value, dict):
+            value = {str(name): given for name, given in value.items()}  # YAML allows ``{0: ...}``
+        unit = handler(value)
         unit._check()
         return unit
 
