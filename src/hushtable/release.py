@@ -18,6 +18,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from hushtable.engine.header import stored_rows
 from hushtable.engine.published import Parts
 from hushtable.errors import HushtableError, ReleaseError, TooLarge
 from hushtable.estimate import Estimate, Estimator, estimator_for
@@ -249,7 +250,7 @@ class Release:
         try:
             # One file after the other, never what a folder's name might say about more columns.
             files = [pq.ParquetFile(self.folder / file) for file in described.digests]
-            if sum(file.metadata.num_rows for file in files) != described.rows:
+            if sum(map(stored_rows, files)) != described.rows:
                 raise ReleaseError(f"{described.file} has other rows than the statement says.")
             _require_memory(described, files[0].metadata.num_columns)
             return pa.concat_tables([file.read() for file in files])

@@ -10,12 +10,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 
 from hushtable.datasets import sample, sample_schema
+from hushtable.engine.header import stored_rows
 from hushtable.errors import ReleaseError, TooLarge
 from hushtable.methods import NoisyCounts
 from hushtable.pipeline import publish
@@ -154,6 +156,19 @@ def test_a_table_that_memory_cannot_hold_is_refused(
     monkeypatch.setattr("hushtable.release.physical_memory", lambda: 100)
     with pytest.raises(TooLarge, match="this machine has"):
         Release.load(folder).table()
+
+
+def test_rows_are_counted_as_reading_makes_room_for_them(tmp_path: Path) -> None:
+    """A damaged file may say 12,345 rows in all, and a million in its only part."""
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"x": np.zeros(12_345, np.int64)}), path)
+    content = path.read_bytes()
+    written, larger = b"\xf2\xc0\x01", b"\xfe\xff\x7f"  # as the footer writes the two numbers
+    place = content.rindex(written)
+    path.write_bytes(content[:place] + larger + content[place + 3 :])
+    with pq.ParquetFile(path) as damaged:
+        assert damaged.metadata.num_rows == 12_345
+        assert stored_rows(damaged) == 1_048_575
 
 
 def test_exported_texts_and_names_do_not_run_as_formulas(tmp_path: Path) -> None:

@@ -247,7 +247,7 @@ def _parquet_header(files: Sequence[Path]) -> Header:
     for file in files:
         try:
             with pq.ParquetFile(file) as opened:
-                headers.append(_arrow_header(opened.schema_arrow, opened.metadata.num_rows))
+                headers.append(_arrow_header(opened.schema_arrow, stored_rows(opened)))
         except OSError as error:
             problems.append(f"cannot read {str(file)!r}: {error.strerror or 'it is cut short'}.")
         except (pa.ArrowException, ValueError):
@@ -263,6 +263,12 @@ def _parquet_header(files: Sequence[Path]) -> Header:
         raise DataError(problems)
     n_rows = sum(header.n_rows or 0 for header in headers)
     return replace(headers[0], files=tuple(files), n_rows=n_rows)
+
+
+def stored_rows(file: pq.ParquetFile) -> int:
+    """Add up the rows of a Parquet file's parts: reading makes room for them, whatever it holds."""
+    parts = (file.metadata.row_group(i) for i in range(file.metadata.num_row_groups))
+    return sum(part.num_rows for part in parts)
 
 
 def _csv_header(file: Path) -> Header:
