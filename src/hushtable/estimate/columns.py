@@ -33,7 +33,7 @@ from hushtable.estimate.base import CONFIDENCE, Estimate, Estimator
 from hushtable.estimate.cells import _SURELY_PUBLISHED, CellEstimator, _Hidden, _Range
 from hushtable.estimate.noise_sum import NoiseSum
 from hushtable.methods.columns import COLUMN, COUNT, TUPLE, Columns, Plan
-from hushtable.microdata import to_codes
+from hushtable.microdata import repeated, to_codes
 from hushtable.predicate import Predicate, parse
 from hushtable.recoding import Recoding, recoded_domain
 from hushtable.schema import Schema
@@ -227,17 +227,15 @@ class ColumnsEstimator(Estimator):
         starts = self._first_rows
         counts = self.table.column(COUNT).to_numpy()[starts]
         if self.plan.listing is None:
-            rows = np.repeat(np.arange(self.table.num_rows), counts)
+            rows = repeated(counts)
             return self.table.select(list(self.private_schema.attributes)).take(pa.array(rows))
-        lengths = np.diff(np.append(starts, self.table.num_rows))
-        copies = np.repeat(lengths, counts)
-        first = np.repeat(starts, counts)
-        ends = np.cumsum(copies)
-        rows = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - copies - first, copies)
+        tuples = repeated(counts)
+        copies = np.diff(np.append(starts, self.table.num_rows))[tuples]
+        people = repeated(copies)
+        rows = np.arange(len(people)) - (np.cumsum(copies) - copies - starts[tuples])[people]
         listing, person = self.plan.listing, self.private_schema.unit.column
-        people = pa.array(np.repeat(np.arange(len(copies)), copies), pa.int64())
         taken = self.table.select([listing.item, listing.value]).take(pa.array(rows))
-        return taken.add_column(0, str(person), people)
+        return taken.add_column(0, str(person), pa.array(people))
 
     # --- answers ----------------------------------------------------------------------------------
 
