@@ -55,6 +55,12 @@ ROOM = 60_000
 LEAST_GROWN = 0.6
 """Grown particles are moved once more if their effective share is less."""
 
+LOST = 0.1
+"""Share of the weight, beyond noise, by which a single column may be off; else all starts anew."""
+
+N_LAST_SWEEPS = 30
+"""Sweeps of the last fit, at most."""
+
 N_SETTLING = 4
 """Sweeps over the tables after particles were added."""
 
@@ -178,9 +184,7 @@ class Field:
         self.n_gibbs = self.n_sweeps = 0
         self.coins = Coins(seed)
         self._base = [_positive(marginal) for marginal in marginals]
-        self.rows: Rows = np.stack(
-            [self.coins.spread(marginal, n_particles) for marginal in self._base], axis=1
-        ).astype(np.int16)
+        self.rows: Rows = self._independent(n_particles)
         self.weights: Floats = np.full(n_particles, self.total / max(n_particles, 1))
         self._index = np.empty((0, n_particles), np.uint16)
 
@@ -250,6 +254,28 @@ class Field:
             elif moved < SAME:
                 break
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether the particles are not where single columns are: a fit that went wrong, rarely."""
+        single = [table for table in self.tables if len(table.group) == 1]
+        answers = self.answers([table.group for table in single])
+        return any(
+            not np.abs(table.counts - answer).sum() <= LOST * self.total + 2 * table.std.sum()
+            for table, answer in zip(single, answers, strict=True)
+        )
+
+    def restart(self) -> None:
+        """Forget all factors and fit again from independent columns; the tables stay."""
+        for table in self.tables:
+            table.theta = np.zeros_like(table.theta)
+        self.rows = self._independent(len(self.rows))
+        self._place(len(self.rows))
+        self.fit(2 * N_LAST_SWEEPS)
+
+    def _independent(self, n_particles: int) -> Rows:
+        columns = [self.coins.spread(marginal, n_particles) for marginal in self._base]
+        return np.stack(columns, axis=1).astype(np.int16)
+
     def sweep(self) -> tuple[float, float]:
         """Fit each table once, in random order.
 
@@ -290,9 +316,13 @@ class Field:
     def _move(self, places: Integers, n_sweeps: int) -> None:
         """Take the particles of these places, of one weight each, and move them."""
         self.rows = self.rows[places]
-        self.weights = np.full(len(places), self.total / len(places))
         self._gibbs(self.rows, n_sweeps)
-        self._index = np.empty((len(self.tables), len(places)), np.uint16)
+        self._place(len(places))
+
+    def _place(self, n_particles: int) -> None:
+        """Give all particles one weight, and note in which cells they are."""
+        self.weights = np.full(n_particles, self.total / n_particles)
+        self._index = np.empty((len(self.tables), n_particles), np.uint16)
         for position, table in enumerate(self.tables):
             self._index[position] = self._cells_of(table.group)
 
@@ -352,6 +382,8 @@ class Field:
         if n_rows <= 0:
             return np.empty((0, len(self.sizes)), np.int16)
         self.grow(n_rows + max(n_rows // 4, min(2 * n_rows, ROOM)))
+        if self.is_lost:
+            self.restart()
         wanted = self._balanced_pairs()
         answers, pool, weights = self.answers(wanted), self.rows, self.weights
         chosen = self._systematic(n_rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import combinations
 
 import numpy as np
@@ -271,3 +272,23 @@ def test_tables_must_fit() -> None:
     field = Field([np.array([0.5, 0.5])], total=10.0, n_particles=1000, seed=0)
     with pytest.raises(ValueError, match="3 counts for 2 cells"):
         field.add((0,), np.zeros(3), std=1.0)
+
+
+def test_a_lost_field_is_found_out_and_fitted_anew() -> None:
+    draw = np.random.default_rng(4)
+    shares = [draw.dirichlet(np.ones(size)) for size in (4, 5, 6)]
+    field = Field(shares, total=10_000.0, n_particles=5000, seed=1)
+    rows = np.stack([draw.choice(len(share), 10_000, p=share) for share in shares], axis=1)
+    for group in ((0,), (1,), (2,), (0, 1), (1, 2)):
+        sizes = [field.sizes[column] for column in group]
+        cells = np.ravel_multi_index(tuple(rows[:, column] for column in group), sizes)
+        field.add(group, np.bincount(cells, minlength=math.prod(sizes)), 10.0)
+    field.fit()
+    assert not field.is_lost
+    for table in field.tables[3:]:
+        table.theta = draw.choice([-5.0, 5.0], len(table.theta))
+    field.refresh(3)
+    assert field.is_lost
+    assert not np.isnan(field.draw(10_000)).any()
+    assert not field.is_lost
+    assert field.residuals().max() < 5

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from hushtable.field import Field
+from hushtable.field import N_LAST_SWEEPS, Field
 from hushtable.methods._quilt_domains import Floats, Integers, Values, shares_of
 from hushtable.methods._quilt_meter import (
     Candidate,
@@ -129,7 +129,8 @@ def sew(
     if candidates:
         _forest(meter, quilt, plan, candidates, target=target, preferred=preferred)
         _rounds(meter, quilt, plan, candidates, preferred)
-    quilt.field.fit(30)
+    quilt.field.refresh()
+    quilt.field.fit(N_LAST_SWEEPS)
     return quilt
 
 
