@@ -45,7 +45,7 @@ class CutError:
     --------
     >>> error = cut_error(np.array([0.1]), np.array([1000.0]))
     >>> round(error.std), round(error.below), round(error.above)
-    (212, 100, 865)
+    (212, 100, 885)
     """
 
     std: float
