@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -126,13 +126,19 @@ class Scene:
         A run that was killed before it had a watcher leaves an empty folder to the next one.
         """
         deadline = time.monotonic() + 30
-        while left := [
-            path
-            for path in self.temporary.rglob("*")
-            if not (path.parent == self.temporary and path.name.startswith("hushtable-spill-"))
-        ]:
+        while left := self._spilled():
             assert time.monotonic() < deadline, left
             time.sleep(0.01)
+
+    def _spilled(self) -> list[Path]:
+        while True:
+            # The watcher may remove a folder while it is being listed: then it is listed again.
+            with suppress(FileNotFoundError):
+                return [
+                    path
+                    for path in self.temporary.rglob("*")
+                    if path.parent != self.temporary or not path.name.startswith("hushtable-spill-")
+                ]
 
 
 @dataclass(frozen=True)
