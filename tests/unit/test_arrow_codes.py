@@ -127,6 +127,26 @@ def test_the_codes_are_those_of_the_database(case: tuple[pa.Table, Schema], star
     _same(plain(), encoded_rows(source, schema))
 
 
+def test_a_person_whose_name_stands_twice_in_a_dictionary_is_one_person() -> None:
+    """Else the bound on a person's rows would not hold, and with it no promise."""
+    names = pa.array(["p", "p", "q", "?", None])
+    who = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2, 1, 0], pa.int8()), names)
+    made = {
+        "name": "t",
+        "missing_values": ["?"],
+        "unit": {"kind": "person", "column": "who", "max_rows": 1},
+        "columns": {"who": {"role": "identifier"}, "x": {"type": "integer", "low": 0, "high": 9}},
+    }
+    table, schema = pa.table({"who": who, "x": range(5)}), Schema.from_dict(made)
+    engine = connect(table, schema)
+    assert isinstance(engine, MemoryEngine)
+    assert engine.n_rows() == connect(table, schema, engine="duckdb").n_rows() == 2
+    for nobody in (3, 4):
+        unnamed = pa.DictionaryArray.from_arrays(pa.array([nobody] * 5, pa.int8()), names)
+        with pytest.raises(DataError, match="5 rows name no person"):
+            connect(table.set_column(0, "who", unnamed), schema).n_rows()
+
+
 def test_nothing_is_read_before_the_first_question(tmp_path: Path) -> None:
     schema = Schema.parse("name: t\ncolumns:\n  x: {type: integer, low: 0, high: 3}\n")
     pq.write_table(pa.table({"x": [1, 3, 3]}), tmp_path / "t.parquet")

@@ -113,13 +113,13 @@ def _codes(column: pa.ChunkedArray, rules: Column, missing_values: Sequence[str]
 
 def _listed(column: pa.ChunkedArray, rules: Categorical, missing_values: Sequence[str]) -> Codes:
     of, known = Rules.of(rules), listed_codes(rules, missing_values)
-    values, places = _distinct(column)
+    values, places = _dictionary(column)
     codes = [of.no_value if value is None else known.get(str(value), of.above) for value in values]
     return np.array([*codes, of.no_value], np.int32)[places]
 
 
-def _distinct(column: pa.ChunkedArray) -> tuple[list[str | int | None], NDArray[np.int64]]:
-    """Give the distinct values, and the place of each row's value: one behind the last for NULL."""
+def _dictionary(column: pa.ChunkedArray) -> tuple[list[str | int | None], NDArray[np.int64]]:
+    """Give the dictionary, and where in it each row's value is: one behind the last for NULL."""
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
     chunks = column.unify_dictionaries().chunks
@@ -166,7 +166,11 @@ def _first(cases: list[Flags], codes: list[int], otherwise: NDArray[Any]) -> Cod
 
 
 def _persons(column: pa.ChunkedArray, missing_values: Sequence[str]) -> Codes:
-    values, places = _distinct(column)
-    nobody = {None, *missing_values}
-    numbers = [-1 if value in nobody else number for number, value in enumerate(values)]
+    """Tell persons apart by their names: what bounds a person must see all of their rows.
+
+    The dictionary of a column may hold a name twice, so a place in it is no person.
+    """
+    values, places = _dictionary(column)
+    number_of: dict[str | int | None, int] = dict.fromkeys([None, *missing_values], -1)
+    numbers = [number_of.setdefault(value, number) for number, value in enumerate(values)]
     return np.array([*numbers, -1], np.int32)[places]
