@@ -25,7 +25,9 @@ from hushtable.errors import (
     ParameterError,
     Refused,
 )
+from hushtable.privacy import _ledger_file as file
 from hushtable.privacy import ledger as module
+from hushtable.privacy._ledger_records import digest_of
 from hushtable.privacy.guarantee import ApproxDP, NoGuarantee, PureDP, Threshold, Unit
 from hushtable.privacy.ledger import Budget, Ledger
 
@@ -418,7 +420,7 @@ class TestFile:
         self, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         seen = []
-        append = module._append
+        append = file.append
 
         def watch(connection: sqlite3.Connection, *rest: Any) -> None:
             (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
@@ -426,7 +428,7 @@ class TestFile:
             seen.append((mode, synchronous))
             append(connection, *rest)
 
-        monkeypatch.setattr(module, "_append", watch)
+        monkeypatch.setattr(file, "append", watch)
         ledger.charge([pure("1/4")], purpose="x")
         assert seen == [("delete", 3)]  # 3 is EXTRA
 
@@ -440,7 +442,7 @@ class TestFile:
 class TestFilesThatCannotBeWritten:
     def test_full_disk(self, path: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
         ledger.charge([pure("1/4")], purpose="fits")
-        connect = module._connect
+        connect = file._connect
 
         def without_room(where: Path, timeout: float) -> sqlite3.Connection:
             connection = connect(where, timeout)
@@ -448,7 +450,7 @@ class TestFilesThatCannotBeWritten:
             connection.execute(f"PRAGMA max_page_count = {pages}")
             return connection
 
-        monkeypatch.setattr(module, "_connect", without_room)
+        monkeypatch.setattr(file, "_connect", without_room)
 
         def fill() -> None:
             for _ in range(40):
@@ -464,14 +466,14 @@ class TestFilesThatCannotBeWritten:
     def test_full_disk_at_the_start_leaves_no_file(
         self, path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        connect = module._connect
+        connect = file._connect
 
         def without_room(where: Path, timeout: float) -> sqlite3.Connection:
             connection = connect(where, timeout)
             connection.execute("PRAGMA max_page_count = 1")
             return connection
 
-        monkeypatch.setattr(module, "_connect", without_room)
+        monkeypatch.setattr(file, "_connect", without_room)
         with pytest.raises(LedgerError, match="disk is full"):
             Ledger.create(path, epsilon=1)
         assert list(path.parent.iterdir()) == []
@@ -492,7 +494,7 @@ class TestFilesThatCannotBeWritten:
                 f"{where.as_uri()}?mode=ro", uri=True, timeout=timeout, isolation_level=None
             )
 
-        monkeypatch.setattr(module, "_connect", read_only)
+        monkeypatch.setattr(file, "_connect", read_only)
         with pytest.raises(LedgerError, match="read-only"):
             ledger.charge([pure("1/4")], purpose="x")
         assert Ledger.open(path).spent().epsilon == Fraction(1, 4)  # it can still be read
@@ -574,7 +576,7 @@ def rewrite(path: Path, records: list[dict[str, Any]]) -> None:
     sql(path, "DELETE FROM records")
     for seq, record in enumerate(records):
         body = json.dumps(record, sort_keys=True, separators=(",", ":"))
-        digest = module._digest(digest, body)
+        digest = digest_of(digest, body)
         sql(path, "INSERT INTO records VALUES (?, ?, ?)", seq, body, digest)
     sql(path, "UPDATE head SET seq = ?, digest = ?", len(records) - 1, digest)
 
@@ -708,7 +710,7 @@ class TestTampering:
     def test_another_spelling_of_the_same_record(self, used: Ledger) -> None:
         (digest,) = sql(used.path, "SELECT digest FROM records WHERE seq = 6")[0]
         (last,) = sql(used.path, "SELECT body FROM records WHERE seq = 7")[0]
-        digest = module._digest(digest, last + " ")
+        digest = digest_of(digest, last + " ")
         sql(used.path, "UPDATE records SET body = ?, digest = ? WHERE seq = 7", last + " ", digest)
         sql(used.path, "UPDATE head SET digest = ?", digest)
         with pytest.raises(LedgerError, match="spelling"):
@@ -767,6 +769,6 @@ def test_bytes_that_are_no_text_are_damage(tmp_path: Path) -> None:
     book = Ledger.create(tmp_path / "people.ledger", epsilon=1, delta=0)
     with (
         pytest.raises(LedgerError, match=r"is damaged; restore it"),
-        module._connection(book.path, timeout=1.0),
+        file.connection_to(book.path, timeout=1.0),
     ):
         raise UnicodeDecodeError("utf-8", b"\x80", 0, 1, "invalid start byte")

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from hushtable.errors import BudgetExceeded, LedgerError, Refused
-from hushtable.privacy import ledger as module
+from hushtable.privacy import _ledger_file as file
 from hushtable.privacy.guarantee import PureDP, Unit
 from hushtable.privacy.ledger import Budget, Ledger
 
@@ -26,7 +26,7 @@ ROW: dict[str, Any] = {"unit": Unit(kind="row"), "neighbors": "add-remove"}
 PREAMBLE = """
 import os, signal, sys, time
 from hushtable.errors import BudgetExceeded
-from hushtable.privacy import ledger as module
+from hushtable.privacy import _ledger_file as file
 from hushtable.privacy.guarantee import PureDP, Unit
 from hushtable.privacy.ledger import Ledger
 
@@ -189,7 +189,7 @@ def test_kill_keeps_every_acknowledged_charge(tmp_path: Path) -> None:
 
 
 KILLED_WITHIN = """
-append = module._append
+append = file.append
 
 def append_and_die(connection, record, digest):
     if sys.argv[2] == "after commit":
@@ -200,7 +200,7 @@ def append_and_die(connection, record, digest):
         append(connection, {**record, "purpose": "x" * 500_000}, digest)
     os.kill(os.getpid(), signal.SIGKILL)
 
-module._append = append_and_die
+file.append = append_and_die
 child = fork(lambda ledger: ledger.charge([pure("1/2")], purpose="x"))
 assert os.waitpid(child, 0)[1] == signal.SIGKILL
 """
@@ -318,14 +318,14 @@ def test_fork_waits_for_the_end_of_a_transaction(
 ) -> None:
     ledger = Ledger.create(tmp_path / "a.ledger", epsilon=1)
     inside, leave = threading.Event(), threading.Event()
-    append = module._append
+    append = file.append
 
     def linger(*arguments: Any) -> None:
         inside.set()
         leave.wait(60)
         append(*arguments)
 
-    monkeypatch.setattr(module, "_append", linger)
+    monkeypatch.setattr(file, "append", linger)
     thread = threading.Thread(target=lambda: ledger.charge([pure(1)], purpose="slow"))
     thread.start()
     assert inside.wait(60)

@@ -7,33 +7,34 @@ defined only where a theorem backs it (see `compose`); everywhere else it is ref
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
-    BaseModel,
-    ConfigDict,
     Field,
-    GetJsonSchemaHandler,
-    ModelWrapValidatorHandler,
-    PlainSerializer,
-    PlainValidator,
     StrictInt,
     TypeAdapter,
     ValidationError,
-    ValidationInfo,
-    WithJsonSchema,
     field_validator,
     model_validator,
 )
-from pydantic_core import CoreSchema, ErrorDetails
 
 from hushtable.errors import CompositionError, ParameterError
-from hushtable.privacy.rational import as_rational, exp_bounds
+from hushtable.privacy._dp_in_words import explain, left_out, one_in
+from hushtable.privacy._values import (
+    MAX_DELTA,
+    MAX_EPSILON,
+    Rational,
+    Value,
+    as_written,
+    check_delta,
+    check_epsilon,
+    problems_of,
+    shown,
+)
+from hushtable.privacy.unit import Neighbors, Unit
 
 __all__ = [
     "MAX_DELTA",
@@ -57,212 +58,8 @@ __all__ = [
     "parse_guarantee",
 ]
 
-MAX_EPSILON = Fraction(100)
-"""Largest epsilon that may be promised: far beyond any use, so above it is a typing error."""
 
-MAX_DELTA = Fraction(1, 100)
-"""Largest delta that may be promised.
-
-Publishing one person in a hundred in full satisfies delta = 1/100; a promise weaker than that
-should not be called one.
-"""
-
-Neighbors = Literal["add-remove", "replace"]
-"""What counts as "one unit different": present or absent, or exchanged for another."""
-
-
-def check_epsilon(epsilon: Fraction) -> Fraction:
-    """Return an epsilon that may be promised, or refuse it.
-
-    Examples
-    --------
-    >>> check_epsilon(Fraction(1, 2))
-    Fraction(1, 2)
-    """
-    if epsilon <= 0:
-        raise ParameterError(
-            f"epsilon is {_shown(epsilon)}; it must be above 0. Typical values are 0.1 to 5."
-        )
-    if epsilon > MAX_EPSILON:
-        raise ParameterError(
-            f"epsilon is {_shown(epsilon)}; above {MAX_EPSILON} the promise means nothing. Typical "
-            "values are 0.1 to 5; to publish without a promise, say so with NoGuarantee."
-        )
-    return epsilon
-
-
-def check_delta(delta: Fraction) -> Fraction:
-    """Return a delta that may be promised together with some epsilon, or refuse it.
-
-    Examples
-    --------
-    >>> check_delta(Fraction(1, 10**6))
-    Fraction(1, 1000000)
-    """
-    if delta <= 0:
-        raise ParameterError(
-            f"delta is {_shown(delta)}; it must be above 0. For delta = 0 the promise is PureDP."
-        )
-    if delta > MAX_DELTA:
-        raise ParameterError(
-            f"delta is {_shown(delta)}; at most {_shown(MAX_DELTA)} is allowed, since delta = 0.01 "
-            "already permits publishing one person in a hundred in full. Choose a delta well below "
-            "one over the number of people, such as 1e-6."
-        )
-    return delta
-
-
-MAX_DIGITS = 400
-"""Most digits of a numerator or denominator: what `as_rational` reads back from text."""
-
-
-def as_written(value: Any, *, name: str) -> Fraction:
-    """Turn a parameter into a fraction that can be written down and read back.
-
-    Examples
-    --------
-    >>> as_written(0.1, name="epsilon")
-    Fraction(1, 10)
-    """
-    number = as_rational(value, name=name)
-    if max(abs(number.numerator), number.denominator) >= 10**MAX_DIGITS:
-        raise ParameterError(
-            f"{name}: the fraction has more than {MAX_DIGITS} digits and could not be written "
-            "down. Round the numbers it was computed from, such as to 6 decimals."
-        )
-    return number
-
-
-def _rational(value: Any, info: ValidationInfo) -> Fraction:
-    return as_written(value, name=info.field_name or "value")
-
-
-# ``return_type`` is spelled out so that the JSON Schema says string in both directions.
-Rational = Annotated[
-    Fraction,
-    PlainValidator(_rational),
-    PlainSerializer(str, return_type=str),
-    WithJsonSchema({"type": "string", "pattern": r"^-?[0-9]+(/[1-9][0-9]*)?$"}),
-]
-"""An exact number: whatever `as_rational` takes goes in, text such as ``"1/10"`` comes out."""
-
-
-def _keep_summary(schema: dict[str, Any]) -> None:
-    # Parameters and doctests are for readers of the code, not for a published JSON Schema.
-    schema["description"] = schema["description"].partition("\n")[0]
-
-
-class _Value(BaseModel):
-    """A frozen pydantic model whose constructor raises `ParameterError`, all problems at once."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", json_schema_extra=_keep_summary)
-
-    def __init__(self, **values: Any) -> None:
-        try:
-            super().__init__(**values)
-        except ValidationError as error:
-            raise ParameterError(_problems(type(self).__name__, error)) from None
-
-
-def _problems(what: str, error: ValidationError) -> list[str]:
-    return [_problem(what, detail) for detail in error.errors(include_url=False)]
-
-
-def _problem(what: str, detail: ErrorDetails) -> str:
-    cause = detail.get("ctx", {}).get("error")
-    if isinstance(cause, ParameterError):  # ours already say what was given and what to do
-        return str(cause)
-    place = ".".join(str(part) for part in detail["loc"])
-    if detail["type"] == "missing":
-        return f"{what}: {place} is missing."
-    if detail["type"] == "extra_forbidden":
-        return f"{what}: {place} is not a parameter of it; check the spelling."
-    where = f" {place}:" if place else ""
-    return f"{what}:{where} {detail['msg']} (given: {detail['input']!r})."
-
-
-class Unit(_Value):
-    """Say who is protected: one row, one person with a bounded number of rows, or one node.
-
-    Parameters
-    ----------
-    kind : {"row", "person", "node"}
-        A whole row, all rows of a person, or a node of a graph with all its edges.
-    column : str, optional
-        For ``person``: the column that identifies the person.
-    max_rows : int, optional
-        For ``person``: how many rows of one person are used at most.
-
-    Examples
-    --------
-    >>> Unit(kind="person", column="patient", max_rows=3).describe()
-    "one person with at most 3 rows (column 'patient')"
-    >>> Unit.model_validate("row") == Unit(kind="row")
-    True
-    """
-
-    kind: Literal["row", "person", "node"]
-    column: str | None = None
-    max_rows: StrictInt | None = None
-
-    @model_validator(mode="wrap")
-    @classmethod
-    def _shorthand(cls, value: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        # ``unit: row`` in a schema file is short for ``unit: {kind: row}``.
-        if isinstance(value, str):
-            value = {"kind": value}
-        elif isinstance(value, dict):
-            value = {str(name): given for name, given in value.items()}  # YAML allows ``{0: ...}``
-        unit = handler(value)
-        unit._check()
-        return unit
-
-    def _check(self) -> None:
-        problems = []
-        if self.kind == "person":
-            if not self.column:
-                problems.append("unit person: name the column that identifies the person.")
-            if self.max_rows is None:
-                problems.append("unit person: say how many rows of one person count (max_rows).")
-            elif self.max_rows < 1:
-                problems.append(f"unit person: max_rows is {self.max_rows}; it must be at least 1.")
-        elif self.column is not None or self.max_rows is not None:
-            problems.append(
-                f"unit {self.kind}: column and max_rows belong to unit person only; leave them out."
-            )
-        if problems:
-            raise ParameterError(problems)
-
-    @classmethod
-    def __get_pydantic_json_schema__(
-        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
-        """Tell editors that the short form is valid too."""
-        schema = handler.resolve_ref_schema(handler(core_schema))
-        full = dict(schema)
-        schema.clear()
-        schema["title"] = full.pop("title")
-        schema["description"] = full.pop("description")
-        schema["anyOf"] = [{"type": "string", "enum": ["row", "node"]}, full]
-        return schema
-
-    def describe(self) -> str:
-        """Name the unit in words.
-
-        Examples
-        --------
-        >>> Unit(kind="node").describe()
-        'one node with all its edges'
-        """
-        if self.kind == "row":
-            return "one row"
-        if self.kind == "node":
-            return "one node with all its edges"
-        rows = "1 row" if self.max_rows == 1 else f"{self.max_rows} rows"
-        return f"one person with at most {rows} (column '{self.column}')"
-
-
-class Guarantee(_Value):
+class Guarantee(Value):
     """Promise something about a release; the families below are the kinds there are."""
 
     family: str
@@ -332,13 +129,13 @@ class PureDP(Guarantee):
 
     def explain(self) -> str:
         """Say the promise in one plain sentence, with exp(epsilon) rounded up."""
-        return _explain(self)
+        return explain(self.epsilon, self.delta, self.unit, self.neighbors)
 
     @property
     def unprotected(self) -> tuple[str, ...]:
         """List what differential privacy leaves out."""
         return (
-            *_outside_differential_privacy(self.unit, self.neighbors),
+            *left_out(self.unit, self.neighbors),
             "Several units together: for a group of g of them epsilon is g times as large.",
         )
 
@@ -389,16 +186,16 @@ class ApproxDP(Guarantee):
 
     def explain(self) -> str:
         """Say the promise in one plain sentence, with exp(epsilon) rounded up."""
-        return _explain(self)
+        return explain(self.epsilon, self.delta, self.unit, self.neighbors)
 
     @property
     def unprotected(self) -> tuple[str, ...]:
         """List what differential privacy with a delta leaves out."""
         return (
-            *_outside_differential_privacy(self.unit, self.neighbors),
+            *left_out(self.unit, self.neighbors),
             "Several units together: for a group of g of them epsilon is g times as large, and "
             "delta more than g times.",
-            f"The further {_one_in(self.delta)} (delta): showing one unit in full with that "
+            f"The further {one_in(self.delta)} (delta): showing one unit in full with that "
             "probability would still keep the promise.",
         )
 
@@ -478,19 +275,19 @@ class BoundedAdversary(Guarantee):
     def _ordered(self) -> Self:
         if not 0 < self.d < self.gamma < 1:
             raise ParameterError(
-                f"d is {_shown(self.d)} and gamma is {_shown(self.gamma)}; the promise needs "
+                f"d is {shown(self.d)} and gamma is {shown(self.gamma)}; the promise needs "
                 "0 < d < gamma < 1 (d before, gamma after seeing the release)."
             )
         return self
 
     def explain(self) -> str:
         """Say the promise in one plain sentence."""
-        before = f"before seeing this release gave a record a chance of at most {_shown(self.d)}"
-        after = f"gives it a chance of at most {_shown(self.gamma)} afterwards"
+        before = f"before seeing this release gave a record a chance of at most {shown(self.d)}"
+        after = f"gives it a chance of at most {shown(self.gamma)} afterwards"
         if self.adversary == "independent":
             return (
                 f"Someone to whom records are in the data independently of each other, and who "
-                f"{before} of being in it, {after}, and at least {_shown(self.d / self.gamma)} "
+                f"{before} of being in it, {after}, and at least {shown(self.d / self.gamma)} "
                 "times the chance they gave it before."
             )
         return (
@@ -513,7 +310,7 @@ class BoundedAdversary(Guarantee):
             )
         )
         return (
-            f"Observers who already gave the record a chance above {_shown(self.d)}.",
+            f"Observers who already gave the record a chance above {shown(self.d)}.",
             *links,
             "Several releases of the same data: the bound does not add up.",
             "Copies of a record: the data is treated as a set, each record is in it or not.",
@@ -548,7 +345,7 @@ class UncertainAnonymity(Guarantee):
     def _probability(cls, eta: Fraction) -> Fraction:
         if not 0 <= eta < 1:
             raise ParameterError(
-                f"eta is {_shown(eta)}; it is the probability that the promise fails for a record "
+                f"eta is {shown(eta)}; it is the probability that the promise fails for a record "
                 "and must be at least 0 and below 1."
             )
         return eta
@@ -556,7 +353,7 @@ class UncertainAnonymity(Guarantee):
     def explain(self) -> str:
         """Say the promise in one plain sentence."""
         return (
-            f"For each record, with a probability of at least {_shown(1 - self.eta)} over the noise"
+            f"For each record, with a probability of at least {shown(1 - self.eta)} over the noise"
             f" added to it, at least {self.k} records of the private table (itself included) fit "
             "what is published at least as well as the true one does."
         )
@@ -566,7 +363,7 @@ class UncertainAnonymity(Guarantee):
         """List what uncertain anonymity leaves out."""
         failing = (
             (
-                f"Up to a share of {_shown(self.eta)} of the records (on average) fit fewer than "
+                f"Up to a share of {shown(self.eta)} of the records (on average) fit fewer than "
                 f"{self.k}; some of these may be identified with certainty.",
             )
             if self.eta
@@ -681,7 +478,7 @@ def parse_guarantee(document: Mapping[str, Any]) -> Guarantee:
     try:
         return _ANY.validate_python(document)
     except ValidationError as error:
-        raise ParameterError(_problems("guarantee", error)) from None
+        raise ParameterError(problems_of("guarantee", error)) from None
 
 
 def compose(guarantees: Sequence[Guarantee]) -> Guarantee:
@@ -734,98 +531,3 @@ def compose(guarantees: Sequence[Guarantee]) -> Guarantee:
     if delta == 0:
         return PureDP(epsilon=epsilon, unit=unit, neighbors=neighbors)
     return ApproxDP(epsilon=epsilon, delta=delta, unit=unit, neighbors=neighbors)
-
-
-def _explain(promise: PureDP | ApproxDP) -> str:
-    unit = promise.unit.describe()
-    if promise.neighbors == "add-remove":
-        change, question = f"Adding or removing {unit}", "whether it is in the data"
-    else:
-        change, question = f"Exchanging {unit} for another", "which of the two is in the data"
-    parameters = f"epsilon = {_shown(promise.epsilon)}"
-    further = ""
-    if promise.delta:
-        parameters += f", delta = {_shown(promise.delta)}"
-        further = f" and a further {_one_in(promise.delta)}"
-    right = _best_guess(promise.epsilon, promise.delta)
-    if right > Fraction(999, 1000):
-        outcome = "can become practically certain"
-    elif promise.delta:
-        outcome = f"guesses right at most {_percent(right)} of the time"
-    else:
-        outcome = f"can become at most {_percent(right)} sure"
-    return (
-        f"{change} changes the probability of anything this release could show by a factor of at "
-        f"most {_factor(promise.epsilon)}{further} (differential privacy, {parameters}), so someone"
-        f" who gave even odds on {question} {outcome}."
-    )
-
-
-def _best_guess(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """Bound how often the best guess between two neighbors is right, from even odds.
-
-    The errors a and b of any test satisfy a + exp(epsilon) b >= 1 - delta and the reverse (Kairouz,
-    Oh and Viswanath 2015), so (a + b) / 2 >= (1 - delta) / (1 + exp(epsilon)). Under pure
-    differential privacy the same number bounds the posterior probability itself.
-    """
-    _, factor = exp_bounds(epsilon)
-    return 1 - (1 - delta) / (1 + factor)
-
-
-def _factor(epsilon: Fraction) -> str:
-    """Write exp(epsilon) rounded up; near 1, three digits of what it exceeds 1 by."""
-    _, factor = exp_bounds(epsilon)
-    if factor < 2:
-        return f"{1 + _three_digits_up(factor - 1):f}"
-    rounded = _three_digits_up(factor)
-    if rounded < 10**9:
-        return f"{rounded:,f}" if rounded < 1000 else f"{int(rounded):,}"
-    mantissa, exponent = f"{rounded:.2e}".split("e+")
-    return f"{mantissa} times 10^{int(exponent)}"
-
-
-def _three_digits_up(number: Fraction) -> Decimal:
-    up = Context(prec=3, rounding=ROUND_CEILING)
-    return up.divide(Decimal(number.numerator), Decimal(number.denominator))
-
-
-def _percent(probability: Fraction) -> str:
-    return f"{Decimal(math.ceil(probability * 1000)) / 10} %"
-
-
-def _one_in(probability: Fraction) -> str:
-    # Rounding the denominator down rounds the probability up.
-    return f"1 in {probability.denominator // probability.numerator:,}"
-
-
-def _shown(number: Fraction) -> str:
-    """Write a number exactly: as a decimal if it is a short one, else as a fraction."""
-    decimals = next((n for n in range(16) if (number * 10**n).denominator == 1), None)
-    if decimals is None and number.denominator < 1000:
-        return str(number)
-    if decimals is None:
-        return f"{number} (about {float(number):.4g})"
-    return f"{Decimal(int(number * 10**decimals)).scaleb(-decimals):f}"
-
-
-def _outside_differential_privacy(unit: Unit, neighbors: Neighbors) -> tuple[str, ...]:
-    parts = [
-        "Facts about groups, and what they say about a person whether or not that person takes "
-        "part.",
-        "What the schema declares (columns, values, bounds): it is public.",
-        "Other releases of the same data, unless they are recorded in the same ledger.",
-        "What can be seen by watching the computer at work, such as how long it took.",
-    ]
-    if unit.kind == "row":
-        parts.append("A person with several rows: each row is protected, not all of them together.")
-    elif unit.kind == "person":
-        parts.append(
-            f"A person who appears under several values of column '{unit.column}': each value "
-            "counts as a person."
-        )
-    else:
-        parts.append("A person who is several nodes: each node counts as a person.")
-    if neighbors == "replace":
-        number = {"row": "rows", "person": "persons", "node": "nodes"}[unit.kind]
-        parts.append(f"The number of {number}: it is treated as public.")
-    return tuple(parts)

@@ -235,8 +235,8 @@ def cut_pairs(method: Any, schema: Schema) -> Iterator[Pair]:
     )  # fmt: skip
     # Of all tables with up to three rows of a kind, the one that shows the printed weights soonest.
     yield with_and_without(
-        schema, "a cut between one row and others (001-3)",
-        [row(next_to | no), row(next_to | no), row(far | yes), row(far | no)], [row(near | yes)],
+        schema, "a cut that one more row makes rare (001-3)",
+        [row(next_to | no), row(next_to | no), row(far | yes)], [row(far | yes)],
         Within("tree[0].cut", 1, 1),
     )  # fmt: skip
     for count in (method.stop_count, 3):

@@ -26,7 +26,7 @@ N_PARENTS = 12
 LEAST_SHARE = 0.01
 """A feature that is there in fewer runs than this on both sides is not looked at."""
 
-HINT_ERROR, FOUND_ERROR = 0.5, 0.2
+HINT_ERROR, FOUND_ERROR = 0.5, 0.05
 """How pessimistic the choice is: rates are taken at the end of an interval of this error.
 
 Of many events that were found, some look better than they are; those named beforehand are few."""

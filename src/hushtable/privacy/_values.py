@@ -1,0 +1,152 @@
+"""What promises are made of: exact numbers in their range, and frozen values that check them."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from fractions import Fraction
+from typing import Annotated, Any
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    PlainSerializer,
+    PlainValidator,
+    ValidationError,
+    ValidationInfo,
+    WithJsonSchema,
+)
+from pydantic_core import ErrorDetails
+
+from hushtable.errors import ParameterError
+from hushtable.privacy.rational import as_rational
+
+MAX_EPSILON = Fraction(100)
+"""Largest epsilon that may be promised: far beyond any use, so above it is a typing error."""
+
+MAX_DELTA = Fraction(1, 100)
+"""Largest delta that may be promised.
+
+Publishing one person in a hundred in full satisfies delta = 1/100; a promise weaker than that
+should not be called one.
+"""
+
+
+def check_epsilon(epsilon: Fraction) -> Fraction:
+    """Return an epsilon that may be promised, or refuse it.
+
+    Examples
+    --------
+    >>> check_epsilon(Fraction(1, 2))
+    Fraction(1, 2)
+    """
+    if epsilon <= 0:
+        raise ParameterError(
+            f"epsilon is {shown(epsilon)}; it must be above 0. Typical values are 0.1 to 5."
+        )
+    if epsilon > MAX_EPSILON:
+        raise ParameterError(
+            f"epsilon is {shown(epsilon)}; above {MAX_EPSILON} the promise means nothing. Typical "
+            "values are 0.1 to 5; to publish without a promise, say so with NoGuarantee."
+        )
+    return epsilon
+
+
+def check_delta(delta: Fraction) -> Fraction:
+    """Return a delta that may be promised together with some epsilon, or refuse it.
+
+    Examples
+    --------
+    >>> check_delta(Fraction(1, 10**6))
+    Fraction(1, 1000000)
+    """
+    if delta <= 0:
+        raise ParameterError(
+            f"delta is {shown(delta)}; it must be above 0. For delta = 0 the promise is PureDP."
+        )
+    if delta > MAX_DELTA:
+        raise ParameterError(
+            f"delta is {shown(delta)}; at most {shown(MAX_DELTA)} is allowed, since delta = 0.01 "
+            "already permits publishing one person in a hundred in full. Choose a delta well below "
+            "one over the number of people, such as 1e-6."
+        )
+    return delta
+
+
+MAX_DIGITS = 400
+"""Most digits of a numerator or denominator: what `as_rational` reads back from text."""
+
+
+def as_written(value: Any, *, name: str) -> Fraction:
+    """Turn a parameter into a fraction that can be written down and read back.
+
+    Examples
+    --------
+    >>> as_written(0.1, name="epsilon")
+    Fraction(1, 10)
+    """
+    number = as_rational(value, name=name)
+    if max(abs(number.numerator), number.denominator) >= 10**MAX_DIGITS:
+        raise ParameterError(
+            f"{name}: the fraction has more than {MAX_DIGITS} digits and could not be written "
+            "down. Round the numbers it was computed from, such as to 6 decimals."
+        )
+    return number
+
+
+def _rational(value: Any, info: ValidationInfo) -> Fraction:
+    return as_written(value, name=info.field_name or "value")
+
+
+# ``return_type`` is spelled out so that the JSON Schema says string in both directions.
+Rational = Annotated[
+    Fraction,
+    PlainValidator(_rational),
+    PlainSerializer(str, return_type=str),
+    WithJsonSchema({"type": "string", "pattern": r"^-?[0-9]+(/[1-9][0-9]*)?$"}),
+]
+"""An exact number: whatever `as_rational` takes goes in, text such as ``"1/10"`` comes out."""
+
+
+def shown(number: Fraction) -> str:
+    """Write a number exactly: as a decimal if it is a short one, else as a fraction."""
+    decimals = next((n for n in range(16) if (number * 10**n).denominator == 1), None)
+    if decimals is None and number.denominator < 1000:
+        return str(number)
+    if decimals is None:
+        return f"{number} (about {float(number):.4g})"
+    return f"{Decimal(int(number * 10**decimals)).scaleb(-decimals):f}"
+
+
+def _keep_summary(schema: dict[str, Any]) -> None:
+    # Parameters and doctests are for readers of the code, not for a published JSON Schema.
+    schema["description"] = schema["description"].partition("\n")[0]
+
+
+class Value(BaseModel):
+    """A frozen pydantic model whose constructor raises `ParameterError`, all problems at once."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", json_schema_extra=_keep_summary)
+
+    def __init__(self, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise ParameterError(problems_of(type(self).__name__, error)) from None
+
+
+def problems_of(what: str, error: ValidationError) -> list[str]:
+    """Say all that pydantic found wrong in our own words."""
+    return [_problem(what, detail) for detail in error.errors(include_url=False)]
+
+
+def _problem(what: str, detail: ErrorDetails) -> str:
+    cause = detail.get("ctx", {}).get("error")
+    if isinstance(cause, ParameterError):  # ours already say what was given and what to do
+        return str(cause)
+    place = ".".join(str(part) for part in detail["loc"])
+    if detail["type"] == "missing":
+        return f"{what}: {place} is missing."
+    if detail["type"] == "extra_forbidden":
+        return f"{what}: {place} is not a parameter of it; check the spelling."
+    where = f" {place}:" if place else ""
+    return f"{what}:{where} {detail['msg']} (given: {detail['input']!r})."

@@ -1,0 +1,95 @@
+"""Who is protected, and what two neighboring data sets differ in."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+from pydantic import GetJsonSchemaHandler, ModelWrapValidatorHandler, StrictInt, model_validator
+from pydantic_core import CoreSchema
+
+from hushtable.errors import ParameterError
+from hushtable.privacy._values import Value
+
+Neighbors = Literal["add-remove", "replace"]
+"""What counts as "one unit different": present or absent, or exchanged for another."""
+
+
+class Unit(Value):
+    """Say who is protected: one row, one person with a bounded number of rows, or one node.
+
+    Parameters
+    ----------
+    kind : {"row", "person", "node"}
+        A whole row, all rows of a person, or a node of a graph with all its edges.
+    column : str, optional
+        For ``person``: the column that identifies the person.
+    max_rows : int, optional
+        For ``person``: how many rows of one person are used at most.
+
+    Examples
+    --------
+    >>> Unit(kind="person", column="patient", max_rows=3).describe()
+    "one person with at most 3 rows (column 'patient')"
+    >>> Unit.model_validate("row") == Unit(kind="row")
+    True
+    """
+
+    kind: Literal["row", "person", "node"]
+    column: str | None = None
+    max_rows: StrictInt | None = None
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _shorthand(cls, value: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        # ``unit: row`` in a schema file is short for ``unit: {kind: row}``.
+        if isinstance(value, str):
+            value = {"kind": value}
+        elif isinstance(value, dict):
+            value = {str(name): given for name, given in value.items()}  # YAML allows ``{0: ...}``
+        unit = handler(value)
+        unit._check()
+        return unit
+
+    def _check(self) -> None:
+        problems = []
+        if self.kind == "person":
+            if not self.column:
+                problems.append("unit person: name the column that identifies the person.")
+            if self.max_rows is None:
+                problems.append("unit person: say how many rows of one person count (max_rows).")
+            elif self.max_rows < 1:
+                problems.append(f"unit person: max_rows is {self.max_rows}; it must be at least 1.")
+        elif self.column is not None or self.max_rows is not None:
+            problems.append(
+                f"unit {self.kind}: column and max_rows belong to unit person only; leave them out."
+            )
+        if problems:
+            raise ParameterError(problems)
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        """Tell editors that the short form is valid too."""
+        schema = handler.resolve_ref_schema(handler(core_schema))
+        full = dict(schema)
+        schema.clear()
+        schema["title"] = full.pop("title")
+        schema["description"] = full.pop("description")
+        schema["anyOf"] = [{"type": "string", "enum": ["row", "node"]}, full]
+        return schema
+
+    def describe(self) -> str:
+        """Name the unit in words.
+
+        Examples
+        --------
+        >>> Unit(kind="node").describe()
+        'one node with all its edges'
+        """
+        if self.kind == "row":
+            return "one row"
+        if self.kind == "node":
+            return "one node with all its edges"
+        rows = "1 row" if self.max_rows == 1 else f"{self.max_rows} rows"
+        return f"one person with at most {rows} (column '{self.column}')"
