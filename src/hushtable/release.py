@@ -9,6 +9,7 @@ import re
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -292,7 +293,15 @@ class Release:
 
             where = look_up(where, self.schema, tables)
         with self._fitting():
-            return self._estimator.count(where)
+            answer = self._estimator.count(where)
+        unit = self.schema.unit
+        if unit.kind != "person":
+            return answer
+        bounded = (
+            f"Of each person at most {unit.max_rows} rows are used, chosen at random; the answer "
+            "is about these."
+        )
+        return replace(answer, notes=(*answer.notes, bounded))
 
     def frame(self, *, drawn: bool = False) -> pa.Table:
         """Give microdata, one row per published person, as an Arrow table.

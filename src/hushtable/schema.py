@@ -35,7 +35,7 @@ from hushtable.yaml_text import read_yaml, shown
 
 Value = str | int | float | None
 
-MAX_COLUMN_SIZE = 2**31  # a column's codes fit 32 bits
+MAX_COLUMN_SIZE = 2**31 - 1  # a column's codes, that of missing included, fit 32 bits
 
 
 def _exact(value: float) -> Fraction:
@@ -343,6 +343,14 @@ class Schema(_Model):
     def target(self) -> str | None:
         """The column with role target, if there is one."""
         return next((n for n, column in self.attributes.items() if column.role == "target"), None)
+
+    @property
+    def counted_rows(self) -> int | None:
+        """The number of rows that are counted, if it is public.
+
+        Of a person's rows only some may count, so the public number is not that of these.
+        """
+        return self.rows if self.unit.kind == "row" else None
 
     @cached_property
     def domain(self) -> Domain:

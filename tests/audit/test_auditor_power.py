@@ -398,7 +398,7 @@ class Rerun(AlphaBeta):
 
 
 def test_004_rerun_without_memory_is_caught() -> None:
-    assert_caught(attacked(Rerun(alpha="2/5", beta="1/10"), 150))
+    assert_caught(attacked(Rerun(alpha="2/5", beta="1/10"), 500))
 
 
 def test_004_half_the_insertions_are_caught(monkeypatch: Patch) -> None:

@@ -134,8 +134,10 @@ def test_what_spark_cannot_take_is_refused(session: Any, tmp_path: Path) -> None
     with pytest.raises(DataError, match="does not exist"):
         connect(tmp_path / "no.parquet", ONE, engine="spark")
     (tmp_path / "bad.parquet").write_text("x")
-    with pytest.raises(DataError, match="cannot be read as Parquet"):
+    with pytest.raises(DataError, match="is not a Parquet file"):
         connect(tmp_path / "bad.parquet", ONE, engine="spark")
+    with pytest.raises(DataError, match="cannot be read as Parquet"):
+        connect((tmp_path / "bad.parquet").as_uri(), ONE, engine="spark")
     frame = session.createDataFrame([(1, "F")], "x int, gender string")
     with pytest.raises(DataError, match="'gender' is in the data but not"):
         connect(frame, ONE)
@@ -148,8 +150,34 @@ def test_what_spark_cannot_take_is_refused(session: Any, tmp_path: Path) -> None
 def test_files_with_other_types_are_refused(session: Any, tmp_path: Path) -> None:
     pq.write_table(TWO_ROWS, tmp_path / "a.parquet")
     pq.write_table(pa.table({"x": ["1"], "sex": ["F"]}), tmp_path / "b.parquet")
-    with pytest.raises(DataError, match="cannot be read as Parquet"):
+    with pytest.raises(DataError, match="has other columns or types"):
         connect(tmp_path, ONE, engine="spark")
+    with pytest.raises(DataError, match="cannot be read as Parquet"):
+        connect(tmp_path.as_uri(), ONE, engine="spark")
+
+
+def test_spark_reads_the_files_that_the_other_engines_read(session: Any, tmp_path: Path) -> None:
+    """Which files a path stands for must not depend on who counts."""
+    for number, name in enumerate(
+        [
+            "a[1].parquet",
+            "a1.parquet",
+            "b",
+            "c.parq",
+            "_d.parquet",
+            "deep/x=2/e.parquet",
+            "{f}.parquet",
+        ]
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        rows = pa.table({"x": [3] * 2**number, "sex": ["F"] * 2**number})
+        pq.write_table(rows, tmp_path / name)
+    for path, n_rows in (("a[1].parquet", 1), ("{f}.parquet", 64), ("", 1 + 2 + 32 + 64)):
+        for engine in ("memory", "duckdb", "spark"):
+            found = connect(tmp_path / path, ONE, engine=engine)
+            assert found.n_rows() == n_rows, (path, engine)
+    address = (tmp_path / "deep").as_uri()  # what hushtable cannot list, Spark lists alike
+    assert connect(address, ONE, engine="spark").n_rows() == 32
 
 
 def test_speculation_is_refused_before_anything_is_charged(
@@ -283,7 +311,7 @@ def test_what_may_come_out_differently_is_computed_once(session: Any, tmp_path: 
     ):
         engine = connect(frame, ONE)
         assert isinstance(engine, SqlEngine)
-        assert engine._source.slow == kept
+        assert engine._source.copied == kept
     drawn = connect(session.range(4000).selectExpr("int(rand() * 4) AS x", "'F' AS sex"), ONE)
     first, second = (drawn.histograms(["x"])["x"].tolist() for _ in range(2))
     assert first == second  # by chance with probability below 1e-4 if it were drawn again

@@ -17,7 +17,7 @@ from hushtable.engine.arrow_codes import Encoded, plain_reader
 from hushtable.engine.header import read_header
 from hushtable.engine.source import open_source
 from hushtable.engine.sql import encoded_rows
-from hushtable.errors import DataError
+from hushtable.errors import DataError, SchemaError
 from hushtable.schema import Schema
 
 EDGES = [-(2**63), -(2**53) - 1, -1, 0, 1, 2, 7, 2**53 + 1, 2**63 - 1]
@@ -189,3 +189,29 @@ print([name for name in ("ibis.expr", "_duckdb", "sqlglot.expressions") if name 
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert done.stdout.strip() == "[]"
+
+
+def test_each_part_may_have_a_dictionary_of_its_own_with_null_in_it() -> None:
+    first = pa.DictionaryArray.from_arrays(
+        pa.array([0, 1, 2, None, 1], pa.int8()), ["1", None, "1"]
+    )
+    second = pa.DictionaryArray.from_arrays(pa.array([0, 1], pa.int8()), ["2", "zz"])
+    listed = {"type": "categorical", "values": ["1", "2"], "outside": "missing",
+              "missing": "category"}  # fmt: skip
+    schema = Schema.from_dict({"name": "t", "columns": {"x": listed}})
+    table = pa.table({"x": pa.chunked_array([first, second])})
+    for engine in ("memory", "duckdb"):
+        assert connect(table, schema, engine=engine).histograms(["x"])["x"].tolist() == [2, 1, 4]
+
+
+def test_the_largest_column_leaves_room_for_missing() -> None:
+    def schema(high: int) -> Schema:
+        column = {"type": "integer", "low": 0, "high": high, "missing": "category"}
+        return Schema.from_dict({"name": "t", "columns": {"x": column}})
+
+    with pytest.raises(SchemaError, match="values are too many"):
+        schema(2**31 - 1)
+    table = pa.table({"x": [0, 2**31 - 2, None]})
+    for engine in ("memory", "duckdb"):
+        cells = connect(table, schema(2**31 - 2), engine=engine).counts(["x"])
+        assert cells.codes.ravel().tolist() == [0, 2**31 - 2, 2**31 - 1]

@@ -203,7 +203,9 @@ class TestUnit:
     def test_named_in_the_promise(self) -> None:
         for neighbors, verb in (("add-remove", "Adding or removing"), ("replace", "Exchanging")):
             text = PureDP(epsilon=1, unit=PERSON, neighbors=neighbors).explain()
-            assert text.startswith(f"{verb} one person with at most 3 rows (column 'patient')")
+            assert text.startswith(
+                f"{verb} one person (column 'patient', at most 3 rows of whom are used)"
+            )
             text = PureDP(epsilon=1, unit=Unit(kind="row"), neighbors=neighbors).explain()
             assert text.startswith(f"{verb} one row ")
 

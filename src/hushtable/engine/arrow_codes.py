@@ -96,7 +96,7 @@ def _read(header: Header, wanted: list[str]) -> pa.Table:
     for file in header.files:
         with pq.ParquetFile(file, read_dictionary=texts) as opened:
             parts.append(opened.read(columns=wanted).select(wanted))
-    return pa.concat_tables(parts)
+    return pa.concat_tables(parts, promote_options="permissive")  # one may allow for NULL
 
 
 def _codes(column: pa.ChunkedArray, rules: Column, missing_values: Sequence[str]) -> Codes:
@@ -113,22 +113,25 @@ def _codes(column: pa.ChunkedArray, rules: Column, missing_values: Sequence[str]
 
 def _listed(column: pa.ChunkedArray, rules: Categorical, missing_values: Sequence[str]) -> Codes:
     of, known = Rules.of(rules), listed_codes(rules, missing_values)
-    values, places = _dictionary(column)
-    codes = [of.no_value if value is None else known.get(str(value), of.above) for value in values]
-    return np.array([*codes, of.no_value], np.int32)[places]
+    missing, unlisted = int(of.no_value), int(of.above)
+    return _looked_up(
+        column, lambda value: missing if value is None else known.get(str(value), unlisted)
+    )
 
 
-def _dictionary(column: pa.ChunkedArray) -> tuple[list[str | int | None], NDArray[np.int64]]:
-    """Give the dictionary, and where in it each row's value is: one behind the last for NULL."""
+def _looked_up(column: pa.ChunkedArray, code_of: Callable[[str | int | None], int]) -> Codes:
+    """Give the code of each row's value, which is looked up once for each part's dictionary."""
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
-    chunks = column.unify_dictionaries().chunks
-    values = chunks[0].dictionary.to_pylist() if chunks else []
-    places = [np.empty(0, np.int64)]
-    for chunk in chunks:
+    parts = [np.empty(0, np.int32)]
+    before, codes = None, parts[0]
+    for chunk in column.chunks:
+        if before is None or not chunk.dictionary.equals(before):  # parts often share one
+            before = chunk.dictionary
+            codes = np.array([*map(code_of, before.to_pylist()), code_of(None)], np.int32)
         place, missing = with_missing(chunk.indices)
-        places.append(np.where(missing, len(values), place))
-    return values, np.concatenate(places)
+        parts.append(codes[np.where(missing, len(codes) - 1, place)])
+    return np.concatenate(parts)
 
 
 def _counted_from_low(whole: Wholes, missing: Flags, rules: Integer) -> Codes:
@@ -170,7 +173,5 @@ def _persons(column: pa.ChunkedArray, missing_values: Sequence[str]) -> Codes:
 
     The dictionary of a column may hold a name twice, so a place in it is no person.
     """
-    values, places = _dictionary(column)
     number_of: dict[str | int | None, int] = dict.fromkeys([None, *missing_values], -1)
-    numbers = [number_of.setdefault(value, number) for number, value in enumerate(values)]
-    return np.array([*numbers, -1], np.int32)[places]
+    return _looked_up(column, lambda value: number_of.setdefault(value, len(number_of)))

@@ -7,7 +7,8 @@ answer. A value becomes
   column, the text ``nan``);
 - for a categorical column: the position of its text in the list. Texts must be equal, letter by
   letter. A number is written as text without a fraction if it has none (a frame with gaps turns 3
-  into 3.0), a truth value as ``true`` or ``false``, a date as ``2024-12-31``;
+  into 3.0; a decimal keeps its digits), a truth value as ``true`` or ``false``, a date as
+  ``2024-12-31``;
 - for an integer column: the whole number it is, minus ``low``. ``3.0`` and ``3e0`` are 3; a
   fraction is unreadable; whole numbers of any length are compared, never wrapped;
 - for a number column: ``floor((x - low) / step + 0.5)`` in double precision, so a value that
@@ -18,7 +19,7 @@ What breaks a rule gets a negative code, see `hushtable.engine.base`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,6 +40,7 @@ WHOLE = r"^ *[+-]?[0-9]+ *$"
 NUMBER = r"^ *[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)? *$"
 NOT_A_NUMBER = r"^ *[+-]?[nN][aA][nN] *$"
 ABOVE_ALL = r"^ *\+?[iI][nN][fF]([iI][nN][iI][tT][yY])? *$"
+NOT_PLAIN = r"[^ -~]"  # to some engines, $ is also before a line end
 BELOW_ALL = r"^ *-[iI][nN][fF]([iI][nN][iI][tT][yY])? *$"
 
 
@@ -74,19 +76,37 @@ def is_missing(raw: Expression, missing_values: Sequence[str]) -> Expression:
     return raw.isnull()
 
 
-def as_text(raw: Expression) -> Expression:
-    """Write a raw value as text; NaN is NULL."""
+def as_text(raw: Expression, listed: Iterable[str] = ()) -> Expression:
+    """Write a raw value as text; NaN is NULL.
+
+    Engines spell fractions in different ways, so those that are `listed` are compared as numbers.
+    """
     kind = raw.type()
     if kind.is_string():
         return raw
     if kind.is_floating():
         whole = raw.try_cast("int64")
-        is_whole = whole.cast(kind) == raw
-        text = is_whole.ifelse(whole.cast("string"), raw.cast("string"))
-        return raw.isnan().ifelse(ibis.null("string"), text)
+        branches = [
+            (raw.isnan(), ibis.null("string")),
+            (whole.cast(kind) == raw, whole.cast("string")),
+            *((raw == ibis.literal(value, kind), text) for value, text in _fractions(kind, listed)),
+        ]
+        return ibis.cases(*branches, else_=raw.cast("string"))
     if kind.is_boolean():
         return raw.ifelse("true", "false")
     return raw.cast("string")
+
+
+def _fractions(kind: Any, listed: Iterable[str]) -> Iterator[tuple[float, str]]:
+    """Give the texts that are fractions in their shortest spelling, and these."""
+    precision = np.float32 if kind.is_float32() else np.float64
+    for text in listed:
+        try:
+            value = precision(text)
+        except ValueError:
+            continue
+        if str(value) == text and np.isfinite(value) and value != np.floor(value):
+            yield float(value), text
 
 
 def read_number(raw: Expression, missing_values: Sequence[str]) -> Reading:
@@ -95,20 +115,21 @@ def read_number(raw: Expression, missing_values: Sequence[str]) -> Reading:
     if kind.is_null():
         return Reading(missing, raw.cast("float64"), raw.cast("int64"))
     if kind.is_string():
-        text = raw.strip()
+        text, plain = raw.strip(), ~raw.re_search(NOT_PLAIN)
         by_name = ibis.cases(
-            (raw.re_search(ABOVE_ALL), float("inf")), (raw.re_search(BELOW_ALL), float("-inf"))
+            (plain & raw.re_search(ABOVE_ALL), float("inf")),
+            (plain & raw.re_search(BELOW_ALL), float("-inf")),
         )
-        real = raw.re_search(NUMBER).ifelse(text.try_cast("float64"), by_name)
+        real = (plain & raw.re_search(NUMBER)).ifelse(text.try_cast("float64"), by_name)
         # Digits are read as digits: a double would round whole numbers beyond 2**53.
-        whole = raw.re_search(WHOLE).ifelse(text.try_cast("int64"), _whole(real))
-        unsaid = raw.re_search(NOT_A_NUMBER)
+        whole = (plain & raw.re_search(WHOLE)).ifelse(text.try_cast("int64"), _whole(real))
+        unsaid = plain & raw.re_search(NOT_A_NUMBER)
         return Reading(
             missing | unsaid.fill_null(False), missing.ifelse(ibis.null("float64"), real), whole
         )
     if kind.is_signed_integer():
         return Reading(missing, raw.cast("float64"), raw.cast("int64"), always_whole=True)
-    if kind.is_integer() or kind.is_boolean():
+    if kind.is_integer() or kind.is_boolean() or (kind.is_decimal() and kind.scale == 0):
         # Beyond 64 bits (unsigned, huge) the cast gives NULL and the double decides the side.
         return Reading(missing, raw.cast("float64"), raw.try_cast("int64"))
     real = raw.cast("float64")
@@ -295,7 +316,13 @@ def encode(
         for place, name in columns.items()
         if isinstance(column := schema.attributes[name], Categorical)
     }
-    joined = rows.mutate(**{place: as_text(rows[place]) for place in listed}) if listed else rows
+    joined = rows
+    if listed:
+        texts = {
+            place: as_text(rows[place], (*column.values, *schema.missing_values))
+            for place, column in listed.items()
+        }
+        joined = rows.mutate(**texts)
     for place, column in listed.items():
         # A list of texts becomes a table to join with: a hash lookup, however long the list.
         known = listed_codes(column, schema.missing_values, recode.get(columns[place]))

@@ -30,7 +30,7 @@ class Kind:
     """Say what type a column has: its name where it is stored, and what it can be read as."""
 
     name: str
-    family: Literal["text", "number", "boolean", "nothing", "moment", "other"]
+    family: Literal["text", "number", "boolean", "nothing", "moment", "instant", "bytes", "other"]
 
 
 TEXT = Kind("string", "text")
@@ -117,6 +117,11 @@ def check_header(header: Header, schema: Schema) -> None:
     problems = _name_problems(header, schema)
     for name, kind in zip(header.names, header.kinds, strict=True):
         column = schema.columns.get(name)
+        if name == schema.unit.column and kind.family == "other":
+            problems.append(
+                f"column {name!r} has type {kind.name} in the data, by which persons cannot be "
+                "told apart; convert it to text or numbers first."
+            )
         if column is None or isinstance(column, Identifier):
             continue
         if not _readable(kind, text_only=isinstance(column, Categorical)):
@@ -180,7 +185,12 @@ def _spark_header(frame: Any) -> Header:
     from ibis.backends.pyspark.datatypes import PySparkType  # noqa: PLC0415 - imports pyspark
 
     fields = list(frame.schema.fields)
-    kinds = tuple(_ibis_kind(PySparkType.to_ibis(field.dataType)) for field in fields)
+    kinds = tuple(
+        Kind("timestamp", "instant")
+        if field.dataType.typeName() == "timestamp"
+        else _ibis_kind(PySparkType.to_ibis(field.dataType))
+        for field in fields
+    )
     return Header(tuple(field.name for field in fields), kinds)
 
 
@@ -195,8 +205,10 @@ def _arrow_kind(kind: pa.DataType) -> Kind:
     if of.is_boolean(kind) or of.is_null(kind):
         return Kind(name, "boolean" if of.is_boolean(kind) else "nothing")
     if of.is_date(kind) or of.is_timestamp(kind) or of.is_time(kind):
-        return Kind(name, "moment")
-    return Kind(name, "other")
+        # The text of a moment somewhere depends on where it is read.
+        return Kind(name, "instant" if getattr(kind, "tz", None) else "moment")
+    is_bytes = of.is_binary(kind) or of.is_large_binary(kind) or of.is_fixed_size_binary(kind)
+    return Kind(name, "bytes" if is_bytes else "other")
 
 
 def _ibis_kind(kind: Any) -> Kind:
@@ -206,8 +218,11 @@ def _ibis_kind(kind: Any) -> Kind:
         return Kind(str(kind), "boolean" if kind.is_boolean() else "nothing")
     if kind.is_numeric():
         return Kind(str(kind), "number")
-    written = kind.is_date() or kind.is_timestamp() or kind.is_time() or kind.is_uuid()
-    return Kind(str(kind), "moment" if written else "other")
+    if kind.is_timestamp() and kind.timezone is not None:
+        return Kind(str(kind), "instant")
+    if kind.is_date() or kind.is_timestamp() or kind.is_time() or kind.is_uuid():
+        return Kind(str(kind), "moment")
+    return Kind(str(kind), "bytes" if kind.is_binary() else "other")
 
 
 def _file_header(data: str | Path) -> Header:

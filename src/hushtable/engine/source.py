@@ -80,8 +80,10 @@ class Source:
         The rows, raw.
     columns : mapping of str to str
         Name of each column of the data to its name in `table`.
-    slow : bool
-        Whether each question would read and parse the whole table again, as with text files.
+    copied : bool
+        Whether the rows have to be copied before anything is counted: a text file would be read and
+        parsed for each question, and what is in a database may change between two of them, while
+        the promise is for one table.
     numbered : bool
         Whether `table` has a column `POSITION` that tells the order of the rows of a frame: an
         engine that joins does not keep it.
@@ -89,7 +91,7 @@ class Source:
 
     table: Expression
     columns: Mapping[str, str]
-    slow: bool = False
+    copied: bool = False
     numbered: bool = False
 
     def select(self, places: Mapping[str, str], *, in_order: bool = False) -> Expression:
@@ -140,6 +142,13 @@ class Source:
         weakref.finalize(kept, _drop, backend, name)
         return kept
 
+    def draw(self, rows: Expression) -> Source:
+        """Give rows for which coins are tossed, to be asked about once.
+
+        A query is one run here, so that all of an answer sees the same coins.
+        """
+        return Source(rows, {})
+
     def keep_numbered(self, rows: Expression, number: str) -> Source:
         """Keep rows with a number each, in a column of that name; all numbers differ."""
         return self.keep(rows.mutate(**{number: ibis.row_number()}), {}, drawn=True)
@@ -173,7 +182,7 @@ def open_source(data: Data, *, memory_limit: str | None = None) -> tuple[Source,
     if is_ibis_table(data):
         if memory_limit is not None:
             raise ParameterError("memory_limit is for files and frames; an ibis table has its own.")
-        return Source(data, {name: name for name in header.names}), header
+        return Source(data, {name: name for name in header.names}, copied=True), header
 
     places = {name: f"raw{position}" for position, name in enumerate(header.names)}
     connection = _connect_duckdb(header, memory_limit)
@@ -202,8 +211,8 @@ def open_source(data: Data, *, memory_limit: str | None = None) -> tuple[Source,
             compression="gzip" if header.files[0].suffix.lower() == ".gz" else "none",
         )
     connection.raw_sql("SET lock_configuration = true")
-    slow, numbered = header.delimiter is not None, not header.files
-    return Source(table, places, slow=slow, numbered=numbered), header
+    copied, numbered = header.delimiter is not None, not header.files
+    return Source(table, places, copied=copied, numbered=numbered), header
 
 
 def _registered(connection: Any, table: pa.Table) -> Expression:

@@ -20,7 +20,7 @@ import lazy_loader
 import pyarrow as pa
 
 from hushtable.engine.encode import Expression
-from hushtable.engine.header import Data, Header, is_ibis_table, is_in_spark
+from hushtable.engine.header import Data, Header, is_ibis_table, is_in_spark, read_header
 from hushtable.engine.source import Source, explained, too_many_cells
 from hushtable.errors import DataError, HushtableError, ParameterError, TooLarge
 from hushtable.scratch import spill_folder
@@ -113,14 +113,34 @@ def read_in_spark(data: Data, *, memory_limit: str | None = None) -> Data:
             "convert it, or give a Spark data frame that you have read yourself."
         )
     found = session(memory_limit)
+    files = [path]
+    # Files that differ in their columns are found out here and not in the middle, and what stands
+    # in the names of folders is no column.
+    options = {"mergeSchema": "true", "recursiveFileLookup": "true"}
+    if _is_local(path, found):
+        files = [_literal_path(file) for file in read_header(path).files]
+    else:
+        options["pathGlobFilter"] = "*.parquet"  # as the other engines list them
     try:
-        # Files that differ in their columns are found out here and not in the middle.
-        frame = found.read.option("mergeSchema", "true").parquet(path)
+        frame = found.read.options(**options).parquet(*files)
     except Exception as error:
         what = "does not exist" if "PATH_NOT_FOUND" in str(error) else "cannot be read as Parquet"
         raise DataError(f"{path!r} {what}, says Spark; executors must see it, too.") from None
     _require_fit_session(frame)
     return frame
+
+
+def _is_local(path: str, spark: Any) -> bool:
+    """Say whether Spark takes a path for one of this machine's."""
+    if "://" in path:
+        return False
+    where = spark.sparkContext._jsc.hadoopConfiguration().get("fs.defaultFS") or "file:///"
+    return str(where).startswith("file:")
+
+
+def _literal_path(file: Path) -> str:
+    # Spark takes every path for a pattern: data[1].parquet would be data1.parquet.
+    return re.sub(r"([\\{}\[\]*?])", r"\\\1", str(file.resolve()))
 
 
 def _require_fit_session(data: Data) -> None:
@@ -191,7 +211,7 @@ def open_in_spark(data: Data, header: Header) -> Source:
         places,
         # Computed once: a row that comes out differently when a lost part is computed again would
         # be counted twice, in two cells, and the noise is for once.
-        slow=not _is_plain_scan(data._jdf.queryExecution().analyzed()),
+        copied=not _is_plain_scan(data._jdf.queryExecution().analyzed()),
     )
     weakref.finalize(source, _forget, data.sparkSession, name)
     return source
@@ -234,6 +254,10 @@ class SparkSource(Source):
         """
         with self.running():
             return self._kept(self.frame(rows), columns, drawn=drawn)
+
+    def draw(self, rows: Expression) -> SparkSource:
+        """Toss the coins now: a part of a query that is run again would see others."""
+        return self.keep(rows, {}, drawn=True)
 
     def keep_numbered(self, rows: Expression, number: str) -> SparkSource:
         """Keep rows with a number each; numbers differ, and have gaps."""

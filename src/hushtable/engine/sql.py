@@ -82,8 +82,8 @@ class SqlEngine:
 
     @cached_property
     def _all(self) -> Source:
-        """All rows."""
-        if not self._source.slow:
+        """All rows, of one moment."""
+        if not self._source.copied:
             return self._source
         places = {f"c{position}": name for position, name in enumerate(self._wanted)}
         kept = {name: place for place, name in places.items()}
@@ -401,7 +401,8 @@ class SqlEngine:
                 same = wholes.setdefault(groups.raw.type(), [])
                 same.append(groups.select(**asked, raw=groups.raw))
             else:
-                texts.append(groups.select(**asked, text=as_text(groups.raw)))
+                listed = (*column.values, *missing_values)
+                texts.append(groups.select(**asked, text=as_text(groups.raw, listed)))
 
         rules = _rules_table([attributes[name] for name in columns])
         if texts:
@@ -540,6 +541,9 @@ def encoded_rows(source: Source, schema: Schema) -> Encoded:
     codes = {name: np.asarray(table[place].to_numpy(), np.int32) for place, name in places.items()}
     if person is None:
         return Encoded(codes, None)
-    numbers = table["person"].combine_chunks().dictionary_encode().indices
+    names = table["person"].combine_chunks()
+    if pa.types.is_floating(names.type):
+        names = pa.array(names.to_numpy(zero_copy_only=False) + 0.0)  # -0.0 and 0.0 are one person
+    numbers = names.dictionary_encode().indices
     persons = np.where(table["nobody"].to_numpy(), -1, numbers.fill_null(-1).to_numpy())
     return Encoded(codes, persons.astype(np.int32))

@@ -60,7 +60,8 @@ def count_tuples(
     joined = joined.select("owner", "group", element=joined.item * n_values + joined.value)
     tuples = joined.group_by(["owner", "group"]).agg(elements=joined.element.collect().sort())
     if max_groups < len(groups):
-        tuples = at_most(tuples, max_groups)
+        source = source.draw(at_most(tuples, max_groups))
+        tuples = source.table
     counted = tuples.group_by(["group", "elements"]).agg(n=ibis._.count())
     answer = source.fetch(counted.filter(counted.n >= at_least), most=MAX_TUPLES)
     lists = answer["elements"].combine_chunks()

@@ -232,8 +232,9 @@ def _difference(total: _Range, part: _Range) -> _Range:
 
 def _row_total(schema: Schema, settings: Mapping[str, Any]) -> _Range | None:
     """Read the number of rows: public, or published with noise, or not known."""
-    if schema.rows is not None:
-        return _Range(value=schema.rows, low=schema.rows, high=schema.rows)
+    public = schema.counted_rows
+    if public is not None:
+        return _Range(value=public, low=public, high=public)
     published = settings["row_total"]
     if published is None:
         return None

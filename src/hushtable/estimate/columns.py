@@ -318,7 +318,8 @@ class ColumnsEstimator(Estimator):
                 "most."
             )
         notes = list(seen.notes)
-        if self.plan.listing is not None:
+        bounded = self.plan.max_values < (self.schema.unit.max_rows or 0)
+        if self.plan.listing is not None and bounded:
             notes.append(
                 f"Of each person at most {self.plan.max_values} values count, a random part of "
                 "those who have more; the answer is about these."
@@ -454,8 +455,9 @@ def _of_columns(schema: Schema, names: Sequence[str]) -> Schema:
 
 def _total(schema: Schema, plan: Plan, published: Mapping[str, Any] | None) -> _Range | None:
     """Read the number of records: public, or published with noise, or not known."""
-    if plan.listing is None and schema.rows is not None:
-        return _Range(value=schema.rows, low=schema.rows, high=schema.rows)
+    public = schema.counted_rows
+    if plan.listing is None and public is not None:
+        return _Range(value=public, low=public, high=public)
     if published is None:
         return None
     value, scale = float(published["value"]), float(Fraction(published["scale"]))

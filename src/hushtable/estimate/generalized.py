@@ -73,7 +73,7 @@ class GeneralizedEstimator(Estimator):
     def _noise_of_total(self, settings: Mapping[str, Any]) -> Known | None:
         """Describe the noise of the number of rows: none if it is public."""
         scale = settings["class_sizes_scale"]
-        if self.schema.rows is not None or scale is None:
+        if self.schema.counted_rows is not None or scale is None:
             return None
         n_classes = self.schema.attributes[settings["target"]].size
         one = _laplace(float(1 / Fraction(scale)))

@@ -66,7 +66,7 @@ class RegionEstimator(Estimator):
         return measurements(
             self._nodes,
             self._leaves[NOISE_SCALE].to_numpy().reshape(self._shape),
-            total=self.schema.rows,
+            total=self.schema.counted_rows,
             consistent=self._method.consistent,
         )
 
@@ -102,7 +102,8 @@ class RegionEstimator(Estimator):
             model_std = error.std
             below = float(np.hypot(half, error.below))
             above = float(np.hypot(self._noise_of(at_most)[1], error.above))
-        most = np.inf if self.schema.rows is None else float(self.schema.rows)
+        known = self.schema.counted_rows
+        most = np.inf if known is None else float(known)
         return Estimate(
             value=float(np.clip(value, 0.0, most)),
             low=float(np.clip(value - below, 0.0, most)),

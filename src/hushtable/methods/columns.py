@@ -398,7 +398,7 @@ each column if that is public knowledge, or say how many clusters are to be chos
         n_units = 1 if listing is not None else schema.unit.max_rows or 1
         epsilon = self.epsilon / n_units
         delta = delta_per_row(self.epsilon, self.delta, n_units)
-        is_public = listing is None and schema.rows is not None
+        is_public = listing is None and schema.counted_rows is not None
         count_epsilon = Fraction(0) if is_public else epsilon * self.count_share
         left = epsilon - count_epsilon
         pair_noise = None

@@ -16,7 +16,14 @@ from hushtable.methods._count_error import laplace_error, n_asked, needed_rows
 from hushtable.methods._cut_drawing import draw_cuts
 from hushtable.methods._generalized_table import COUNT, NOISY_COUNT, generalized_table
 from hushtable.methods._numbers import read_numbers
-from hushtable.methods._scores import BALANCED, Integers, Score, ScoreName, make_score
+from hushtable.methods._scores import (
+    BALANCED,
+    InformationGain,
+    Integers,
+    Score,
+    ScoreName,
+    make_score,
+)
 from hushtable.methods._specialize import (
     ClassCounts,
     Cuts,
@@ -190,7 +197,7 @@ total-variation.
             "groups, if every split is in two": n_cells,
             "standard deviation of a group's count": spread,
         }
-        if self.specializations == AUTO and schema.rows is None:
+        if self.specializations == AUTO and schema.counted_rows is None:
             of = "100,000 rows, say" if rows is None else f"{rows:,} rows"
             lines["specializations are chosen"] = f"from noisy class sizes; shown for {of}"
         if self.specializations != AUTO and plan.most_rounds < int(self.specializations):
@@ -343,7 +350,7 @@ class Plan:
     @property
     def sizes_epsilon(self) -> Fraction:
         """What is spent on the sizes of the classes: for weights, or for the number of rows."""
-        for_rows = self.method.specializations == AUTO and self.schema.rows is None
+        for_rows = self.method.specializations == AUTO and self.schema.counted_rows is None
         needed = for_rows or self.method.score in BALANCED
         return self.method.epsilon * CLASS_SIZES_SHARE if needed else Fraction(0)
 
@@ -426,7 +433,10 @@ class Plan:
         """Give what a single choice is paid with: per round, or the paper's epsilon'."""
         if self.method.calibration == "tight":
             return self.structure_epsilon / n_rounds
-        return self.structure_epsilon / (self.n_numeric + 2 * n_rounds)
+        # A person's rows may be in both intervals that a split makes. Most scores move in each by
+        # the share of the rows that is in it; information gain moves by up to its range in both.
+        in_both = self.max_rows > 1 and self.method.score == InformationGain.name
+        return self.structure_epsilon / (self.n_numeric + (3 if in_both else 2) * n_rounds)
 
     def sensitivity(self, score: Score) -> int:
         """Give the sensitivity of the score that the calibration takes."""
@@ -457,8 +467,9 @@ class Plan:
 
     def row_total(self, sizes: Integers | None) -> int | None:
         """Give the number of rows as far as it is public: told, or the sum of the class sizes."""
-        if self.schema.rows is not None or sizes is None:
-            return self.schema.rows
+        public = self.schema.counted_rows
+        if public is not None or sizes is None:
+            return public
         return max(0, int(sizes.sum()))
 
 

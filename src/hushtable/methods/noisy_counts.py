@@ -247,7 +247,7 @@ in a hundred in full. Choose a delta well below one over the number of people, s
         if plan.rows_mechanism:
             lines["standard deviation of the number of rows"] = plan.rows_mechanism.std
         elif self.k is not None:
-            known = schema.rows is not None
+            known = schema.counted_rows is not None
             lines["number of rows"] = "public" if known else "not published (row_count_share is 0)"
         if rows is not None:
             per_cell = rows / plan.n_cells
@@ -330,7 +330,8 @@ in a hundred in full. Choose a delta well below one over the number of people, s
                 "the mechanism tight."
             )
         max_rows = schema.unit.max_rows or 1
-        rows_epsilon = self.epsilon * self.row_count_share if schema.rows is None else Fraction(0)
+        rows_share = self.row_count_share if schema.counted_rows is None else Fraction(0)
+        rows_epsilon = self.epsilon * rows_share
         tuples_epsilon = self.epsilon - rows_epsilon
         return _Plan(
             recode=recode,

@@ -254,7 +254,7 @@ class Partition(Method):
         noisy, scales = _noisy_leaves(tree, exact, plan.rules, noise)
         nodes = tree_table(tree, plan.axes, plan.rules)
         measured, node_counts = measurements(
-            nodes, scales, total=schema.rows, consistent=self.consistent
+            nodes, scales, total=schema.counted_rows, consistent=self.consistent
         )
         fitted = measured.fit(noisy.astype(np.float64), node_counts)
         counts = whole_counts(fitted.ravel(), discrete_laplace_variance(scales).ravel())

@@ -295,8 +295,7 @@ class Quilt(Method):
             values=values_of(schema),
             target=None if self.target is None else names.index(self.target),
             budget=Budget(total=total, pure=not self.delta, reach=reach),
-            # Of a person's rows only some may count, so the public number is not that of these.
-            public_rows=schema.rows if schema.unit.kind == "row" else None,
+            public_rows=schema.counted_rows,
         )
 
 

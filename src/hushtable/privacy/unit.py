@@ -29,7 +29,7 @@ class Unit(Value):
     Examples
     --------
     >>> Unit(kind="person", column="patient", max_rows=3).describe()
-    "one person with at most 3 rows (column 'patient')"
+    "one person (column 'patient', at most 3 rows of whom are used)"
     >>> Unit.model_validate("row") == Unit(kind="row")
     True
     """
@@ -91,5 +91,5 @@ class Unit(Value):
             return "one row"
         if self.kind == "node":
             return "one node with all its edges"
-        rows = "1 row" if self.max_rows == 1 else f"{self.max_rows} rows"
-        return f"one person with at most {rows} (column '{self.column}')"
+        used = "1 row of whom is" if self.max_rows == 1 else f"{self.max_rows} rows of whom are"
+        return f"one person (column '{self.column}', at most {used} used)"

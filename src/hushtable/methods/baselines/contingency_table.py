@@ -113,7 +113,7 @@ class ContingencyTable(Method):
                 "count_std": math.sqrt(groups.variance),
                 "n_groups": groups.domain.size,
                 "threshold": None,
-                "row_total": schema.rows,
+                "row_total": schema.counted_rows,
                 "class_sizes_scale": None,
                 "columns": {},
             },
