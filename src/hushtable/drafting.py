@@ -94,6 +94,9 @@ def _propose(source: Source, raw: Expression, n_rows: int) -> tuple[dict[str, An
         used = raw.filter(raw.value.isin(MISSING_WORDS)).distinct()
         words = set(source.fetch(used)["value"].to_pylist())
     numeric = not (kind.is_boolean() or kind.is_temporal() or kind.is_uuid())
+    if kind.is_string():
+        # 00501 is a code and not a number: zeros in front of it would be lost.
+        numeric = not source.fetch(raw.filter(raw.value.re_search(r"^ *0[0-9]")).limit(1)).num_rows
     facts = _numeric_facts(source, raw) if numeric else _text_facts(source, raw)
     n_missing = facts["n_missing"] or 0
     n_values = n_rows - n_missing
@@ -122,6 +125,7 @@ def _numeric_facts(source: Source, raw: Expression) -> dict[str, Any]:
     scaled = {}
     for n_decimals in range(1, _MAX_DECIMALS + 1):
         moved = numbers.real * 10.0**n_decimals
+        moved = (moved.abs() >= 2.0**53).ifelse(0.0, moved)  # a larger double is whole in any case
         scaled[f"at_{n_decimals}"] = ((moved - moved.round()).abs() < 1e-6).sum()
     present = ~numbers.missing
     return _row(

@@ -25,7 +25,7 @@ from hushtable.schema import Schema
 
 def publish(
     data: Any,
-    schema: Schema,
+    schema: Schema | str | Path,
     method: Method,
     *,
     out: str | Path,
@@ -45,7 +45,7 @@ def publish(
     ----------
     data : path, Arrow table, data frame of pandas, polars or Spark, or ibis table
         The private table.
-    schema : Schema
+    schema : Schema or path
         What is public about it.
     method : Method
         How to publish, with its parameters.
@@ -70,6 +70,8 @@ def publish(
         The release, on disk and complete.
     """
     source = make_noise(noise)
+    schema = Schema.load(schema) if isinstance(schema, str | Path) else schema
+    _require_nouns(schema, method)
     schema.require_confirmed()
     promised, forecast = method.guarantee(schema), method.forecast(schema, schema.rows)
     if method.one_machine and (engine == "spark" or is_in_spark(data)):
@@ -92,6 +94,21 @@ def publish(
     )
 
 
+def _require_nouns(schema: object, method: object) -> None:
+    problems = []
+    if not isinstance(schema, Schema):
+        problems.append(
+            f"schema is a {type(schema).__name__}; give a Schema or the path of a schema file."
+        )
+    if not isinstance(method, Method):
+        problems.append(
+            f"method is {method!r}; give a method with its parameters, such as "
+            "NoisyCounts(epsilon=1, delta=1e-6, k=10)."
+        )
+    if problems:
+        raise ParameterError(problems)
+
+
 def carry_out(
     method: Parameters,
     schema: Schema,
@@ -110,6 +127,10 @@ def carry_out(
     `run` is called once, after the spending was recorded. What it reads stays private; what it
     returns is published.
     """
+    if reservation is not None and ledger is None:
+        raise ParameterError(
+            f"reservation {reservation} is one of a ledger; name the ledger too, or leave it out."
+        )
     promised = _promise(promised, noise)
     book = Ledger.open(ledger, timeout=_PATIENCE) if isinstance(ledger, str | Path) else ledger
     with ReleaseWriter(out, seeded=not noise.is_private) as writer:

@@ -71,6 +71,7 @@ SOURCES: dict[str, tuple[str, Callable[[pa.Table, Path], Any]]] = {
     "memory-pandas": ("memory", lambda table, _: table.to_pandas()),
     "duckdb-arrow": ("duckdb", lambda table, _: table),
     "duckdb-polars": ("duckdb", lambda table, _: pl.from_arrow(table)),
+    "memory-csv": ("auto", lambda table, path: to_csv(table, path.with_suffix(".csv"))),
     "duckdb-csv": ("duckdb", lambda table, path: to_csv(table, path.with_suffix(".csv"))),
     "duckdb-csv.gz": ("auto", lambda table, path: to_csv(table, path.with_suffix(".csv.gz"))),
     "duckdb-parquet": ("auto", lambda table, path: to_parquet(table, path.with_suffix(".parquet"))),
@@ -78,7 +79,7 @@ SOURCES: dict[str, tuple[str, Callable[[pa.Table, Path], Any]]] = {
 }
 # Other ways to the same engines; one check each tells whether the way is right.
 WAYS: dict[str, tuple[str, Callable[[pa.Table, Path], Any]]] = {
-    "memory-csv": ("memory", lambda table, path: to_csv(table, path.with_suffix(".csv"))),
+    "memory-csv.gz": ("memory", lambda table, path: to_csv(table, path.with_suffix(".csv.gz"))),
     "memory-ibis": ("memory", to_backend),
     "duckdb-pandas": ("duckdb", lambda table, _: table.to_pandas(types_mapper=pd.ArrowDtype)),
     "duckdb-semicolon": (
@@ -135,10 +136,13 @@ SCHEMA = Schema.from_dict(
 )
 
 
-def test_auto_picks_by_kind_and_size(tmp_path: Path) -> None:
+def test_auto_picks_by_kind_and_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = pa.table({"id": [1], "age": [2], "sex": ["F"]})
     assert isinstance(connect(table, SCHEMA), MemoryEngine)
-    assert isinstance(connect(to_csv(table, tmp_path / "t.csv"), SCHEMA), SqlEngine)
+    texts = to_csv(table, tmp_path / "t.csv")
+    assert isinstance(connect(texts, SCHEMA), MemoryEngine)
+    monkeypatch.setattr("hushtable.engine.SMALL_TEXT", texts.stat().st_size)
+    assert isinstance(connect(texts, SCHEMA), SqlEngine)
     one = Schema.from_dict(
         {"name": "t", "columns": {"x": {"type": "integer", "low": 0, "high": 1}}}
     )

@@ -1,5 +1,6 @@
 """Small tables are encoded in NumPy: to the codes that the database gives."""
 
+import gzip
 import subprocess
 import sys
 from pathlib import Path
@@ -7,13 +8,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hushtable.engine import MemoryEngine, SqlEngine, connect
-from hushtable.engine.arrow_codes import Encoded, plain_reader
+from hushtable.engine.arrow_codes import Encoded, encoded_texts, plain_reader
 from hushtable.engine.header import read_header
 from hushtable.engine.source import open_source
 from hushtable.engine.sql import encoded_rows
@@ -165,11 +167,11 @@ def test_what_needs_reading_is_left_to_the_database() -> None:
         assert connect(table, schema).histograms(["x"])["x"].tolist() == [0, 1, 0, 1]
 
 
-def test_a_limit_of_memory_and_text_files_are_for_the_database(tmp_path: Path) -> None:
+def test_a_limit_of_memory_and_compressed_texts_are_for_the_database(tmp_path: Path) -> None:
     schema = Schema.parse("name: t\ncolumns:\n  x: {type: integer, low: 0, high: 3}\n")
     pq.write_table(pa.table({"x": [1, 3, 3]}), tmp_path / "t.parquet")
-    (tmp_path / "t.csv").write_text("x\n1\n")
-    assert isinstance(connect(tmp_path / "t.csv", schema), SqlEngine)
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(b"x\n1\n"))
+    assert isinstance(connect(tmp_path / "t.csv.gz", schema), SqlEngine)
     assert isinstance(connect(tmp_path / "t.parquet", schema, memory_limit="1GB"), SqlEngine)
 
 
@@ -215,3 +217,61 @@ def test_the_largest_column_leaves_room_for_missing() -> None:
     for engine in ("memory", "duckdb"):
         cells = connect(table, schema(2**31 - 2), engine=engine).counts(["x"])
         assert cells.codes.ravel().tolist() == [0, 2**31 - 2, 2**31 - 1]
+
+
+NUMBER_TEXTS = [
+    "", "?", "nan", "-NaN", "inf", "-Infinity", "+inf", "3", "+3", "-3", " 3 ", "3.", ".5", "3.0",
+    "3e0", "2.5", "3e-400", "1e400", "-1e400", "1e19", "9" * 400, "-" + "9" * 400, "9" * 5000,
+    "0x1F", "1_0", "1d", "3\n", "\t3", "\u0663", "9223372036854775807", "9223372036854775808",
+    "-9223372036854775809", "9007199254740993", "9007199254740993.0", "+-3", "e5", ".", "0.25",
+    "-0.5", "-0", "1e5", "100000.0",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("outside", ["clip", "missing"])
+def test_texts_are_read_as_numbers_like_the_database_does(outside: str, tmp_path: Path) -> None:
+    """One file, once split into fields and read here, and once read where it is."""
+    rules = {"outside": outside, "missing": "category"}
+    wholes = [(0, 5), (-(2**63), -(2**63) + 9), (2**53, 2**53 + 3), (2**63 - 3, 2**63 - 1)]
+    grids = [(0, 5, 1), (-1, 1, 0.25), (0, 1e9, 1), (-1e300, 1e300, 1e299)]
+    columns: dict[str, Any] = {
+        f"i{i}": {"type": "integer", "low": low, "high": high, **rules}
+        for i, (low, high) in enumerate(wholes)
+    } | {
+        f"n{i}": {"type": "number", "low": low, "high": high, "step": step, **rules}
+        for i, (low, high, step) in enumerate(grids)
+    }
+    draw = np.random.default_rng(7)
+    made = [f"{'-' * int(draw.integers(2))}{draw.random() * 10.0 ** draw.integers(-3, 21):.{k}g}"
+            for k in range(1, 18) for _ in range(20)]  # fmt: skip
+    texts = pa.array([*NUMBER_TEXTS, *made])
+    schema = Schema.from_dict({"name": "t", "missing_values": ["", "?"], "columns": columns})
+    file = tmp_path / "texts.csv"
+    pa_csv.write_csv(pa.table(dict.fromkeys(columns, texts)), file)
+    source, _ = open_source(file)
+    expected = encoded_rows(source, schema)
+    found = encoded_texts(source, schema)
+    for name in columns:
+        assert found.codes[name].tolist() == expected.codes[name].tolist(), name
+
+
+def test_a_small_text_file_is_counted_in_memory(tmp_path: Path) -> None:
+    file = tmp_path / "t.csv"
+    file.write_text("who,x,sex\na,1,F\na,2.0,M\nb,x,\n")
+    schema = Schema.from_dict(
+        {
+            "name": "t",
+            "unit": {"kind": "person", "column": "who", "max_rows": 1},
+            "columns": {
+                "who": {"role": "identifier"},
+                "x": {"type": "integer", "low": 0, "high": 3, "missing": "category",
+                      "outside": "missing"},
+                "sex": {"type": "categorical", "values": ["F", "M"], "missing": "category"},
+            },
+        }
+    )  # fmt: skip
+    engine = connect(file, schema)
+    assert isinstance(engine, MemoryEngine)
+    assert engine.n_rows() == 2
+    assert engine.histograms(["x"])["x"][4] == 1
+    assert isinstance(connect(file, schema, memory_limit="1GB"), SqlEngine)

@@ -126,3 +126,13 @@ def test_what_cannot_be_drafted(tmp_path: Path, content: str, words: str) -> Non
     (tmp_path / "t.csv").write_text(content)
     with pytest.raises(DataError, match=words):
         draft(tmp_path / "t.csv")
+
+
+def test_codes_with_zeros_in_front_stay_texts() -> None:
+    assert proposed(["00501", "10001"] * 20)["values"] == ["00501", "10001"]
+    assert proposed(["0", "10"] * 20)["type"] == "integer"
+
+
+def test_whole_numbers_beyond_64_bits_are_numbers() -> None:
+    column = proposed([f"1234567890123456789{last}" for last in "012"] * 20)
+    assert column["type"] == "number"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Literal
 
-from hushtable.engine.arrow_codes import plain_reader
+from hushtable.engine.arrow_codes import encoded_texts, plain_reader
 from hushtable.engine.base import Cells, Counts, Engine, RuleBreak
 from hushtable.engine.header import (
     Data,
@@ -40,6 +40,7 @@ __all__ = [
 EngineName = Literal["auto", "memory", "duckdb", "spark"]
 
 SMALL = 1_000_000  # rows; a smaller frame or Parquet file is counted in memory
+SMALL_TEXT = 64_000_000  # bytes; the same for a text file
 
 
 def connect(
@@ -60,8 +61,9 @@ def connect(
     schema : Schema
         What is public about the table.
     engine : {"auto", "memory", "duckdb", "spark"}
-        Who counts. ``auto``: memory for frames and Parquet files of less than a million rows,
-        DuckDB for larger ones and for text files; a Spark or ibis table is counted where it is.
+        Who counts. ``auto``: memory for frames and Parquet files of less than a million rows and
+        for text files of less than 64 MB, DuckDB for larger and for compressed ones; a Spark or
+        ibis table is counted where it is.
         With ``spark``, Spark itself reads a path.
     noise : Noise, optional
         With unit ``person``, the coins that choose the rows of a person in memory.
@@ -87,7 +89,8 @@ def connect(
         return MemoryEngine(plain, schema, noise or SecureNoise())
     source, _ = open_source(data, memory_limit=memory_limit)
     if in_memory:
-        return MemoryEngine(partial(encoded_rows, source, schema), schema, noise or SecureNoise())
+        read = encoded_texts if _is_small_text(header) else encoded_rows
+        return MemoryEngine(partial(read, source, schema), schema, noise or SecureNoise())
     return SqlEngine(source, schema)
 
 
@@ -121,5 +124,13 @@ def _is_for_memory(
     if engine == "auto":
         # Who limits the memory has a file in mind that is not to be read as a whole.
         limited = bool(header.files) and memory_limit is not None
-        return header.n_rows is not None and header.n_rows < SMALL and not limited
+        few = header.n_rows is not None and header.n_rows < SMALL
+        return (few or _is_small_text(header)) and not limited
     return engine == "memory"
+
+
+def _is_small_text(header: Header) -> bool:
+    """Say whether a text file fits memory; how large a compressed one is shows when it is read."""
+    if header.delimiter is None or header.files[0].suffix.lower() == ".gz":
+        return False
+    return header.files[0].stat().st_size < SMALL_TEXT

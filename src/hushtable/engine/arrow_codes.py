@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from hushtable.arrow_arrays import with_missing
 from hushtable.engine.encode import Rules, listed_codes
 from hushtable.engine.header import Data, Header
-from hushtable.engine.source import explained
+from hushtable.engine.number_texts import code_reader
+from hushtable.engine.source import Source, explained
 from hushtable.schema import Categorical, Column, Integer, Number, Schema
 
 Codes = NDArray[np.int32]
@@ -55,20 +56,29 @@ def plain_reader(data: Data, header: Header, schema: Schema) -> Callable[[], Enc
     if not plain or (person is not None and not _is_listed(arrow.field(person).type)):
         return None
     wanted = list(dict.fromkeys([*columns, *([] if person is None else [person])]))
+    return lambda: _encoded(lambda: _read(header, wanted) if header.files else data, schema)
 
-    def encoded() -> Encoded:
-        try:
-            table = _read(header, wanted) if header.files else data
-            codes = {
-                name: _codes(table[name], column, schema.missing_values)
-                for name, column in columns.items()
-            }
-            persons = None if person is None else _persons(table[person], schema.missing_values)
-        except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
-            raise explained(error) from None
-        return Encoded(codes, persons)
 
-    return encoded
+def encoded_texts(source: Source, schema: Schema) -> Encoded:
+    """Encode a text file: a database splits it into fields, and these are read here."""
+    person = schema.unit.column
+    names = [*schema.attributes, *([] if person is None else [person])]
+    places = {f"c{position}": name for position, name in enumerate(names)}
+    return _encoded(lambda: source.fetch(source.select(places)).rename_columns(names), schema)
+
+
+def _encoded(read: Callable[[], pa.Table], schema: Schema) -> Encoded:
+    person, missing_values = schema.unit.column, schema.missing_values
+    try:
+        table = read()
+        codes = {
+            name: _codes(table[name], column, missing_values)
+            for name, column in schema.attributes.items()
+        }
+        persons = None if person is None else _persons(table[person], missing_values)
+    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
+        raise explained(error) from None
+    return Encoded(codes, persons)
 
 
 def _is_plain(kind: pa.DataType, column: Column) -> bool:
@@ -102,6 +112,8 @@ def _read(header: Header, wanted: list[str]) -> pa.Table:
 def _codes(column: pa.ChunkedArray, rules: Column, missing_values: Sequence[str]) -> Codes:
     if isinstance(rules, Categorical):
         return _listed(column, rules, missing_values)
+    if pa.types.is_string(column.type):
+        return _looked_up(column, code_reader(rules, missing_values))
     values, missing = with_missing(column)
     if pa.types.is_integer(column.type) and isinstance(rules, Integer):
         return _counted_from_low(values.astype(np.int64), missing, rules)
@@ -119,7 +131,7 @@ def _listed(column: pa.ChunkedArray, rules: Categorical, missing_values: Sequenc
     )
 
 
-def _looked_up(column: pa.ChunkedArray, code_of: Callable[[str | int | None], int]) -> Codes:
+def _looked_up(column: pa.ChunkedArray, code_of: Callable[[Any], int]) -> Codes:
     """Give the code of each row's value, which is looked up once for each part's dictionary."""
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()

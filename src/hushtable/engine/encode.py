@@ -311,56 +311,62 @@ def encode(
     """
     recode = recode or {}
     others = [name for name in rows.columns if name not in columns]
-    listed = {
-        place: column
-        for place, name in columns.items()
-        if isinstance(column := schema.attributes[name], Categorical)
-    }
-    joined = rows
-    if listed:
-        texts = {
-            place: as_text(rows[place], (*column.values, *schema.missing_values))
-            for place, column in listed.items()
-        }
-        joined = rows.mutate(**texts)
-    for place, column in listed.items():
-        # A list of texts becomes a table to join with: a hash lookup, however long the list.
-        known = listed_codes(column, schema.missing_values, recode.get(columns[place]))
-        lookup = ibis.memtable(
-            pa.table({f"{place}_text": pa.array(known, pa.string()),
-                      f"{place}_code": pa.array(known.values(), pa.int64())})
-        )  # fmt: skip
+    first: dict[str, Expression] = {}
+    lookups: dict[str, Expression] = {}
+    late: dict[str, Recoding] = {}
+    for place, name in columns.items():
+        column, recoding, raw = schema.attributes[name], recode.get(name), rows[place]
+        if isinstance(column, Categorical):
+            first[place] = as_text(raw, (*column.values, *schema.missing_values))
+            lookups[place] = _lookup(place, listed_codes(column, schema.missing_values, recoding))
+        elif recoding is None:
+            first[place] = numeric_code(raw, column, schema.missing_values)
+        elif isinstance(column, Integer) and raw.type().is_signed_integer():
+            first[place] = _recoded_whole(raw, column, schema.missing_values, recoding)
+        else:
+            first[place] = numeric_code(raw, column, schema.missing_values)
+            late[place] = recoding
+    joined = rows.mutate(**first)
+    for place, lookup in lookups.items():
         joined = joined.left_join(lookup, [(place, f"{place}_text")])
+    if late and not lookups:
+        # ibis writes an expression out wherever it is used. Behind a join it is a column, and a
+        # recoding of many intervals asks for it at every one.
+        joined = joined.cross_join(ibis.memtable(pa.table({"nothing": [0]})))
 
     codes = {}
     for place, name in columns.items():
-        column = schema.attributes[name]
-        recoding = recode.get(name)
-        if isinstance(column, Categorical):
-            rules = Rules.of(column)
-            if recoding is not None:
-                rules = rules.recoded(recoding)
-            codes[place] = rules.listed_code(joined[place], joined[f"{place}_code"])
-        else:
-            codes[place] = numeric_code(joined[place], column, schema.missing_values, recoding)
+        code, recoding = joined[place], recode.get(name)
+        if place in lookups:
+            rules = Rules.of(schema.attributes[name])
+            rules = rules if recoding is None else rules.recoded(recoding)
+            code = rules.listed_code(code, joined[f"{place}_code"])
+        codes[place] = _recoded(code, late[place]) if place in late else code
     return joined.select(*others, **codes)
 
 
-def numeric_code(
-    raw: Expression,
-    column: Integer | Number,
-    missing_values: Sequence[str],
-    recoding: Recoding | None = None,
+def _lookup(place: str, known: Mapping[str, int]) -> Expression:
+    """Make a list of texts a table to join with: a hash lookup, however long the list."""
+    return ibis.memtable(
+        pa.table({f"{place}_text": pa.array(known, pa.string()),
+                  f"{place}_code": pa.array(known.values(), pa.int64())})
+    )  # fmt: skip
+
+
+def _recoded_whole(
+    raw: Expression, column: Integer, missing_values: Sequence[str], recoding: Recoding
 ) -> Expression:
-    """Give the code of a raw value in a numeric column, recoded if a recoding is given."""
+    """Recode whole numbers: the value is compared, which is less to compute than its code."""
+    inside = _halved(raw.cast("int64"), recoding, low=column.low)
+    reading = read_number(raw, missing_values)
+    return Rules.of(column).recoded(recoding).whole_code(reading, inside=inside)
+
+
+def numeric_code(
+    raw: Expression, column: Integer | Number, missing_values: Sequence[str]
+) -> Expression:
+    """Give the code of a raw value in a numeric column."""
     reading = read_number(raw, missing_values)
     if isinstance(column, Integer):
-        rules = Rules.of(column)
-        if recoding is not None and reading.always_whole:
-            # The value itself is compared, which makes a far smaller query than its code would.
-            inside = _halved(reading.whole, recoding, low=column.low)
-            return rules.recoded(recoding).whole_code(reading, inside=inside)
-        code = rules.integer_code(reading)
-    else:
-        code = number_code(column, reading)
-    return code if recoding is None else _recoded(code, recoding)
+        return Rules.of(column).integer_code(reading)
+    return number_code(column, reading)

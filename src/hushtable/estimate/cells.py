@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from statistics import NormalDist
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -59,6 +59,9 @@ class _Hidden:
 
 class CellEstimator(Estimator):
     """Answer counts from a release of cells."""
+
+    where_total_is_told: ClassVar[str] = "a release with row_count_share"
+    """What an analyst would have to ask the custodian for, to know the number of rows."""
 
     def __init__(
         self,
@@ -129,8 +132,8 @@ class CellEstimator(Estimator):
             )
             if self.total is None:
                 notes.append(
-                    "The number of rows is not known, so the upper end is far away; a release with "
-                    "row_count_share tells it."
+                    "The number of rows is not known, so the upper end is far away; "
+                    f"{self.where_total_is_told} tells it."
                 )
         if inside.model_std > 0:
             notes.append(

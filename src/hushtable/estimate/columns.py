@@ -21,7 +21,7 @@ from fractions import Fraction
 from functools import cached_property
 from math import prod, sqrt
 from statistics import NormalDist
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -68,6 +68,8 @@ class _Projection:
 
 class _Column(CellEstimator):
     """Answer from the tuples of one column."""
+
+    where_total_is_told: ClassVar[str] = "a release with count_share"
 
     def __init__(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +16,8 @@ from hushtable.schema import Schema
 
 class SuppressedEstimator(CellEstimator):
     """Answer counts from exact cells; only suppression and cut cells leave anything open."""
+
+    where_total_is_told: ClassVar[str] = "a schema with the public number of rows"
 
     def __init__(
         self,

@@ -348,6 +348,12 @@ def _code(category: _Category, node: Node) -> int:
         )
     value = sign + node.this
     if value not in category.column.values:
+        covered = _covered(value, category.column)
+        if covered:
+            raise PredicateError(
+                f"{value!r} is no value of column {category.name!r} but a group of several: write "
+                f"{category.name} IN ({_enumerate(covered)})."
+            )
         raise PredicateError(
             f"column {category.name!r} has no value {value!r}"
             f"{_nearest(value, category.column.values)}; its values are "
@@ -402,6 +408,17 @@ def _like_matcher(pattern: str) -> re.Pattern[str]:
     return re.compile(
         first + "".join(f"(?>.*?{piece})" for piece in middle) + f".*{last}", re.DOTALL
     )
+
+
+def _covered(label: str, column: Categorical) -> list[str]:
+    """List the values that a label of the column's taxonomy stands for."""
+    open_nodes = [] if column.taxonomy is None else [column.taxonomy.root]
+    while open_nodes:
+        node = open_nodes.pop()
+        if node.label == label:
+            return list(node.leaves())
+        open_nodes += node.children
+    return []
 
 
 def _enumerate(values: Iterable[str]) -> str:

@@ -1,0 +1,113 @@
+"""What `publish` takes and refuses, and what it counts of persons with many rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import hushtable as ht
+from hushtable.errors import DataError, ParameterError, PredicateError
+from hushtable.methods.base import Method
+from hushtable.methods.baselines.contingency_table import ContingencyTable
+
+TABLE, SCHEMA = ht.sample(), ht.sample_schema()
+METHOD = ht.NoisyCounts(epsilon=1, delta=1e-6, k=10)
+
+
+def test_a_schema_may_be_a_file(tmp_path: Path) -> None:
+    (tmp_path / "schema.yaml").write_text(SCHEMA.to_yaml())
+    release = ht.publish(TABLE, tmp_path / "schema.yaml", METHOD, out=tmp_path / "release")
+    assert release.schema == SCHEMA
+
+
+@pytest.mark.parametrize("method", ["noisy-counts", ht.NoisyCounts])
+def test_what_is_no_schema_and_no_method_is_said_at_once(method: Any, tmp_path: Path) -> None:
+    with pytest.raises(ParameterError) as error:
+        ht.publish(TABLE, {"name": "t"}, method, out=tmp_path / "release")  # type: ignore[arg-type]
+    assert [problem.split(";")[0][:12] for problem in error.value.problems] == [
+        "schema is a ", "method is " + ("'n" if method == "noisy-counts" else "<c"),
+    ]  # fmt: skip
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_reservation_needs_its_ledger(tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match="name the ledger too"):
+        ht.publish(TABLE, SCHEMA, METHOD, out=tmp_path / "release", reservation=1)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_frames_that_are_no_tables_are_refused_by_name(tmp_path: Path) -> None:
+    frames: list[tuple[Any, list[str]]] = [
+        (pd.DataFrame([[1, 2, 3]], columns=["a", "a", "b"]), ["column 'a' stands more than once"]),
+        (pd.Series([1, 2]), ["data is a Series and no table"]),
+        (
+            pd.DataFrame({"a": [1, "SECRET"], "b": [1, 2], "c": [{1}, 2]}),
+            ["column 'a' mixes types", "column 'c' mixes types"],
+        ),
+    ]
+    for frame, expected in frames:
+        with pytest.raises(DataError) as error:
+            ht.publish(frame, SCHEMA, METHOD, out=tmp_path / "release")
+        assert [problem[: len(words)] for problem, words in
+                zip(error.value.problems, expected, strict=True)] == expected  # fmt: skip
+        assert "SECRET" not in str(error.value)
+
+
+def test_a_label_of_the_taxonomy_is_explained(tmp_path: Path) -> None:
+    release = ht.publish(TABLE, SCHEMA, METHOD, out=tmp_path / "release")
+    with pytest.raises(PredicateError, match=r"region IN \('harbor', 'old town'\)"):
+        release.count("region = 'north'")
+
+
+# --- persons with many rows -----------------------------------------------------------------------
+
+PERSONS = ht.Schema.from_dict(
+    {
+        "name": "t",
+        "rows": 20_000,
+        "unit": {"kind": "person", "column": "who", "max_rows": 2},
+        "columns": {
+            "who": {"role": "identifier"},
+            "x": {"type": "integer", "low": 0, "high": 7},
+            "y": {"type": "categorical", "values": ["a", "b"], "role": "target"},
+        },
+    }
+)
+
+
+def visits() -> pa.Table:
+    """Make 1,000 persons with 20 rows each: half of them x >= 4 and y = 'b'."""
+    x = np.random.default_rng(1).permutation(np.arange(20_000) % 8)
+    return pa.table({"who": np.arange(20_000) // 20, "x": x, "y": np.where(x < 4, "a", "b")})
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        ht.NoisyCounts(epsilon=20, delta="1e-6", k=3),
+        ht.NoisyCounts(epsilon=20, mechanism="pure"),
+        ht.Partition(epsilon=20, max_depth=4),
+        ht.DiffGen(epsilon=20),
+        ContingencyTable(epsilon=20),
+        ht.Quilt(epsilon=20, delta="1e-6"),
+    ],
+    ids=lambda method: method.name,
+)
+def test_the_public_number_of_rows_is_not_that_of_bounded_rows(
+    method: Method, tmp_path: Path
+) -> None:
+    """2,000 of the 20,000 rows are used, and every way to ask must be about these.
+
+    The half is Binomial(2,000, 1/2) at most as wide: beyond 1,000 +- 125 with probability 2e-8.
+    """
+    release = ht.publish(visits(), PERSONS, method, out=tmp_path / "release")
+    for where in ("x >= 4", "y = 'b'", "y = 'b' OR x >= 4", "NOT (y = 'a' AND x < 4)"):
+        answer = release.count(where)
+        assert 600 < answer.value < 1400, where
+        assert any("at most 2 rows are used" in note for note in answer.notes)
+    assert "at most 2 rows of whom are used" in (release.folder / "STATEMENT.md").read_text()
