@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
@@ -44,7 +44,12 @@ def _exact(value: float) -> Fraction:
 
 
 def _text(value: Any) -> str:
-    if isinstance(value, bool) or not isinstance(value, str | int):
+    if isinstance(value, bool):
+        raise ValueError(
+            f"value {shown(value)} is a truth value, as YAML reads yes, no, true and false; put it "
+            "in quotes"
+        )
+    if not isinstance(value, str | int):
         raise ValueError(f"value {shown(value)} is not text; put it in quotes")
     return str(value)
 
@@ -466,6 +471,11 @@ def _problems(error: ValidationError) -> list[str]:
     sentences = []
     for problem in error.errors():
         place = [str(part) for part in problem["loc"]]
+        if problem["type"] in {"too_short", "string_too_short"}:
+            if problem["input"]:
+                continue  # what was given is wrong, which is said of each by itself
+            sentences.append(f"{_where(place)}{place[-1]} is empty; fill it in.")
+            continue
         message = problem["msg"].removeprefix("Value error, ")
         if problem["type"] == "missing":
             message = f"{place[-1]} is missing"
@@ -475,6 +485,10 @@ def _problems(error: ValidationError) -> list[str]:
             place = place[:-1]
         elif place and problem["type"] not in {"value_error", "column_type"}:
             message = f"{place[-1]}: {message[0].lower()}{message[1:]}"
-        where = f"column {place[1]!r}: " if len(place) > 1 and place[0] == "columns" else "schema: "
-        sentences.append(f"{where}{message}.")
+        sentences.append(f"{_where(place)}{message.rstrip('.')}.")
     return sentences
+
+
+def _where(place: Sequence[str]) -> str:
+    inside_column = len(place) > 1 and place[0] == "columns"
+    return f"column {place[1]!r}: " if inside_column else "schema: "

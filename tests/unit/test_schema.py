@@ -285,3 +285,22 @@ def test_number_bins_use_exact_decimals() -> None:
         "0.6 to 0.8",
         "0.9 to 1.0",
     )
+
+
+def test_problems_are_said_in_words_of_a_schema() -> None:
+    """And not in those of the library that finds them."""
+    content = {
+        "name": "",
+        "columns": {
+            "a": {"type": "categorical", "values": [True, "x"]},
+            "b": {"type": "categorical", "values": []},
+        },
+    }
+    with pytest.raises(SchemaError) as error:
+        Schema.from_dict(content)
+    assert list(error.value.problems) == [
+        "schema: name is empty; fill it in.",
+        "column 'a': value True is a truth value, as YAML reads yes, no, true and false; put it in "
+        "quotes.",
+        "column 'b': values is empty; fill it in.",
+    ]
