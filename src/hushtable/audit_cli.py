@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,22 +13,18 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 from hushtable.method_options import with_method_options
-from hushtable.methods import METHODS
 from hushtable.methods.base import Parameters
-from hushtable.methods.degrees import Degrees
 from hushtable.schema import Schema
 
 if TYPE_CHECKING:  # the audit itself is imported by its command alone
     from hushtable.evaluation.audit import Report
 
-audit_app = typer.Typer(
-    no_args_is_help=True, help="Try to falsify what a method promises; reads no data."
-)
 console = Console()
 
 
-def _add_audit_command(kind: type[Parameters]) -> None:
-    @audit_app.command(kind.name)
+def audit_command(kind: type[Parameters]) -> Callable[..., None]:
+    """Make the command that audits a method."""
+
     @with_method_options(kind)
     def audit_method(  # noqa: PLR0917 - the options of a command
         method: Parameters,
@@ -63,6 +60,8 @@ def _add_audit_command(kind: type[Parameters]) -> None:
         if not report.passed:
             raise typer.Exit(1)
 
+    return audit_method
+
 
 def _watched(
     method: Parameters,
@@ -93,8 +92,3 @@ def _watched(
             largest=largest,
             progress=lambda what, share: bar.update(task, description=what, completed=share),
         )
-
-
-_KINDS: tuple[type[Parameters], ...] = (*METHODS.values(), Degrees)
-for _kind in _KINDS:
-    _add_audit_command(_kind)

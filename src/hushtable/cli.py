@@ -3,37 +3,31 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
-import re
 import sys
 import traceback
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import pyarrow as pa
-import pyarrow.csv as pa_csv
-import pyarrow.parquet as pq
 import typer
 from rich.console import Console
-from rich.markdown import Markdown
 from rich.table import Table
+from typer.main import get_command
 
-from hushtable.audit_cli import audit_app
+# The names of the package are imported when they are first used: most commands need few of them.
+import hushtable as ht
 from hushtable.compare_cli import compare
 from hushtable.errors import HushtableError, ParameterError
 from hushtable.evaluate_cli import evaluate
-from hushtable.graph_cli import graph_app
+from hushtable.lazy_cli import as_command, lazy_group
+from hushtable.ledger_cli import ledger_app
 from hushtable.method_options import with_method_options
-from hushtable.methods import METHODS
-from hushtable.methods.base import Forecast, Method
-from hushtable.pipeline import publish as publish_table
-from hushtable.privacy.guarantee import ApproxDP, Guarantee, PureDP
-from hushtable.privacy.ledger import Ledger
-from hushtable.privacy.rational import as_rational
-from hushtable.release import Release, SeededReleaseWarning
-from hushtable.schema import Schema
+from hushtable.terminal_cli import console, print_json, visible
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 app = typer.Typer(
     name="hushtable",
@@ -43,30 +37,29 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 schema_app = typer.Typer(no_args_is_help=True, help="Draft and check the public schema.")
-plan_app = typer.Typer(no_args_is_help=True, help="Promise, budget and expected error; no data.")
-publish_app = typer.Typer(no_args_is_help=True, help="Publish a private table.")
-ledger_app = typer.Typer(no_args_is_help=True, help="Keep account of what has been spent.")
-app.add_typer(schema_app, name="schema")
-app.add_typer(plan_app, name="plan")
-app.add_typer(publish_app, name="publish")
-app.add_typer(ledger_app, name="ledger")
-app.add_typer(graph_app, name="graph")
-app.add_typer(audit_app, name="audit")
-app.command()(evaluate)
-app.command()(compare)
 
 SchemaPath = Annotated[Path, typer.Argument(metavar="SCHEMA", help="The schema, a YAML file.")]
 DataPath = Annotated[str, typer.Argument(metavar="DATA", help="A CSV or Parquet file.")]
 ReleasePath = Annotated[Path, typer.Argument(metavar="RELEASE", help="A release folder.")]
-LedgerPath = Annotated[Path, typer.Argument(metavar="FILE", help="The ledger.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Write JSON to standard output.")]
 
-# Names and texts from files must not be taken for markup.
-console = Console(markup=False, emoji=False)
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        sys.stdout.write(f"hushtable {ht.__version__}\n")
+        raise typer.Exit
 
 
-def _print_json(content: Any) -> None:
-    sys.stdout.write(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+@app.callback()
+def _every_command(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and stop."
+        ),
+    ] = False,
+) -> None:
+    """Take the options that stand before every command."""
 
 
 # --- commands ------------------------------------------------------------------------------
@@ -76,10 +69,10 @@ def _print_json(content: Any) -> None:
 def methods(as_json: AsJson = False) -> None:
     """List the methods: what each does and which paper it is from."""
     if as_json:
-        _print_json({n: {"summary": m.summary, "paper": m.paper} for n, m in METHODS.items()})
+        print_json({n: {"summary": m.summary, "paper": m.paper} for n, m in ht.METHODS.items()})
         return
     table = Table("method", "what it does", "from", box=None, header_style="bold")
-    for name, method in METHODS.items():
+    for name, method in ht.METHODS.items():
         table.add_row(name, method.summary, method.paper)
     console.print(table)
 
@@ -107,9 +100,7 @@ def schema_draft(
     output: Annotated[Path | None, typer.Option("-o", "--output", help="File to write.")] = None,
 ) -> None:
     """Propose a schema for a table; what it took from the data is marked `confirm`."""
-    from hushtable.drafting import draft  # noqa: PLC0415 - only this command needs it
-
-    text = _DRAFT_HEADER + draft(data).to_yaml()
+    text = _DRAFT_HEADER + ht.draft(data).to_yaml()
     if output is None:
         sys.stdout.write(text)
         return
@@ -133,12 +124,12 @@ def schema_check(schema: SchemaPath, data: DataPath, as_json: AsJson = False) ->
     """Tell every way in which a table breaks its schema (for the custodian's eyes)."""
     from hushtable.engine import connect  # noqa: PLC0415 - keeps the other commands quick
 
-    public = Schema.load(schema)
+    public = ht.Schema.load(schema)
     engine = connect(data, public)
     breaks = engine.rule_breaks()
     unconfirmed = [name for name, column in public.attributes.items() if column.confirm]
     if as_json:
-        _print_json(
+        print_json(
             {
                 "rule_breaks": [dataclasses.asdict(problem) for problem in breaks],
                 "unconfirmed": unconfirmed,
@@ -158,11 +149,11 @@ def schema_check(schema: SchemaPath, data: DataPath, as_json: AsJson = False) ->
 @schema_app.command("spec")
 def schema_spec() -> None:
     """Write the JSON Schema of schema files, for editors."""
-    _print_json(Schema.model_json_schema())
+    print_json(ht.Schema.model_json_schema())
 
 
 def _plan_as_json(
-    method: Method, promised: tuple[Guarantee, ...], forecast: Forecast
+    method: ht.Method, promised: tuple[ht.Guarantee, ...], forecast: ht.Forecast
 ) -> dict[str, Any]:
     return {
         "method": method.name,
@@ -175,11 +166,12 @@ def _plan_as_json(
     }
 
 
-def _add_method_commands(kind: type[Method]) -> None:
-    @plan_app.command(kind.name)
+def _plan_command(name: str) -> Any:
+    kind = ht.METHODS[name]
+
     @with_method_options(kind, solved_by="want")
     def plan(  # noqa: PLR0917 - the options of a command
-        method: Method,
+        method: ht.Method,
         schema: SchemaPath,
         rows: Annotated[int | None, typer.Option(help="Rows to expect.", min=0)] = None,
         want: Annotated[
@@ -196,7 +188,7 @@ def _add_method_commands(kind: type[Method]) -> None:
     ) -> None:
         from hushtable import plan_cli  # noqa: PLC0415 - only this command needs it
 
-        public = Schema.load(schema)
+        public = ht.Schema.load(schema)
         answer = None
         if want is not None:
             method, answer = plan_cli.solve(method, public, want, rows=rows)
@@ -207,7 +199,7 @@ def _add_method_commands(kind: type[Method]) -> None:
             plan_cli.write_drawing(plot, curve, answer, f"{method.name}: {public.name}")
         if as_json:
             content = _plan_as_json(method, promised, forecast)
-            _print_json({**content, **plan_cli.plan_to_dict(curve, answer)})
+            print_json({**content, **plan_cli.plan_to_dict(curve, answer)})
             return
         console.print("Promise", style="bold")
         for promise in promised:
@@ -218,18 +210,23 @@ def _add_method_commands(kind: type[Method]) -> None:
                 table.add_row(step, f"{float(share):g}")
             console.print(table)
         console.print("Expected", style="bold")
-        for name, figure in forecast.lines.items():
+        for what, figure in forecast.lines.items():
             shown = figure if isinstance(figure, str) else f"{figure:,.6g}"
-            console.print(f"  {name}: {shown}", highlight=False)
+            console.print(f"  {what}: {shown}", highlight=False)
         console.print(f"  memory: about {forecast.memory_mb:,.0f} MB", highlight=False)
         plan_cli.show_plan(console, curve, answer)
         if plot is not None:
             console.print(f"Drew {plot}.")
 
-    @publish_app.command(kind.name)
+    return as_command(name, plan)
+
+
+def _publish_command(name: str) -> Any:
+    kind = ht.METHODS[name]
+
     @with_method_options(kind)
     def publish(  # noqa: PLR0917 - the options of a command
-        method: Method,
+        method: ht.Method,
         data: DataPath,
         schema: SchemaPath,
         out: Annotated[Path, typer.Option(help="Folder to make for the release.")],
@@ -247,9 +244,9 @@ def _add_method_commands(kind: type[Method]) -> None:
         ] = None,
         as_json: AsJson = False,
     ) -> None:
-        release = publish_table(
+        release = ht.publish(
             data,
-            Schema.load(schema),
+            ht.Schema.load(schema),
             method,
             out=out,
             ledger=ledger,
@@ -260,15 +257,27 @@ def _add_method_commands(kind: type[Method]) -> None:
             memory_limit=memory_limit,
         )
         if as_json:
-            _print_json(release.statement.model_dump(mode="json", by_alias=True))
+            print_json(release.statement.model_dump(mode="json", by_alias=True))
             return
         console.print(f"Published to {release.folder}.")
         for promise in release.statement.guarantees:
             console.print(f"  {promise.explain()}")
 
+    return as_command(name, publish)
 
-for _kind in METHODS.values():
-    _add_method_commands(_kind)
+
+def _audit_command(name: str) -> Any:
+    from hushtable.audit_cli import audit_command  # noqa: PLC0415 - only this command needs it
+
+    kind = ht.Degrees if name == "degrees" else ht.METHODS[name]
+    return as_command(name, audit_command(kind))
+
+
+def _graph_commands() -> Mapping[str, Any]:
+    from hushtable.graph_cli import graph_app  # noqa: PLC0415 - only these commands need it
+
+    commands: Mapping[str, Any] = get_command(graph_app).commands  # type: ignore[attr-defined]
+    return commands
 
 
 @app.command()
@@ -277,26 +286,39 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show the statement of a release, for people."""
-    statement = Release.load(release).statement
+    statement = ht.Release.load(release).statement
     if as_json:
-        _print_json(statement.model_dump(mode="json", by_alias=True))
+        print_json(statement.model_dump(mode="json", by_alias=True))
     else:
+        from rich.markdown import Markdown  # noqa: PLC0415 - slow to import
+
         console.print(Markdown(statement.for_people()))
 
 
 def _public_tables(given: list[str]) -> dict[str, pa.Table]:
     """Read the analyst's own tables, given as NAME=FILE."""
-    tables = {}
+    import pyarrow as pa  # noqa: PLC0415 - slow to import
+    import pyarrow.csv as pa_csv  # noqa: PLC0415
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    tables: dict[str, pa.Table] = {}
+    problems = []
     for item in given:
         name, sign, file = item.partition("=")
         if not name or not sign:
-            raise ParameterError(f"{item!r} is not NAME=FILE.")
+            problems.append(f"{item!r} is not NAME=FILE.")
+            continue
+        if name in tables:
+            problems.append(f"table {name!r} is given twice; give each name once.")
+            continue
         try:
             tables[name] = (
                 pq.read_table(file) if file.endswith(".parquet") else pa_csv.read_csv(file)
             )
         except (OSError, pa.ArrowInvalid) as error:
-            raise ParameterError(f"table {name!r}: cannot read {file!r}: {error}.") from None
+            problems.append(f"table {name!r}: cannot read {file!r}: {error}.")
+    if problems:
+        raise ParameterError(problems)
     return tables
 
 
@@ -314,9 +336,9 @@ def query(
     as_json: AsJson = False,
 ) -> None:
     """Estimate how many people satisfy a condition, with a 95 % interval."""
-    estimate = Release.load(release).count(where, tables=_public_tables(table or []))
+    estimate = ht.Release.load(release).count(where, tables=_public_tables(table or []))
     if as_json:
-        _print_json(estimate.to_dict())
+        print_json(estimate.to_dict())
         return
     console.print(str(estimate), highlight=False)
     for note in estimate.notes:
@@ -329,82 +351,39 @@ def export(
     to: Annotated[Path, typer.Option(help="A new .csv or .parquet file.")],
 ) -> None:
     """Write the microdata rows of a release to a file."""
-    Release.load(release).export(to)
+    ht.Release.load(release).export(to)
     console.print(f"Wrote {to}.")
 
 
-@ledger_app.command("init")
-def ledger_init(
-    file: LedgerPath,
-    epsilon: Annotated[str, typer.Option(metavar="NUMBER", help="Cap on epsilon.")],
-    delta: Annotated[str, typer.Option(metavar="NUMBER", help="Cap on delta.")] = "0",
-    schema: Annotated[
-        Path | None, typer.Option(help="Schema whose name and unit the ledger is for.")
-    ] = None,
-) -> None:
-    """Start a ledger with a cap on what may be spent."""
-    public = Schema.load(schema) if schema is not None else None
-    Ledger.create(
-        file,
-        epsilon=epsilon,
-        delta=delta,
-        unit=public.unit if public else None,
-        name=public.name if public else "",
-    )
-    console.print(f"Started {file}.")
-
-
-@ledger_app.command("show")
-def ledger_show(file: LedgerPath, as_json: AsJson = False) -> None:
-    """Show what has been spent and what is left, after checking the chain."""
-    book = Ledger.open(file)
-    book.verify()
-    content = book.show()
-    if as_json:
-        _print_json(content)
-        return
-    console.print_json(data=content)
-
-
-@ledger_app.command("reserve")
-def ledger_reserve(
-    file: LedgerPath,
-    epsilon: Annotated[str, typer.Option(metavar="NUMBER", help="Epsilon to set aside.")],
-    purpose: Annotated[str, typer.Option(help="What for.")],
-    delta: Annotated[str, typer.Option(metavar="NUMBER", help="Delta to set aside.")] = "0",
-) -> None:
-    """Set budget aside; `publish --reservation` draws from it."""
-    book = Ledger.open(file)
-    protects = {"unit": book.unit, "neighbors": book.neighbors}
-    promise = (
-        PureDP(epsilon=epsilon, **protects)
-        if as_rational(delta, name="delta") == 0
-        else ApproxDP(epsilon=epsilon, delta=delta, **protects)
-    )
-    console.print(f"Reservation {book.reserve([promise], purpose=purpose)}.")
-
-
-@ledger_app.command("verify")
-def ledger_verify(
-    file: LedgerPath,
-    receipt: Annotated[
-        str | None, typer.Option(help="Digest from a statement that must be in the ledger.")
-    ] = None,
-) -> None:
-    """Check that nobody changed the ledger, or exchanged it for an older copy."""
-    Ledger.open(file).verify(receipt=receipt)
-    console.print("The ledger is intact.")
-
-
-@ledger_app.command("void")
-def ledger_void(
-    file: LedgerPath,
-    entry: Annotated[int, typer.Argument(help="The entry's number.")],
-    reason: Annotated[str, typer.Option(help="Why; it is recorded.")],
-) -> None:
-    """Give back a charge for which nothing was released: a person's decision, on record."""
-    Ledger.open(file).void(entry, reason)
-    console.print(f"Entry {entry} is void.")
+app.add_typer(schema_app, name="schema")
+# The options of these commands are the fields of methods, which are slow to import.
+for _group in (
+    lazy_group(
+        "plan",
+        lambda: ht.METHODS,
+        _plan_command,
+        help_text="Promise, budget and expected error; no data.",
+    ),
+    lazy_group(
+        "publish", lambda: ht.METHODS, _publish_command, help_text="Publish a private table."
+    ),
+    lazy_group(
+        "audit",
+        lambda: (*ht.METHODS, "degrees"),
+        _audit_command,
+        help_text="Try to falsify what a method promises; reads no data.",
+    ),
+    lazy_group(
+        "graph",
+        _graph_commands,
+        lambda name: _graph_commands()[name],
+        help_text="Degree sequences and synthetic graphs.",
+    ),
+):
+    app.add_typer(_group)
+app.add_typer(ledger_app, name="ledger")
+app.command()(evaluate)
+app.command()(compare)
 
 
 def main() -> None:
@@ -443,14 +422,13 @@ def _show_warning(  # noqa: PLR0917 - as `warnings` calls it
     line: str | None = None,
 ) -> None:
     # Warnings of other libraries may quote values, and are for those who develop.
-    if issubclass(category, SeededReleaseWarning):
+    if category.__module__.partition(".")[0] == "hushtable":
         sys.stderr.write(f"hushtable: {message}\n")
 
 
 def _fail(message: str, code: int) -> None:
     # Names from files are quoted in messages, and a terminal must not obey them.
-    visible = re.sub(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", "\N{REPLACEMENT CHARACTER}", message)
-    sys.stderr.write(f"hushtable: {visible}\n")
+    sys.stderr.write(f"hushtable: {visible(message)}\n")
     raise SystemExit(code)
 
 

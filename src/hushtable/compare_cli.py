@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 
 from hushtable.errors import ParameterError
 from hushtable.evaluate_cli import progress_bar
+from hushtable.terminal_cli import console, print_json, print_whole, visible
 
-# Names and texts from files must not be taken for markup.
-console = Console(markup=False, emoji=False)
+LABELS = 28  # least width of what the figures are called
+WORD = 24  # letters of a word in a release's column; the rest goes to the next line
 
 
 def compare(  # noqa: PLR0917 - the options of a command
@@ -71,7 +72,7 @@ def compare(  # noqa: PLR0917 - the options of a command
     if out is not None:
         found.write_html(out)
     if prints:
-        sys.stdout.write(json.dumps(found.to_dict(), indent=2, ensure_ascii=False) + "\n")
+        print_json(found.to_dict())
         return
     if json_file is not None:
         found.write_json(json_file)
@@ -82,20 +83,55 @@ def compare(  # noqa: PLR0917 - the options of a command
     console.print("Internal: this compares with the private table; do not publish it.")
 
 
-def _show(content: Mapping[str, Any]) -> None:
-    table = Table(box=None, header_style="bold")
-    table.add_column("", min_width=28)
-    for release in content["releases"]:
-        table.add_column(release["name"], justify="right", overflow="fold")
-    for group, figures in groupby(content["figures"], key=lambda figure: figure["group"]):
-        table.add_row(group, style="bold")
-        for figure in figures:
-            better = {"lower": " ↓", "higher": " ↑", "neither": ""}[figure["better"]]
-            written = [_written(value, figure["kind"]) for value in figure["values"]]
-            table.add_row(f"  {figure['name']}{better}", *written)
-    console.print(table)
+def _show(content: Mapping[str, Any], screen: Console = console) -> None:
+    """Print figures as rows and releases as columns, in as many tables as the screen needs."""
+    names = [visible(release["name"]) for release in content["releases"]]
+    widths = [_width(name, content["figures"], place) for place, name in enumerate(names)]
+    for places in _that_fit(widths, screen.width):
+        table = Table(box=None, header_style="bold")
+        table.add_column("", min_width=LABELS)
+        for place in places:
+            table.add_column(names[place], justify="right", width=widths[place], overflow="fold")
+        for group, figures in groupby(content["figures"], key=lambda figure: figure["group"]):
+            table.add_row(group, style="bold")
+            for figure in figures:
+                better = {"lower": " ↓", "higher": " ↑", "neither": ""}[figure["better"]]
+                written = [_written(figure["values"][place], figure["kind"]) for place in places]
+                label = Padding(f"{figure['name']}{better}", (0, 0, 0, 2))
+                table.add_row(label, *written)
+        print_whole(table, screen)
+        screen.print()
     for note in content["notes"]:
-        console.print(f"  {note}", highlight=False)
+        screen.print(f"  {note}", highlight=False)
+
+
+def _width(name: str, figures: Sequence[Mapping[str, Any]], place: int) -> int:
+    """Say how wide a release's column is: all numbers fit, and all but the longest words."""
+    numbers, words = [0], name.split()
+    for figure in figures:
+        written = _written(figure["values"][place], figure["kind"])
+        if figure["kind"] == "text":
+            words += written.split()
+        else:
+            numbers.append(len(written))
+    return max(*numbers, min(max(map(len, words), default=0), WORD))
+
+
+def _that_fit(widths: Sequence[int], width: int) -> Iterator[list[int]]:
+    """Divide columns over tables, beside the labels; each has a space on either side.
+
+    Examples
+    --------
+    >>> list(_that_fit([19, 19, 12], width=80))
+    [[0, 1], [2]]
+    """
+    taken: list[int] = []
+    for place in range(len(widths)):
+        if taken and LABELS + 2 + sum(widths[one] + 2 for one in (*taken, place)) > width:
+            yield taken
+            taken = []
+        taken.append(place)
+    yield taken
 
 
 def _written(value: Mapping[str, Any] | None, kind: str) -> str:

@@ -16,8 +16,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
+import hushtable as ht
 from hushtable.errors import ParameterError
-from hushtable.schema import Schema
 
 # Names and texts from files must not be taken for markup.
 console = Console(markup=False, emoji=False)
@@ -89,7 +89,7 @@ def evaluate(  # noqa: PLR0917 - the options of a command
             check,
             quasi=quasi or (),
             sensitive=sensitive or (),
-            schema=None if schema is None else Schema.load(schema),
+            schema=None if schema is None else ht.Schema.load(schema),
             as_json=prints,
         )
         return
@@ -104,7 +104,7 @@ def evaluate(  # noqa: PLR0917 - the options of a command
         found = run(
             release,
             data,
-            schema=None if schema is None else Schema.load(schema),
+            schema=None if schema is None else ht.Schema.load(schema),
             control=control,
             target=target,
             nodes=nodes,

@@ -18,7 +18,7 @@ from hushtable.graph.read import read_graph
 from hushtable.methods.degrees import Degrees, Fit, Mechanism, Population, Tail
 from hushtable.release import Release
 
-graph_app = typer.Typer(no_args_is_help=True, help="Degree sequences and synthetic graphs.")
+graph_app = typer.Typer(no_args_is_help=True)
 console = Console(markup=False, emoji=False)  # names from files are not markup
 
 

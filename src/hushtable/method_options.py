@@ -4,17 +4,29 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+from collections import Counter
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from types import NoneType
-from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Literal,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import typer
 
 from hushtable.errors import ParameterError
-from hushtable.methods.base import Parameters
 
-Kind = TypeVar("Kind", bound=Parameters)
+if TYPE_CHECKING:
+    from hushtable.methods.base import Parameters
+
+Kind = TypeVar("Kind", bound="Parameters")
 
 
 def _option(
@@ -58,15 +70,21 @@ def _rules(items: list[str]) -> dict[str, int | float | list[float]]:
     """Read ``column=level``, ``column=width`` and ``column=cut,cut,...``."""
     rules: dict[str, int | float | list[float]] = {}
     problems = []
+    given = Counter(item.rpartition("=")[0] for item in items)
     for item in items:
-        column, sign, text = item.rpartition("=")
+        column, _, text = item.rpartition("=")
         try:
             numbers = [float(part) if "." in part else int(part) for part in text.split(",")]
-            if not sign:
+            if not column:
                 raise ValueError
             rules[column] = numbers[0] if len(numbers) == 1 else numbers
         except ValueError:
             problems.append(f"{item!r} is not COLUMN=LEVEL, COLUMN=WIDTH or COLUMN=CUT,CUT,...")
+    problems += [
+        f"column {column!r} is given {times} times; give each column once."
+        for column, times in given.items()
+        if column and times > 1
+    ]
     if problems:
         raise ParameterError(problems)
     return rules

@@ -129,8 +129,10 @@ def sparkline(curve: Curve) -> str:
     '█▆▃▁'
     """
     heights = [math.log(max(error, 1e-3)) for _, error in curve.known]
-    low, high = min(heights), max(heights)
-    steps = [(height - low) / (high - low) if high > low else 0.0 for height in heights]
+    low = min(heights)
+    # The whole height is at least a factor of 2: what hardly changes must look so.
+    reach = max(max(heights) - low, math.log(2))
+    steps = [(height - low) / reach for height in heights]
     return "".join(_BARS[round(step * (len(_BARS) - 1))] for step in steps)
 
 
@@ -202,8 +204,10 @@ class _Axis:
     """Place numbers on a logarithmic axis, between two ends of the drawing."""
 
     def __init__(self, values: Sequence[float], start: float, stop: float) -> None:
-        self.low = math.log10(min(values)) - 0.05
-        self.high = math.log10(max(values)) + 0.05
+        low, high = math.log10(min(values)), math.log10(max(values))
+        # At least half a decade, which has a tick in it and shows what is flat as flat.
+        room = max(0.05, (0.5 - (high - low)) / 2)
+        self.low, self.high = low - room, high + room
         self.start, self.stop = start, stop
 
     def __call__(self, value: float) -> float:

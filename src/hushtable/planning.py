@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -32,6 +32,7 @@ LOWEST, HIGHEST = Fraction(1, 1000), Fraction(20)
 _PER_DECADE = 40
 _DIGITS = 3
 
+_NUMBER = re.compile(r"[0-9][0-9,]*(?:\.[0-9]+)?(?<!,)")
 _GRAMMAR = re.compile(
     r"""\s* count \s+ error \s+ (?P<error>[0-9][0-9.,_]*) \s* (?P<relative>%)?
     \s+ at \s+ (?P<share>[0-9][0-9.]*) \s* % \s*""",
@@ -151,9 +152,15 @@ class Curve:
 
     @property
     def assumes(self) -> str:
-        """What the figures take for granted, as far as it is the same for all."""
-        said = list(dict.fromkeys(p.error.assumes for p in self.points if p.error is not None))
-        return said[-1] if said else ""
+        """What the figures take for granted; where that depends on epsilon, it says so."""
+        n_known = len(self.known)
+        # Sentences that differ in their numbers only are said once, so they are kept together.
+        said: dict[str, dict[Fraction, str]] = {}
+        for point in self.points:
+            for sentence in re.split(r"(?<=\.) ", point.error.assumes if point.error else ""):
+                said.setdefault(_NUMBER.sub("#", sentence), {})[point.epsilon] = sentence
+        said.pop("", None)
+        return " ".join(_said_once(at, everywhere=len(at) == n_known) for at in said.values())
 
     def to_dict(self) -> dict[str, Any]:
         """Write as plain data."""
@@ -164,6 +171,32 @@ class Curve:
             "assumes": self.assumes,
             "points": [point.to_dict() for point in self.points],
         }
+
+
+def _said_once(at: Mapping[Fraction, str], *, everywhere: bool) -> str:
+    """Write sentences, alike but for numbers, as one; and at which epsilons, if not everywhere.
+
+    Examples
+    --------
+    >>> at = {Fraction(1, 2): "There are 3 cuts.", Fraction(1): "There are 9 cuts."}
+    >>> _said_once(at, everywhere=True)
+    'There are 3 to 9 cuts, depending on epsilon.'
+    >>> _said_once({Fraction(1, 2): "All is lost."}, everywhere=False)
+    'At epsilon 0.5: All is lost.'
+    """
+    sentences = list(dict.fromkeys(at.values()))
+    said = sentences[0]
+    if len(sentences) > 1:
+        ranges = map(_range, zip(*map(_NUMBER.findall, sentences), strict=True))
+        said = _NUMBER.sub(lambda _: next(ranges), said).removesuffix(".")
+        said += ", depending on epsilon."
+    epsilons = ", ".join(f"{float(epsilon):g}" for epsilon in at)
+    return said if everywhere else f"At epsilon {epsilons}: {said}"
+
+
+def _range(numbers: Sequence[str]) -> str:
+    by_size = sorted(set(numbers), key=lambda number: float(number.replace(",", "")))
+    return " to ".join(dict.fromkeys((by_size[0], by_size[-1])))
 
 
 def error_curve(

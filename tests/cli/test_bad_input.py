@@ -133,6 +133,32 @@ def test_publish_refuses_bad_parameters(
     assert_refused(run, place, publish(run, place, **changes), said)
 
 
+def test_a_column_given_twice_is_refused_with_all_that_is_wrong(run: Run, place: Path) -> None:
+    rules = ("age=10", "region=1", "age=20", "=3", "diagnosis", "diagnosis=1")
+    done = run(
+        "publish", "noisy-counts", place / "data.csv", place / "schema.yaml", "--out",
+        place / "out", "--ledger", place / "ledger", *(w for o in OPTIONS.items() for w in o),
+        *(word for rule in rules for word in ("--generalize", rule)),
+    )  # fmt: skip
+    assert_refused(run, place, done, "column 'age' is given 2 times; give each column once")
+    assert "'=3' is not COLUMN=LEVEL" in done.err
+    assert "'diagnosis' is not COLUMN=LEVEL" in done.err
+    assert "region" not in done.err
+
+
+def test_tables_of_a_query_are_refused_together(run: Run, place: Path) -> None:
+    assert publish(run, place).code == 0
+    (place / "own.csv").write_text("age\n30\n")
+    own = place / "own.csv"
+    tables = (f"mine={own}", f"mine={own}", f"={own}", "other=absent.csv")
+    given = [word for table in tables for word in ("--table", table)]
+    done = run("query", place / "out", "age IN (SELECT age FROM mine)", *given)
+    assert (done.code, done.out) == (2, "")
+    for words in ("table 'mine' is given twice", "is not NAME=FILE", "'absent.csv'"):
+        assert words in done.err
+    assert run("query", place / "out", "age IN (SELECT age FROM mine)", *given[:2]).code == 0
+
+
 def test_publish_overwrites_nothing(run: Run, place: Path) -> None:
     (place / "mine").mkdir()
     (place / "mine" / "letter.txt").write_text("keep")

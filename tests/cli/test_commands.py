@@ -12,6 +12,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 
+import hushtable
 from hushtable.schema import Schema
 
 from .conftest import Run
@@ -46,6 +47,53 @@ def test_help_and_methods(run: Run) -> None:
     assert "noisy-counts" in run("methods").out
     assert "noisy-counts" in json.loads(run("methods", "--json").out)
     assert "--row-count-share" in run("publish", "noisy-counts", "--help").out
+
+
+def test_the_version_is_the_package_s(run: Run) -> None:
+    told = run("--version")
+    assert (told.code, told.out) == (0, f"hushtable {hushtable.__version__}\n")
+    assert "--version" in run("--help").out
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["--version"], ["ledger", "--help"], ["evaluate", "--help"]]
+)
+def test_what_needs_no_library_imports_none(arguments: list[str]) -> None:
+    """Help must come at once: what is slow to import is imported by the commands that need it."""
+    code = (
+        "import sys\nfrom hushtable.cli import main\n"
+        f"sys.argv[1:] = {arguments}\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "sys.stderr.write(' '.join(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    slow = {"duckdb", "hushtable.engine", "hushtable.methods", "ibis", "numba", "numpy", "pyarrow",
+            "scipy", "sqlglot"}  # fmt: skip
+    assert "hushtable.cli" in done.stderr.split()
+    assert not slow & set(done.stderr.split())
+
+
+def test_a_method_s_command_imports_no_other_method() -> None:
+    code = (
+        "import sys\nfrom hushtable.cli import main\n"
+        "sys.argv[1:] = ['plan', 'frapp', '--help']\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "sys.stderr.write(' '.join(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "--retention" in done.stdout
+    assert "hushtable.methods.quilt" not in done.stderr.split()
+
+
+@pytest.mark.parametrize("group", ["plan", "publish", "audit", "graph"])
+def test_groups_list_and_suggest_their_commands(group: str, run: Run) -> None:
+    listed = run(group, "--help").out
+    known = {"graph": "generate"}.get(group, "noisy-counts")
+    assert known in listed
+    assert "degrees" in run("audit", "--help").out
+    mistyped = run(group, known[:-1])
+    assert mistyped.code == 2
+    assert f"'{known}'" in mistyped.err
 
 
 def test_plan_reads_no_data(run: Run, files: Path) -> None:

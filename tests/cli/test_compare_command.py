@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
+from typing import Any
 
 import pyarrow.csv as pa_csv
+import pytest
+from rich.console import Console
 
+from hushtable.compare_cli import _show
 from hushtable.datasets import sample
 
 from .conftest import Run
@@ -41,3 +46,50 @@ def test_wrong_usage_is_said_before_any_work(run: Run, files: Path) -> None:
     absent = run("compare", files / "data.csv", files / "absent")
     assert absent.code == 1
     assert "not a release" in absent.err
+
+
+def test_every_folder_that_is_no_release_is_named(run: Run, files: Path) -> None:
+    (files / "empty").mkdir()
+    done = run("compare", files / "data.csv", files / "absent", files / "empty")
+    assert (done.code, done.out) == (1, "")
+    assert "absent' is not a release" in done.err
+    assert "empty' is not a release" in done.err
+
+
+def content(n_releases: int) -> dict[str, Any]:
+    """Make a comparison whose numbers are wide."""
+
+    def figure(name: str, kind: str, value: Any) -> dict[str, Any]:
+        values = [{"value": value}] * (n_releases - 1) + [None]
+        return {"group": "size", "name": name, "better": "lower", "kind": kind, "values": values}
+
+    return {
+        "releases": [{"name": f"a-release-with-a-long-name-{n}"} for n in range(n_releases)],
+        "figures": [
+            figure("method", "text", "top-down-specialization"),
+            figure("epsilon", "number", 0.125),
+            figure("published rows", "number", 1_212_056_789),
+            figure("count questions, median relative error", "share", 0.123),
+            figure("triples of columns, mean total variation", "distance", 0.0712),
+        ],
+        "notes": ["A note."],
+    }
+
+
+@pytest.mark.parametrize("width", [10, 40, 80, 120, 200])
+@pytest.mark.parametrize("n_releases", [2, 3, 7])
+def test_numbers_are_whole_on_every_screen(width: int, n_releases: int) -> None:
+    screen = Console(width=width, file=io.StringIO())
+    _show(content(n_releases), screen)
+    told = screen.file.getvalue()  # type: ignore[attr-defined]
+    assert "…" not in told
+    for number in ("0.125", "1,212,056,789", "12.3 %", "0.071"):
+        assert told.count(number) == n_releases - 1
+    for letters in ("top-down-specialization", "A note."):
+        assert letters in told
+    n_tables = told.count("published rows")
+    if width == 80:
+        assert n_tables == n_releases
+        assert max(map(len, told.splitlines())) <= 80
+    if width == 200 and n_releases == 3:
+        assert n_tables == 1

@@ -71,3 +71,14 @@ def test_the_drawing_is_a_new_svg_file(run: Run, files: Path) -> None:
     assert again.code == 2
     assert "exists" in again.err
     assert run(*plan, files / "error.png").code == 2
+
+
+def test_numbers_of_a_plan_agree_or_say_what_they_depend_on(run: Run, files: Path) -> None:
+    """The forecast is about the epsilon given, the curve about several."""
+    plan = ("plan", "diffgen", files / "schema.yaml", "--epsilon", 1, "--rows", 12_000)
+    said = " ".join(run(*plan).out.split())
+    assert "specializations: 9" in said
+    assert "as many groups as 5 to 12 specializations can make, depending on epsilon." in said
+    assert "as many groups as 9 specializations can make." in " ".join(
+        run(*plan, "--specializations", 9).out.split()
+    )

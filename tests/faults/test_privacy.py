@@ -118,7 +118,7 @@ def fail(*arguments, **options):
     private = "{MARK}" + "{NUMBER}"
     raise ValueError("could not convert " + private)
 
-cli.publish_table.__globals__["connect"] = fail
+pipeline.connect = fail
 sys.argv = ["hushtable", "--debug", *{scene.publish()!r}]
 cli.main()
 """

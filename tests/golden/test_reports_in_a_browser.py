@@ -18,7 +18,8 @@ import pytest
 
 from browser import CHROMIUM, Browser
 from hushtable import Degrees, Release, Schema, evaluate, publish
-from hushtable.datasets import adult
+from hushtable.datasets import adult, sample, sample_schema
+from hushtable.evaluation.compare import compare
 from hushtable.graph.publish import publish_graph
 from hushtable.methods import METHODS
 
@@ -137,6 +138,35 @@ def test_the_report_opens_without_a_complaint(
         browser.screenshot(folder / f"{name}-{look}.png")
     browser.print(folder / f"{name}.pdf")
     assert (folder / f"{name}.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_no_letters_of_a_comparison_overlap(browser: Browser, tmp_path: Path) -> None:
+    rows, schema = sample().slice(0, 1_000), sample_schema()
+    releases = [tmp_path / f"release-number-{k}" for k in (2, 3, 5, 8)]
+    for k, out in zip((2, 3, 5, 8), releases, strict=True):
+        publish(rows, schema, METHODS["generalize-suppress"](k=k, generalize={"age": 20}), out=out)
+    found = compare(rows, releases, n_repeats=1, questions=1)
+    folder = Path(os.environ.get("HUSHTABLE_SCREENSHOTS", tmp_path))
+    page = folder / "compare.html"
+    page.unlink(missing_ok=True)
+    found.write_html(page)
+    for look, width in (("light", 1000), ("phone", 380)):
+        browser.open(page, width=width)
+        assert browser.complaints == []
+        assert browser.value("document.querySelectorAll('svg').length") >= 8
+        assert browser.value(OUTSIDE) == 0
+        assert browser.value(OVERLAPPING) == 0
+        browser.screenshot(folder / f"compare-{look}.png")
+
+
+OVERLAPPING = """
+[...document.querySelectorAll('svg')].filter(svg => {
+  const boxes = [...svg.querySelectorAll('text')].map(text => text.getBoundingClientRect());
+  return boxes.some((a, i) => boxes.slice(i + 1).some(b =>
+    Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1 &&
+    Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 1));
+}).length
+"""
 
 
 OUTSIDE = """

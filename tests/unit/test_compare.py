@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+import xml.etree.ElementTree as ET
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from hushtable.datasets import sample, sample_schema
-from hushtable.errors import DataError, ParameterError
+from hushtable.errors import DataError, ParameterError, ReleaseError
 from hushtable.evaluation.compare import Comparison, _names, compare
+from hushtable.evaluation.compare_page import render
 from hushtable.methods import AlphaBeta, GeneralizeSuppress, NoisyCounts
 from hushtable.pipeline import publish
 
@@ -108,6 +111,44 @@ def test_the_page_is_self_contained_small_and_escaped(found: Comparison, tmp_pat
     assert "Internal." in page
     with pytest.raises(ParameterError, match="exists"):
         found.write_html(tmp_path / "compare.html")
+
+
+def drawing(page: str, title: str) -> ET.Element:
+    """Find the drawing of a title."""
+    (svg,) = re.findall(rf'<svg [^>]*aria-label="{title}">.*?</svg>', page)
+    return ET.fromstring(svg)  # noqa: S314 - our own text
+
+
+def test_a_plot_has_the_unit_of_the_table(found: Comparison) -> None:
+    page = render(found)
+    distances = drawing(page, "single columns, mean distance")
+    ticks = [text.text or "" for text in distances.iter("text") if text.get("class") == "soft"]
+    assert ticks
+    assert all(re.fullmatch(r"[01]\.\d\d", tick) for tick in ticks)
+    by_name = {figure.name: figure.values for figure in found.figures}
+    values = [
+        f"{value['value']:.3f}" for value in by_name["single columns, mean distance"] if value
+    ]
+    tips = [tip.text or "" for tip in distances.iter("title")]
+    assert [re.findall(r"[\d.]+", tip)[0] for tip in tips] == values
+    shares = drawing(page, "count questions, median relative error")
+    assert any("%" in (text.text or "") for text in shares.iter("text"))
+
+
+def test_names_in_plots_stand_apart(found: Comparison) -> None:
+    """Letters are 11 high; with one mark in a row, rows were nearer to each other than that."""
+    for svg in re.findall(r"<svg .*?</svg>", render(found)):
+        places = [
+            float(text.attrib["y"])
+            for text in ET.fromstring(svg).iter("text")  # noqa: S314 - our own text
+            if text.get("text-anchor") == "end"
+        ]
+        assert all(below - above >= 14 for above, below in pairwise(places))
+
+
+def test_every_release_that_cannot_be_opened_is_named(folder: Path) -> None:
+    with pytest.raises(ReleaseError, match=r"(?s)'one' is not a release.*'two' is not a release"):
+        compare(sample(), ["one", folder / "noisy", "two"])
 
 
 def test_a_release_that_cannot_be_compared_is_named(folder: Path) -> None:

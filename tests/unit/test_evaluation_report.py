@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import pytest
 from hushtable import Evaluation, NoisyCounts, SeededNoise, evaluate, publish
 from hushtable.datasets import sample, sample_schema
 from hushtable.errors import ParameterError, ReleaseError
+from hushtable.evaluation.plots import column_plot
 from hushtable.evaluation.report import render
 from hushtable.evaluation.whole_file import write_whole
 from hushtable.schema import Schema
@@ -143,6 +145,24 @@ def test_values_lie_in_their_intervals_and_ranges(found: Evaluation) -> None:
                 check(inner)
 
     check(utility)
+
+
+def test_each_bar_has_its_own_number() -> None:
+    """Beside the original's bar stands the original's share, beside the release's the release's."""
+    shares = {"labels": ["a", "b"], "original": [0.2, 0.8], "published": [0.65, 0.35]}
+    svg = column_plot({"name": "x", "ordered": False, "shares": shares})
+    root = ET.fromstring(svg)  # noqa: S314 - our own text
+    bars = {
+        (bar.attrib["class"], float(bar.attrib["y"])): float(bar.attrib["x"])
+        + float(bar.attrib["width"])
+        for bar in root.iter("rect")
+    }
+    labels = [text for text in root.iter("text") if "of-" in text.get("class", "")]
+    assert [text.text for text in labels] == ["80.0%", "35.0%", "20.0%", "65.0%"]
+    for text, ((kind, top), end) in zip(labels, bars.items(), strict=True):
+        assert text.attrib["class"] == f"of-{kind}"
+        assert 0 < float(text.attrib["x"]) - end < 6
+        assert 6 <= float(text.attrib["y"]) - top <= 9
 
 
 def test_names_from_the_data_are_escaped() -> None:

@@ -25,8 +25,9 @@ from hushtable.methods import (
     Uncertain,
 )
 from hushtable.methods._count_error import laplace_error, mechanism_error
-from hushtable.plan_cli import draw_curve
-from hushtable.planning import Want, error_curve, needed_epsilon
+from hushtable.methods.base import CountError
+from hushtable.plan_cli import draw_curve, sparkline
+from hushtable.planning import Curve, Point, Want, error_curve, needed_epsilon
 from hushtable.privacy.guarantee import ApproxDP, PureDP
 
 ROWS = 12_000
@@ -187,6 +188,56 @@ def test_a_mechanism_without_suppression_has_its_own_error() -> None:
         method.count_mechanism(schema), rows=270 * 500, n_cells=270, share=1 / 270, assumes=""
     )
     assert error.std == pytest.approx(method.count_mechanism(schema).std, rel=1e-6)
+
+
+def curve_of(*points: tuple[float, float, str]) -> Curve:
+    return Curve(
+        share=0.01,
+        rows=ROWS,
+        points=tuple(
+            Point(Fraction(epsilon), CountError(half_width=error, std=1.0, assumes=assumes))
+            for epsilon, error, assumes in points
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("errors", "bars"),
+    [
+        ((120.0, 120.0, 120.0), "▁▁▁"),
+        ((120.0, 120.0, 120.000000000001), "▁▁▁"),
+        ((121.0, 120.5, 120.0), "▁▁▁"),
+        ((200.0, 150.0, 100.0), "█▅▁"),
+        ((1000.0, 100.0, 10.0), "█▅▁"),
+        ((0.0, 0.0, 0.0), "▁▁▁"),
+    ],
+)
+def test_a_curve_looks_as_steep_as_it_is(errors: tuple[float, ...], bars: str) -> None:
+    curve = curve_of(*((1 + place, error, "") for place, error in enumerate(errors)))
+    assert sparkline(curve) == bars
+
+
+@pytest.mark.parametrize("error", [0.0, 0.7, 3.2, 70.0, 120.0, 4_600.0])
+def test_a_flat_curve_is_drawn_level_with_a_number_beside_it(error: float) -> None:
+    curve = curve_of((1, error, ""), (2, error * (1 + 1e-15), ""), (5, error, ""))
+    root = ET.fromstring(draw_curve(curve, "flat"))  # noqa: S314 - our own text
+    line = root.find("{http://www.w3.org/2000/svg}polyline")
+    assert line is not None
+    assert len({point.split(",")[1] for point in line.attrib["points"].split()}) == 1
+    texts = root.findall("{http://www.w3.org/2000/svg}text")
+    assert any(text.get("text-anchor") == "end" for text in texts)
+
+
+def test_what_is_assumed_at_some_epsilons_only_says_at_which() -> None:
+    same = "All tuples count."
+    assert curve_of((1, 9, same), (2, 8, same)).assumes == same
+    assert curve_of((1, 9, ""), (2, 8, "")).assumes == ""
+    some = curve_of((0.5, 9, f"{same} Nothing is published."), (1, 9, same), (2, 8, same))
+    assert some.assumes == f"{same} At epsilon 0.5: Nothing is published."
+    cuts = curve_of(
+        (1, 9, "At 1.5 there are 900 groups, 95 %."), (2, 8, "At 1.5 there are 1,200 groups, 95 %.")
+    )
+    assert cuts.assumes == "At 1.5 there are 900 to 1,200 groups, 95 %, depending on epsilon."
 
 
 def test_the_drawing_is_well_formed_and_names_are_escaped() -> None:

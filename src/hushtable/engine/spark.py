@@ -132,7 +132,7 @@ def read_in_spark(data: Data, *, memory_limit: str | None = None) -> Data:
 
 def _is_local(path: str, spark: Any) -> bool:
     """Say whether Spark takes a path for one of this machine's."""
-    if "://" in path:
+    if re.match(r"[A-Za-z][\w+.-]+:/", path):  # an address
         return False
     where = spark.sparkContext._jsc.hadoopConfiguration().get("fs.defaultFS") or "file:///"
     return str(where).startswith("file:")

@@ -227,7 +227,7 @@ def _difference(total: _Range, part: _Range) -> _Range:
     return _Range(
         value=max(0.0, value),
         low=max(0.0, value - below),
-        high=max(0.0, value + above),
+        high=max(0.0, value) + above,
         privacy_std=float(np.hypot(total.privacy_std, part.privacy_std)),
         model_std=part.model_std,
     )

@@ -279,7 +279,7 @@ class ColumnsEstimator(Estimator):
         return Estimate(
             value=max(0.0, value),
             low=max(0.0, value - below),
-            high=max(0.0, value + above),
+            high=max(0.0, value) + above,
             privacy_std=float(np.hypot(self.total.privacy_std, rest.privacy_std)),
             model_std=rest.model_std,
             notes=rest.notes,

@@ -282,7 +282,7 @@ def _complement(part: Estimate, total: float, noise: Known | None) -> Estimate:
     return Estimate(
         value=max(0.0, value),
         low=max(0.0, value - math.hypot(noise.high, part.high - part.value)),
-        high=max(0.0, value + math.hypot(noise.low, part.value - part.low)),
+        high=max(0.0, value) + math.hypot(noise.low, part.value - part.low),
         privacy_std=math.hypot(part.privacy_std, noise.std),
         model_std=part.model_std,
     )

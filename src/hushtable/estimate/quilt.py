@@ -207,7 +207,7 @@ def _estimate(found: LinearAnswer) -> Estimate:
     return Estimate(
         value=value,
         low=max(0.0, found.value - found.reach),
-        high=max(0.0, found.value + found.reach),
+        high=value + found.reach,  # around what can be: an answer below zero is not sure of zero
         privacy_std=found.std,
         model_std=0.0,
         notes=(_MEASURED,),

@@ -107,7 +107,8 @@ class RegionEstimator(Estimator):
         return Estimate(
             value=float(np.clip(value, 0.0, most)),
             low=float(np.clip(value - below, 0.0, most)),
-            high=float(np.clip(value + above, 0.0, most)),
+            # Around what can be: an answer below zero is not sure of zero.
+            high=float(np.clip(max(value, 0.0) + above, 0.0, most)),
             privacy_std=privacy_std,
             model_std=model_std,
             notes=(

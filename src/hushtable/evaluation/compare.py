@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from hushtable.engine.header import Data
-from hushtable.errors import HushtableError, ParameterError
+from hushtable.errors import HushtableError, ParameterError, ReleaseError
 from hushtable.evaluation.evaluate import INTERNAL, evaluate
 from hushtable.evaluation.progress import Progress, silent
 from hushtable.evaluation.whole_file import write_whole
@@ -159,7 +159,7 @@ def compare(
     """
     if not releases:
         raise ParameterError("name at least one release to compare.")
-    opened = [one if isinstance(one, Release) else Release.load(one) for one in releases]
+    opened = _open(releases)
     names = _names([release.folder for release in opened])
     published = None if ledger is None else _publishing_times(opened, ledger)
     found, evaluated = [], []
@@ -192,6 +192,20 @@ def compare(
         evaluations=tuple(found),
         notes=tuple(_notes(found, published)),
     )
+
+
+def _open(releases: Sequence[Release | str | Path]) -> list[Release]:
+    """Load the releases, or name every one that cannot be."""
+    opened: list[Release] = []
+    problems: list[str] = []
+    for one in releases:
+        try:
+            opened.append(one if isinstance(one, Release) else Release.load(one))
+        except ReleaseError as error:
+            problems += error.problems
+    if problems:
+        raise ReleaseError(problems)
+    return opened
 
 
 def _names(folders: Sequence[Path]) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby
-from typing import Any
+from typing import Any, Literal
 
 from markupsafe import Markup
 
@@ -36,9 +36,14 @@ def render(comparison: Comparison) -> str:
 
 
 def _plot(
-    title: str, rows: Sequence[Row], *, line: tuple[float, str] | None = None, whole: bool = False
+    title: str,
+    rows: Sequence[Row],
+    *,
+    line: tuple[float, str] | None = None,
+    whole: bool = False,
+    unit: Literal["share", "distance"] = "share",
 ) -> dict[str, Any]:
-    svg = rate_plot({"": rows}, title=title, line=line and line[0], whole=whole)
+    svg = rate_plot({"": rows}, title=title, line=line and line[0], whole=whole, unit=unit)
     return {"title": title, "svg": Markup(svg)}  # noqa: S704 - plots escapes every name
 
 
@@ -50,15 +55,16 @@ def _interval(value: Rate) -> Rate:
 def _error_plots(figures: Sequence[Figure], names: Sequence[str]) -> list[dict[str, Any]]:
     plots = []
     for figure in figures:
-        if figure.group != "error" or figure.kind == "number":
+        if figure.group != "error" or figure.kind in {"number", "text"}:
             continue
+        unit: Literal["share", "distance"] = "distance" if figure.kind == "distance" else "share"
         rows: list[Row] = [
             (name, [("release", _interval(value), figure.name)])
             for name, value in zip(names, figure.values, strict=True)
             if value
         ]
         line = (0.95, "what is stated") if "intervals" in figure.name else None
-        plots.append(_plot(figure.name, rows, line=line))
+        plots.append(_plot(figure.name, rows, line=line, unit=unit))
     return plots
 
 

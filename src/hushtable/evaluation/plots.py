@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from html import escape
-from typing import Any
+from typing import Any, Literal
 
 WIDTH = 340.0
 _LETTER = 5.9  # width of an average letter at the size of labels
 _WIDE = 6.6  # that of a wide one
+_LINE = 15.0  # least distance of one line of letters from the next
 MAX_HEAT_COLUMNS = 30
 MAX_BARS = 12
 
@@ -135,18 +136,18 @@ def _bars(name: str, data: Sequence[tuple[str, float, float]], *, keep_order: bo
         rows.append(("all others", sum(row[1] for row in rest), sum(row[2] for row in rest)))
     label_width = min(max(len(row[0]) for row in rows) * _LETTER + 6, 120.0)
     top = max(max(a, b) for _, a, b in rows) or 1.0
-    room, step = WIDTH - label_width - 42, 19.0
+    room, step = WIDTH - label_width - 42, 26.0  # two bars of a row, with a label each
     parts = []
     for place, (label, original, published) in enumerate(rows):
         y = place * step + 2
         tip = f"{label}: original {_percent(original)}, release {_percent(published)}"
         parts.append(
-            _text(label_width - 4, y + 11, shorten(label, int(label_width / _LETTER)), anchor="end")
+            _text(label_width - 4, y + 14, shorten(label, int(label_width / _LETTER)), anchor="end")
         )
-        parts.append(_rect(label_width, y + 1, room * original / top, 7, "original", tip))
-        parts.append(_rect(label_width, y + 8.5, room * published / top, 7, "release", tip))
-        reach = label_width + room * max(original, published) / top
-        parts.append(_text(reach + 4, y + 11.5, _percent(original), "soft"))
+        for share, kind, at in ((original, "original", y), (published, "release", y + 10.5)):
+            length = room * share / top
+            parts.append(_rect(label_width, at + 1, length, 9, kind, tip))
+            parts.append(_text(label_width + length + 4, at + 9, _percent(share), f"of-{kind}"))
     return _svg(len(rows) * step + 4, f"distribution of {name}", parts)
 
 
@@ -258,6 +259,7 @@ def rate_plot(
     title: str,
     line: float | None = None,
     whole: bool = False,
+    unit: Literal["share", "distance"] = "share",
 ) -> str:
     """Draw rates with their intervals, one line per thing, under headings.
 
@@ -271,6 +273,8 @@ def rate_plot(
         A rate to draw through all lines.
     whole : bool
         Whether the axis goes from 0 to 1; otherwise around the rates.
+    unit : {"share", "distance"}
+        How numbers are written, as in the tables: in percent, or from 0 to 1.
     """
     rows = [row for things in groups.values() for row in things]
     ends = [rate[end] for _, marks in rows for _, rate, _ in marks for end in ("low", "high")]
@@ -278,6 +282,7 @@ def rate_plot(
     low, high = (0.0, 1.0) if whole else _axis(min(ends), max(ends))
     left = min(max(len(name) for name, _ in rows) * _LETTER + 8, 138.0)
     right = WIDTH - 16.0
+    on_axis, in_tip = (".0%", ".1%") if unit == "share" else (".2f", ".3f")
 
     def x(value: float) -> float:
         return left + (right - left) * (min(max(value, low), high) - low) / (high - low)
@@ -288,12 +293,14 @@ def rate_plot(
             body.append(_text(0, y + 12, heading, "strong"))
             y += 19
         for name, marks in things:
-            height = 6.0 + 5.0 * len(marks)
+            height = max(6.0 + 5.0 * len(marks), _LINE)
+            first = y + (height - 5.0 * (len(marks) - 1)) / 2
             label = shorten(name, int(left / _LETTER))
             body.append(_text(left - 6, y + height / 2 + 4, label, anchor="end"))
             for number, (kind, rate, what) in enumerate(marks):
-                at = y + 5.5 + 5 * number
-                tip = f"{what}: {rate['value']:.1%} ({rate['low']:.1%} to {rate['high']:.1%})"
+                at = first + 5 * number
+                value, start, end = (f"{rate[key]:{in_tip}}" for key in ("value", "low", "high"))
+                tip = f"{what}: {value} ({start} to {end})"
                 body.append(_line(x(rate["low"]), at, x(rate["high"]), at, f"bar-{kind}"))
                 body.append(_dot(x(rate["value"]), at, 2.8, kind, tip))
             y += height
@@ -301,7 +308,7 @@ def rate_plot(
     frame = []
     for tick in _ticks(low, high):
         frame.append(_line(x(tick), 2, x(tick), y, "grid"))
-        frame.append(_text(x(tick), y + 13, f"{tick:.0%}", "soft", "middle"))
+        frame.append(_text(x(tick), y + 13, f"{tick:{on_axis}}", "soft", "middle"))
     if line is not None:
         frame.append(_line(x(line), 2, x(line), y, "majority"))
     return _svg(y + 18, title, [*frame, *body])

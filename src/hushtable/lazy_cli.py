@@ -1,0 +1,61 @@
+"""Groups of commands that are made when they are asked for, so that all others start quickly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+from typer.main import get_command
+
+
+def lazy_group(
+    name: str, names: Callable[[], Iterable[str]], make: Callable[[str], Any], *, help_text: str
+) -> typer.Typer:
+    """Make a group that imports nothing before one of its commands, or their list, is asked for.
+
+    Parameters
+    ----------
+    name : str
+        What the group is called.
+    names : callable
+        Gives the names of the commands.
+    make : callable
+        Gives the command of a name, such as `as_command` makes it.
+    help_text : str
+        What the group is for.
+    """
+
+    class Group(TyperGroup):
+        def __init__(self, **attributes: Any) -> None:
+            super().__init__(**attributes)
+            self.commands = _Commands(names, make)  # type: ignore[assignment]  # only read
+
+    return typer.Typer(name=name, cls=Group, no_args_is_help=True, help=help_text)
+
+
+class _Commands(Mapping[str, Any]):
+    """Make a command when it is asked for."""
+
+    def __init__(self, names: Callable[[], Iterable[str]], make: Callable[[str], Any]) -> None:
+        self._names = names
+        self._make = make
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._names():
+            raise KeyError(name)
+        return self._make(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names())
+
+    def __len__(self) -> int:
+        return len(list(self._names()))
+
+
+def as_command(name: str, function: Callable[..., None]) -> Any:
+    """Turn a function into a command whose options are its parameters."""
+    alone = typer.Typer(add_completion=False)
+    alone.command(name)(function)
+    return get_command(alone)
