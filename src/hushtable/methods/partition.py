@@ -44,9 +44,6 @@ MAX_CLASSES = 1000
 MAX_COUNTS = 20_000_000
 """Most counts, over all regions and classes."""
 
-MAX_VALUES = 2**31
-"""Most values of a column: positions are held in 32 bits."""
-
 TYPICAL_ROWS = 1_000_000
 """What the forecast takes for the number of rows where it is not told."""
 
@@ -287,12 +284,6 @@ class Partition(Method):
                 f"target {target!r} has {schema.attributes[target].size:,} values; at most "
                 f"{MAX_CLASSES:,} classes can be counted apart. Give it a coarser domain."
             )
-        problems += [
-            f"column {name!r} has {column.size:,} values; at most {MAX_VALUES:,} can be cut. Give "
-            "it a coarser step."
-            for name, column in schema.attributes.items()
-            if column.size > MAX_VALUES
-        ]
         axes = tuple(axis_of(n, column) for n, column in schema.attributes.items() if n != target)
         if not axes:
             problems.append(f"target {target!r} is the only column; there is nothing to split.")
