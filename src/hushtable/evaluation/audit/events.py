@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
@@ -40,56 +41,61 @@ LEANING = 1.0
 
 
 class Samples:
-    """Hold what was seen in the runs on one input: a column of numbers for each feature."""
+    """Hold what was seen in the runs on one input: the values of each feature, where it was there.
+
+    Many features are there in one run only, such as a digest, so absence takes no room.
+    """
 
     def __init__(self) -> None:
         self.n_runs = 0
-        self._columns: dict[str, list[float]] = {}
-        self._arrays: dict[str, Values] = {}
+        self._seen: dict[str, tuple[array[int], array[float]]] = {}  # in which run, and the value
         self._ordered: dict[str, Values] = {}
 
     def add(self, found: Iterable[Features]) -> None:
         """Add runs."""
-        self._arrays.clear()
         self._ordered.clear()
         for run in found:
             for name, value in run.items():
-                column = self._columns.setdefault(name, [])
-                column.extend([math.nan] * (self.n_runs - len(column)))
-                column.append(value)
+                runs, values = self._seen.setdefault(name, (array("q"), array("d")))
+                runs.append(self.n_runs)
+                values.append(value)
             self.n_runs += 1
 
     @property
     def names(self) -> Iterable[str]:
         """The features seen so far."""
-        return self._columns.keys()
+        return self._seen.keys()
 
     def column(self, name: str) -> Values:
         """Give the values of a feature, NaN where it was absent."""
-        if name not in self._arrays:
-            values = np.full(self.n_runs, math.nan)
-            seen = self._columns.get(name, [])
-            values[: len(seen)] = seen
-            self._arrays[name] = values
-        return self._arrays[name]
+        column = np.full(self.n_runs, math.nan)
+        if name in self._seen:
+            runs, values = self._seen[name]
+            column[np.asarray(runs)] = values
+        return column
 
     def ordered(self, name: str) -> Values:
         """Give the values of a feature where it was there, in order."""
         if name not in self._ordered:
-            values = self.column(name)
+            values = np.array(self._seen[name][1]) if name in self._seen else np.empty(0)
             self._ordered[name] = np.sort(values[~np.isnan(values)])
         return self._ordered[name]
 
     def n_seen(self, name: str) -> int:
         """Count the runs in which a feature was there."""
-        return len(self.ordered(name))
+        return len(self._seen[name][0]) if name in self._seen else 0
 
     def part(self, start: int) -> Samples:
         """Take every other run, from the first or from the second."""
         half = Samples()
         half.n_runs = len(range(start, self.n_runs, 2))
-        half._arrays = {name: self.column(name)[start::2] for name in self.names}
-        half._columns = {name: [] for name in self.names}
+        for name, (runs, values) in self._seen.items():
+            taken = [at for at, run in enumerate(runs) if run % 2 == start]
+            if taken:
+                half._seen[name] = (
+                    array("q", [runs[at] // 2 for at in taken]),
+                    array("d", [values[at] for at in taken]),
+                )
         return half
 
 
