@@ -393,7 +393,7 @@ def test_opening_reads_no_row(tmp_path: Path) -> None:
 def test_duckdb_is_locked_up(tmp_path: Path) -> None:
     path = to_csv(pa.table({"id": [1], "age": [2], "sex": ["F"]}), tmp_path / "t.csv")
     other = to_csv(pa.table({"x": [1]}), tmp_path / "other.csv")
-    engine = connect(path, SCHEMA)
+    engine = connect(path, SCHEMA, engine="duckdb")
     assert isinstance(engine, SqlEngine)
     duck = engine._source.table.get_backend().con
     with pytest.raises(duckdb.PermissionException):

