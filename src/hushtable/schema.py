@@ -14,7 +14,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-import yaml
 from pydantic import (
     BaseModel,
     BeforeValidator,
@@ -31,7 +30,7 @@ from hushtable.domain import Domain
 from hushtable.errors import SchemaError, TaxonomyError, Unconfirmed
 from hushtable.privacy.guarantee import Unit
 from hushtable.taxonomy import Taxonomy
-from hushtable.yaml_text import read_yaml, shown
+from hushtable.yaml_text import OneLine, read_yaml, shown, write_yaml
 
 Value = str | int | float | None
 
@@ -423,10 +422,11 @@ class Schema(_Model):
         >>> Schema.parse(Schema.parse(text).to_yaml()) == Schema.parse(text)
         True
         """
-        content: str = yaml.safe_dump(
-            self.to_dict(), sort_keys=False, allow_unicode=True, width=100
-        )
-        return content
+        content = self.to_dict()
+        for column in content["columns"].values():
+            if column.get("confirm"):
+                column["confirm"] = OneLine(column["confirm"])  # it is deleted by hand
+        return write_yaml(content)
 
 
 def decode(column: Column, codes: Iterable[int]) -> list[Value]:

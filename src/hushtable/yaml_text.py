@@ -1,4 +1,4 @@
-"""Reading YAML that somebody else may have written: plain data, each key once, of bounded size."""
+"""YAML: what somebody else may have written is read as plain data, and plain data is written."""
 
 from __future__ import annotations
 
@@ -33,6 +33,23 @@ def read_yaml(text: str) -> Any:
         raise ValueError("a value cannot be read; put it in quotes.") from None
     _check_size(content)
     return content
+
+
+class OneLine(list[Any]):
+    """A list that is written on one line."""
+
+
+def write_yaml(content: Any) -> str:
+    """Write plain data.
+
+    Examples
+    --------
+    >>> print(write_yaml({"low": 0, "confirm": OneLine(["low"])}), end="")
+    low: 0
+    confirm: [low]
+    """
+    text: str = yaml.dump(content, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
+    return text
 
 
 def shown(value: Any) -> str:
@@ -88,3 +105,15 @@ class _StrictLoader(yaml.SafeLoader):
                 node.start_mark,
             )
         return super().construct_mapping(node, deep=deep)
+
+
+class _Dumper(yaml.SafeDumper):
+    """A safe dumper that knows `OneLine`."""
+
+
+_Dumper.add_representer(
+    OneLine,
+    lambda dumper, items: dumper.represent_sequence(
+        "tag:yaml.org,2002:seq", items, flow_style=True
+    ),
+)

@@ -136,3 +136,12 @@ def test_codes_with_zeros_in_front_stay_texts() -> None:
 def test_whole_numbers_beyond_64_bits_are_numbers() -> None:
     column = proposed([f"1234567890123456789{last}" for last in "012"] * 20)
     assert column["type"] == "number"
+
+
+def test_a_mark_is_one_line_that_can_be_deleted() -> None:
+    """As every message about it says."""
+    text = draft(pa.table({"x": [0, 5, 7], "other": ["a", "b", "a"]})).to_yaml()
+    marks = [line for line in text.splitlines() if "confirm" in line]
+    assert [mark.strip() for mark in marks] == ["confirm: [low, high]", "confirm: [values]"]
+    kept = "\n".join(line for line in text.splitlines() if line not in marks)
+    Schema.parse(kept).require_confirmed()
