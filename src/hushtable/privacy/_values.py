@@ -61,7 +61,8 @@ def check_delta(delta: Fraction) -> Fraction:
     """
     if delta <= 0:
         raise ParameterError(
-            f"delta is {shown(delta)}; it must be above 0. For delta = 0 the promise is PureDP."
+            f"delta is {shown(delta)}; it must be above 0, such as 1e-6. A promise without delta "
+            "(PureDP) is for methods and mechanisms that take none, such as the mechanism pure."
         )
     if delta > MAX_DELTA:
         raise ParameterError(
