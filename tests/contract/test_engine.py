@@ -141,7 +141,7 @@ def test_auto_picks_by_kind_and_size(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert isinstance(connect(table, SCHEMA), MemoryEngine)
     texts = to_csv(table, tmp_path / "t.csv")
     assert isinstance(connect(texts, SCHEMA), MemoryEngine)
-    monkeypatch.setattr("hushtable.engine.SMALL_TEXT", texts.stat().st_size)
+    monkeypatch.setattr("hushtable.engine.header.SMALL_TEXT", texts.stat().st_size)
     assert isinstance(connect(texts, SCHEMA), SqlEngine)
     one = Schema.from_dict(
         {"name": "t", "columns": {"x": {"type": "integer", "low": 0, "high": 1}}}
@@ -371,16 +371,28 @@ def test_a_damaged_file_with_a_readable_header_is_refused(
 # ---- persons, memory, privacy of the machine -----------------------------------------------------
 
 
-def test_seeded_choice_of_rows_is_repeatable() -> None:
+def test_seeded_choice_of_rows_is_repeatable(tmp_path: Path) -> None:
     table, schema = persons_table([9] * 20), persons_schema(3)
+    texts = to_csv(table, tmp_path / "t.csv")
 
-    def chosen(seed: int) -> list[list[int]]:
-        engine = connect(table, schema, engine="memory", noise=SeededNoise(seed))
+    def chosen(data: Any, seed: int) -> list[list[int]]:
+        engine = connect(data, schema, engine="memory", noise=SeededNoise(seed))
         codes: list[list[int]] = engine.counts(["person", "visit"]).codes.tolist()
         return codes
 
-    assert chosen(1) == chosen(1)
-    assert chosen(1) != chosen(2)  # equal with probability 84**-20
+    assert chosen(table, 1) == chosen(table, 1) == chosen(texts, 1)
+    assert chosen(table, 1) != chosen(table, 2)  # equal with probability 84**-20
+
+
+def test_rows_of_a_text_file_stay_in_order(tmp_path: Path) -> None:
+    """Several threads read a file of some megabytes."""
+    whole = {"type": "integer", "low": 0, "high": 2_000_000}
+    schema = Schema.from_dict({"name": "t", "columns": {"x": whole, "y": whole}})
+    numbers = np.arange(400_000)
+    texts = to_csv(pa.table({"x": numbers, "y": numbers}), tmp_path / "t.csv")
+    engine = connect(texts, schema)
+    assert isinstance(engine, MemoryEngine)
+    assert (engine._rows["x"] == numbers).all()
 
 
 def test_opening_reads_no_row(tmp_path: Path) -> None:

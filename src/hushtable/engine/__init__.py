@@ -40,7 +40,6 @@ __all__ = [
 EngineName = Literal["auto", "memory", "duckdb", "spark"]
 
 SMALL = 1_000_000  # rows; a smaller frame or Parquet file is counted in memory
-SMALL_TEXT = 64_000_000  # bytes; the same for a text file
 
 
 def connect(
@@ -89,7 +88,7 @@ def connect(
         return MemoryEngine(plain, schema, noise or SecureNoise())
     source, _ = open_source(data, memory_limit=memory_limit)
     if in_memory:
-        read = encoded_texts if _is_small_text(header) else encoded_rows
+        read = encoded_texts if header.is_small_text else encoded_rows
         return MemoryEngine(partial(read, source, schema), schema, noise or SecureNoise())
     return SqlEngine(source, schema)
 
@@ -125,12 +124,5 @@ def _is_for_memory(
         # Who limits the memory has a file in mind that is not to be read as a whole.
         limited = bool(header.files) and memory_limit is not None
         few = header.n_rows is not None and header.n_rows < SMALL
-        return (few or _is_small_text(header)) and not limited
+        return (few or header.is_small_text) and not limited
     return engine == "memory"
-
-
-def _is_small_text(header: Header) -> bool:
-    """Say whether a text file fits memory; how large a compressed one is shows when it is read."""
-    if header.delimiter is None or header.files[0].suffix.lower() == ".gz":
-        return False
-    return header.files[0].stat().st_size < SMALL_TEXT

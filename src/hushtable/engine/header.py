@@ -21,6 +21,7 @@ from hushtable.schema import Categorical, Identifier, Integer, Schema
 Data = Any  # a path, a frame, or an ibis table
 
 DELIMITERS = (",", ";", "\t")
+SMALL_TEXT = 64_000_000  # bytes
 _LONGEST_HEADER = 4_000_000  # characters; a file without line ends must not be read whole
 _INT64_LOW, _INT64_HIGH = -(2**63), 2**63 - 1
 
@@ -62,6 +63,13 @@ class Header:
     delimiter: str | None = None
     arrow: pa.Schema | None = None
     n_rows: int | None = None
+
+    @property
+    def is_small_text(self) -> bool:
+        """Whether a text file fits memory; how large a compressed one is shows when it is read."""
+        if self.delimiter is None or self.files[0].suffix.lower() == ".gz":
+            return False
+        return self.files[0].stat().st_size < SMALL_TEXT
 
 
 def read_header(data: Data) -> Header:

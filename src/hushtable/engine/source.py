@@ -255,7 +255,8 @@ def _connect_duckdb(header: Header, memory_limit: str | None) -> Any:
         "temp_directory": spill,
         "autoinstall_known_extensions": "false",
         "autoload_known_extensions": "false",
-        "preserve_insertion_order": "false",
+        # A seeded run in memory is repeatable; otherwise order is not worth what it costs.
+        "preserve_insertion_order": str(header.is_small_text).lower(),
     }
     connection = ibis.duckdb.connect(**settings)
     weakref.finalize(connection, _remove_spill, connection.con, spill, os.getpid())
