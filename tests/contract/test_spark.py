@@ -326,6 +326,19 @@ def test_rows_chosen_at_random_are_not_chosen_twice(session: Any, tmp_path: Path
         engine.histograms(["visit"])
 
 
+def test_coins_of_an_answer_fall_once(session: Any, tmp_path: Path) -> None:
+    """A part of a query that is run again would see others: a record in too many columns."""
+    engine = connect(to_spark(session, persons_table([9] * 20), tmp_path), persons_schema(100))
+    rows = engine._rows  # type: ignore[attr-defined]
+    drawn = rows.draw(rows.table.select(coin=ibis.random()))
+    first, second = (sorted(drawn.fetch(drawn.table)["coin"].to_pylist()) for _ in range(2))
+    assert first == second
+    for rdd in dict(session.sparkContext._jsc.getPersistentRDDs()).values():
+        rdd.unpersist(True)  # as if the executors with the rows were lost
+    with pytest.raises(DataError, match="not a second time"):
+        drawn.fetch(drawn.table)
+
+
 def test_too_many_cells_are_refused_and_do_not_travel(
     session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -454,3 +454,22 @@ def test_class_sizes_get_noise_for_what_they_pay(max_rows: int) -> None:
     split = method.forecast(schema, None).split
     assert sum(split.values()) == method.epsilon
     assert method.epsilon / 50 in split.values()
+
+
+def test_the_number_of_splits_is_chosen_from_rows_that_are_paid_for_or_public() -> None:
+    """The public number of rows is that of the counted ones only where each row is a unit."""
+    columns = {
+        "who": {"role": "identifier"},
+        "x": {"type": "integer", "low": 0, "high": 99},
+        "y": {"type": "categorical", "values": ["a", "b"], "role": "target"},
+    }
+    person = {"kind": "person", "column": "who", "max_rows": 2}
+    for known, paid in (
+        ({}, True),
+        ({"rows": 5000}, False),
+        ({"rows": 5000, "unit": person}, True),
+    ):
+        schema = Schema.from_dict({"name": "t", "columns": columns, **known})
+        split = DiffGen(epsilon=1, score="max").forecast(schema, 5000).split
+        assert len(split) == (3 if paid else 2), split
+        assert sum(split.values()) == 1

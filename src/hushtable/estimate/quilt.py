@@ -97,7 +97,7 @@ class QuiltEstimator(Estimator):
             made,
             dict(zip(self.schema.attributes, buckets, strict=True)),
             kurtosis=3.0 if self.settings["noise"] == "laplace" else 0.0,
-            n_rows=self.schema.rows if self.settings["total_std"] == 0 else None,
+            n_rows=self.schema.counted_rows if self.settings["total_std"] == 0 else None,
         )
 
     @cached_property
