@@ -24,10 +24,10 @@ from benchmarks.peers.data import _KDD_NAMES, load
 from hushtable.datasets import adult
 from hushtable.engine import connect
 from hushtable.engine.memory import MemoryEngine
-from hushtable.estimate import estimator_for
 from hushtable.evaluation.rows import Rows, is_ordered
-from hushtable.evaluation.workload import Condition, Question, draw_questions
+from hushtable.evaluation.utility.workload import Condition, Question, draw_questions
 from hushtable.methods import DiffGen, Partition
+from hushtable.methods.registry import estimator_for
 from hushtable.privacy.noise import SecureNoise
 from hushtable.schema import Schema
 

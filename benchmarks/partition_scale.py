@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from hushtable.engine import connect
-from hushtable.methods.partition import Partition
+from hushtable.methods.partition.partition import Partition
 from hushtable.privacy.noise import SecureNoise
 from hushtable.schema import Schema
 

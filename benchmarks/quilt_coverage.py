@@ -99,7 +99,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=10, help="releases, each asked anew")
     parser.add_argument("--questions", type=int, default=100, help="asked of each release")
     given = parser.parse_args()
-    from hushtable.methods.quilt import Quilt
+    from hushtable.methods.quilt.quilt import Quilt
     from hushtable.pipeline import publish
 
     print("| table | epsilon | conditions | n | coverage | half width | error |")

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from hushtable.engine import EngineName, connect
-from hushtable.methods.quilt import Quilt
+from hushtable.methods.quilt.quilt import Quilt
 from hushtable.privacy.noise import SecureNoise
 from hushtable.schema import Schema
 

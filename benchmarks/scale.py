@@ -134,7 +134,7 @@ def publish_once(data: Path, engine: str, name: str) -> dict[str, object]:
     public = schema(published)
     limit = {"memory_limit": LIMIT} if engine == "duckdb" else {}
     if engine == "spark":  # its start is no part of the work, and takes the same time for any rows
-        from hushtable.engine.spark import session
+        from hushtable.engine.spark.session import session
 
         session().range(1).count()
     with tempfile.TemporaryDirectory() as folder:

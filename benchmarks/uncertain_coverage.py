@@ -15,8 +15,8 @@ import numpy as np
 from benchmarks.papers.uncertain_figures import DATA, STEPS, Floats, Table
 
 from hushtable.errors import Refused
-from hushtable.estimate.uncertain import UncertainEstimator
-from hushtable.methods.uncertain import Uncertain
+from hushtable.methods.uncertain.estimator import UncertainEstimator
+from hushtable.methods.uncertain.uncertain import Uncertain
 from hushtable.privacy.noise import SecureNoise
 
 N_BOXES = 60

@@ -15,7 +15,7 @@ from benchmarks.__main__ import peak_mb
 from numba import njit, prange
 
 from hushtable.kernels.anonymity import gaussian_scales, uniform_scales
-from hushtable.methods.uncertain import Uncertain
+from hushtable.methods.uncertain.uncertain import Uncertain
 from hushtable.privacy.noise import SecureNoise
 from hushtable.schema import Schema
 

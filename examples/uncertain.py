@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from hushtable import Release, Schema, SecureNoise, publish
-from hushtable.evaluation.linkage import likelihood_linkage
-from hushtable.methods.uncertain import Uncertain
+from hushtable.evaluation.risk.linkage import likelihood_linkage
+from hushtable.methods.uncertain.uncertain import Uncertain
 
 SCHEMA = Schema.from_dict(
     {

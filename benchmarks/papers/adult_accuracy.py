@@ -27,9 +27,9 @@ from sklearn.tree import DecisionTreeClassifier
 from hushtable.datasets import adult, sample, sample_schema
 from hushtable.engine import connect
 from hushtable.engine.memory import MemoryEngine
-from hushtable.estimate import estimator_for
-from hushtable.estimate.generalized import GeneralizedEstimator
 from hushtable.methods import Method
+from hushtable.methods.diffgen.estimator import GeneralizedEstimator
+from hushtable.methods.registry import estimator_for
 from hushtable.privacy.noise import SecureNoise
 from hushtable.recoding import Recoding
 from hushtable.schema import Categorical, Schema

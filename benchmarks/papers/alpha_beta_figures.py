@@ -27,9 +27,9 @@ import pyarrow.csv as pa_csv
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from hushtable.codes import to_codes
 from hushtable.methods import AlphaBeta, Frapp, Method
-from hushtable.methods.baselines.frapp import same_privacy_retention
-from hushtable.microdata import to_codes
+from hushtable.methods.alpha_beta.frapp import same_privacy_retention
 from hushtable.pipeline import publish
 from hushtable.privacy.bounded_adversary import odds_limit
 from hushtable.privacy.noise import Noise

@@ -31,9 +31,9 @@ from benchmarks.papers.adult_accuracy import (
 
 from hushtable import DiffGen, publish
 from hushtable.methods import TopDownSpecialization
-from hushtable.methods._scores import ScoreName
-from hushtable.methods.baselines.dp_c45 import DpC45
-from hushtable.methods.diffgen import Calibration
+from hushtable.methods.diffgen.diffgen import Calibration
+from hushtable.methods.diffgen.dp_c45 import DpC45
+from hushtable.methods.diffgen.scores import ScoreName
 from hushtable.privacy.noise import SecureNoise
 
 mpl.use("svg")

@@ -31,10 +31,10 @@ from sklearn.tree import DecisionTreeClassifier
 from hushtable.datasets import adult
 from hushtable.engine import connect
 from hushtable.engine.base import Engine
-from hushtable.estimate import estimator_for
-from hushtable.estimate.regions import draw_rows
-from hushtable.methods.baselines.mondrian import Mondrian
-from hushtable.methods.partition import Partition
+from hushtable.methods.partition.estimator import draw_rows
+from hushtable.methods.partition.mondrian import Mondrian
+from hushtable.methods.partition.partition import Partition
+from hushtable.methods.registry import estimator_for
 from hushtable.privacy.noise import SecureNoise
 from hushtable.schema import Categorical, Schema
 

@@ -23,9 +23,9 @@ from pathlib import Path
 
 import numpy as np
 
-from hushtable.graph.read import Graph, read_graph
-from hushtable.methods.baselines.hay import HayDegrees
-from hushtable.methods.degrees import Degrees
+from hushtable.engine.edges import Graph, read_graph
+from hushtable.methods.degrees.degrees import Degrees
+from hushtable.methods.degrees.hay import HayDegrees
 from hushtable.privacy.noise import SecureNoise
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -33,10 +33,10 @@ from sklearn.neighbors import KNeighborsClassifier
 from hushtable.domain import Domain
 from hushtable.engine.base import Cells
 from hushtable.errors import Refused
-from hushtable.estimate.uncertain import UncertainEstimator
 from hushtable.learn import UncertainNeighbors
-from hushtable.methods.baselines.condensation import Condensation
-from hushtable.methods.uncertain import Uncertain
+from hushtable.methods.uncertain.condensation import Condensation
+from hushtable.methods.uncertain.estimator import UncertainEstimator
+from hushtable.methods.uncertain.uncertain import Uncertain
 from hushtable.privacy.noise import SecureNoise
 from hushtable.schema import Schema
 

@@ -2,7 +2,7 @@
 
 import sys
 
-from hushtable.methods.quilt import Quilt
+from hushtable.methods.quilt.quilt import Quilt
 from hushtable.pipeline import publish
 from hushtable.schema import Schema
 

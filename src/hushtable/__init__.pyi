@@ -1,11 +1,11 @@
 from .datasets import sample, sample_schema
-from .drafting import draft
+from .engine.drafting import draft
+from .engine.edges import read_graph
 from .errors import HushtableError
 from .estimate import Estimate
 from .evaluation.evaluate import Evaluation, evaluate
 from .graph.generate import generate_graph
 from .graph.publish import publish_graph
-from .graph.read import read_graph
 from .methods import (
     METHODS,
     AlphaBeta,
@@ -19,7 +19,7 @@ from .methods import (
     Quilt,
     Uncertain,
 )
-from .methods.degrees import Degrees
+from .methods.degrees.degrees import Degrees
 from .pipeline import publish
 from .privacy.guarantee import (
     ApproxDP,

@@ -15,7 +15,8 @@ from typing import Any, Literal
 
 from hushtable.engine import EngineName, connect, inspect_source, is_in_spark, locate
 from hushtable.errors import HushtableError, ParameterError
-from hushtable.methods.base import Method, Parameters, Released
+from hushtable.methods.base import Method, Released
+from hushtable.methods.parameters import Parameters
 from hushtable.privacy.guarantee import Guarantee, NoGuarantee
 from hushtable.privacy.ledger import Entry, Ledger
 from hushtable.privacy.noise import Noise, make_noise

@@ -22,12 +22,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from hushtable.engine.header import stored_rows
 from hushtable.engine.published import Parts
 from hushtable.errors import HushtableError, ReleaseError, TooLarge
-from hushtable.estimate import Estimate, Estimator, estimator_for
-from hushtable.machine import physical_memory
+from hushtable.estimate import Estimate, Estimator
+from hushtable.files.memory import physical_memory
+from hushtable.files.scratch import Scratch, why_not_written
+from hushtable.methods.registry import estimator_for
 from hushtable.privacy.guarantee import AnyGuarantee, NoGuarantee
 from hushtable.recoding import Recoding
 from hushtable.schema import Schema
-from hushtable.scratch import Scratch, why_not_written
 
 STATEMENT = "statement.json"
 STATEMENT_FOR_PEOPLE = "STATEMENT.md"

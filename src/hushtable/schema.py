@@ -1,7 +1,7 @@
 """What is public about a private table: columns, domains, roles, missing values, unit of privacy.
 
 The schema is written by the custodian and read by everybody. Nothing in it may be taken from the
-private data without a person confirming that it is public: see `hushtable.drafting`.
+private data without a person confirming that it is public: see `hushtable.engine.drafting`.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from pydantic import (
 
 from hushtable.domain import Domain
 from hushtable.errors import SchemaError, TaxonomyError, Unconfirmed
+from hushtable.files.yaml_text import OneLine, read_yaml, shown, write_yaml
 from hushtable.privacy.guarantee import Unit
 from hushtable.taxonomy import Taxonomy
-from hushtable.yaml_text import OneLine, read_yaml, shown, write_yaml
 
 Value = str | int | float | None
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from hushtable.errors import TaxonomyError
-from hushtable.yaml_text import read_yaml, shown
+from hushtable.files.yaml_text import read_yaml, shown
 
 ROOT = "*"
 MAX_LEVELS = 50  # trees are walked by recursion

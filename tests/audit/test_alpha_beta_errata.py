@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from scipy.stats import beta as beta_distribution
 
 from hushtable.engine import connect
-from hushtable.estimate.two_coins import TwoCoins
 from hushtable.methods import AlphaBeta
-from hushtable.methods._insertions import SourceNoise, UniformNoise
-from hushtable.methods.alpha_beta import Plan, _Table
+from hushtable.methods.alpha_beta.alpha_beta import Plan, _Table
+from hushtable.methods.alpha_beta.insertions import SourceNoise, UniformNoise
+from hushtable.methods.alpha_beta.two_coins import TwoCoins
 from hushtable.pipeline import publish
 from hushtable.privacy.bounded_adversary import Ratios, odds_limit, solve
 from hushtable.privacy.guarantee import BoundedAdversary, PureDP
@@ -327,7 +327,7 @@ def test_004_11_the_printed_estimator_of_view_i_is_biased() -> None:
 
 
 def proof() -> str:
-    import hushtable.methods.alpha_beta as module
+    import hushtable.methods.alpha_beta.alpha_beta as module
 
     return Path(module.__file__).with_suffix(".md").read_text()
 

@@ -13,24 +13,23 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from hushtable.errors import ParameterError
-from hushtable.evaluation.audit import audit
-from hushtable.evaluation.audit.bounds import Tally, at_least, at_most, loss_at_least, visible_loss
-from hushtable.evaluation.audit.cases import CASES
-from hushtable.evaluation.audit.claims import n_fits
-from hushtable.evaluation.audit.clock import Clock
-from hushtable.evaluation.audit.features import features
-from hushtable.evaluation.audit.inputs import GraphInput, TableInput
-from hushtable.evaluation.audit.loss import LossClaim, LossTest
-from hushtable.evaluation.audit.neighbors import (
+from hushtable.audit import audit
+from hushtable.audit.bounds import Tally, at_least, at_most, loss_at_least, visible_loss
+from hushtable.audit.cases import CASES
+from hushtable.audit.claims import n_fits
+from hushtable.audit.clock import Clock
+from hushtable.audit.features import features
+from hushtable.audit.inputs import GraphInput, TableInput
+from hushtable.audit.loss import LossClaim, LossTest
+from hushtable.audit.neighbors import (
     Pair,
     corner_cells,
     searched_graphs,
     searched_pairs,
     with_and_without,
 )
-from hushtable.evaluation.audit.subject import Subject
-from hushtable.graph.base import GraphMethod
+from hushtable.audit.subject import Subject
+from hushtable.errors import ParameterError
 from hushtable.methods import (
     METHODS,
     AlphaBeta,
@@ -46,9 +45,9 @@ from hushtable.methods import (
     TopDownSpecialization,
     Uncertain,
 )
-from hushtable.methods.base import Released
-from hushtable.methods.baselines.mondrian import Mondrian
-from hushtable.methods.degrees import Degrees
+from hushtable.methods.base import GraphMethod, Released
+from hushtable.methods.degrees.degrees import Degrees
+from hushtable.methods.partition.mondrian import Mondrian
 from hushtable.privacy.guarantee import ApproxDP, PureDP
 from hushtable.privacy.noise import Noise, SecureNoise, SeededNoise
 from hushtable.schema import Schema

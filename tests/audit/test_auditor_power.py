@@ -16,17 +16,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-import hushtable.methods._specialize as specialize_module
-import hushtable.methods.columns as columns_module
-import hushtable.methods.generalize_suppress as suppress_module
-import hushtable.methods.noisy_counts as noisy_counts_module
-import hushtable.methods.partition as partition_module
+import hushtable.methods.counts.columns as columns_module
+import hushtable.methods.counts.generalize_suppress as suppress_module
+import hushtable.methods.counts.noisy_counts as noisy_counts_module
+import hushtable.methods.diffgen.specialize as specialize_module
+import hushtable.methods.partition.partition as partition_module
+from hushtable.audit import Report, audit
+from hushtable.audit.cases import CASES
 from hushtable.engine.base import Cells, Engine
 from hushtable.engine.baskets import Tuples
 from hushtable.engine.memory import MemoryEngine
-from hushtable.evaluation.audit import Report, audit
-from hushtable.evaluation.audit.cases import CASES
-from hushtable.graph.project import OrderedEdges
 from hushtable.methods import (
     AlphaBeta,
     Columns,
@@ -39,18 +38,19 @@ from hushtable.methods import (
     TopDownSpecialization,
     Uncertain,
 )
-from hushtable.methods import alpha_beta as alpha_beta_module
-from hushtable.methods._column_choice import PairNoise
-from hushtable.methods._insertions import UniformNoise
-from hushtable.methods._levels import Ruler
-from hushtable.methods._partition_tree import Rules
-from hushtable.methods._scores import Max
-from hushtable.methods._specialize import SpanChoice, choice_of
+from hushtable.methods.alpha_beta import alpha_beta as alpha_beta_module
+from hushtable.methods.alpha_beta.insertions import UniformNoise
 from hushtable.methods.base import Released
-from hushtable.methods.baselines import mondrian as mondrian_module
-from hushtable.methods.baselines import top_down_specialization as tds_module
-from hushtable.methods.baselines.mondrian import Mondrian
-from hushtable.methods.degrees import Degrees
+from hushtable.methods.counts.column_choice import PairNoise
+from hushtable.methods.degrees.degrees import Degrees
+from hushtable.methods.degrees.projection import OrderedEdges
+from hushtable.methods.diffgen import top_down_specialization as tds_module
+from hushtable.methods.diffgen.scores import Max
+from hushtable.methods.diffgen.specialize import SpanChoice, choice_of
+from hushtable.methods.partition import mondrian as mondrian_module
+from hushtable.methods.partition.mondrian import Mondrian
+from hushtable.methods.partition.tree import Rules
+from hushtable.methods.uncertain.levels import Ruler
 from hushtable.privacy.count_mechanisms import OneSidedGeometric, ThresholdMatrix
 from hushtable.privacy.group_noise import GroupNoise, NoisyCells
 from hushtable.privacy.guarantee import KAnonymity, Threshold
@@ -327,7 +327,7 @@ def test_003_5_a_sensitivity_that_is_too_small_is_caught(monkeypatch: Patch) -> 
 
 def test_class_sizes_without_noise_are_caught(monkeypatch: Patch) -> None:
     monkeypatch.setattr(
-        "hushtable.methods.diffgen.Plan.class_sizes", lambda self, sizes, noise: sizes
+        "hushtable.methods.diffgen.diffgen.Plan.class_sizes", lambda self, sizes, noise: sizes
     )
     assert_caught(attacked(DiffGen(epsilon=1, specializations=1), 50))
 

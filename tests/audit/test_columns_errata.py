@@ -16,11 +16,11 @@ import pyarrow as pa
 import pytest
 from scipy.stats import beta, binom
 
-import hushtable.methods.columns as module
+import hushtable.methods.counts.columns as module
 from hushtable import Columns, Schema, SecureNoise
 from hushtable.engine import Engine, connect
 from hushtable.engine.baskets import Pairs, Tuples
-from hushtable.methods._column_choice import PairNoise
+from hushtable.methods.counts.column_choice import PairNoise
 
 ALPHA = 1e-7
 EPSILON, DELTA = 1.0, 0.01

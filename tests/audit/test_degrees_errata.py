@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from scipy.stats import beta
 
-from hushtable.graph.project import OrderedEdges
-from hushtable.graph.read import Graph, read_graph
-from hushtable.methods.degrees import Degrees
+from hushtable.engine.edges import Graph, read_graph
+from hushtable.methods.degrees.degrees import Degrees
+from hushtable.methods.degrees.projection import OrderedEdges
 from hushtable.privacy.noise import SecureNoise
 
 ALARM = 1e-6

@@ -22,10 +22,12 @@ from scipy.special import logsumexp
 from scipy.stats import beta
 
 import diffgen_oracle as oracle
-import hushtable.methods._specialize as specialize_module
-import hushtable.methods.diffgen as module
+import hushtable.methods.diffgen.diffgen as module
+import hushtable.methods.diffgen.specialize as specialize_module
 from hushtable.engine import connect
-from hushtable.methods._scores import (
+from hushtable.methods.base import Released
+from hushtable.methods.diffgen.diffgen import DiffGen
+from hushtable.methods.diffgen.scores import (
     BITS,
     BalancedGain,
     BalancedMax,
@@ -34,9 +36,7 @@ from hushtable.methods._scores import (
     Score,
     TotalVariation,
 )
-from hushtable.methods._specialize import Choice, ClassCounts, Part, SpanChoice, choice_of
-from hushtable.methods.base import Released
-from hushtable.methods.diffgen import DiffGen
+from hushtable.methods.diffgen.specialize import Choice, ClassCounts, Part, SpanChoice, choice_of
 from hushtable.privacy.group_noise import GroupNoise, NoisyCells
 from hushtable.privacy.guarantee import PureDP
 from hushtable.privacy.noise import Integers, Noise, SecureNoise, add_noise

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from scipy.stats import beta
 
-import hushtable.methods.noisy_counts as module
+import hushtable.methods.counts.noisy_counts as module
 from exact_divergence import ROUNDING, hockey_stick
-from hushtable.methods.noisy_counts import NoisyCounts
+from hushtable.methods.counts.noisy_counts import NoisyCounts
 from hushtable.privacy.count_mechanisms import (
     CountMechanism,
     OneSidedGeometric,

@@ -16,11 +16,11 @@ import numpy as np
 import pytest
 from scipy.stats import beta
 
-import hushtable.methods.partition as module
+import hushtable.methods.partition.partition as module
 from hushtable.kernels.regions import split_score
-from hushtable.methods._partition_axes import Axis, axis_of
-from hushtable.methods._partition_tree import Rows, Rules, Tree, grow
-from hushtable.methods.partition import Partition
+from hushtable.methods.partition.axes import Axis, axis_of
+from hushtable.methods.partition.partition import Partition
+from hushtable.methods.partition.tree import Rows, Rules, Tree, grow
 from hushtable.privacy.guarantee import PureDP
 from hushtable.privacy.noise import Integers, Noise, SecureNoise, SeededNoise
 from hushtable.schema import Integer, Schema

@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 
 from hushtable.datasets import sample, sample_schema
 from hushtable.engine import connect
-from hushtable.field import Field
-from hushtable.methods import _quilt_sewing as sewing
-from hushtable.methods._quilt_meter import Budget, Candidate, Group, Measured, Meter
 from hushtable.methods.base import Released
-from hushtable.methods.quilt import Quilt
+from hushtable.methods.quilt import sewing
+from hushtable.methods.quilt.field import Field
+from hushtable.methods.quilt.meter import Budget, Candidate, Group, Measured, Meter
+from hushtable.methods.quilt.quilt import Quilt
 from hushtable.privacy.composition import concentrated_share
 from hushtable.privacy.noise import SecureNoise, SeededNoise
 from hushtable.schema import Schema
@@ -419,9 +419,9 @@ def test_a_transcript_decides_the_release(delta: str, monkeypatch: pytest.Monkey
         return method.run(connect(table, schema, noise=SeededNoise(0)), FixedSeed(5))
 
     Recorder.transcript = []
-    monkeypatch.setattr("hushtable.methods.quilt.Meter", Recorder)
+    monkeypatch.setattr("hushtable.methods.quilt.quilt.Meter", Recorder)
     first = run(sample())
-    monkeypatch.setattr("hushtable.methods.quilt.Meter", Player)
+    monkeypatch.setattr("hushtable.methods.quilt.quilt.Meter", Player)
     for name, table in neighbors_and_strangers().items():
         Player.transcript = list(Recorder.transcript)
         again = run(table)
@@ -454,9 +454,9 @@ def test_the_player_would_notice(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(sewing, "_one_ways", peeking)
     Recorder.transcript = []
-    monkeypatch.setattr("hushtable.methods.quilt.Meter", Recorder)
+    monkeypatch.setattr("hushtable.methods.quilt.quilt.Meter", Recorder)
     first = method.run(connect(sample(), schema, noise=SeededNoise(0)), FixedSeed(5))
-    monkeypatch.setattr("hushtable.methods.quilt.Meter", Player)
+    monkeypatch.setattr("hushtable.methods.quilt.quilt.Meter", Player)
     Player.transcript = list(Recorder.transcript)
     different = False
     try:

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from hushtable.errors import Refused
-from hushtable.evaluation.linkage import likelihood_linkage
+from hushtable.evaluation.risk.linkage import likelihood_linkage
 from hushtable.kernels.anonymity import gaussian_anonymity, gaussian_scales
-from hushtable.methods.uncertain import Uncertain
+from hushtable.methods.uncertain.uncertain import Uncertain
 from hushtable.privacy.guarantee import NoGuarantee, UncertainAnonymity
 from hushtable.privacy.noise import SecureNoise, SeededNoise
 from hushtable.schema import Schema

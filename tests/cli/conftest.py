@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow.csv as pa_csv
 import pytest
 
-from hushtable.cli import main
+from hushtable.cli.app import main
 from hushtable.datasets import sample, sample_schema
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from hushtable.cli import app
+from hushtable.cli.app import app
 from hushtable.methods.base import Released
-from hushtable.methods.baselines.contingency_table import ContingencyTable
+from hushtable.methods.diffgen.contingency_table import ContingencyTable
 
 QUICK = ["--runs", "120", "--largest", "1"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from hushtable.cli import app
+from hushtable.cli.app import app
 
 SCHEMA = "name: t\ncolumns:\n" + "".join(
     f"  {name}: {{type: integer, low: 0, high: 3}}\n" for name in "abc"

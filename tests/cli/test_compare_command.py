@@ -11,7 +11,7 @@ import pyarrow.csv as pa_csv
 import pytest
 from rich.console import Console
 
-from hushtable.compare_cli import _show
+from hushtable.cli.compare import _show
 from hushtable.datasets import sample
 
 from .conftest import Run

@@ -81,7 +81,7 @@ def test_what_cannot_be_done_is_said_before_the_work(
 def test_an_interrupt_leaves_nothing(
     run: Run, tables: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from hushtable.evaluation import utility
+    from hushtable.evaluation.utility import utility
 
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt

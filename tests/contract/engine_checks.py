@@ -31,7 +31,7 @@ MISSING_VALUES = ("", "?")
 def code_by_hand(  # noqa: PLR0911, PLR0912 - one case after the other, as it is documented
     value: Any, column: Column, missing_values: Sequence[str]
 ) -> int:
-    """Encode one value, as the documentation of `hushtable.engine.encode` says."""
+    """Encode one value, as the documentation of `hushtable.engine.sql.encode` says."""
     nothing = MISSING if column.missing_code is None else column.missing_code
     unreadable = nothing if column.outside == "missing" else UNREADABLE
     if value is None or (isinstance(value, float) and math.isnan(value)):

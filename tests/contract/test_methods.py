@@ -15,16 +15,16 @@ import pytest
 from contract.examples import EXAMPLES, is_numeric, label, n_counted, questions, schema, table
 from hushtable import pipeline
 from hushtable.errors import DataError, HushtableError, PredicateError, Refused
-from hushtable.estimate import ESTIMATORS
 from hushtable.methods import METHODS, Method
+from hushtable.methods.listing import Listing
+from hushtable.methods.registry import estimator_kinds, listings
 from hushtable.pipeline import publish
 from hushtable.privacy.ledger import Ledger
 from hushtable.privacy.noise import SeededNoise
 from hushtable.release import Release, Statement
 
 METHODS_FOLDER = Path(inspect.getfile(Method)).parent
-NO_METHODS = {"__init__.py", "base.py", "_registry.py"}
-SOURCES = sorted(path for path in METHODS_FOLDER.rglob("*.py") if path.name not in NO_METHODS)
+SOURCES = sorted(METHODS_FOLDER.rglob("*.py"))
 FORBIDDEN = {"random", "secrets", "pandas", "duckdb", "ibis", "pyspark"}
 
 every_method = pytest.mark.parametrize("method", EXAMPLES, ids=label)
@@ -60,8 +60,9 @@ def test_law_2_methods_reach_neither_for_randomness_nor_for_data(path: Path) -> 
             assert not name.startswith(("numpy.random", "np.random")), f"{path.name} uses {name}"
 
 
-@pytest.mark.parametrize("path", [p for p in SOURCES if p.name[0] != "_"], ids=lambda p: p.name)
-def test_law_3_the_proof_lies_beside_the_code(path: Path) -> None:
+@pytest.mark.parametrize("listing", listings().values(), ids=lambda listing: listing.name)
+def test_law_3_the_proof_lies_beside_the_code(listing: Listing) -> None:
+    path = Path(inspect.getfile(listing.load(listing.method)))
     proof = path.with_suffix(".md")
     assert proof.is_file(), f"{path.name} has no proof beside it"
     text = proof.read_text().lower()
@@ -158,7 +159,7 @@ def test_parameters_are_frozen_explained_and_survive_the_statement(method: Metho
     assert all(field.kw_only for field in fields)
     assert all(field.metadata.get("help") for field in fields)
     assert type(method)(**json.loads(json.dumps(method.parameters()))) == method
-    assert method.estimator in ESTIMATORS
+    assert method.estimator in estimator_kinds()
 
 
 @every_method

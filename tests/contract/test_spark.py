@@ -38,9 +38,11 @@ from contract.engine_checks import (
 from contract.examples import COARSE
 from hushtable.datasets import sample, sample_schema
 from hushtable.domain import Domain
-from hushtable.engine import SqlEngine, connect, inspect_source, spark_writing, sql
+from hushtable.engine import SqlEngine, connect, inspect_source
 from hushtable.engine.base import Cells
 from hushtable.engine.rules import N_RULES
+from hushtable.engine.spark import writing as spark_writing
+from hushtable.engine.sql import engine as sql
 from hushtable.errors import DataError, ParameterError, ReleaseError, TooLarge
 from hushtable.methods import (
     AlphaBeta,
@@ -354,7 +356,7 @@ def test_too_many_cells_are_refused_and_do_not_travel(
 
 
 def test_pyspark_is_not_imported_before_it_is_asked_for() -> None:
-    code = "import sys, hushtable, hushtable.cli, hushtable.engine; print('pyspark' in sys.modules)"
+    code = "import sys, hushtable.cli.app, hushtable.engine; print('pyspark' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 

@@ -46,7 +46,7 @@ def test_links_lead_somewhere(path: Path) -> None:
 def test_shell_examples_are_commands_that_exist() -> None:
     from typer.main import get_command
 
-    from hushtable.cli import app
+    from hushtable.cli.app import app
 
     names = set(get_command(app).commands)  # type: ignore[attr-defined]
     for path in DOCUMENTS:

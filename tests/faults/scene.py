@@ -165,12 +165,12 @@ class Commands:
 
     _SERVER = """
 import atexit, contextlib, gc, json, os, resource, signal, sys, tempfile, time
-import hushtable.cli
+import hushtable.cli.app
 
 # Once here, so that no child has to load what is loaded at first use.
 sys.argv = ["hushtable", *json.loads(sys.argv[1])]
 with contextlib.redirect_stdout(sys.stderr), contextlib.suppress(SystemExit):
-    hushtable.cli.main()
+    hushtable.cli.app.main()
 gc.collect()
 
 def child(job):
@@ -184,7 +184,7 @@ def child(job):
     sys.argv = ["hushtable", *job["words"]]
     code = 0
     try:
-        hushtable.cli.main()
+        hushtable.cli.app.main()
     except SystemExit as stop:
         code = stop.code if isinstance(stop.code, int) else 0 if stop.code is None else 1
     sys.stdout.flush(); sys.stderr.flush()

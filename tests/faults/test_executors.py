@@ -23,7 +23,8 @@ from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 import hushtable
-from hushtable.engine import spark_writing, sql
+from hushtable.engine.spark import writing as spark_writing
+from hushtable.engine.sql import engine as sql
 
 root = Path(sys.argv[1])
 seen, out = root / "seen", root / "published" / "out"

@@ -112,7 +112,8 @@ def test_debug_shows_places_and_no_values(commands: Commands, scene: Scene) -> N
     """An error that nobody foresaw: its message may hold anything, so it is not shown."""
     script = f"""
 import sys
-from hushtable import cli, pipeline
+from hushtable import pipeline
+from hushtable.cli import app as cli
 
 def fail(*arguments, **options):
     private = "{MARK}" + "{NUMBER}"
@@ -152,7 +153,7 @@ def test_a_release_and_its_surroundings_hold_no_private_text(
 UMASK = """
 import os, sys
 os.umask(0)
-from hushtable import cli
+from hushtable.cli import app as cli
 from hushtable.engine.source import open_source
 import stat
 

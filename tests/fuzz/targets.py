@@ -22,8 +22,8 @@ import pyarrow.parquet as pq
 
 from hushtable import NoisyCounts, Release, Schema, publish
 from hushtable.engine import connect
+from hushtable.engine.edges import inspect_graph, read_graph
 from hushtable.errors import HushtableError
-from hushtable.graph.read import inspect_graph, read_graph
 from hushtable.predicate import parse
 from hushtable.predicate.lookup import look_up
 from hushtable.privacy.ledger import Ledger

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from exact_divergence import ROUNDING, hockey_stick
-from hushtable.methods.noisy_counts import NoisyCounts
+from hushtable.methods.counts.noisy_counts import NoisyCounts
 from hushtable.privacy.count_mechanisms import (
     CountMechanism,
     OneSidedGeometric,

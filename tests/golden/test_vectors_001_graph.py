@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hushtable.graph.read import read_graph
+from hushtable.engine.edges import read_graph
 from hushtable.kernels.projection import projected_degrees
-from hushtable.methods.degrees import Degrees
+from hushtable.methods.degrees.degrees import Degrees
 from hushtable.privacy.noise import SecureNoise
 
 

@@ -11,9 +11,9 @@ import pytest
 from scipy.stats import chi2
 
 from hushtable.kernels.regions import split_score
-from hushtable.methods._partition_axes import Axis
-from hushtable.methods._partition_tree import Rows, grow
-from hushtable.methods.partition import Partition
+from hushtable.methods.partition.axes import Axis
+from hushtable.methods.partition.partition import Partition
+from hushtable.methods.partition.tree import Rows, grow
 from hushtable.privacy.noise import SecureNoise
 from hushtable.schema import Schema
 

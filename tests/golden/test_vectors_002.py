@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from hushtable.estimate.uncertain import box_probability
 from hushtable.kernels.anonymity import (
     gaussian_anonymity,
     gaussian_scales,
     uniform_anonymity,
     uniform_scales,
 )
+from hushtable.methods.uncertain.estimator import box_probability
 
 
 @pytest.fixture(scope="module")

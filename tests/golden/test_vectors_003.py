@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hushtable.methods._scores import BITS, InformationGain, Max, Score, exponent
-from hushtable.methods._specialize import (
+from hushtable.methods.diffgen.diffgen import DiffGen
+from hushtable.methods.diffgen.scores import BITS, InformationGain, Max, Score, exponent
+from hushtable.methods.diffgen.specialize import (
     Branch,
     ClassCounts,
     Span,
@@ -18,7 +19,6 @@ from hushtable.methods._specialize import (
     choice_of,
     top,
 )
-from hushtable.methods.diffgen import DiffGen
 from hushtable.schema import Categorical, Integer, Schema
 
 JOB = Categorical(

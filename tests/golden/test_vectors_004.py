@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from hushtable.estimate.insertions import InsertionEstimator
-from hushtable.estimate.two_coins import TwoCoins
 from hushtable.methods import AlphaBeta
-from hushtable.methods.baselines.frapp import same_privacy_retention
+from hushtable.methods.alpha_beta.frapp import same_privacy_retention
+from hushtable.methods.alpha_beta.insertion_estimator import InsertionEstimator
+from hushtable.methods.alpha_beta.two_coins import TwoCoins
 from hushtable.predicate import parse
 from hushtable.privacy.bounded_adversary import Ratios, odds_limit, solve
 from hushtable.schema import Schema

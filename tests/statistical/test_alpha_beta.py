@@ -11,8 +11,8 @@ import pytest
 from scipy.stats import binom
 
 from hushtable.datasets import sample, sample_schema
-from hushtable.estimate.two_coins import TwoCoins
 from hushtable.methods import AlphaBeta, Frapp, Method
+from hushtable.methods.alpha_beta.two_coins import TwoCoins
 from hushtable.pipeline import publish
 from hushtable.privacy.noise import SecureNoise
 from hushtable.schema import Schema

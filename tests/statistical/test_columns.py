@@ -14,7 +14,7 @@ from scipy.stats import binom, chi2
 from hushtable import Columns, Schema, SecureNoise
 from hushtable.engine import connect
 from hushtable.engine.baskets import Listing, keep_some
-from hushtable.estimate.columns import ColumnsEstimator
+from hushtable.methods.counts.columns_estimator import ColumnsEstimator
 
 ALPHA = 1e-7
 

@@ -18,8 +18,7 @@ from scipy.stats import binom
 
 from hushtable.datasets import sample, sample_schema
 from hushtable.engine import connect
-from hushtable.estimate import estimator_for
-from hushtable.graph.read import read_graph
+from hushtable.engine.edges import read_graph
 from hushtable.methods import (
     AlphaBeta,
     Columns,
@@ -31,7 +30,8 @@ from hushtable.methods import (
     Partition,
     Quilt,
 )
-from hushtable.methods.degrees import Degrees
+from hushtable.methods.degrees.degrees import Degrees
+from hushtable.methods.registry import estimator_for
 from hushtable.privacy.noise import SecureNoise
 from hushtable.schema import Schema
 

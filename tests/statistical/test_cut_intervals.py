@@ -19,11 +19,12 @@ from scipy.stats import binom
 from hushtable.datasets import adult, sample, sample_schema
 from hushtable.engine import connect
 from hushtable.engine.memory import MemoryEngine
-from hushtable.estimate import Estimator, estimator_for
+from hushtable.estimate import Estimator
 from hushtable.evaluation.rows import Rows
-from hushtable.evaluation.workload import draw_questions
+from hushtable.evaluation.utility.workload import draw_questions
 from hushtable.methods import DiffGen, NoisyCounts, Partition
 from hushtable.methods.base import Method
+from hushtable.methods.registry import estimator_for
 from hushtable.privacy.noise import SecureNoise, SeededNoise
 from hushtable.schema import Schema
 

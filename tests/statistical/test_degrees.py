@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from hushtable.graph.project import OrderedEdges
-from hushtable.graph.read import Graph, read_graph
-from hushtable.methods.degrees import Degrees
+from hushtable.engine.edges import Graph, read_graph
+from hushtable.methods.degrees.degrees import Degrees
+from hushtable.methods.degrees.projection import OrderedEdges
 from hushtable.privacy.noise import SecureNoise
 
 ALARM = 1e-6  # false alarm rate of each test

@@ -20,8 +20,8 @@ from scipy.stats import binom, chi2
 import diffgen_oracle as oracle
 from hushtable.domain import Domain
 from hushtable.engine import connect
-from hushtable.methods._scores import Max, Score, TotalVariation
-from hushtable.methods._specialize import (
+from hushtable.methods.diffgen.scores import Max, Score, TotalVariation
+from hushtable.methods.diffgen.specialize import (
     ClassCounts,
     Cuts,
     Span,

@@ -18,11 +18,11 @@ from scipy.stats import binom, chi2
 
 from hushtable.datasets import sample, sample_schema
 from hushtable.engine import connect
-from hushtable.estimate.regions import RegionEstimator
-from hushtable.methods._partition_axes import Axis
-from hushtable.methods._partition_consistency import NoisyTree
-from hushtable.methods._partition_tree import Rows, grow
-from hushtable.methods.partition import Partition
+from hushtable.methods.partition.axes import Axis
+from hushtable.methods.partition.consistency import NoisyTree
+from hushtable.methods.partition.estimator import RegionEstimator
+from hushtable.methods.partition.partition import Partition
+from hushtable.methods.partition.tree import Rows, grow
 from hushtable.privacy.noise import SecureNoise
 from hushtable.schema import Schema
 

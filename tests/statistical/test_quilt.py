@@ -14,8 +14,8 @@ import pytest
 
 from hushtable.datasets import sample, sample_schema
 from hushtable.engine import connect
-from hushtable.methods._quilt_meter import Budget, Meter
-from hushtable.methods.quilt import Quilt
+from hushtable.methods.quilt.meter import Budget, Meter
+from hushtable.methods.quilt.quilt import Quilt
 from hushtable.privacy.noise import SecureNoise, SeededNoise
 from hushtable.schema import Schema
 

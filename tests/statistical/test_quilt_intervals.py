@@ -14,9 +14,9 @@ from scipy.stats import binom
 
 from hushtable.datasets import sample, sample_schema
 from hushtable.engine import connect
-from hushtable.estimate.measured_tables import MeasuredTable, MeasuredTables
-from hushtable.estimate.quilt import QuiltEstimator
-from hushtable.methods.quilt import Quilt
+from hushtable.methods.quilt.estimator import QuiltEstimator
+from hushtable.methods.quilt.measured_tables import MeasuredTable, MeasuredTables
+from hushtable.methods.quilt.quilt import Quilt
 from hushtable.pipeline import publish
 from hushtable.predicate import parse
 from hushtable.privacy.noise import SecureNoise

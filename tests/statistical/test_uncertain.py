@@ -7,7 +7,7 @@ import pytest
 from scipy.spatial import cKDTree
 from scipy.stats import binom
 
-from hushtable.methods.uncertain import Uncertain
+from hushtable.methods.uncertain.uncertain import Uncertain
 from hushtable.privacy.noise import SecureNoise
 from hushtable.schema import Schema
 

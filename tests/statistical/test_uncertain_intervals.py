@@ -10,9 +10,9 @@ import pytest
 from scipy.stats import binom
 
 from hushtable.engine import connect
-from hushtable.estimate.uncertain import UncertainEstimator
-from hushtable.methods._levels import Model, Ruler
-from hushtable.methods.uncertain import Edges, Geometry, Perturbed, Uncertain
+from hushtable.methods.uncertain.estimator import UncertainEstimator
+from hushtable.methods.uncertain.levels import Model, Ruler
+from hushtable.methods.uncertain.uncertain import Edges, Geometry, Perturbed, Uncertain
 from hushtable.privacy.noise import SecureNoise
 from hushtable.schema import Schema
 

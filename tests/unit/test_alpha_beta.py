@@ -24,10 +24,10 @@ from hushtable.errors import (
     Refused,
     TooLarge,
 )
-from hushtable.estimate.insertions import InsertionEstimator, expected_insertions
 from hushtable.methods import AlphaBeta, Frapp
-from hushtable.methods._insertions import SourceNoise
-from hushtable.methods._views import is_among
+from hushtable.methods.alpha_beta.insertion_estimator import InsertionEstimator, expected_insertions
+from hushtable.methods.alpha_beta.insertions import SourceNoise
+from hushtable.methods.alpha_beta.views import is_among
 from hushtable.pipeline import publish
 from hushtable.predicate import parse
 from hushtable.privacy.guarantee import BoundedAdversary, PureDP

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from hushtable.errors import DataError, ParameterError
-from hushtable.evaluation.anonymity import check, measure, requirements
+from hushtable.evaluation.risk.anonymity import check, measure, requirements
 from hushtable.recoding import recode
 from hushtable.schema import Integer, Schema
 

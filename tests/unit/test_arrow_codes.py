@@ -18,7 +18,7 @@ from hushtable.engine import MemoryEngine, SqlEngine, connect
 from hushtable.engine.arrow_codes import Encoded, encoded_texts, plain_reader
 from hushtable.engine.header import read_header
 from hushtable.engine.source import open_source
-from hushtable.engine.sql import encoded_rows
+from hushtable.engine.sql.engine import encoded_rows
 from hushtable.errors import DataError, SchemaError
 from hushtable.schema import Schema
 

@@ -13,8 +13,8 @@ import pytest
 from hushtable import Columns, NoisyCounts, Schema, SecureNoise, publish, sample, sample_schema
 from hushtable.engine import connect
 from hushtable.errors import ParameterError, TooLarge
-from hushtable.methods import _column_choice as choice_module
-from hushtable.methods._column_choice import PairNoise, cluster, phi_squared, similarities
+from hushtable.methods.counts import column_choice as choice_module
+from hushtable.methods.counts.column_choice import PairNoise, cluster, phi_squared, similarities
 from hushtable.privacy.composition import concentrated_share
 from hushtable.privacy.count_mechanisms import OneSidedGeometric, ThresholdMatrix
 

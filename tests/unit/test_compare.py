@@ -13,7 +13,7 @@ import pytest
 from hushtable.datasets import sample, sample_schema
 from hushtable.errors import DataError, ParameterError, ReleaseError
 from hushtable.evaluation.compare import Comparison, _names, compare
-from hushtable.evaluation.compare_page import render
+from hushtable.evaluation.report.compare_page import render
 from hushtable.methods import AlphaBeta, GeneralizeSuppress, NoisyCounts
 from hushtable.pipeline import publish
 

@@ -23,10 +23,10 @@ from hushtable.datasets import sample, sample_schema
 from hushtable.domain import Domain
 from hushtable.engine import Cells, Counts, Engine, connect
 from hushtable.errors import DataError, ParameterError, ReleaseError, SchemaError, TooLarge
-from hushtable.estimate.generalized import GeneralizedEstimator
 from hushtable.methods import DiffGen, NoisyCounts
-from hushtable.methods._generalized_table import least_squares
-from hushtable.methods._scores import TotalVariation, make_score
+from hushtable.methods.diffgen.estimator import GeneralizedEstimator
+from hushtable.methods.diffgen.generalized_table import least_squares
+from hushtable.methods.diffgen.scores import TotalVariation, make_score
 from hushtable.privacy.group_noise import GroupNoise
 from hushtable.privacy.guarantee import Unit
 from hushtable.privacy.noise import SecureNoise

@@ -12,9 +12,9 @@ import pytest
 from hushtable.datasets import sample, sample_schema
 from hushtable.engine import connect
 from hushtable.errors import ParameterError, TooLarge
-from hushtable.estimate.generalized import GeneralizedEstimator
 from hushtable.methods import ContingencyTable, TopDownSpecialization
-from hushtable.methods.baselines.dp_c45 import DecisionTree, DpC45
+from hushtable.methods.diffgen.dp_c45 import DecisionTree, DpC45
+from hushtable.methods.diffgen.estimator import GeneralizedEstimator
 from hushtable.privacy.guarantee import KAnonymity, PureDP, Unit
 from hushtable.privacy.noise import SecureNoise
 from hushtable.schema import Schema

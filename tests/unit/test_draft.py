@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hushtable.drafting import draft
 from hushtable.engine import connect
+from hushtable.engine.drafting import draft
 from hushtable.errors import DataError, Unconfirmed
 from hushtable.schema import Schema
 

@@ -11,10 +11,10 @@ import pytest
 from hushtable import Columns, Degrees, Partition, Schema, SeededNoise, evaluate, publish
 from hushtable.datasets import sample, sample_schema
 from hushtable.errors import ParameterError
-from hushtable.evaluation.marginals import Binned, coarse_bins, total_variation
 from hushtable.evaluation.published import Background
 from hushtable.evaluation.rows import Rows, draw_inside, read_rows
 from hushtable.evaluation.side_by_side import lay_side_by_side
+from hushtable.evaluation.utility.marginals import Binned, coarse_bins, total_variation
 from hushtable.graph.publish import publish_graph
 from hushtable.methods import Frapp
 from hushtable.recoding import recode

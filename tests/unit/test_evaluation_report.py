@@ -19,9 +19,9 @@ import pytest
 from hushtable import Evaluation, NoisyCounts, SeededNoise, evaluate, publish
 from hushtable.datasets import sample, sample_schema
 from hushtable.errors import ParameterError, ReleaseError
-from hushtable.evaluation.plots import column_plot
-from hushtable.evaluation.report import render
-from hushtable.evaluation.whole_file import write_whole
+from hushtable.evaluation.report.page import render
+from hushtable.evaluation.report.plots import column_plot
+from hushtable.files.whole_file import write_whole
 from hushtable.schema import Schema
 
 FEW: dict[str, Any] = {"n_draws": 2, "n_repeats": 1, "questions": 2}
@@ -259,7 +259,7 @@ def test_the_extra_is_asked_for_by_name(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_importing_hushtable_does_not_import_the_extra() -> None:
     code = (
-        "import sys, hushtable, hushtable.cli; hushtable.evaluate; "
+        "import sys, hushtable, hushtable.cli.app; hushtable.evaluate; "
         "print({'sklearn', 'matplotlib', 'jinja2'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -269,5 +269,5 @@ def test_importing_hushtable_does_not_import_the_extra() -> None:
 def test_the_pages_are_in_the_package() -> None:
     from importlib.resources import files
 
-    folder = files("hushtable.evaluation") / "templates"
+    folder = files("hushtable.evaluation.report") / "templates"
     assert {"report.html", "report.css"} <= {path.name for path in folder.iterdir()}

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-import hushtable.field as field_module
-from hushtable.field import SHRINKAGE, Coins, Field, Table
+import hushtable.methods.quilt.field as field_module
 from hushtable.kernels.field import solve_cell
+from hushtable.methods.quilt.field import SHRINKAGE, Coins, Field, Table
 
 SHAPE = (3, 4, 5)
 PAIRS = list(combinations(range(3), 2))

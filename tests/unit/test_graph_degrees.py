@@ -14,15 +14,15 @@ import pytest
 from typer.testing import CliRunner
 
 import hushtable.graph.publish as module
+from hushtable.cli.graph import graph_app
+from hushtable.engine.edges import Graph, read_graph
 from hushtable.errors import BudgetExceeded, DataError, HushtableError, ParameterError, ReleaseError
-from hushtable.graph.fit import as_projected, fit_counts, fit_regions, undo_projection
 from hushtable.graph.generate import configuration, exact, generate_graph, is_graphical
 from hushtable.graph.plot import plot_degrees
 from hushtable.graph.publish import publish_graph
-from hushtable.graph.read import Graph, read_graph
-from hushtable.graph_cli import graph_app
-from hushtable.methods.baselines.hay import HayDegrees
-from hushtable.methods.degrees import Degrees
+from hushtable.methods.degrees.degrees import Degrees
+from hushtable.methods.degrees.fit import as_projected, fit_counts, fit_regions, undo_projection
+from hushtable.methods.degrees.hay import HayDegrees
 from hushtable.privacy.guarantee import PureDP
 from hushtable.privacy.ledger import Ledger
 from hushtable.privacy.noise import SecureNoise, SeededNoise
@@ -268,7 +268,7 @@ def test_error_bars_of_single_counts_agree_with_those_of_the_table() -> None:
 
 
 def test_the_model_puts_back_what_the_bound_took() -> None:
-    from hushtable.graph.project import OrderedEdges
+    from hushtable.methods.degrees.projection import OrderedEdges
 
     degrees = np.random.default_rng(1).gamma(2.0, 20.0, 6000).astype(int) + 1
     graph = read_graph(configuration(np.sort(degrees)[::-1], SeededNoise(1)), nodes=range(6000))
@@ -369,7 +369,7 @@ def test_hay_gives_a_falling_sequence_of_public_length(edges: list[tuple[int, in
 
 
 def test_hay_changes_by_no_more_than_its_noise_is_made_for() -> None:
-    from hushtable.graph.project import OrderedEdges
+    from hushtable.methods.degrees.projection import OrderedEdges
 
     rng = np.random.default_rng(6)
     worst = 0

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from hushtable.engine.edges import Graph, inspect_graph, read_graph
 from hushtable.errors import DataError
-from hushtable.graph.read import Graph, inspect_graph, read_graph
 from hushtable.kernels.projection import sort_words
 
 EDGES = [("10", "2"), ("2", "10"), ("2", "3"), ("3", "3"), ("ä b", "3")]

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hushtable.graph.project import OrderedEdges
-from hushtable.graph.read import Graph, read_graph
+from hushtable.engine.edges import Graph, read_graph
 from hushtable.kernels.projection import projected_degrees
-from hushtable.methods.degrees import Degrees
+from hushtable.methods.degrees.degrees import Degrees
+from hushtable.methods.degrees.projection import OrderedEdges
 
 
 def pair_orders(n_nodes: int) -> list[list[tuple[int, int]]]:
@@ -217,7 +217,8 @@ def test_an_edge_list_without_its_list_of_nodes_needs_other_counts() -> None:
 
 def test_hash_collisions_are_ordered_by_ids(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "hushtable.graph.project.hash_pairs", lambda h, s, t: np.zeros(len(s), np.uint64)
+        "hushtable.methods.degrees.projection.hash_pairs",
+        lambda h, s, t: np.zeros(len(s), np.uint64),
     )
     graph = read_graph([("c", "d"), ("a", "b"), ("b", "d"), ("a", "d")])
     ordered = OrderedEdges(graph, key=0)

@@ -25,11 +25,11 @@ from hushtable.errors import (
     ParameterError,
     Refused,
 )
-from hushtable.privacy import _ledger_file as file
 from hushtable.privacy import ledger as module
-from hushtable.privacy._ledger_records import digest_of
+from hushtable.privacy import ledger_file as file
 from hushtable.privacy.guarantee import ApproxDP, NoGuarantee, PureDP, Threshold, Unit
 from hushtable.privacy.ledger import Budget, Ledger
+from hushtable.privacy.ledger_records import digest_of
 
 ROW: dict[str, Any] = {"unit": Unit(kind="row"), "neighbors": "add-remove"}
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from hushtable.errors import BudgetExceeded, LedgerError, Refused
-from hushtable.privacy import _ledger_file as file
+from hushtable.privacy import ledger_file as file
 from hushtable.privacy.guarantee import PureDP, Unit
 from hushtable.privacy.ledger import Budget, Ledger
 
@@ -26,7 +26,7 @@ ROW: dict[str, Any] = {"unit": Unit(kind="row"), "neighbors": "add-remove"}
 PREAMBLE = """
 import os, signal, sys, time
 from hushtable.errors import BudgetExceeded
-from hushtable.privacy import _ledger_file as file
+from hushtable.privacy import ledger_file as file
 from hushtable.privacy.guarantee import PureDP, Unit
 from hushtable.privacy.ledger import Ledger
 

@@ -11,8 +11,8 @@ import pytest
 from hushtable.datasets import sample, sample_schema
 from hushtable.engine import connect
 from hushtable.errors import ParameterError, Refused
-from hushtable.estimate.regions import draw_rows
-from hushtable.methods.baselines.mondrian import Groups, Mondrian
+from hushtable.methods.partition.estimator import draw_rows
+from hushtable.methods.partition.mondrian import Groups, Mondrian
 from hushtable.privacy.guarantee import KAnonymity
 from hushtable.schema import Schema
 

@@ -10,8 +10,9 @@ import pytest
 
 from hushtable.datasets import sample, sample_schema
 from hushtable.engine import connect
-from hushtable.methods import DiffGen, _specialize
-from hushtable.methods._column_choice import PairNoise
+from hushtable.methods import DiffGen
+from hushtable.methods.counts.column_choice import PairNoise
+from hushtable.methods.diffgen import specialize as _specialize
 from hushtable.privacy.composition import concentrated_share
 from hushtable.privacy.noise import Integers, SecureNoise
 

@@ -21,7 +21,7 @@ from exact_divergence import ROUNDING, hockey_stick
 from hushtable.engine.base import Cells
 from hushtable.engine.published import publish_here
 from hushtable.errors import ParameterError, Refused, TooLarge
-from hushtable.methods.noisy_counts import NoisyCounts, delta_per_row
+from hushtable.methods.counts.noisy_counts import NoisyCounts, delta_per_row
 from hushtable.privacy import count_mechanisms
 from hushtable.privacy.count_mechanisms import (
     CountMechanism,

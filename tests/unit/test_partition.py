@@ -16,19 +16,19 @@ from hypothesis import strategies as st
 from hushtable.datasets import sample, sample_schema
 from hushtable.engine import connect
 from hushtable.errors import ParameterError, TooLarge
-from hushtable.estimate import estimator_for
-from hushtable.estimate.regions import RegionEstimator
 from hushtable.kernels.regions import split_score
-from hushtable.methods._partition_axes import Axis, axis_of, ordered_axis_of
-from hushtable.methods._partition_consistency import (
+from hushtable.methods.partition.axes import Axis, axis_of, ordered_axis_of
+from hushtable.methods.partition.consistency import (
     NoisyTree,
     discrete_laplace_kurtosis,
     discrete_laplace_variance,
     whole_counts,
 )
-from hushtable.methods._partition_release import leaf_parts, tree_table
-from hushtable.methods._partition_tree import Rows, Rules, Tree, grow
-from hushtable.methods.partition import Partition
+from hushtable.methods.partition.estimator import RegionEstimator
+from hushtable.methods.partition.partition import Partition
+from hushtable.methods.partition.regions import leaf_parts, tree_table
+from hushtable.methods.partition.tree import Rows, Rules, Tree, grow
+from hushtable.methods.registry import estimator_for
 from hushtable.pipeline import publish
 from hushtable.privacy.noise import SecureNoise, SeededNoise
 from hushtable.schema import Categorical, Schema

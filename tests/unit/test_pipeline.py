@@ -13,7 +13,7 @@ import pytest
 import hushtable as ht
 from hushtable.errors import DataError, ParameterError, PredicateError
 from hushtable.methods.base import Method
-from hushtable.methods.baselines.contingency_table import ContingencyTable
+from hushtable.methods.diffgen.contingency_table import ContingencyTable
 
 TABLE, SCHEMA = ht.sample(), ht.sample_schema()
 METHOD = ht.NoisyCounts(epsilon=1, delta=1e-6, k=10)

@@ -10,6 +10,7 @@ import pytest
 
 from contract.examples import EXAMPLES, label
 from contract.examples import schema as schema_of
+from hushtable.cli.plan import draw_curve, sparkline
 from hushtable.datasets import sample_schema
 from hushtable.errors import ParameterError, Refused
 from hushtable.methods import (
@@ -24,9 +25,8 @@ from hushtable.methods import (
     Partition,
     Uncertain,
 )
-from hushtable.methods._count_error import laplace_error, mechanism_error
 from hushtable.methods.base import CountError
-from hushtable.plan_cli import draw_curve, sparkline
+from hushtable.methods.count_error import laplace_error, mechanism_error
 from hushtable.planning import Curve, Point, Want, error_curve, needed_epsilon
 from hushtable.privacy.guarantee import ApproxDP, PureDP
 

@@ -17,11 +17,11 @@ import pytest
 
 from hushtable.engine import connect
 from hushtable.methods import AlphaBeta, Columns, Uncertain
-from hushtable.methods._insertions import SourceNoise, UniformNoise
-from hushtable.methods._levels import CONFIDENCE_SHARE, Level, LevelFinder, Ruler
-from hushtable.methods.alpha_beta import Plan as SetPlan
-from hushtable.methods.alpha_beta import _Table
-from hushtable.methods.noisy_counts import delta_per_row
+from hushtable.methods.alpha_beta.alpha_beta import Plan as SetPlan
+from hushtable.methods.alpha_beta.alpha_beta import _Table
+from hushtable.methods.alpha_beta.insertions import SourceNoise, UniformNoise
+from hushtable.methods.counts.noisy_counts import delta_per_row
+from hushtable.methods.uncertain.levels import CONFIDENCE_SHARE, Level, LevelFinder, Ruler
 from hushtable.privacy.bounded_adversary import Ratios
 from hushtable.privacy.guarantee import PureDP
 from hushtable.privacy.noise import Coins, Integers, SecureNoise, SeededNoise

@@ -16,12 +16,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import hushtable.methods._quilt_domains as domains
 from hushtable.datasets import sample, sample_schema
 from hushtable.engine import connect
 from hushtable.errors import ParameterError, Refused, TooLarge
-from hushtable.field import Coins, Field
-from hushtable.methods._quilt_domains import (
+from hushtable.methods.base import Released
+from hushtable.methods.quilt import domains
+from hushtable.methods.quilt.domains import (
     Values,
     merge_neighbors,
     merge_rare,
@@ -29,10 +29,10 @@ from hushtable.methods._quilt_domains import (
     shares_of,
     values_of,
 )
-from hushtable.methods._quilt_meter import Budget, Candidate, Meter, as_share
-from hushtable.methods._quilt_schedule import schedule
-from hushtable.methods.base import Released
-from hushtable.methods.quilt import Quilt
+from hushtable.methods.quilt.field import Coins, Field
+from hushtable.methods.quilt.meter import Budget, Candidate, Meter, as_share
+from hushtable.methods.quilt.quilt import Quilt
+from hushtable.methods.quilt.schedule import schedule
 from hushtable.planning import Want, needed_epsilon
 from hushtable.privacy.composition import concentrated_share
 from hushtable.privacy.guarantee import ApproxDP, PureDP

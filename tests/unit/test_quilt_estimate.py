@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hushtable.estimate.field_error import FieldError, Missed, _interaction
-from hushtable.estimate.measured_tables import MeasuredTable, MeasuredTables
-from hushtable.estimate.quilt import QuiltEstimator, missed
+from hushtable.methods.quilt.estimator import QuiltEstimator, missed
+from hushtable.methods.quilt.field_error import FieldError, Missed, _interaction
+from hushtable.methods.quilt.measured_tables import MeasuredTable, MeasuredTables
 from hushtable.predicate import parse
 from hushtable.schema import Schema
 
@@ -120,7 +120,7 @@ def test_a_public_number_of_rows_is_kept_exactly() -> None:
 
 
 def test_many_cells_are_answered_without_the_neighbors(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hushtable.estimate.measured_tables.MAX_UNKNOWNS", 5)
+    monkeypatch.setattr("hushtable.methods.quilt.measured_tables.MAX_UNKNOWNS", 5)
     truth = np.array([[True, True, False], [False, True, False]])
     found = measured().of_cells(("a", "b"), truth)
     table = next(t for t in noisy_tables(1) if t.columns == ("a", "b"))

@@ -15,8 +15,6 @@ from scipy.stats import binom
 from hushtable.domain import Domain
 from hushtable.engine.base import Cells
 from hushtable.errors import DataError, ParameterError, PredicateError, Refused
-from hushtable.estimate.noise_reach import gaussian_reach, most_behind
-from hushtable.estimate.uncertain import UncertainEstimator, interval_probability
 from hushtable.kernels.anonymity import (
     gaussian_anonymity,
     gaussian_scales,
@@ -24,9 +22,11 @@ from hushtable.kernels.anonymity import (
     uniform_scales,
 )
 from hushtable.learn import UncertainNeighbors
-from hushtable.methods._levels import Ruler
-from hushtable.methods.baselines.condensation import Condensation
-from hushtable.methods.uncertain import Uncertain
+from hushtable.methods.uncertain.condensation import Condensation
+from hushtable.methods.uncertain.estimator import UncertainEstimator, interval_probability
+from hushtable.methods.uncertain.levels import Ruler
+from hushtable.methods.uncertain.noise_reach import gaussian_reach, most_behind
+from hushtable.methods.uncertain.uncertain import Uncertain
 from hushtable.predicate import parse
 from hushtable.privacy.noise import SeededNoise
 from hushtable.schema import Schema

@@ -17,7 +17,7 @@ from hushtable.engine.header import (
 )
 from hushtable.engine.memory import MemoryEngine
 from hushtable.engine.source import as_arrow, inspect_source, open_source
-from hushtable.engine.sql import SqlEngine, encoded_rows
+from hushtable.engine.sql.engine import SqlEngine, encoded_rows
 from hushtable.errors import ParameterError
 from hushtable.privacy.noise import Noise, SecureNoise
 from hushtable.schema import Schema
@@ -99,7 +99,7 @@ def locate(data: Data, *, engine: EngineName = "auto", memory_limit: str | None 
     Doing it twice changes nothing. Reads no row.
     """
     if engine == "spark" or is_in_spark(data):
-        from hushtable.engine.spark import read_in_spark  # noqa: PLC0415 - pyspark is an extra
+        from hushtable.engine.spark.session import read_in_spark  # noqa: PLC0415 - pyspark is an extra
 
         return read_in_spark(data, memory_limit=memory_limit)
     return as_arrow(data)

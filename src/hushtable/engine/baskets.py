@@ -133,7 +133,7 @@ def keep_some(owners: Integers, most: int, noise: Noise) -> Integers:
     """Choose at most `most` places of each owner, uniformly and independently of other owners.
 
     `owners` is in order. Only owners with more than that toss coins. The choice protects nobody:
-    the promise holds whatever the coins show, see ``methods/columns.md``.
+    the promise holds whatever the coins show, see ``methods/counts/columns.md``.
     """
     starts = np.flatnonzero(np.diff(owners, prepend=-1))
     sizes = np.diff(np.append(starts, len(owners)))

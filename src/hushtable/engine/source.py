@@ -18,7 +18,6 @@ import lazy_loader
 import numpy as np
 import pyarrow as pa
 
-from hushtable.engine.encode import Expression
 from hushtable.engine.header import (
     Data,
     Header,
@@ -27,9 +26,10 @@ from hushtable.engine.header import (
     is_in_spark,
     read_header,
 )
+from hushtable.engine.sql.encode import Expression
 from hushtable.errors import DataError, HushtableError, ParameterError, TooLarge
+from hushtable.files.scratch import spill_folder
 from hushtable.schema import Schema
-from hushtable.scratch import spill_folder
 
 duckdb = lazy_loader.load("duckdb")  # a small table is counted without them
 ibis = lazy_loader.load("ibis")
@@ -188,7 +188,7 @@ def open_source(data: Data, *, memory_limit: str | None = None) -> tuple[Source,
     if twice:
         raise DataError([f"column {name!r} stands more than once in the data." for name in twice])
     if is_in_spark(data):
-        from hushtable.engine.spark import open_in_spark  # noqa: PLC0415 - pyspark is an extra
+        from hushtable.engine.spark.session import open_in_spark  # noqa: PLC0415 - pyspark is an extra
 
         return open_in_spark(data, header), header
     if is_ibis_table(data):

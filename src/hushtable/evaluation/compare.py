@@ -17,7 +17,7 @@ from hushtable.engine.header import Data
 from hushtable.errors import HushtableError, ParameterError, ReleaseError
 from hushtable.evaluation.evaluate import INTERNAL, evaluate
 from hushtable.evaluation.progress import Progress, silent
-from hushtable.evaluation.whole_file import write_whole
+from hushtable.files.whole_file import write_whole
 from hushtable.privacy.ledger import Ledger
 from hushtable.release import Release
 
@@ -111,7 +111,7 @@ class Comparison:
 
     def write_html(self, path: str | Path) -> None:
         """Write table and plots to a new file, whole or not at all: one page, self-contained."""
-        from hushtable.evaluation.compare_page import render  # noqa: PLC0415 - needs an extra
+        from hushtable.evaluation.report.compare_page import render  # noqa: PLC0415 - needs an extra
 
         write_whole(path, render(self))
 

@@ -13,15 +13,15 @@ from typing import Any
 
 import numpy as np
 
+from hushtable.engine.edges import EDGE_COLUMNS
 from hushtable.engine.header import Data
 from hushtable.errors import ParameterError
 from hushtable.evaluation.progress import Progress, silent
-from hushtable.evaluation.risk import Risk, assess
+from hushtable.evaluation.risk.risk import Risk, assess
 from hushtable.evaluation.rows import Rows, read_rows, some_columns
 from hushtable.evaluation.side_by_side import SideBySide, lay_side_by_side
-from hushtable.evaluation.utility import Utility, measure_utility
-from hushtable.evaluation.whole_file import write_whole
-from hushtable.graph.read import EDGE_COLUMNS
+from hushtable.evaluation.utility.utility import Utility, measure_utility
+from hushtable.files.whole_file import write_whole
 from hushtable.release import SEEDED, Release, Statement
 from hushtable.schema import Schema
 
@@ -131,7 +131,7 @@ class Evaluation:
 
     def write_html(self, path: str | Path) -> None:
         """Write the report to a new file, whole or not at all: one page, nothing to download."""
-        from hushtable.evaluation.report import render  # noqa: PLC0415 - needs jinja2, an extra
+        from hushtable.evaluation.report.page import render  # noqa: PLC0415 - needs jinja2, an extra
 
         write_whole(path, render(self.to_dict()))
 

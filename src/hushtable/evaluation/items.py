@@ -12,14 +12,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from hushtable.codes import to_codes
 from hushtable.engine import connect
 from hushtable.engine.baskets import Tuples
 from hushtable.engine.header import Data
-from hushtable.estimate.columns import ColumnsEstimator
 from hushtable.evaluation.published import DRAWN, Block, Published
 from hushtable.evaluation.rows import Rows, some_columns
-from hushtable.methods.columns import COLUMN, COUNT, TUPLE
-from hushtable.microdata import to_codes
+from hushtable.methods.counts.columns import COLUMN, COUNT, TUPLE
+from hushtable.methods.counts.columns_estimator import ColumnsEstimator
 from hushtable.recoding import Recoding
 from hushtable.schema import Schema
 

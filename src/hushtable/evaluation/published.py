@@ -17,19 +17,20 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from hushtable.codes import to_codes
 from hushtable.errors import ReleaseError
-from hushtable.estimate import Estimate, Estimator, estimator_for
-from hushtable.estimate.columns import ColumnsEstimator
-from hushtable.estimate.degrees import DegreeEstimator
-from hushtable.estimate.insertions import InsertionEstimator, expected_insertions
-from hushtable.estimate.regions import RegionEstimator
-from hushtable.estimate.retention import RetentionEstimator
-from hushtable.estimate.uncertain import UncertainEstimator
+from hushtable.estimate import Estimate, Estimator
 from hushtable.evaluation.rows import Rows, draw_inside, some_columns
-from hushtable.methods._insertions import UniformNoise
-from hushtable.methods.alpha_beta import VIEW
-from hushtable.methods.columns import COLUMN, COUNT
-from hushtable.microdata import to_codes
+from hushtable.methods.alpha_beta.alpha_beta import VIEW
+from hushtable.methods.alpha_beta.insertion_estimator import InsertionEstimator, expected_insertions
+from hushtable.methods.alpha_beta.insertions import UniformNoise
+from hushtable.methods.alpha_beta.retention_estimator import RetentionEstimator
+from hushtable.methods.counts.columns import COLUMN, COUNT
+from hushtable.methods.counts.columns_estimator import ColumnsEstimator
+from hushtable.methods.degrees.estimator import DegreeEstimator
+from hushtable.methods.partition.estimator import RegionEstimator
+from hushtable.methods.registry import estimator_for
+from hushtable.methods.uncertain.estimator import UncertainEstimator
 from hushtable.predicate import parse
 from hushtable.recoding import Recoding
 from hushtable.release import Release

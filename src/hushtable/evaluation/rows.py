@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from hushtable.codes import to_values
 from hushtable.engine import connect
 from hushtable.engine.header import Data, read_header
 from hushtable.engine.memory import MemoryEngine
 from hushtable.engine.source import as_arrow
-from hushtable.microdata import to_values
 from hushtable.recoding import Intervals, Recoding
 from hushtable.schema import Categorical, Column, Identifier, Schema
 

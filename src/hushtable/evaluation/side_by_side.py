@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from hushtable.engine.edges import EDGE_COLUMNS, read_graph
 from hushtable.engine.header import Data
 from hushtable.errors import ParameterError
-from hushtable.estimate.columns import ColumnsEstimator
 from hushtable.evaluation.items import open_items
 from hushtable.evaluation.published import Published, estimator_of, open_release, open_rows
 from hushtable.evaluation.rows import Rows, read_rows
-from hushtable.graph.read import EDGE_COLUMNS, read_graph
+from hushtable.methods.counts.columns_estimator import ColumnsEstimator
 from hushtable.release import Release
 from hushtable.schema import Integer, Schema
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal
 
-from hushtable.graph.base import GraphMethod
-from hushtable.graph.read import EDGE_COLUMNS, inspect_graph, read_graph
+from hushtable.engine.edges import EDGE_COLUMNS, inspect_graph, read_graph
+from hushtable.methods.base import GraphMethod
 from hushtable.pipeline import carry_out
 from hushtable.privacy.ledger import Ledger
 from hushtable.privacy.noise import Noise, make_noise
@@ -31,7 +31,7 @@ def publish_graph(
     Parameters
     ----------
     edges, nodes, columns
-        The private graph, see `hushtable.graph.read.read_graph`.
+        The private graph, see `hushtable.engine.edges.read_graph`.
     method : GraphMethod
         How to publish, with its parameters.
     out : path
@@ -44,7 +44,7 @@ def publish_graph(
     Examples
     --------
     >>> import tempfile
-    >>> from hushtable.methods.degrees import Degrees
+    >>> from hushtable.methods.degrees.degrees import Degrees
     >>> ring = [(i, (i + 1) % 1000) for i in range(1000)]
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     release = publish_graph(

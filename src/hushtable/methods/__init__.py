@@ -1,8 +1,26 @@
-"""One file per method, each with its proof beside it.
+"""One folder per family: its methods, their proofs, what reads their releases, and baselines.
 
-The names are listed in ``__init__.pyi``; each is imported when it is first asked for.
+Every class that the registry lists is here by its name, imported when it is first asked for.
 """
 
-import lazy_loader
+from importlib import import_module
+from typing import Any
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+_NOUNS = {
+    "METHODS": "registry",
+    "Forecast": "base",
+    "GraphMethod": "base",
+    "Method": "base",
+    "Plan": "base",
+    "Released": "base",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _NOUNS:
+        return getattr(import_module(f"{__name__}.{_NOUNS[name]}"), name)
+    if not name.startswith("_") and name[0].isupper():
+        for listing in import_module(f"{__name__}.registry").listings().values():
+            if listing.class_name == name:
+                return listing.load(listing.method)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""What every method is: a frozen set of parameters with a promise, a forecast and a run."""
+"""What every method is: a frozen set of parameters, and the plan it makes for a schema."""
 
 from __future__ import annotations
 
@@ -7,15 +7,21 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 import pyarrow as pa
 
 from hushtable.engine.base import Engine
 from hushtable.errors import Refused
+from hushtable.methods.parameters import Parameters
 from hushtable.privacy.guarantee import Guarantee
 from hushtable.privacy.noise import Noise
 from hushtable.schema import Schema
+
+if TYPE_CHECKING:
+    from hushtable.engine.edges import Graph
+
+Source = TypeVar("Source")
 
 
 @dataclass(frozen=True)
@@ -73,26 +79,47 @@ class Released:
     attachments: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Parameters(ABC):
-    """Carry the parameters of a method; subclasses are frozen keyword-only dataclasses.
+class Plan(ABC, Generic[Source]):
+    """Hold all that is fixed before the private data is read: what follows from public things.
 
-    The fields are the parameters, and the command line's options. Each field carries
-    ``metadata={"help": ...}``.
+    A plan is made once for a method and a schema, and never changes: the promise, the forecast and
+    every run hang on the same one. What a run uses up, such as a budget, belongs to the run.
     """
 
-    name: ClassVar[str]
-    paper: ClassVar[str]
-    summary: ClassVar[str]
-    estimator: ClassVar[str]  # the kind of estimator that reads the release, see hushtable.estimate
+    method: Parameters
+    schema: Schema
 
-    def parameters(self) -> dict[str, Any]:
-        """Give the parameters as plain data for the statement."""
-        return {
-            f.name: _plain(getattr(self, f.name))
-            for f in dataclasses.fields(self)
-            if getattr(self, f.name) is not None
-        }
+    @property
+    @abstractmethod
+    def guarantees(self) -> tuple[Guarantee, ...]:
+        """What is promised."""
+
+    @abstractmethod
+    def forecast(self, rows: int | None = None) -> Forecast:
+        """Say what to expect of a table of so many rows, or a graph of so many nodes."""
+
+    @abstractmethod
+    def run(self, source: Source, noise: Noise) -> Released:
+        """Ask for counts, add noise, hand out the result."""
+
+    def count_error(self, *, rows: int | None, share: float) -> CountError:
+        """Say how far the count of a share of the rows will be off.
+
+        The question is made of whole published cells and takes the same share of them as of the
+        rows. Raises `Refused` with the reason where noise alone does not tell.
+
+        Parameters
+        ----------
+        rows : int or None
+            Rows to expect, where known.
+        share : float
+            Share of the rows that satisfy the question, above 0 and at most 1.
+        """
+        raise Refused(
+            f"{self.method.name} has no formula for the error of a count: what it changes depends "
+            "on the private rows, not on noise of a known size. Publish a sample of a similar "
+            "public table and use hushtable evaluate."
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,38 +129,25 @@ class Method(Parameters):
     one_machine: ClassVar[str] = ""
     """Why a table that is in Spark is refused, and how many rows the method is for; "" if not."""
 
-    @abstractmethod
+    def plan(self, schema: Schema) -> Plan[Engine]:
+        """Work out everything that follows from parameters and schema, or refuse; sees no data."""
+        raise TypeError
+
     def guarantee(self, schema: Schema) -> tuple[Guarantee, ...]:
         """Say what is promised; sees no data."""
+        return self.plan(schema).guarantees
 
-    @abstractmethod
     def forecast(self, schema: Schema, rows: int | None = None) -> Forecast:
         """Say what to expect; sees no data."""
-
-    @abstractmethod
-    def run(self, engine: Engine, noise: Noise) -> Released:
-        """Ask the engine for counts, add noise, hand out the result."""
+        return self.plan(schema).forecast(rows)
 
     def count_error(self, schema: Schema, *, rows: int | None, share: float) -> CountError:
-        """Say how far the count of a share of the rows will be off; sees no data.
+        """Say how far the count of a share of the rows will be off, see `Plan.count_error`."""
+        return self.plan(schema).count_error(rows=rows, share=share)
 
-        The question is made of whole published cells and takes the same share of them as of the
-        rows. Raises `Refused` with the reason where noise alone does not tell.
-
-        Parameters
-        ----------
-        schema : Schema
-            The public schema.
-        rows : int or None
-            Rows to expect, where known.
-        share : float
-            Share of the rows that satisfy the question, above 0 and at most 1.
-        """
-        raise Refused(
-            f"{self.name} has no formula for the error of a count: what it changes depends on the "
-            "private rows, not on noise of a known size. Publish a sample of a similar public "
-            "table and use hushtable evaluate."
-        )
+    def run(self, engine: Engine, noise: Noise) -> Released:
+        """Ask the engine for counts, add noise, hand out the result."""
+        return self.plan(engine.schema).run(engine, noise)
 
     def at_epsilon(self, schema: Schema, epsilon: Fraction) -> Self:
         """Give the same method with another epsilon.
@@ -148,11 +162,33 @@ class Method(Parameters):
         return dataclasses.replace(self, **{"epsilon": epsilon})
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, Fraction):
-        return str(value)
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, tuple | list):
-        return [_plain(item) for item in value]
-    return value
+@dataclass(frozen=True, kw_only=True)
+class GraphMethod(Parameters):
+    """Publish something about a graph."""
+
+    def plan(self, name: str = "graph") -> Plan[Graph]:
+        """Work out everything that follows from the parameters; sees no data.
+
+        The plan's schema describes what is published as a table with one row per node.
+        """
+        raise TypeError
+
+    @abstractmethod
+    def check_input(self, *, listed: bool) -> None:
+        """Refuse an input of the wrong kind: with a list of nodes, or without."""
+
+    def guarantee(self) -> tuple[Guarantee, ...]:
+        """Say what is promised; sees no data."""
+        return self.plan().guarantees
+
+    def forecast(self, n_nodes: int | None = None) -> Forecast:
+        """Say what to expect; sees no data."""
+        return self.plan().forecast(n_nodes)
+
+    def schema(self, name: str) -> Schema:
+        """Describe what is published as a table with one row per node."""
+        return self.plan(name).schema
+
+    def run(self, graph: Graph, noise: Noise) -> Released:
+        """Count, add noise, hand out the result."""
+        return self.plan().run(graph, noise)

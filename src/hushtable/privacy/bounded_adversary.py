@@ -3,7 +3,7 @@
 A mechanism that treats tuples independently of each other enters only through its likelihood
 ratios: for one tuple and all that is published about it, P[seen | tuple in the table] over
 P[seen | tuple not in the table]. `Ratios` holds bounds of it that are valid for every outcome. The
-theorems behind this file are proved in ``methods/alpha_beta.md``.
+theorems behind this file are proved in ``methods/alpha_beta/alpha_beta.md``.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Three mechanisms, each defined by a handful of exact numbers from which it is sampled and for which
 its privacy conditions are verified, in rational arithmetic, when it is made. The proofs are in
-``methods/noisy_counts.md``; symbols here are those of that file.
+``methods/counts/noisy_counts.md``; symbols here are those of that file.
 
 A published count of 0 means that the tuple is suppressed (`OneSidedGeometric`, `ThresholdMatrix`)
 or that the noise brought it to nothing (`TwoSidedGeometric`).

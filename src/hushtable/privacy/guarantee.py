@@ -22,8 +22,9 @@ from pydantic import (
 )
 
 from hushtable.errors import CompositionError, ParameterError
-from hushtable.privacy._dp_in_words import explain, left_out, one_in
-from hushtable.privacy._values import (
+from hushtable.privacy.dp_in_words import explain, left_out, one_in
+from hushtable.privacy.unit import Neighbors, Unit
+from hushtable.privacy.values import (
     MAX_DELTA,
     MAX_EPSILON,
     Rational,
@@ -34,7 +35,6 @@ from hushtable.privacy._values import (
     problems_of,
     shown,
 )
-from hushtable.privacy.unit import Neighbors, Unit
 
 __all__ = [
     "MAX_DELTA",

@@ -27,9 +27,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from hushtable.errors import HushtableError, LedgerError, ParameterError
-from hushtable.privacy import _ledger_file as file
-from hushtable.privacy._ledger_records import FORMAT, Budget, Entry, Quote, Reservation, State
+from hushtable.privacy import ledger_file as file
 from hushtable.privacy.guarantee import Guarantee, Neighbors, Unit, as_written
+from hushtable.privacy.ledger_records import FORMAT, Budget, Entry, Quote, Reservation, State
 
 __all__ = ["Budget", "Entry", "Ledger", "Quote", "Reservation"]
 

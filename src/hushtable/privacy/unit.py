@@ -8,7 +8,7 @@ from pydantic import GetJsonSchemaHandler, ModelWrapValidatorHandler, StrictInt,
 from pydantic_core import CoreSchema
 
 from hushtable.errors import ParameterError
-from hushtable.privacy._values import Value
+from hushtable.privacy.values import Value
 
 Neighbors = Literal["add-remove", "replace"]
 """What counts as "one unit different": present or absent, or exchanged for another."""

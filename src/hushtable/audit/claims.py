@@ -1,0 +1,392 @@
+"""Every kind of promise as something that runs can falsify."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushtable.audit.bounds import Tally, at_least, at_most
+from hushtable.audit.cases import CASES
+from hushtable.audit.clock import Clock
+from hushtable.audit.events import Both, Not, Within
+from hushtable.audit.inputs import Row, TableInput
+from hushtable.audit.loss import LossClaim
+from hushtable.audit.neighbors import (
+    Pair,
+    corner_cells,
+    searched_graphs,
+    searched_pairs,
+)
+from hushtable.audit.report import Finding, Witness
+from hushtable.audit.subject import Subject
+from hushtable.errors import HushtableError
+from hushtable.methods.base import Released
+from hushtable.privacy.bounded_adversary import odds_limit
+from hushtable.privacy.guarantee import (
+    ApproxDP,
+    BoundedAdversary,
+    Guarantee,
+    Neighbors,
+    PureDP,
+)
+from hushtable.schema import Categorical, Schema
+
+LOG_RATIO = "log likelihood ratio"
+BEYOND_DELTA = "epsilon, where delta is spent"
+
+
+def loss_claims(
+    promise: Guarantee, name: str, subject: Subject, largest: int
+) -> Iterator[LossClaim]:
+    """Turn a promise about neighbors into bounds on the loss; nothing for other promises."""
+    if isinstance(promise, PureDP | ApproxDP):
+        pairs = _pairs(name, subject, promise.neighbors, largest)
+        epsilon = float(promise.epsilon)
+        delta = float(promise.delta)
+        yield LossClaim(promise.explain(), pairs, epsilon, epsilon, delta)
+        rare = [pair for pair in pairs if pair.rare]
+        if delta > 0 and rare:
+            # Where all of delta is spent, tested whatever the search prefers.
+            yield LossClaim(promise.explain(), rare, epsilon, epsilon, delta, measure=BEYOND_DELTA)
+    elif isinstance(promise, BoundedAdversary):
+        # By Bayes, a chance of d rises to gamma exactly if the likelihood ratio is this large ...
+        rises = math.log(odds_limit(promise.d, promise.gamma))
+        # ... and falls to d / gamma of what it was at most, if the ratio is this small.
+        falls = math.log(promise.gamma / promise.d)
+        there_or_not = [*_repeated(subject), *_pairs(name, subject, "add-remove", largest)]
+        if promise.adversary == "independent":
+            yield LossClaim(promise.explain(), there_or_not, rises, falls, measure=LOG_RATIO)
+            return
+        # Who knows that a person takes part compares two tuples that could be that person's.
+        exchanged = [*_exchanged(there_or_not), *_pairs(name, subject, "replace", largest)]
+        yield LossClaim(promise.explain(), exchanged, rises, rises, measure=LOG_RATIO)
+        yield LossClaim(
+            promise.explain(), there_or_not, math.inf, falls, measure=f"{LOG_RATIO}, against"
+        )
+
+
+def _pairs(name: str, subject: Subject, relation: Neighbors, largest: int) -> list[Pair]:
+    case, method, schema = CASES[name], subject.method, subject.schema
+    searched: Iterator[Pair]
+    if name == "degrees":
+        listed = method.population == "listed"
+        searched = itertools.chain.from_iterable(
+            searched_graphs(n, listed=listed) for n in range(2, largest + 1)
+        )
+    else:
+        searched = searched_pairs(schema, relation, largest)
+        if _relation_of(subject) != relation:
+            return list(searched)
+    return [*case.pairs(method, schema), *searched]
+
+
+def _relation_of(subject: Subject) -> Neighbors:
+    """Say which neighbors the worst cases of a method are."""
+    for promise in subject.method.guarantee(subject.schema):
+        if isinstance(promise, PureDP | ApproxDP):
+            return promise.neighbors
+    return "add-remove"
+
+
+def _repeated(subject: Subject) -> Iterator[Pair]:
+    """Put a tuple in the table several times, or not at all (004-6)."""
+    schema = subject.schema
+    row, *others = corner_cells(schema)
+    for base in ((), tuple(others)):
+        yield Pair(
+            "a tuple of five rows (004-6)",
+            TableInput(schema, (*base, *[row] * 5)),
+            TableInput(schema, base),
+        )
+
+
+def _exchanged(pairs: list[Pair]) -> Iterator[Pair]:
+    """Put another tuple in the place of the one that is there or not."""
+    for pair in pairs:
+        if isinstance(pair.one, TableInput) and isinstance(pair.two, TableInput):
+            schema, base = pair.two.schema, pair.two.rows
+            own = pair.one.rows[-1]
+            other = next((c for c in corner_cells(schema) if c not in pair.one.rows), None)
+            if other is not None:
+                # Either tuple alone tells less than both: one is there and the other is not.
+                alone = Both(
+                    Within(_published(schema, own)), Not(Within(_published(schema, other)))
+                )
+                yield Pair(
+                    f"{pair.name}, or another",
+                    pair.one,
+                    TableInput(schema, (*base, other)),
+                    (alone,),
+                )
+
+
+def _published(schema: Schema, row: Row) -> str:
+    """Name the feature of a published tuple."""
+    columns = schema.attributes.values()
+    values = [str(column.value(code)) for column, code in zip(columns, row, strict=True)]
+    return f"data[{','.join(values)}]"
+
+
+# --- promises about single inputs -----------------------------------------------------------------
+
+
+@dataclass
+class SingleTest:
+    """Test a promise about single inputs.
+
+    Parameters
+    ----------
+    subject : Subject
+        What is run.
+    promise : Guarantee
+        What is to be falsified.
+    runs : int
+        Runs on each input, at most.
+    error : float
+        Chance of a false alarm; a promise without exceptions has none.
+    clock : Clock
+        How much time there is.
+    """
+
+    subject: Subject
+    promise: Any
+    runs: int
+    error: float
+    clock: Clock
+
+    def threshold(self) -> Finding:
+        """Look for a published tuple of fewer than k rows.
+
+        Fewer than k rows in all: nothing may be published, however they are generalized. With one
+        more tuple that is frequent, no more than that one may be, in any column.
+        """
+        few = self.promise.k - 1
+        rare, often, *_ = [*corner_cells(self.subject.schema), None]
+        tables = [([rare] * few, 0)]
+        if often is not None:
+            tables.append(([rare] * few + [often] * (4 * self.promise.k + 60), 1))
+            tables.append(([rare] * (few // 2) + [often] * (few - few // 2), 0))
+        return self._never(
+            ((TableInput(self.subject.schema, tuple(rows)), allowed) for rows, allowed in tables),
+            lambda released, allowed: _most_tuples(released) > allowed,
+            f"a tuple of {few} rows is published",
+            each=max(1, self.runs // len(tables)),
+        )
+
+    def k_anonymity(self) -> Finding:
+        """Look for a group of fewer than k rows, in all tables of a few different rows."""
+        k, schema = self.promise.k, self.subject.schema
+        cells = corner_cells(schema)
+        sizes = sorted({0, 1, k - 1, k, 2 * k})
+        tables = [
+            tuple(cell for cell, n in zip(cells, numbers, strict=True) for _ in range(n))
+            for numbers in itertools.product(sizes, repeat=len(cells))
+        ]
+        target = getattr(self.subject.method, "target", None) or schema.target
+        names = [name for name in schema.attributes if name != target]
+        return self._never(
+            ((TableInput(schema, rows), k) for rows in tables if rows),
+            lambda released, k: _smallest_group(released, names) < k,
+            f"a group of fewer than {k} rows is published",
+            each=1,
+        )
+
+    def _never(self, inputs: Any, is_broken: Any, event: str, *, each: int) -> Finding:
+        n_runs, n_inputs = 0, 0
+        for given, allowed in inputs:
+            n_inputs += 1
+            for run in range(each):
+                if self.clock.seconds is not None and self.clock.now() > self.clock.seconds:
+                    break
+                try:
+                    released = self.subject.released(given)
+                except HushtableError:  # to publish nothing breaks nothing
+                    break
+                n_runs += 1
+                if is_broken(released, allowed):
+                    return Finding(
+                        promise=self.promise.explain(),
+                        verdict="FAIL",
+                        n_inputs=n_inputs,
+                        witness=Witness(
+                            "a single table", given, None, event, Tally(1, run + 1), None
+                        ),
+                    )
+            self.clock.tell("testing", min(1.0, n_inputs * each / max(self.runs, 1)))
+        chance = at_most(Tally(0, max(n_runs // max(n_inputs, 1), 1)), error=self.error)
+        note = (
+            f"{n_inputs:,} tables, {n_runs:,} runs: it never happened."
+            if each == 1
+            else f"{n_inputs:,} tables, {n_runs:,} runs: it never happened, so that its chance is "
+            f"below {chance:.2g} on each of them."
+        )
+        return Finding(
+            promise=self.promise.explain(), verdict="PASS", n_inputs=n_inputs, notes=(note,)
+        )
+
+    def uncertain_anonymity(self) -> Finding:
+        """Simulate, and count for each record how often fewer than k records fit.
+
+        The record is chosen on one half of the runs and tested on the other.
+        """
+        eta, half = float(self.promise.eta), max(1, self.runs // 2)
+        tables, notes = list(_record_tables(self.subject)), []
+        worst: tuple[float, TableInput, int] | None = None
+        for table in tables:
+            try:
+                lacking = self._lacking(table, max(1, half // len(tables)), 0.0)
+            except HushtableError as error:
+                notes.append(f"a table was refused: {error.problems[0]}")
+                continue
+            rates = lacking / max(1, half // len(tables))
+            if worst is None or rates.max() > worst[0]:
+                worst = float(rates.max()), table, int(rates.argmax())
+        if worst is None:
+            return Finding(
+                promise=self.promise.explain(), verdict="PASS", measure="chance",
+                n_inputs=len(tables), notes=(*notes, "every table was refused: nothing tested."),
+            )  # fmt: skip
+        _, table, record = worst
+        n_tested = self.clock.affordable(half, 1, half, 0.0)
+        tally = Tally(int(self._lacking(table, n_tested, 0.5)[record]), n_tested)
+        bound = at_least(tally, error=self.error)
+        return Finding(
+            promise=self.promise.explain(),
+            verdict="FAIL" if bound > eta else "PASS",
+            measure="chance of fewer than k",
+            limit=eta,
+            bound=bound,
+            resolution=_visible_rate(eta, n_tested, self.error),
+            n_inputs=len(tables),
+            witness=Witness(
+                f"record {record + 1} of {len(table.rows)}", table, None,
+                f"fewer than {self.promise.k} records fit", tally, None,
+            ),
+            notes=tuple(notes),
+        )  # fmt: skip
+
+    def _lacking(self, table: TableInput, n: int, done: float) -> NDArray[np.int64]:
+        method, schema = self.subject.method, self.subject.schema
+        geometry = method.geometry(schema)
+        wanted = [method.k_column] * (method.k_column is not None)
+        places = [list(schema.attributes).index(name) for name in
+                  (*geometry.names, *method.carry, *wanted)]  # fmt: skip
+        codes = np.array(table.rows, np.int64)[:, places]
+        d = len(geometry.names)
+        values = codes.astype(np.float64)
+        for at, name in enumerate([*geometry.names, *method.carry, *wanted]):
+            column = schema.attributes[str(name)]
+            if not isinstance(column, Categorical):
+                values[:, at] = float(column.exact_low) + codes[:, at] * float(column.exact_step)
+        joined = geometry.n_values if method.edges == "wrap" else None
+        lacking = np.zeros(len(codes), np.int64)
+        for run in range(n):
+            perturbed = method.perturb(values, schema, self.subject.noise)
+            self.subject.n_runs += 1
+            fits = n_fits(
+                codes[:, :d], perturbed.steps, perturbed.widths,
+                told=codes[:, d : d + len(method.carry)], joined=joined,
+                is_box=method.model == "uniform",
+            )  # fmt: skip
+            lacking += fits < self.promise.k
+            self.clock.tell("testing", done + 0.5 * run / n)
+        return lacking
+
+
+def n_fits(
+    codes: NDArray[np.int64],
+    noisy: NDArray[np.int64],
+    widths: NDArray[np.int64],
+    *,
+    told: NDArray[np.int64],
+    joined: NDArray[np.int64] | None,
+    is_box: bool,
+) -> NDArray[np.int64]:
+    """Count the records that fit each noisy one at least as well as its owner does.
+
+    Written from the definition alone, apart from the code that the method finds its levels by.
+
+    Parameters
+    ----------
+    codes, noisy : array (records, columns)
+        True and noisy values, in steps of the grid.
+    widths : array (records, columns)
+        Size of the noise: steps to each side of a box, or in proportion to a Gaussian's sigma.
+        Records with other widths are known to be others, and do not fit.
+    told : array (records, columns)
+        What is published unchanged, by which others are known, too.
+    joined : array, optional
+        Number of values of each column, where its two ends are joined.
+    is_box : bool
+        Whether noise is even in a box; otherwise it is Gaussian.
+
+    Examples
+    --------
+    >>> codes = np.array([[0], [1], [9]])
+    >>> told = np.empty((3, 0), int)
+    >>> n_fits(codes, codes, np.full((3, 1), 1), told=told, joined=None, is_box=True)
+    array([2, 2, 1])
+    >>> n_fits(codes, codes, np.full((3, 1), 1), told=told, joined=np.array([10]), is_box=True)
+    array([3, 2, 2])
+    """
+    away = np.abs(noisy[:, None, :] - codes[None, :, :])
+    if joined is not None:
+        away = np.minimum(away % joined, joined - away % joined)
+    same = (widths[:, None, :] == widths[None, :, :]).all(axis=2)
+    same &= (told[:, None, :] == told[None, :, :]).all(axis=2)
+    if is_box:
+        fits = (away <= widths[:, None, :]).all(axis=2)
+    else:
+        distance = ((away / widths[:, None, :]) ** 2).sum(axis=2)
+        fits = distance <= np.diagonal(distance)[:, None] * (1 + 1e-9)
+    return np.asarray((fits & same).sum(axis=1))
+
+
+def _record_tables(subject: Subject) -> Iterator[TableInput]:
+    """Give records spread evenly, and most of them crowded with one far away."""
+    shape, n = subject.schema.domain.shape, max(24, 8 * subject.method.k)
+    # Multiples of irrational numbers are spread evenly in every number of columns.
+    steps = np.sqrt(np.array([2, 3, 5, 7, 11, 13, 17, 19][: len(shape)], np.float64))
+    spread = (np.arange(1, n + 1)[:, None] * steps) % 1.0
+    for squeeze in (1.0, 0.3):
+        codes = np.floor(spread * squeeze * np.array(shape)).astype(int)
+        if squeeze < 1:
+            codes[-1] = np.array(shape) - 1
+        yield TableInput(subject.schema, tuple(tuple(map(int, row)) for row in codes))
+
+
+def _visible_rate(eta: float, n: int, error: float) -> float:
+    low, high = 0, n + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        caught = at_least(Tally(middle, n), error=error) > eta
+        low, high = (low, middle) if caught else (middle, high)
+    return high / n if high <= n else math.inf
+
+
+def _most_tuples(released: Released) -> int:
+    """Count the published tuples, in the column of the release that has most of them."""
+    table = released.tables["data"]
+    if table.num_rows == 0 or "column" not in table.column_names:
+        return int(table.num_rows)
+    keys = ["column", "tuple"] if "tuple" in table.column_names else table.column_names
+    seen = {tuple(row[key] for key in keys) for row in table.select(keys).to_pylist()}
+    columns = [row[0] for row in seen]
+    return max(columns.count(column) for column in set(columns))
+
+
+def _smallest_group(released: Released, names: list[str]) -> int:
+    """Add up the rows of each group over classes; no group at all is no small one."""
+    table = released.tables["data"]
+    keys = [name for name in names if name in table.column_names] or ["group"]
+    sizes: dict[Any, int] = {}
+    for row in table.to_pylist():
+        key = tuple(str(row[name]) for name in keys)
+        sizes[key] = sizes.get(key, 0) + int(row["count"])
+    return min(sizes.values(), default=1 << 62)

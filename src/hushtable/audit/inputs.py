@@ -1,0 +1,140 @@
+"""Small made-up inputs of a method: tables as codes, and graphs. None of this is private."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from hushtable.engine.base import Cells, Counts
+from hushtable.engine.edges import Graph, read_graph
+from hushtable.engine.memory import MemoryEngine
+from hushtable.privacy.noise import Noise
+from hushtable.recoding import Recoding
+from hushtable.schema import Schema
+
+Row = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class TableInput:
+    """Hold a table as codes of the schema's published columns.
+
+    Parameters
+    ----------
+    schema : Schema
+        Its public schema.
+    rows : tuple of rows
+        Codes, one for each published column.
+    persons : tuple of int, optional
+        Whose row each is, where the unit is a person; by default everyone has one.
+    """
+
+    schema: Schema = field(compare=False, repr=False)
+    rows: tuple[Row, ...]
+    persons: tuple[int, ...] | None = None
+
+    def open(self, noise: Noise) -> CodedTable:
+        """Give the engine that counts this table."""
+        return CodedTable(self, noise)
+
+    def describe(self) -> list[dict[str, Any]]:
+        """Write the table as values: each different row, and how often it is there."""
+        columns = self.schema.attributes
+        owners = self.persons or (None,) * len(self.rows)
+        listed = []
+        for (owner, row), times in Counter(zip(owners, self.rows, strict=True)).items():
+            values = {
+                name: columns[name].value(code) for name, code in zip(columns, row, strict=True)
+            }
+            whose = {} if owner is None else {"person": owner}
+            listed.append({**whose, **values, "rows": times})
+        return listed
+
+
+class CodedTable(MemoryEngine):
+    """Count a table that is given as codes, without reading or encoding anything.
+
+    Answers that are the same in every run are kept; `renew` lets go of those that are not.
+    """
+
+    def __init__(self, table: TableInput, noise: Noise) -> None:
+        self._schema, self._noise, self._source = table.schema, noise, None
+        names = list(table.schema.attributes)
+        codes = np.array(table.rows, np.int32).reshape(len(table.rows), len(names))
+        persons = None
+        self._is_random = False
+        if table.schema.unit.kind == "person":
+            owners = table.persons or tuple(range(len(table.rows)))
+            persons = np.array(owners, np.int32)
+            most = max(Counter(owners).values(), default=0)
+            self._is_random = most > (table.schema.unit.max_rows or 1)
+        columns = {name: codes[:, place].copy() for place, name in enumerate(names)}
+        self.__dict__["_encoded"] = (columns, persons)  # in place of the cached property
+        self._answers: dict[Any, Any] = {}
+
+    def renew(self) -> None:
+        """Choose the rows that count anew, where a person has more than may count."""
+        if self._is_random:
+            self.__dict__.pop("_rows_and_persons", None)
+            self._answers.clear()
+
+    def histograms(self, columns: Sequence[str], *, by: str | None = None) -> dict[str, Counts]:
+        """Count each value of each column, once."""
+        key = ("histograms", tuple(columns), by)
+        if key not in self._answers:
+            self._answers[key] = super().histograms(columns, by=by)
+        answer: dict[str, Counts] = self._answers[key]
+        return {name: counts.copy() for name, counts in answer.items()}
+
+    def counts(
+        self, columns: Sequence[str], *, recode: Mapping[str, Recoding] | None = None
+    ) -> Cells:
+        """Count the occupied cells, once where nothing is recoded."""
+        if recode:
+            return super().counts(columns, recode=recode)
+        key = ("counts", tuple(columns))
+        if key not in self._answers:
+            self._answers[key] = super().counts(columns)
+        kept: Cells = self._answers[key]
+        return Cells(kept.domain, kept.codes.copy(), kept.counts.copy())
+
+
+@dataclass(frozen=True)
+class GraphInput:
+    """Hold a small graph.
+
+    Parameters
+    ----------
+    nodes : tuple of str
+        All nodes.
+    edges : tuple of pairs
+        Their edges.
+    listed : bool
+        Whether there is a list of nodes beside the edges.
+    """
+
+    nodes: tuple[str, ...]
+    edges: tuple[tuple[str, str], ...]
+    listed: bool = True
+
+    def open(self, noise: Noise) -> Graph:
+        """Give the graph."""
+        return read_graph(list(self.edges), nodes=list(self.nodes) if self.listed else None)
+
+    def without(self, node: str) -> GraphInput:
+        """Take a node away with its edges, and who is in the data through it alone."""
+        edges = tuple(edge for edge in self.edges if node not in edge)
+        ends = {end for edge in edges for end in edge}
+        stays = [one for one in self.nodes if one != node and (self.listed or one in ends)]
+        return GraphInput(tuple(stays), edges, self.listed)
+
+    def describe(self) -> list[dict[str, Any]]:
+        """Write the graph as its nodes and edges."""
+        return [{"nodes": list(self.nodes), "edges": [list(edge) for edge in self.edges]}]
+
+
+Input = TableInput | GraphInput

@@ -1,0 +1,162 @@
+"""Bound the privacy loss from below: search for neighbors and an event, then test them afresh."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hushtable.audit.bounds import Tally, loss_at_least, visible_loss
+from hushtable.audit.clock import Clock
+from hushtable.audit.events import Choice, Event, Limits, Samples, best_event
+from hushtable.audit.inputs import Input
+from hushtable.audit.neighbors import Pair
+from hushtable.audit.report import Finding, Witness
+from hushtable.audit.subject import Subject
+
+BLOCK = 256
+"""Runs of the final test that are held at a time."""
+
+SEARCH_BLOCK = 32
+"""Runs of the search between two looks at the clock."""
+
+KEEP = 4
+"""One of so many pairs stays in the search after each of its rounds."""
+
+FINALISTS = 4
+"""Pairs that stay in the search until its end."""
+
+FEWEST = 12
+"""Runs on an input before anything is concluded from them."""
+
+
+@dataclass(frozen=True)
+class LossClaim:
+    """Claim that events are not much likelier on one input than on its neighbor.
+
+    Parameters
+    ----------
+    promise : str
+        The promise this belongs to, in words.
+    pairs : sequence of Pair
+        The neighbors it is about; the worst ones first.
+    forward, backward : float
+        Largest loss where an event is likelier on the first input of a pair, and on the second.
+    delta : float
+        What is allowed on top.
+    measure : str
+        What the loss is called.
+    """
+
+    promise: str
+    pairs: Sequence[Pair]
+    forward: float
+    backward: float
+    delta: float = 0.0
+    measure: str = "epsilon"
+
+
+@dataclass
+class LossTest:
+    """Test one claim.
+
+    Parameters
+    ----------
+    subject : Subject
+        What is run.
+    claim : LossClaim
+        What is to be falsified.
+    runs : int
+        Runs on each side: one half to find an event, the other half to test it.
+    error : float
+        Chance of a false alarm.
+    clock : Clock
+        How much time there is, and who is told how far it has come.
+    """
+
+    subject: Subject
+    claim: LossClaim
+    runs: int
+    error: float
+    clock: Clock
+
+    def __post_init__(self) -> None:
+        self._seen: dict[Input, Samples] = {}
+
+    def finding(self) -> Finding:
+        """Search on one half of the runs, test on the other."""
+        claim, n_tested = self.claim, max(1, self.runs // 2)
+        limits = Limits(claim.forward, claim.backward, claim.delta, n_tested, self.error)
+        started = self.subject.n_runs, self.clock.now()
+        pair, choice = self._search(limits)
+        n_tested = self.clock.affordable(n_tested, 2, self.subject.n_runs - started[0], started[1])
+        sides = (pair.one, pair.two) if choice.on_first else (pair.two, pair.one)
+        tallies = [self._tally(side, choice.event, n_tested) for side in sides]
+        limit = claim.forward if choice.on_first else claim.backward
+        bound = loss_at_least(*tallies, delta=claim.delta, error=self.error)
+        return Finding(
+            promise=claim.promise,
+            verdict="FAIL" if bound > limit else "PASS",
+            measure=claim.measure,
+            limit=limit,
+            bound=bound,
+            resolution=visible_loss(tallies[1], limit=limit, delta=claim.delta, error=self.error),
+            n_inputs=len(claim.pairs),
+            witness=Witness(
+                pair.name, sides[0], sides[1], choice.event.describe(), tallies[0], tallies[1]
+            ),
+            notes=_delta_note(claim.delta, n_tested),
+        )
+
+    def _search(self, limits: Limits) -> tuple[Pair, Choice]:
+        """Keep the most promising quarter of the pairs again and again, running them more often.
+
+        Half of the budget is for the last few pairs. Inputs are shared among pairs, so that each
+        run serves them all.
+        """
+        pairs = list(self.claim.pairs)
+        n_rounds = max(0, math.ceil(math.log(len(pairs) / FINALISTS, KEEP)))
+        for number in range(n_rounds):
+            self._run_all(pairs, self.runs // (2 * n_rounds), number / n_rounds)
+            ranked = sorted(pairs, key=lambda pair: -self._choice(pair, limits, deep=False).excess)
+            pairs = ranked[: max(FINALISTS, math.ceil(len(pairs) / KEEP))]
+            if self.clock.is_half_over():
+                break
+        self._run_all(pairs, self.runs // 2 if n_rounds else self.runs, 1.0)
+        choices = [(pair, self._choice(pair, limits, deep=True)) for pair in pairs]
+        return max(choices, key=lambda pair_and_choice: pair_and_choice[1].excess)
+
+    def _run_all(self, pairs: Sequence[Pair], budget: int, done: float) -> None:
+        """Divide some runs evenly over the inputs of these pairs, as far as there is time."""
+        inputs = list(dict.fromkeys(side for pair in pairs for side in (pair.one, pair.two)))
+        each = max(FEWEST, budget // len(inputs))
+        for start in range(0, each, SEARCH_BLOCK):
+            for given in inputs:
+                samples = self._seen.setdefault(given, Samples())
+                block = range(start, min(start + SEARCH_BLOCK, each))
+                samples.add(self.subject.seen(given) for _ in block)
+            self.clock.tell("searching", done / 2)
+            if self.clock.is_half_over():
+                break
+
+    def _choice(self, pair: Pair, limits: Limits, *, deep: bool) -> Choice:
+        return best_event(
+            self._seen[pair.one], self._seen[pair.two], limits, hints=pair.hints, deep=deep
+        )
+
+    def _tally(self, given: Input, event: Event, n: int) -> Tally:
+        hits = 0
+        for start in range(0, n, BLOCK):
+            block = self.subject.samples(given, min(BLOCK, n - start))
+            hits += int(event.mask(block).sum())
+            self.clock.tell("testing", 0.5 + 0.5 * start / n)
+        return Tally(hits, n)
+
+
+def _delta_note(delta: float, n_runs: int) -> tuple[str, ...]:
+    if 0 < delta < 20 / n_runs:
+        return (
+            f"delta = {delta:g} is too small for {n_runs:,} runs: whether it is kept was not seen. "
+            "Audit the same method with a larger delta, such as 0.01, or with more runs.",
+        )
+    return ()

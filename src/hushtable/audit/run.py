@@ -1,0 +1,189 @@
+"""The audit of a method: every promise it makes, tried on its worst neighbors and on others."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from hushtable.audit.cases import CASES, Case
+from hushtable.audit.claims import BEYOND_DELTA, SingleTest, loss_claims
+from hushtable.audit.clock import Clock
+from hushtable.audit.loss import LossTest
+from hushtable.audit.neighbors import Pair
+from hushtable.audit.report import Finding, Report
+from hushtable.audit.subject import Subject, remembering_plans
+from hushtable.errors import HushtableError, ParameterError
+from hushtable.evaluation.progress import Progress, silent
+from hushtable.methods.base import GraphMethod
+from hushtable.privacy.guarantee import (
+    Guarantee,
+    KAnonymity,
+    NoGuarantee,
+    Threshold,
+    UncertainAnonymity,
+)
+from hushtable.privacy.noise import Noise, SecureNoise
+from hushtable.schema import Schema
+
+CONFIDENCE = 1 - 1e-6
+RUNS = 20_000
+LARGEST = 3
+
+Test = Callable[[float, Clock], Finding]
+
+
+def audit(
+    method: Any,
+    schema: Schema | None = None,
+    *,
+    runs: int = RUNS,
+    confidence: float = CONFIDENCE,
+    seconds: float | None = None,
+    largest: int = LARGEST,
+    pairs: Sequence[Pair] | None = None,
+    noise: Noise | None = None,
+    progress: Progress = silent,
+) -> Report:
+    """Try to falsify what a method promises.
+
+    For a promise about neighbors, half of the runs look for two neighbors and an event that tells
+    them apart, the other half bound the loss from below by that event. Nothing here is private:
+    all inputs are made up.
+
+    Parameters
+    ----------
+    method : Method or GraphMethod
+        The method, with its parameters.
+    schema : Schema, optional
+        The public schema of the inputs; by default a small one that fits the parameters.
+    runs : int
+        Runs on each side of a pair of neighbors, for each promise.
+    confidence : float
+        One minus the chance that a method which keeps its promises fails.
+    seconds : float, optional
+        How long it may take, about; the number of runs is lowered to fit.
+    largest : int
+        All tables of so many rows (graphs of so many nodes) are searched besides the worst cases
+        that the method registered; 0 searches none.
+    pairs : sequence of Pair, optional
+        The neighbors to try, in place of all these.
+    noise : Noise, optional
+        For tests of the audit itself; otherwise randomness is that of a release.
+    progress : Progress
+        Who is told how far it has come.
+
+    Examples
+    --------
+    >>> from hushtable.methods import ContingencyTable
+    >>> report = audit(ContingencyTable(epsilon=1), runs=400, largest=1)
+    >>> report.passed, report.findings[0].limit
+    (True, 1.0)
+    """
+    problems = []
+    if not 0 < confidence < 1:
+        problems.append(f"confidence is {confidence}; it must lie between 0 and 1.")
+    if runs < 2:
+        problems.append(f"runs is {runs}; it must be at least 2.")
+    if seconds is not None and seconds <= 0:
+        problems.append(f"seconds is {seconds}; it must be above 0.")
+    if not 0 <= largest <= 5:
+        problems.append(f"largest is {largest}; it must be from 0 to 5.")
+    if problems:
+        raise ParameterError(problems)
+    name = getattr(method, "name", type(method).__name__.lower())
+    case = _case(name)
+    schema = _default_schema(case, method) if schema is None else schema
+    promises: tuple[Guarantee, ...] = (
+        method.guarantee() if isinstance(method, GraphMethod) else method.guarantee(schema)
+    )
+    copy = dataclasses.replace(method)
+    if case.plans_stay:
+        copy = remembering_plans(copy)
+    subject = Subject(copy, schema, case.run, noise or SecureNoise())
+    started = time.monotonic()
+    tests = [
+        test
+        for promise in promises
+        for test in _tests(promise, name, subject, runs=runs, largest=largest, pairs=pairs)
+    ]
+    findings = []
+    for number, test in enumerate(tests):
+        clock = Clock(
+            None if seconds is None else seconds / len(tests),
+            progress,
+            number / len(tests),
+            1 / len(tests),
+        )
+        findings.append(test((1 - confidence) / len(tests), clock))
+    progress("done", 1.0)
+    return Report(
+        method=name,
+        parameters=_parameters(method),
+        confidence=confidence,
+        n_runs=subject.n_runs,
+        seconds=time.monotonic() - started,
+        findings=tuple(findings),
+    )
+
+
+def _case(name: str) -> Case:
+    if name not in CASES:
+        raise ParameterError(
+            f"method {name!r} has no registered neighbors; add them to CASES in "
+            "hushtable.audit.cases."
+        )
+    return CASES[name]
+
+
+def _default_schema(case: Case, method: Any) -> Schema:
+    try:
+        schema = case.schema(method)
+        if not isinstance(method, GraphMethod):
+            method.guarantee(schema)
+    except HushtableError as error:
+        raise ParameterError(
+            ["these parameters need a schema of their own; give one.", *error.problems]
+        ) from error
+    return schema
+
+
+def _parameters(method: Any) -> dict[str, Any]:
+    if hasattr(method, "parameters"):
+        content: dict[str, Any] = method.parameters()
+        return content
+    return dataclasses.asdict(method)
+
+
+def _tests(
+    promise: Guarantee,
+    name: str,
+    subject: Subject,
+    *,
+    runs: int,
+    largest: int,
+    pairs: Sequence[Pair] | None,
+) -> list[Test]:
+    """List the tests of a promise; each takes its share of the error and a clock."""
+    if isinstance(promise, NoGuarantee):
+        said = Finding(promise=promise.explain(), verdict="NOTHING PROMISED")
+        return [lambda error, clock: said]
+    single = {
+        Threshold: SingleTest.threshold,
+        KAnonymity: SingleTest.k_anonymity,
+        UncertainAnonymity: SingleTest.uncertain_anonymity,
+    }.get(type(promise))
+    if single is not None:
+        return [lambda error, clock: single(SingleTest(subject, promise, runs, error, clock))]
+    claims = list(loss_claims(promise, name, subject, largest))
+    if pairs is not None:
+        claims = [
+            dataclasses.replace(claim, pairs=list(pairs))
+            for claim in claims
+            if claim.measure != BEYOND_DELTA
+        ]
+    return [
+        lambda error, clock, claim=claim: LossTest(subject, claim, runs, error, clock).finding()  # type: ignore[misc]
+        for claim in claims
+    ]

@@ -1,0 +1,102 @@
+"""``hushtable evaluate --check``: whether a table is k-anonymous, l-diverse, t-close."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+import typer
+from rich.console import Console
+
+from hushtable.errors import DataError, ParameterError
+from hushtable.evaluation.risk.anonymity import check, measure, requirements
+from hushtable.recoding import Recoding
+from hushtable.release import Release
+from hushtable.schema import Schema
+
+console = Console()
+
+
+def check_table(
+    path: str,
+    wanted: Sequence[str],
+    *,
+    quasi: Sequence[str] = (),
+    sensitive: Sequence[str] = (),
+    schema: Schema | None = None,
+    as_json: bool = False,
+) -> None:
+    """Say of each requirement whether a table meets it; exit with 1 if one is not met.
+
+    Parameters
+    ----------
+    path : str
+        A CSV or Parquet file, or a release folder.
+    wanted : sequence of str
+        Such as ``k=5`` or ``k=5,l=3,t=0.2``.
+    quasi : sequence of str
+        What an attacker may know; by default all columns but the sensitive ones.
+    sensitive : sequence of str
+        What they are after, for l and t; by default the schema's target.
+    schema : Schema, optional
+        For a plain table: its attributes, and the order of their values.
+    as_json : bool
+        Whether to print JSON.
+    """
+    asked = requirements(wanted)
+    table, schema, recode = _read(path, schema)
+    named = list(schema.attributes) if schema is not None else table.column_names
+    columns = [name for name in named if name in table.column_names]
+    if not sensitive and schema is not None and schema.target in columns:
+        sensitive = [str(schema.target)]
+    known = list(quasi) or [name for name in columns if name not in sensitive]
+    both = [name for name in known if name in sensitive]
+    if both:
+        raise ParameterError(
+            f"{', '.join(both)}: a column is either known to an attacker (--quasi) or what they "
+            "are after (--sensitive)."
+        )
+    found = measure(table, quasi=known, sensitive=sensitive, schema=schema, recode=recode)
+    verdicts = check(found, asked)
+    holds = all(verdict.holds for verdict in verdicts)
+    if as_json:
+        content = {
+            "holds": holds,
+            "verdicts": [verdict.to_dict() for verdict in verdicts],
+            "anonymity": found.to_dict(),
+        }
+        sys.stdout.write(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+    else:
+        for verdict in verdicts:
+            console.print(str(verdict), highlight=False, soft_wrap=True)
+        console.print(
+            f"{found.n_rows:,} rows in {found.n_groups:,} groups that agree in "
+            f"{', '.join(found.quasi)}.",
+            highlight=False,
+            soft_wrap=True,
+        )
+    if not holds:
+        raise typer.Exit(1)
+
+
+def _read(path: str, schema: Schema | None) -> tuple[pa.Table, Schema | None, dict[str, Recoding]]:
+    """Read any table; a release brings its schema and its cuts."""
+    if Path(path).is_dir():
+        release = Release.load(path)
+        if schema is not None:
+            raise ParameterError("a release brings its own schema; leave the schema out.")
+        return release.frame(), release.schema, dict(release.recode)
+    try:
+        if path.endswith(".parquet"):
+            return pq.read_table(path), schema, {}
+        return pa_csv.read_csv(path), schema, {}
+    except FileNotFoundError:
+        raise DataError(f"cannot read {path!r}: there is no such file.") from None
+    except (OSError, pa.ArrowInvalid):
+        # The message of the reader may quote values.
+        raise DataError(f"cannot read {path!r}: it is not a CSV or Parquet table.") from None

@@ -1,0 +1,155 @@
+"""``hushtable evaluate``: how useful a release is, and how risky."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+import hushtable as ht
+from hushtable.errors import ParameterError
+
+# Names and texts from files must not be taken for markup.
+console = Console(markup=False, emoji=False)
+
+
+def evaluate(  # noqa: PLR0917 - the options of a command
+    release: Annotated[
+        str,
+        typer.Argument(
+            metavar="RELEASE", help="A release folder; or any CSV or Parquet file, with --schema."
+        ),
+    ],
+    data: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="DATA", help="The private table (CSV or Parquet), or edge list of a graph."
+        ),
+    ] = None,
+    control: Annotated[
+        str | None,
+        typer.Option(metavar="DATA", help="Rows of the same kind that were not released."),
+    ] = None,
+    schema: Annotated[
+        Path | None, typer.Option(help="Schema, where RELEASE is a plain table.")
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option(help="Column that models predict; by default the schema's target.")
+    ] = None,
+    nodes: Annotated[
+        Path | None, typer.Option(help="List of all nodes, where a graph was published with one.")
+    ] = None,
+    source_column: Annotated[str, typer.Option(help="Column of one end of an edge.")] = "source",
+    target_column: Annotated[str, typer.Option(help="Column of the other end.")] = "target",
+    out: Annotated[Path | None, typer.Option(help="New .html file for the report.")] = None,
+    json_file: Annotated[
+        Path | None,
+        typer.Option("--json", metavar="FILE", help="New file for the numbers; - prints."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Makes the evaluation repeatable.", min=0)] = 0,
+    draws: Annotated[int, typer.Option(help="Drawings of values inside cells.", min=1)] = 3,
+    repeats: Annotated[int, typer.Option(help="Trainings of each model.", min=1)] = 5,
+    questions: Annotated[int, typer.Option(help="Count questions of each kind.", min=1)] = 20,
+    check: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="k=5,l=3,t=0.2",
+            help="Only say whether RELEASE, any table, is k-anonymous and so on; needs no DATA.",
+        ),
+    ] = None,
+    quasi: Annotated[
+        list[str] | None,
+        typer.Option(help="With --check: a column an attacker may know; default all others."),
+    ] = None,
+    sensitive: Annotated[
+        list[str] | None,
+        typer.Option(help="With --check: a column they are after; default the schema's target."),
+    ] = None,
+) -> None:
+    """Compare a release with the original: how useful it is, how far attackers get (internal)."""
+    from hushtable.evaluation.evaluate import evaluate as run  # noqa: PLC0415 - slow to import
+    from hushtable.files.whole_file import require_new  # noqa: PLC0415
+
+    prints = str(json_file) == "-"
+    if check:
+        from hushtable.cli.check import check_table  # noqa: PLC0415 - only for --check
+
+        check_table(
+            release,
+            check,
+            quasi=quasi or (),
+            sensitive=sensitive or (),
+            schema=None if schema is None else ht.Schema.load(schema),
+            as_json=prints,
+        )
+        return
+    if data is None:
+        raise ParameterError("DATA is missing: name the private table to compare with.")
+    for path in (out, None if prints else json_file):
+        if path is not None:
+            require_new(path)
+    if out is not None and out.suffix != ".html":
+        raise ParameterError(f"{str(out)!r} is not an .html file.")
+    with progress_bar() as progress:
+        found = run(
+            release,
+            data,
+            schema=None if schema is None else ht.Schema.load(schema),
+            control=control,
+            target=target,
+            nodes=nodes,
+            edge_columns=(source_column, target_column),
+            seed=seed,
+            n_draws=draws,
+            n_repeats=repeats,
+            questions=questions,
+            command=shlex.join(["hushtable", *sys.argv[1:]]),
+            progress=progress,
+        )
+    if out is not None:
+        found.write_html(out)
+    if prints:
+        sys.stdout.write(json.dumps(found.to_dict(), indent=2, ensure_ascii=False) + "\n")
+        return
+    if json_file is not None:
+        found.write_json(json_file)
+    _show(found.to_dict(), [path for path in (out, json_file) if path is not None])
+
+
+def _show(content: dict[str, Any], written: list[Path]) -> None:
+    from hushtable.evaluation.report.page import headlines  # noqa: PLC0415 - needs an extra
+
+    table = Table(box=None, show_header=False)
+    for line in headlines(content):
+        table.add_row(line["what"], Text(line["value"], "bold"), line["note"])
+    console.print(table)
+    for path in written:
+        console.print(f"Wrote {path}.", highlight=False)
+    console.print("Internal: this compares with the private table; do not publish it.")
+
+
+@contextmanager
+def progress_bar() -> Iterator[Any]:
+    """Show a bar for each part of the work, on standard error and only if that is a terminal."""
+    screen = Console(stderr=True)
+    screen.quiet = not screen.is_terminal  # before 14.3, rich ends a hidden bar with a line
+    columns = (TextColumn("{task.description:16}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=screen, disable=not screen.is_terminal, transient=True) as bar:
+        tasks: dict[str, Any] = {}
+
+        def progress(what: str, share: float) -> None:
+            if what not in tasks:
+                tasks[what] = bar.add_task(what, total=1.0)
+            bar.update(tasks[what], completed=share)
+
+        yield progress

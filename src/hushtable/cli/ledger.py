@@ -1,0 +1,200 @@
+"""``hushtable ledger``: what may be spent on a table, what has been, and what is left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+import hushtable as ht
+from hushtable.cli.screen import console, print_json, print_whole, visible
+from hushtable.errors import ParameterError
+from hushtable.privacy.rational import as_rational
+
+ledger_app = typer.Typer(no_args_is_help=True, help="Keep account of what has been spent.")
+
+LedgerPath = Annotated[Path, typer.Argument(metavar="FILE", help="The ledger.")]
+
+
+@ledger_app.command("init")
+def init(
+    file: LedgerPath,
+    epsilon: Annotated[str, typer.Option(metavar="NUMBER", help="Cap on epsilon.")],
+    delta: Annotated[str, typer.Option(metavar="NUMBER", help="Cap on delta.")] = "0",
+    schema: Annotated[
+        Path | None, typer.Option(help="Schema whose name and unit the ledger is for.")
+    ] = None,
+) -> None:
+    """Start a ledger with a cap on what may be spent."""
+    public = ht.Schema.load(schema) if schema is not None else None
+    unit = public.unit if public else ht.Unit(kind="row")
+    cap = _promise(epsilon, delta, unit=unit, neighbors="add-remove")
+    ht.Ledger.create(
+        file,
+        epsilon=cap.epsilon,
+        delta=cap.delta,
+        unit=unit,
+        name=public.name if public else "",
+    )
+    console.print(f"Started {file}.")
+
+
+@ledger_app.command("show")
+def show(
+    file: LedgerPath,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Write JSON to standard output; its numbers are exact.")
+    ] = False,
+) -> None:
+    """Show what has been spent and what is left, after checking the chain."""
+    book = ht.Ledger.open(file)
+    book.verify()
+    content = book.show()
+    if as_json:
+        print_json(content)
+        return
+    _show_summary(content, protects=f"{book.unit.describe()}, neighbors {book.neighbors}")
+    for what, became in (("entries", _entry_became), ("reservations", _reservation_became)):
+        if content[what]:
+            console.print(what.capitalize(), style="bold")
+            print_whole(_table(content[what], became))
+    if not content["entries"]:
+        console.print("Nothing has been charged.")
+
+
+@ledger_app.command("reserve")
+def reserve(
+    file: LedgerPath,
+    epsilon: Annotated[str, typer.Option(metavar="NUMBER", help="Epsilon to set aside.")],
+    purpose: Annotated[str, typer.Option(help="What for.")],
+    delta: Annotated[str, typer.Option(metavar="NUMBER", help="Delta to set aside.")] = "0",
+) -> None:
+    """Set budget aside; `publish --reservation` draws from it, `cancel` frees it."""
+    book = ht.Ledger.open(file)
+    promise = _promise(epsilon, delta, unit=book.unit, neighbors=book.neighbors)
+    console.print(f"Reservation {book.reserve([promise], purpose=purpose)}.")
+
+
+@ledger_app.command("cancel")
+def cancel(
+    file: LedgerPath,
+    reservation: Annotated[int, typer.Argument(help="The reservation's number.")],
+) -> None:
+    """Free what is left in a reservation; what was charged to it stays charged."""
+    ht.Ledger.open(file).release_reservation(reservation)
+    console.print(f"Reservation {reservation} is canceled.")
+
+
+@ledger_app.command("verify")
+def verify(
+    file: LedgerPath,
+    receipt: Annotated[
+        str | None, typer.Option(help="Digest from a statement that must be in the ledger.")
+    ] = None,
+) -> None:
+    """Check that nobody changed the ledger, or exchanged it for an older copy."""
+    ht.Ledger.open(file).verify(receipt=receipt)
+    console.print("The ledger is intact.")
+
+
+@ledger_app.command("void")
+def void(
+    file: LedgerPath,
+    entry: Annotated[int, typer.Argument(help="The entry's number.")],
+    reason: Annotated[str, typer.Option(help="Why; it is recorded.")],
+) -> None:
+    """Give back a charge for which nothing was released: a person's decision, on record."""
+    ht.Ledger.open(file).void(entry, reason)
+    console.print(f"Entry {entry} is void.")
+
+
+def _promise(epsilon: str, delta: str, **protects: Any) -> ht.PureDP | ht.ApproxDP:
+    """Make the promise that costs so much, or name all that is wrong with the two numbers."""
+    try:
+        pure = as_rational(delta, name="delta") == 0
+    except ParameterError:
+        pure = False  # then it is named together with what is wrong with epsilon
+    if pure:
+        return ht.PureDP(epsilon=epsilon, **protects)
+    return ht.ApproxDP(epsilon=epsilon, delta=delta, **protects)
+
+
+# --- for people -----------------------------------------------------------------------------------
+
+
+def _show_summary(content: Mapping[str, Any], *, protects: str) -> None:
+    name = f"{_one_line(content['name'])}: " if content["name"] else ""
+    console.print(
+        f"{name}started {_time(content['created'])} UTC, counts for {visible(protects)}.",
+        highlight=False,
+    )
+    table = Table(box=None, header_style="bold")
+    table.add_column("", no_wrap=True)
+    for number in ("epsilon", "delta"):
+        table.add_column(number, justify="right", no_wrap=True)
+    for what in ("cap", "spent", "reserved", "remaining"):
+        style = "bold" if what == "remaining" else None
+        table.add_row(what, *_amounts(content[what]), style=style)
+    print_whole(table)
+
+
+def _table(records: list[dict[str, Any]], became: Callable[[Mapping[str, Any]], str]) -> Table:
+    table = Table(box=None, header_style="bold")
+    for name in ("number", "time (UTC)"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("purpose", min_width=12, overflow="fold")
+    for name in ("epsilon", "delta"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("status", min_width=8, overflow="fold")
+    for record in records:
+        amounts = _amounts(record["cost" if "cost" in record else "amount"])
+        if not record.get("counted", True):
+            amounts = ("not counted", "")
+        purpose, time = _one_line(record["purpose"]), _time(record["time"])
+        table.add_row(str(record["id"]), time, purpose, *amounts, became(record))
+    return table
+
+
+def _entry_became(entry: Mapping[str, Any]) -> str:
+    """Say what became of a charge: where it was drawn from, and why it is void."""
+    source = f", from reservation {entry['reservation']}" if entry["reservation"] else ""
+    reason = f": {_one_line(entry['note'])}" if entry["status"] == "void" else ""
+    return f"{entry['status']}{source}{reason}"
+
+
+def _reservation_became(reservation: Mapping[str, Any]) -> str:
+    if reservation["left"] == reservation["amount"] or reservation["status"] != "open":
+        return str(reservation["status"])
+    epsilon, delta = _amounts(reservation["left"])
+    return f"open, epsilon {epsilon} and delta {delta} left"
+
+
+def _one_line(text: str) -> str:
+    return visible(" ".join(text.split()))
+
+
+def _time(written: str) -> str:
+    return written[:16].replace("T", " ")
+
+
+def _amounts(budget: Mapping[str, str]) -> tuple[str, str]:
+    return _decimal(Fraction(budget["epsilon"])), _decimal(Fraction(budget["delta"]))
+
+
+def _decimal(amount: Fraction) -> str:
+    """Write an exact number as a decimal if it is a short one, and else what it is about.
+
+    Examples
+    --------
+    >>> [_decimal(Fraction(text)) for text in ("3", "1/4", "1/1000000000", "2/3")]
+    ['3', '0.25', '1e-9', 'about 0.6667']
+    """
+    with localcontext(prec=12):
+        near = Decimal(amount.numerator) / Decimal(amount.denominator)
+    exact = Fraction(near) == amount
+    return str(near).lower() if exact else f"about {near:.4g}"

@@ -1,0 +1,127 @@
+"""Columns of published rows: from codes to values and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from hushtable.arrow_arrays import numbers, texts
+from hushtable.errors import ReleaseError, TooLarge
+from hushtable.files.memory import physical_memory
+from hushtable.recoding import Recoding
+from hushtable.schema import Categorical, Column, Integer, Value
+
+_SMALL = 1 << 16  # columns with fewer codes have all their values written down
+
+
+def to_values(column: Column, codes: NDArray[np.int64]) -> pa.Array:
+    """Turn codes into values; missing is null.
+
+    Lists of values come dictionary-encoded, which is small and quick to write.
+
+    Examples
+    --------
+    >>> age = Integer(type="integer", low=18, high=99, missing="category")
+    >>> to_values(age, np.array([0, 82, 3])).to_pylist()
+    [18, None, 21]
+    """
+    if isinstance(column, Categorical):
+        missing = None if column.missing_code is None else codes == column.missing_code
+        places = numbers(codes.astype(np.int32), missing)
+        return pa.DictionaryArray.from_arrays(places, texts(column.values))
+    present, place = np.arange(column.size), codes
+    if column.size > _SMALL:
+        present, place = np.unique(codes, return_inverse=True)
+    missing = present == column.missing_code
+    kind = np.int64 if isinstance(column, Integer) else np.float64
+    values = np.array([column.value(int(code)) or 0 for code in present], kind)
+    return numbers(values[place], missing[place])
+
+
+def plain(table: pa.Table) -> pa.Table:
+    """Write out dictionary-encoded columns, for tools that do not know them."""
+    for position, kind in enumerate(table.schema):
+        if pa.types.is_dictionary(kind.type):
+            values = table.column(position).cast(kind.type.value_type)
+            table = table.set_column(position, kind.name, values)
+    return table
+
+
+def to_labels(
+    column: Column, codes: NDArray[np.int64], recoding: Recoding | None = None
+) -> pa.Array:
+    """Turn codes, recoded or not, into what is published; missing and no value (-1) are null.
+
+    Examples
+    --------
+    >>> from hushtable.recoding import recode
+    >>> age = Integer(type="integer", low=0, high=99)
+    >>> to_labels(age, np.array([0, 2, -1]), recode("age", age, [18, 65])).to_pylist()
+    ['0 to 17', '65 to 99', None]
+    """
+    present, place = np.unique(codes, return_inverse=True)
+    name: Callable[[int], Value] = column.value if recoding is None else recoding.label
+    kind = pa.string()
+    if recoding is None and not isinstance(column, Categorical):
+        kind = pa.int64() if isinstance(column, Integer) else pa.float64()
+    values = pa.array([None if code < 0 else name(int(code)) for code in present], kind)
+    return values.take(pa.array(place))
+
+
+def to_codes(
+    column: Column, values: pa.ChunkedArray, recoding: Recoding | None = None
+) -> NDArray[np.int64]:
+    """Turn published values or labels back into codes.
+
+    Examples
+    --------
+    >>> age = Integer(type="integer", low=18, high=99, missing="category")
+    >>> to_codes(age, pa.chunked_array([[18, None, 21]])).tolist()
+    [0, 82, 3]
+    """
+    encoded = values.unify_dictionaries().combine_chunks()
+    if not pa.types.is_dictionary(encoded.type):
+        encoded = encoded.dictionary_encode()
+    labels = encoded.dictionary.to_pylist()
+    if recoding is not None:
+        known = _places(labels, recoding.labels)
+    elif isinstance(column, Categorical):
+        known = _places(labels, column.values)
+    else:
+        low, step = column.exact_low, column.exact_step
+        known = [int((Fraction(str(label)) - low) / step) for label in labels]
+    table = np.array([*known, (recoding or column).missing_code or 0], np.int64)
+    places: NDArray[np.int64] = encoded.indices.fill_null(len(labels)).to_numpy(
+        zero_copy_only=False
+    )
+    return table[places]
+
+
+def _places(labels: Sequence[Value], among: Sequence[Value]) -> list[int]:
+    place_of = {label: place for place, label in enumerate(among)}
+    return [place_of[label] for label in labels]
+
+
+def repeated(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Give the place of each count as often as it says, unless this machine cannot hold that.
+
+    Counts may come from a release that somebody made up: a few bytes can stand for many rows.
+
+    Examples
+    --------
+    >>> repeated(np.array([2, 0, 1])).tolist()
+    [0, 0, 2]
+    """
+    if counts.dtype.kind not in "iu" or counts.min(initial=0) < 0:
+        raise ReleaseError("counts of the release are no whole numbers of at least 0.")
+    needed, there = 8 * float(counts.astype(np.float64).sum()), physical_memory()
+    if needed > there:
+        raise TooLarge(
+            f"the counts of the release stand for {needed / 8:,.0f} rows, which need more than the "
+            f"{there / 2**30:,.0f} GB of memory of this machine; ask it for counts instead."
+        )
+    return np.repeat(np.arange(len(counts)), counts)

@@ -1,0 +1,385 @@
+"""Edge lists in: any file or frame with two columns becomes a simple undirected graph.
+
+The rules, the same for every format: node ids are compared as text, blanks around them do not
+count; an edge has no direction; an edge that stands there several times, in either direction,
+counts once; an edge from a node to itself is dropped.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+
+from hushtable.engine.header import read_header
+from hushtable.engine.source import as_arrow
+from hushtable.errors import DataError, TooLarge
+from hushtable.files.memory import physical_memory
+from hushtable.kernels.projection import Codes, Integers, sort_words, split_pairs
+
+EDGE_COLUMNS = ("source", "target")
+NODE_COLUMNS = ("node",)
+MAX_NODES = 2**31 - 1  # node codes fit 32 bits
+MAX_EDGES = 2**32  # and so do places of edges
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """Hold a simple undirected graph.
+
+    Parameters
+    ----------
+    ids : Arrow array of text
+        The nodes, sorted; a node's code is its place here. The order of two nodes does not depend
+        on which other nodes there are.
+    source, target : int32 arrays
+        The ends of each edge as codes, source below target, sorted, each edge once.
+    listed : bool
+        Whether the nodes come from a list of their own; otherwise they are the ends of edges.
+    n_self_loops, n_repeated : int
+        How many rows were dropped because they joined a node to itself, or repeated an edge.
+
+    Examples
+    --------
+    >>> graph = read_graph([("b", "a"), ("a", "b"), ("a", "c"), ("c", "c")])
+    >>> graph.n_nodes, graph.n_edges, graph.n_self_loops, graph.n_repeated
+    (3, 2, 1, 1)
+    >>> graph.degrees().tolist()
+    [2, 1, 1]
+    """
+
+    ids: pa.Array
+    source: Codes
+    target: Codes
+    listed: bool
+    n_self_loops: int = 0
+    n_repeated: int = 0
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes."""
+        return len(self.ids)
+
+    @property
+    def n_edges(self) -> int:
+        """Number of edges."""
+        return len(self.source)
+
+    def degrees(self) -> Integers:
+        """Count the edges of each node; for the custodian's eyes."""
+        ends = np.concatenate((self.source, self.target))
+        return np.bincount(ends, minlength=self.n_nodes).astype(np.int64)
+
+    def without(self, node: int) -> Graph:
+        """Take away one node with all its edges, as the promise does.
+
+        Examples
+        --------
+        >>> read_graph([("a", "b"), ("b", "c")]).without(0).degrees().tolist()
+        [1, 1]
+        """
+        keep = (self.source != node) & (self.target != node)
+        source, target = self.source[keep], self.target[keep]
+        stays = np.arange(self.n_nodes) != node
+        if not self.listed:  # a node that has lost its only edge is no longer in the file
+            stays &= np.bincount(np.concatenate((source, target)), minlength=self.n_nodes) > 0
+        new = np.cumsum(stays, dtype=np.int32) - 1
+        return Graph(self.ids.filter(pa.array(stays)), new[source], new[target], self.listed)
+
+
+def read_graph(edges: Any, *, nodes: Any = None, columns: tuple[str, str] = EDGE_COLUMNS) -> Graph:
+    """Read an edge list.
+
+    Parameters
+    ----------
+    edges : path, frame, array or sequence of pairs
+        The path of a ``.parquet`` or ``.csv`` file with a header, or of a plain text file with two
+        words per line (blanks, tabs or a comma between them; lines that start with ``#`` or ``%``
+        are comments), each also as ``.gz``; an Arrow, pandas or polars table; an array of shape
+        (n, 2); a sequence of pairs.
+    nodes : same, with one column, optional
+        All nodes, those without edges too. In a table the column is ``node``.
+    columns : pair of str
+        The two columns, for files and frames whose columns have names.
+
+    Examples
+    --------
+    >>> graph = read_graph([(1, 2), (2, 3)], nodes=[1, 2, 3, 4])
+    >>> graph.degrees().tolist()
+    [1, 2, 1, 0]
+    >>> read_graph([(1, 2), (None, 3)])
+    Traceback (most recent call last):
+    ...
+    hushtable.errors.DataError: edges: 1 row has an empty node id; every edge needs two ends.
+    """
+    ends = _read("edges", edges, columns)
+    listed = _read("nodes", nodes, NODE_COLUMNS) if nodes is not None else None
+    problems = []
+    if n_empty := ends.n_empty:
+        problems.append(f"edges: {_rows(n_empty)} an empty node id; every edge needs two ends.")
+    if listed is not None and (n_empty := listed.n_empty):
+        problems.append(f"nodes: {_rows(n_empty)} an empty node id; remove them.")
+    if problems:
+        raise DataError(problems)
+    known = ends.ids if listed is None else listed.ids
+    if len(known) > MAX_NODES:
+        raise DataError(f"there are {len(known):,} nodes; at most {MAX_NODES:,} can be read.")
+    if len(ends.codes[0]) > MAX_EDGES:
+        raise DataError(f"there are more than {MAX_EDGES:,} edges; that is more than can be read.")
+    ids = known.take(pc.sort_indices(known))
+    place = pc.index_in(ends.ids, ids).fill_null(-1).to_numpy(zero_copy_only=False)
+    one, two = (place[column] for column in ends.codes)
+    n_strangers = int(np.count_nonzero((one < 0) | (two < 0))) if listed is not None else 0
+    if n_strangers:
+        raise DataError(
+            f"edges: {_rows(n_strangers)} a node that is not in the list of nodes; complete the "
+            "list, or take these edges out."
+        )
+    return _simple_graph(ids, one, two, listed=listed is not None)
+
+
+def inspect_graph(
+    edges: Any, *, nodes: Any = None, columns: tuple[str, str] = EDGE_COLUMNS
+) -> None:
+    """Check that an edge list can be opened and has its columns; sees one line at most."""
+    problems: list[str] = []
+    for what, data, names in (("edges", edges, columns), ("nodes", nodes, NODE_COLUMNS)):
+        if data is None and what == "nodes":
+            continue
+        try:
+            _inspect(what, data, names)
+        except DataError as error:
+            problems += error.problems
+    if problems:
+        raise DataError(problems)
+
+
+def _simple_graph(ids: pa.Array, one: Integers, two: Integers, *, listed: bool) -> Graph:
+    n_nodes, proper = len(ids), one != two
+    low = np.minimum(one, two)[proper].astype(np.uint64)
+    keys = low * np.uint64(n_nodes) + np.maximum(one, two)[proper].astype(np.uint64)
+    keys = sort_words(keys, 0, (n_nodes * n_nodes).bit_length())
+    first = np.ones(len(keys), np.bool_)
+    first[1:] = keys[1:] != keys[:-1]
+    source, target = np.divmod(keys[first], np.uint64(max(n_nodes, 1)))
+    return Graph(
+        ids,
+        source.astype(np.int32),
+        target.astype(np.int32),
+        listed,
+        n_self_loops=len(one) - len(keys),
+        n_repeated=len(keys) - len(source),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Ids:
+    """Columns of ids: the different ones, and for each column which of them stands in each row."""
+
+    ids: pa.Array
+    codes: tuple[Codes, ...]
+
+    @classmethod
+    def of(cls, columns: Sequence[pa.Array]) -> _Ids:
+        encoded = pa.concat_arrays(columns).dictionary_encode()
+        codes = encoded.indices.fill_null(len(encoded.dictionary)).to_numpy(zero_copy_only=False)
+        return cls(encoded.dictionary, tuple(codes.reshape(len(columns), -1)))
+
+    @property
+    def n_empty(self) -> int:
+        """How many rows lack an id: missing, or without any letter."""
+        empty = np.append(pc.binary_length(self.ids).to_numpy(zero_copy_only=False) == 0, True)
+        if not empty[:-1].any() and not any((c == len(self.ids)).any() for c in self.codes):
+            return 0
+        return int(np.count_nonzero(np.any([empty[column] for column in self.codes], axis=0)))
+
+
+# --- formats ---------------------------------------------------------------------------------
+
+
+def _is_path(data: Any) -> bool:
+    return isinstance(data, str | Path)
+
+
+def _kind(path: Path) -> str:
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    if suffixes and suffixes[-1] == ".gz":
+        suffixes.pop()
+    return suffixes[-1] if suffixes and suffixes[-1] in {".csv", ".parquet"} else "text"
+
+
+def _inspect(what: str, data: Any, names: Sequence[str]) -> None:
+    if not _is_path(data):
+        if hasattr(data, "__arrow_c_stream__"):
+            _check_names(what, as_arrow(data).column_names, names)
+        return
+    path = Path(data)
+    if not path.is_file():
+        raise DataError(f"{what}: file {str(path)!r} does not exist.")
+    if _kind(path) != "text":
+        _check_names(what, read_header(path).names, names)
+        return
+    try:
+        with (gzip.open if path.suffix.lower() == ".gz" else open)(path, "rb") as file:
+            first = file.readline(4096)
+    except (OSError, EOFError, zlib.error) as error:
+        raise _unreadable(what, path, error) from None
+    words = first.replace(b",", b" ").split()
+    if tuple(words) == tuple(name.encode() for name in names):
+        raise DataError(
+            f"{what}: {str(path)!r} starts with a line of column names; a plain text file has "
+            "none. Remove it, or name the file .csv."
+        )
+
+
+def _check_names(what: str, there: Sequence[str], names: Sequence[str]) -> None:
+    lacking = [name for name in names if name not in there]
+    if lacking:
+        wanted = " and ".join(repr(name) for name in names)
+        # A file without a header shows data where the names should be, so they are not repeated.
+        raise DataError(
+            f"{what}: there is no column {' or '.join(map(repr, lacking))}; the first line of a "
+            f"CSV file, or the table, must name {wanted}. Say which columns they are, or give a "
+            "plain text file if there are no names."
+        )
+    if len(set(names)) < len(names):
+        raise DataError(f"{what}: column {names[0]!r} cannot be both ends of an edge.")
+
+
+def _read(what: str, data: Any, names: Sequence[str]) -> _Ids:
+    """Read columns of ids as trimmed text."""
+    if not _is_path(data) and not hasattr(data, "__arrow_c_stream__"):
+        return _Ids.of(_from_pairs(what, data, len(names)))
+    if _is_path(data) and not Path(data).is_file():
+        raise DataError(f"{what}: file {str(data)!r} does not exist.")
+    if _is_path(data) and _kind(Path(data)) == "text":
+        return _from_text(what, Path(data), len(names))
+    _inspect(what, data, names)
+    table = _from_file(what, Path(data), names) if _is_path(data) else as_arrow(data)
+    return _Ids.of([_text(what, name, table.column(name)) for name in names])
+
+
+def _from_file(what: str, path: Path, names: Sequence[str]) -> pa.Table:
+    try:
+        if _kind(path) == ".parquet":
+            return pq.read_table(path, columns=list(names))
+        return pa_csv.read_csv(
+            io.BytesIO(_content(what, path)),
+            parse_options=pa_csv.ParseOptions(delimiter=read_header(path).delimiter),
+            convert_options=pa_csv.ConvertOptions(
+                include_columns=list(names),
+                column_types=dict.fromkeys(names, pa.large_string()),
+            ),
+        )
+    except (pa.ArrowException, OSError):
+        # The reader's message quotes the line it stumbled over.
+        raise DataError(
+            f"{what}: {str(path)!r} cannot be read: a line has another number of fields than the "
+            "first, the text is not UTF-8, or the file is damaged."
+        ) from None
+
+
+def _content(what: str, path: Path) -> bytearray:
+    """Read a file whole, unpacked; a few packed bytes can stand for more than memory holds."""
+    most = physical_memory() // 8  # the ids and their places take some six times the text
+    try:
+        with (gzip.open if path.suffix.lower() == ".gz" else open)(path, "rb") as file:
+            content = bytearray()
+            while len(content) <= most and (piece := file.read(2**24)):
+                content += piece
+    except (OSError, EOFError, zlib.error) as error:
+        raise _unreadable(what, path, error) from None
+    if len(content) > most:
+        raise TooLarge(
+            f"{what}: {str(path)!r} has more than {most / 2**30:,.1f} GB of text, which is more "
+            "than this machine can hold; use a larger one."
+        )
+    return content
+
+
+def _from_text(what: str, path: Path, per_line: int) -> _Ids:
+    raw = _content(what, path)
+    raw = raw.removeprefix(b"\xef\xbb\xbf")
+    text = np.frombuffer(raw, np.uint8)
+    kept = np.empty(len(text) + 1, np.uint8)
+    ends = np.zeros(len(text) // 2 + 2, np.int64)
+    n_words, n_bad, first_bad = split_pairs(text, per_line, kept, ends[1:])
+    if n_bad:
+        wanted = "two node ids" if per_line == 2 else "one node id"
+        raise DataError(
+            f"{what}: {n_bad:,} lines of {str(path)!r} do not hold exactly {wanted} (the first is "
+            f"line {first_bad:,}); ids are parted by blanks, tabs or one comma."
+        )
+    words = pa.Array.from_buffers(
+        pa.large_string(), n_words, [None, pa.py_buffer(ends[: n_words + 1]), pa.py_buffer(kept)]
+    )
+    encoded = words.dictionary_encode()
+    try:
+        encoded.dictionary.validate(full=True)
+    except pa.ArrowException:
+        raise DataError(f"{what}: {str(path)!r} is not UTF-8 text; convert it first.") from None
+    codes = encoded.indices.to_numpy()
+    return _Ids(encoded.dictionary, tuple(codes[column::per_line] for column in range(per_line)))
+
+
+def _from_pairs(what: str, data: Any, width: int) -> tuple[pa.Array, ...]:
+    if isinstance(data, np.ndarray):
+        if data.shape[1:] != ((width,) if width > 1 else ()):
+            shape = "(n, 2)" if width > 1 else "(n,)"
+            raise DataError(f"{what}: the array has shape {data.shape}; it must be {shape}.")
+        parts: list[Any] = list(data.T) if width > 1 else [data]
+    else:
+        try:
+            rows = list(data)
+            parts = [list(part) for part in zip(*rows, strict=True)] if width > 1 else [rows]
+        except (TypeError, ValueError):
+            parts = []
+        if width > 1 and not parts and not isinstance(data, Sequence):
+            raise DataError(f"{what}: a {type(data).__name__} is not an edge list.")
+        if width > 1 and not parts:
+            if len(data):
+                raise DataError(f"{what}: every edge must be a pair of node ids.")
+            parts = [[], []]
+        if len(parts) != width:
+            raise DataError(f"{what}: every edge must be a pair of node ids.")
+        parts = [[None if value is None else str(value) for value in part] for part in parts]
+        return tuple(_text(what, "id", pa.array(part, pa.large_string())) for part in parts)
+    return tuple(_text(what, "id", pa.array(part)) for part in parts)
+
+
+def _text(what: str, name: str, column: Any) -> pa.Array:
+    if pa.types.is_nested(column.type):
+        raise DataError(
+            f"{what}: column {name!r} holds lists or records; ids must be single values."
+        )
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    try:
+        return pc.utf8_trim_whitespace(array.cast(pa.large_string()))
+    except pa.ArrowException:
+        raise DataError(
+            f"{what}: column {name!r} of type {array.type} cannot be written as text."
+        ) from None
+
+
+def _rows(number: int) -> str:
+    return "1 row has" if number == 1 else f"{number:,} rows have"
+
+
+def _unreadable(what: str, path: Path, error: Exception) -> DataError:
+    if isinstance(error, gzip.BadGzipFile):
+        return DataError(f"{what}: file {str(path)!r} is not gzip-compressed.")
+    if isinstance(error, EOFError | zlib.error):
+        return DataError(f"{what}: file {str(path)!r} is cut short or damaged.")
+    return DataError(f"{what}: cannot read {str(path)!r}: {getattr(error, 'strerror', error)}.")

@@ -1,0 +1,1 @@
+"""A table that stays where it is: encoded and counted by SQL."""

@@ -1,0 +1,107 @@
+"""Tuples and pairs of items counted where the rows are; see `hushtable.engine.baskets`.
+
+Every function takes the elements of the records: a table of `owner`, `item` and `value`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import lazy_loader
+import numpy as np
+import pyarrow as pa
+
+from hushtable.engine.baskets import Groups, Integers, Pairs, Tuples, tally
+from hushtable.engine.source import Source
+from hushtable.engine.sql.encode import Expression
+
+ibis = lazy_loader.load("ibis")
+
+MAX_TUPLES = 20_000_000  # occupied tuples fetched in one answer
+
+
+def each_item_once(elements: Expression) -> Expression:
+    """Of an item that a record has twice, keep the highest value."""
+    return elements.group_by(["owner", "item"]).agg(value=elements.value.max())
+
+
+def at_most(elements: Expression, most: int | None) -> Expression:
+    """Keep at most so many elements of each record.
+
+    The engine's own random numbers suffice, as for the rows of a person: see `SqlEngine`.
+    """
+    if most is None:
+        return elements
+    drawn = elements.mutate(coin=ibis.random())
+    ranked = drawn.mutate(place=ibis.row_number().over(group_by=drawn.owner, order_by=drawn.coin))
+    return ranked.filter(ranked.place < most).drop("coin", "place")
+
+
+def count_tuples(
+    source: Source,
+    elements: Expression,
+    groups: Groups,
+    *,
+    max_groups: int,
+    at_least: int,
+    n_items: int,
+    n_values: int,
+) -> Tuples:
+    """Count the tuples of all groups, with at most `max_groups` tuples of each record."""
+    members = ibis.memtable(
+        pa.table(
+            {
+                "member": pa.array([i for group in groups for i in group], pa.int64()),
+                "group": pa.array([n for n, group in enumerate(groups) for _ in group], pa.int64()),
+            }
+        )
+    )
+    joined = elements.join(members, elements.item == members.member)
+    joined = joined.select("owner", "group", element=joined.item * n_values + joined.value)
+    tuples = joined.group_by(["owner", "group"]).agg(elements=joined.element.collect().sort())
+    if max_groups < len(groups):
+        source = source.draw(at_most(tuples, max_groups))
+        tuples = source.table
+    counted = tuples.group_by(["group", "elements"]).agg(n=ibis._.count())
+    answer = source.fetch(counted.filter(counted.n >= at_least), most=MAX_TUPLES)
+    lists = answer["elements"].combine_chunks()
+    lengths = lists.value_lengths().to_numpy(zero_copy_only=False).astype(np.int64)
+    flat = lists.flatten().to_numpy(zero_copy_only=False).astype(np.int64)
+    n_records = source.fetch(elements.agg(n=elements.owner.nunique()))["n"][0].as_py()
+    return tally(
+        _integers(answer["group"]), np.cumsum(lengths) - lengths, lengths, flat,
+        _integers(answer["n"]), at_least=at_least, n_values=n_values,
+        n_elements=n_items * n_values, n_records=int(n_records),
+    )  # fmt: skip
+
+
+def count_pairs(
+    source: Source, elements: Expression, *, n_items: int, items: Sequence[int] | None = None
+) -> Pairs:
+    """Count pairs of items within records; only of some items, if they are given."""
+    alone = source.fetch(elements.group_by("item").agg(n=ibis._.count()))
+    support = np.zeros(n_items, np.int64)
+    support[_integers(alone["item"])] = _integers(alone["n"])
+    if items is not None:
+        places = {"item": pa.array(items, pa.int64()), "place": pa.array(range(len(items)))}
+        compared = elements.join(ibis.memtable(pa.table(places)), "item")
+        elements = compared.select("owner", "value", item=compared.place)
+        n_items = len(items)
+    n_pairs = n_items * (n_items - 1) // 2
+    agree, differ = np.zeros(n_pairs, np.int64), np.zeros(n_pairs, np.int64)
+    if n_pairs == 0:
+        return Pairs(support, agree, differ)
+    other = elements.view()
+    joined = elements.join(
+        other, (elements.owner == other.owner) & (elements.item < other.item)
+    ).select(i=elements.item, j=other.item, same=elements.value == other.value)
+    answer = source.fetch(joined.group_by(["i", "j", "same"]).agg(n=ibis._.count()))
+    i, j, n = (_integers(answer[name]) for name in ("i", "j", "n"))
+    same = answer["same"].to_numpy().astype(np.bool_)
+    pair = i * n_items - i * (i + 1) // 2 + j - i - 1
+    agree[pair[same]], differ[pair[~same]] = n[same], n[~same]
+    return Pairs(support, agree, differ)
+
+
+def _integers(column: pa.ChunkedArray) -> Integers:
+    return np.asarray(column.to_numpy(), np.int64)

@@ -1,1 +1,0 @@
-"""One file per attack; what each reports is in ``outcome``."""

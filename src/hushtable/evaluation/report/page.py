@@ -1,0 +1,281 @@
+"""The report: one HTML page made from the numbers of an evaluation and nothing else."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import BaseLoader, Environment, StrictUndefined
+from markupsafe import Markup
+
+from hushtable.evaluation.report.plots import (
+    MAX_HEAT_COLUMNS,
+    Marks,
+    association_plots,
+    column_plot,
+    degree_plot,
+    rate_plot,
+    workload_plot,
+)
+
+MAX_COLUMN_PLOTS = 40
+
+
+def render(content: Mapping[str, Any]) -> str:
+    """Write an evaluation, given as plain data, as one self-contained page.
+
+    Parameters
+    ----------
+    content : mapping
+        What `Evaluation.to_dict` gives.
+    """
+    return fill_page("report.html", **content, cards=headlines(content), **_drawings(content))
+
+
+def fill_page(name: str, /, **content: Any) -> str:
+    """Fill a template; pages share their style and the way numbers are written."""
+    environment = Environment(
+        loader=BaseLoader(),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "percent": _percent,
+        "number": _number,
+        "distance": _distance,
+        "epsilon": _epsilon,
+        "selectivity": _selectivity,
+        "kind_of_question": _kind_of_question,
+        "rate": _rate,
+        "excess": _excess,
+        "plain": _plain,
+        "facts": _facts,
+    }
+    folder = files("hushtable.evaluation.report") / "templates"
+    template = environment.from_string((folder / name).read_text(encoding="utf-8"))
+    css = Markup((folder / "report.css").read_text(encoding="utf-8"))  # noqa: S704 - our own file
+    return template.render(**content, css=css)
+
+
+def _drawings(content: Mapping[str, Any]) -> dict[str, Any]:
+    utility, risk = content["utility"], content["risk"]
+    columns = utility["columns"]
+    worst = sorted(columns, key=lambda column: -max(m["value"] for m in column["measured"]))
+    kept = {column["name"] for column in worst[:MAX_COLUMN_PLOTS]}
+    drawings: dict[str, Any] = {
+        "plotted": [
+            {**column, "svg": _drawn(column_plot(column))}
+            for column in columns
+            if column["name"] in kept
+        ],
+        "hidden_columns": max(0, len(columns) - MAX_HEAT_COLUMNS),
+        "unpublished_pairs": bool(utility["pairs"])
+        and utility["pairs"]["n"] < utility["pairs"]["n_in_table"],
+    }
+    if utility["pairs"]:
+        maps = association_plots(utility["pairs"]["each"])
+        drawings["association_plots"] = {which: _drawn(svg) for which, svg in maps.items()}
+    if utility["degrees"]:
+        drawings["degree_plot"] = _drawn(degree_plot(utility["degrees"]))
+    if utility["workload"] and utility["workload"]["lines"]:
+        drawings["workload_plot"] = _drawn(workload_plot(utility["workload"]))
+    if utility["learning"]:
+        drawings["learning_plot"] = _drawn(_learning_plot(utility["learning"]))
+    if "attacks" in risk:
+        drawings["risk_plot"] = _drawn(_risk_plot(risk["attacks"]))
+        drawings["attackers"] = _attackers(risk["attacks"])
+    return drawings
+
+
+def _drawn(svg: str) -> Markup:
+    return Markup(svg)  # noqa: S704 - plots escapes every name
+
+
+def _learning_plot(learning: Mapping[str, Any]) -> str:
+    models: dict[str, list[tuple[str, Mapping[str, Any], str]]] = {}
+    majority = None
+    for line in learning["lines"]:
+        if line["trained_on"] == "nothing":
+            majority = line["accuracy"]["value"]
+        else:
+            label = f"trained on the {line['trained_on']}"
+            models.setdefault(line["model"], []).append(
+                (line["trained_on"], line["accuracy"], label)
+            )
+    return rate_plot({"": list(models.items())}, title="accuracy of models", line=majority)
+
+
+def _risk_plot(attacks: Sequence[Mapping[str, Any]]) -> str:
+    groups: dict[str, list[tuple[str, Marks]]] = {}
+    for attack in attacks:
+        marks = [(kind, attack[kind], kind) for kind in ("attack", "control", "naive")]
+        made = [mark for mark in marks if mark[1] is not None and mark[1]["n"]]
+        if made:
+            heading, name = _heading(attack)
+            groups.setdefault(heading, []).append((name, made))
+    return rate_plot(groups, title="success of attacks", whole=True) if groups else ""
+
+
+def _heading(attack: Mapping[str, Any]) -> tuple[str, str]:
+    """Split what was attacked and how: attribute inference is tried on every column."""
+    of, _, way = attack["of"].rpartition(", ")
+    return (f"{attack['name']}, {way}", of) if of else (attack["name"], way or "records")
+
+
+def _attackers(attacks: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """List each kind of attacker once, with what is to be known about it."""
+    found: dict[str, dict[str, Any]] = {}
+    for attack in attacks:
+        heading, name = _heading(attack)
+        entry = found.setdefault(
+            heading, {"name": heading, "sentence": attack["attacker"], "of": name, "notes": []}
+        )
+        for sentence in re.split(r"(?<=\.) ", attack["note"]):
+            if sentence and sentence not in entry["notes"]:
+                entry["notes"].append(sentence)
+    return list(found.values())
+
+
+# --- the figures at the top -----------------------------------------------------------------------
+
+
+def headlines(content: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+    """Choose the few numbers to see first; there is no overall score on purpose."""
+    utility = content["utility"]
+    first = [column["measured"] for column in utility["columns"]]
+    distances = [
+        next(m["value"] for m in measured if m["metric"] != "earth mover's distance")
+        for measured in first
+    ]
+    yield {
+        "what": "Single columns",
+        "value": _distance(sum(distances) / len(distances)),
+        "note": f"mean distance (0 is equal, 1 is apart); {_distance(max(distances))} at worst",
+    }
+    if pairs := utility["pairs"]:
+        yield {
+            "what": "Pairs of columns",
+            "value": _distance(pairs["mean"]["value"]),
+            "note": f"mean total variation; {_distance(pairs['independent'])} if columns were "
+            "independent",
+        }
+    if (workload := utility["workload"]) and workload["lines"]:
+        line = workload["lines"][0]
+        held = line["coverage"] and f"; {_percent(line['coverage']['value'])} of intervals held"
+        yield {
+            "what": "Count questions",
+            "value": _percent(line["median_relative_error"]["value"]),
+            "note": f"median relative error{held or ''}",
+        }
+    if learning := utility["learning"]:
+        best = {
+            where: max(
+                line["accuracy"]["value"]
+                for line in learning["lines"]
+                if line["trained_on"] == where
+            )
+            for where in ("release", "original", "nothing")
+        }
+        yield {
+            "what": "Learning",
+            "value": _percent(best["release"]),
+            "note": f"best accuracy; raw {_percent(best['original'])}, majority "
+            f"{_percent(best['nothing'])}",
+        }
+    if attacks := content["risk"].get("attacks"):
+        n = sum(attack["succeeds"] for attack in attacks)
+        than = "control" if content["reproduce"]["control"] else "a naive attacker"
+        yield {
+            "what": "Attacks",
+            "value": f"{n} of {len(attacks)}",
+            "note": f"do better than {than}, beyond chance",
+        }
+
+
+# --- how numbers are written ----------------------------------------------------------------------
+
+
+def _percent(share: float) -> str:
+    """Write a share.
+
+    Examples
+    --------
+    >>> [_percent(share) for share in (0.0, 0.0004, 0.0523, 0.5, 12.0)]
+    ['0 %', '0.04 %', '5.2 %', '50 %', '1,200 %']
+    """
+    value = 100 * share
+    if value == 0:
+        return "0 %"
+    digits = 0 if value >= 99.95 else 1 if value >= 1 else 2
+    text = f"{value:,.{digits}f}"
+    return f"{text.rstrip('0').rstrip('.') if '.' in text else text} %"
+
+
+def _number(value: float) -> str:
+    if value >= 100 or float(value).is_integer():
+        return f"{value:,.0f}"
+    return f"{value:.3g}"
+
+
+def _distance(value: float) -> str:
+    return "0" if value == 0 else f"{value:.3f}" if value >= 0.0005 else "<0.001"
+
+
+def _epsilon(share: str) -> str:
+    try:
+        exact = Fraction(share)
+    except ValueError:
+        return share
+    return share if exact.denominator == 1 else f"{float(exact):.4g}"
+
+
+def _selectivity(cell: Sequence[float]) -> str:
+    low, high = cell
+    return f"up to {_percent(high)}" if low == 0 else f"{_percent(low)} to {_percent(high)}"
+
+
+def _kind_of_question(line: Mapping[str, Any]) -> str:
+    if line["arity"] is not None:
+        return f"{line['arity']} condition{'s' if line['arity'] > 1 else ''}"
+    if line["selectivity"] is None:
+        return "all"
+    return f"share {_selectivity(line['selectivity'])}"
+
+
+def _rate(rate: Mapping[str, Any] | None) -> str:
+    return "–" if rate is None or not rate["n"] else _percent(rate["value"])
+
+
+def _excess(rate: Mapping[str, Any] | None) -> str:
+    if rate is None or not rate["n"]:
+        return "–"
+    return f"{100 * rate['value']:+.1f} %"
+
+
+def _plain(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _facts(content: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """List the figures of the anonymity of a table."""
+    for key, value in content.items():
+        if isinstance(value, Mapping):
+            for inner, number in value.items():
+                yield f"{key.replace('_', ' ')}: {inner}", _fact(number)
+        elif isinstance(value, list) and value:
+            yield key.replace("_", " "), ", ".join(map(_fact, value))
+        elif value is not None and value != []:
+            yield key.replace("_", " "), _fact(value)
+
+
+def _fact(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}" if math.isfinite(value) else "–"
+    return _plain(value) if not isinstance(value, int) else f"{value:,}"

@@ -1,0 +1,1 @@
+"""What a release gives away: anonymity of rows, and one file per attack."""

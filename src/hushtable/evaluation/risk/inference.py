@@ -1,0 +1,194 @@
+"""Attack ``attribute inference``: what a person did not tell, from what is known about them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushtable.evaluation.risk.outcome import Outcome, Rate
+from hushtable.evaluation.risk.records import MOST_TARGETS, Matrix, Scene, columns_of, equal
+from hushtable.kernels.nearest import nearest
+
+TOLERANCE = 0.05
+"""A guess in an ordered column is right within this share of the public range."""
+
+N_BINS = 20
+"""Ordered columns are cut into so many parts for the model."""
+
+MOST_CELLS = 5_000_000
+"""Pairs of columns with more combinations are left out of the model."""
+
+Integers = NDArray[np.int64]
+
+_NEAREST = (
+    "Someone knows all other values of a person, takes the nearest published record and guesses "
+    "its {name}."
+)
+_MODEL = (
+    "Someone knows all other values of a person and guesses {name} with a model (naive Bayes) "
+    "that they learned from the release."
+)
+
+
+def run(scene: Scene, name: str) -> list[Outcome]:
+    """Run the attack on one column, by nearest record and by model."""
+    if name not in scene.names or len(scene.names) < 2 or not len(scene.published):
+        return []
+    place = scene.names.index(name)
+    model = _NaiveBayes(scene, place)
+    return [
+        _outcome(
+            scene, place, lambda targets: _by_nearest(scene, place, targets),
+            of=f"{name}, nearest record", attacker=_NEAREST.format(name=name),
+            n_targets=scene.n_targets,
+        ),
+        _outcome(
+            scene, place, model.guess, of=f"{name}, model", attacker=_MODEL.format(name=name),
+            n_targets=MOST_TARGETS, note=model.note,
+        ),
+    ]  # fmt: skip
+
+
+def _outcome(
+    scene: Scene,
+    place: int,
+    guess: Callable[[Matrix], Matrix],
+    *,
+    of: str,
+    attacker: str,
+    n_targets: int,
+    note: str = "",
+) -> Outcome:
+    people = scene.targets(scene.original, n_targets)
+    attack = _hits(scene, place, people, guess(people))
+    control = None
+    if scene.control is not None:
+        others = scene.targets(scene.control, n_targets)
+        control = _hits(scene, place, others, guess(others))
+    notes = [scene.sampled(n_targets)]
+    if scene.ordered[place]:
+        notes.append(f"A guess within {TOLERANCE:.0%} of the range is right.")
+    return Outcome(
+        name="attribute inference",
+        of=of,
+        attacker=attacker,
+        attack=attack,
+        control=control,
+        naive=_constant_guess(scene, place, people),
+        n=attack.n,
+        note=" ".join([*notes, note]).strip(),
+    )
+
+
+def _hits(scene: Scene, place: int, people: Matrix, guesses: Matrix) -> Rate:
+    right = _is_right(people[:, place], guesses, bool(scene.ordered[place]))
+    return Rate.of(int(np.count_nonzero(right)), len(people))
+
+
+def _is_right(truth: Matrix, guesses: Matrix, is_ordered: bool) -> NDArray[np.bool_]:
+    right = equal(truth, guesses)
+    if is_ordered:
+        right |= np.abs(truth - guesses) <= TOLERANCE + 1e-12
+    return right
+
+
+def _by_nearest(scene: Scene, place: int, people: Matrix) -> Matrix:
+    known = [column for column in range(len(scene.names)) if column != place]
+    nearby, _ = nearest(
+        columns_of(people, known),
+        columns_of(scene.published, known),
+        ordered=scene.ordered[known],
+        seed=scene.seed(),
+    )
+    return np.asarray(scene.published[nearby[:, 0], place])
+
+
+def _constant_guess(scene: Scene, place: int, people: Matrix) -> Rate:
+    """Let somebody who knows how common each value is, and no more, make the best guess for all.
+
+    How common values are is taken from the control, or else from the private table.
+    """
+    known = scene.original if scene.control is None else scene.control
+    values = known[:, place]
+    n_missing = np.count_nonzero(np.isnan(values))
+    held, counts = np.unique(values[~np.isnan(values)], return_counts=True)
+    best = float("nan")
+    if len(held):
+        reach = TOLERANCE + 1e-12 if scene.ordered[place] else 0.0
+        total = np.append(0, np.cumsum(counts))
+        first = np.searchsorted(held, held - reach, side="left")
+        last = np.searchsorted(held, held + reach, side="right")
+        covered = total[last] - total[first]
+        if covered.max() >= n_missing:
+            best = float(held[np.argmax(covered)])
+    return _hits(scene, place, people, np.full(len(people), best))
+
+
+class _NaiveBayes:
+    """Guess a column from the others, each on its own, by counts in the release."""
+
+    def __init__(self, scene: Scene, place: int) -> None:
+        self.scene, self.place = scene, place
+        self.n_classes = self._n_values(place)
+        classes = self._binned(scene.published, place)
+        self.prior = np.log(np.bincount(classes, minlength=self.n_classes) + 1.0)
+        self.tables: dict[int, Matrix] = {}
+        left_out = []
+        for column in range(len(scene.names)):
+            n_values = self._n_values(column)
+            if column == place:
+                continue
+            if n_values * self.n_classes > MOST_CELLS:
+                left_out.append(scene.names[column])
+                continue
+            pairs = self._binned(scene.published, column) * self.n_classes + classes
+            counts = np.bincount(pairs, minlength=n_values * self.n_classes) + 1.0
+            shares = counts.reshape(n_values, self.n_classes)
+            self.tables[column] = np.log(shares / shares.sum(axis=0))
+        self.note = (
+            f"The model does without columns of too many values: {', '.join(left_out)}."
+            if left_out
+            else ""
+        )
+
+    def guess(self, people: Matrix) -> Matrix:
+        """Give the likeliest value of each person, NaN for missing."""
+        guesses = np.empty(len(people))
+        step = max(1, MOST_CELLS // self.n_classes)
+        for start in range(0, len(people), step):
+            part = people[start : start + step]
+            score = np.tile(self.prior, (len(part), 1))
+            for column, table in self.tables.items():
+                score += table[self._binned(part, column)]
+            guesses[start : start + step] = self._value(np.argmax(score, axis=1))
+        return guesses
+
+    def _is_cut(self, column: int) -> bool:
+        return bool(self.scene.ordered[column]) and int(self.scene.sizes[column]) > N_BINS
+
+    def _n_values(self, column: int) -> int:
+        size = N_BINS if self._is_cut(column) else int(self.scene.sizes[column])
+        return size + 1  # missing is last
+
+    def _binned(self, table: Matrix, column: int) -> Integers:
+        values, size = table[:, column], int(self.scene.sizes[column])
+        missing = np.isnan(values)
+        filled = np.where(missing, 0.0, values)
+        if self._is_cut(column):
+            codes = np.minimum(filled * N_BINS, N_BINS - 1)
+        elif self.scene.ordered[column]:
+            codes = np.rint(filled * max(size - 1, 1))
+        else:
+            codes = filled
+        return np.where(missing, self._n_values(column) - 1, codes).astype(np.int64)
+
+    def _value(self, classes: Integers) -> Matrix:
+        size = int(self.scene.sizes[self.place])
+        values = classes.astype(np.float64)
+        if self._is_cut(self.place):
+            values = (values + 0.5) / N_BINS
+        elif self.scene.ordered[self.place]:
+            values /= max(size - 1, 1)
+        return np.where(classes == self.n_classes - 1, np.nan, values)

@@ -1,0 +1,85 @@
+"""Attack ``linkability``: two files about the same people, joined through the release."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import gammaln
+
+from hushtable.evaluation.risk.outcome import Outcome, Rate
+from hushtable.evaluation.risk.records import Matrix, Scene, columns_of
+from hushtable.kernels.nearest import nearest
+
+N_NEIGHBORS = 5
+N_SPLITS = 4
+"""Ways to divide the columns among the two files, at random."""
+
+_ATTACKER = (
+    "Someone holds two files about the same people, without names, one with half of the columns "
+    "and one with the others; they say that two entries are the same person if one of the "
+    f"{N_NEIGHBORS} published records nearest to each is the same."
+)
+
+
+def run(scene: Scene) -> list[Outcome]:
+    """Run the attack, if there are columns for two files."""
+    d = len(scene.names)
+    if d < 2 or not len(scene.published):
+        return []
+    halves = []
+    for _ in range(1 if d == 2 else N_SPLITS):
+        order = scene.rng.permutation(d).tolist()
+        halves.append((order[: d // 2], order[d // 2 :]))
+    attack = _linked(scene, scene.targets(scene.original), halves)
+    control = None
+    if scene.control is not None:
+        control = _linked(scene, scene.targets(scene.control), halves)
+    hits = _chance(len(scene.published)) * attack.n
+    return [
+        Outcome(
+            name="linkability",
+            of="",
+            attacker=_ATTACKER,
+            attack=attack,
+            control=control,
+            naive=Rate.of(hits, attack.n),
+            n=attack.n,
+            note=" ".join(
+                [
+                    scene.sampled(),
+                    f"The columns were divided at random, {len(halves)} times."
+                    if len(halves) > 1
+                    else "",
+                ]
+            ).strip(),
+        )
+    ]
+
+
+def _linked(scene: Scene, targets: Matrix, halves: list[tuple[list[int], list[int]]]) -> Rate:
+    """Try to link each target in one of the ways to divide the columns."""
+    hits = 0
+    for part, (one, other) in enumerate(halves):
+        people = targets[part :: len(halves)]
+        # Ties are broken independently for the two files, or they would agree by themselves.
+        near = []
+        for columns in (one, other):
+            places, _ = nearest(
+                columns_of(people, columns),
+                columns_of(scene.published, columns),
+                ordered=scene.ordered[columns],
+                n_neighbors=N_NEIGHBORS,
+                seed=scene.seed(),
+            )
+            near.append(places)
+        shared = (near[0][:, :, None] == near[1][:, None, :]).any(axis=(1, 2))
+        hits += int(np.count_nonzero(shared))
+    return Rate.of(hits, len(targets))
+
+
+def _chance(n: int) -> float:
+    """Give the chance that two random sets of records share one."""
+    k = min(N_NEIGHBORS, n)
+    if 2 * k > n:
+        return 1.0
+    apart = gammaln(n - k + 1) * 2 - gammaln(n - 2 * k + 1) - gammaln(n + 1)
+    return float(-np.expm1(apart))

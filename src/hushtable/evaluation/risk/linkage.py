@@ -1,0 +1,136 @@
+"""Attack ``likelihood-linkage``: match noisy records to people by how well they fit.
+
+The observer holds all original records, knows the method and, at worst, which level each record
+publishes. For each published record they keep the candidates of that level and rank them by
+likelihood. The attack is run on the method, with noise of its own, since only then is the truth
+known: a release is in random order. Its report is internal, for the custodian.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import norm
+
+from hushtable.kernels.anonymity import rank_owners
+from hushtable.methods.uncertain.uncertain import Uncertain
+from hushtable.privacy.noise import Noise
+from hushtable.schema import Schema
+
+
+@dataclass(frozen=True, kw_only=True)
+class Linkage:
+    """Report how well records were matched.
+
+    Parameters
+    ----------
+    n_records : int
+        Records attacked.
+    top1_rate, top1_low, top1_high : float
+        Share whose owner is the best fit (ties broken at random), with a 95 % Wilson interval.
+    mean_posterior : float
+        Mean posterior probability of the owner, from equal prior ones.
+    random_rate : float
+        What guessing among all records gives.
+    level_rate : float
+        What guessing among the records of the published level gives.
+    fewer_than_k : float
+        Share of records that fewer than k fit.
+    rank_quantiles : dict
+        How many records fit at least as well as the owner: quantile to number.
+    """
+
+    n_records: int
+    top1_rate: float
+    top1_low: float
+    top1_high: float
+    mean_posterior: float
+    random_rate: float
+    level_rate: float
+    fewer_than_k: float
+    rank_quantiles: dict[str, float]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Write as plain data."""
+        return asdict(self)
+
+
+def likelihood_linkage(
+    method: Uncertain,
+    values: NDArray[np.float64],
+    schema: Schema,
+    noise: Noise,
+    *,
+    uses_levels: bool = True,
+) -> Linkage:
+    """Run the method on private records and try to match the outcome to them.
+
+    Parameters
+    ----------
+    method : Uncertain
+        The method under attack.
+    values : array
+        The private records: noisy columns in the schema's order, then carried ones.
+    schema : Schema
+        The public schema.
+    noise : Noise
+        Where the method's randomness comes from.
+    uses_levels : bool
+        Whether the observer uses the published level to rule candidates out, or the likelihood
+        alone.
+    """
+    geometry = method.geometry(schema)
+    perturbed = method.perturb(values, schema, noise)
+    d = len(geometry.names)
+    told_apart = values[:, d : d + len(method.carry)]
+    if uses_levels:
+        told_apart = np.column_stack((told_apart, perturbed.widths))
+    level = np.zeros(len(values), np.int64)
+    if told_apart.shape[1]:
+        level = np.unique(told_apart, axis=0, return_inverse=True)[1].reshape(-1)
+    ruler = geometry.ruler
+    steps = np.rint((values[:, :d] - geometry.low) / geometry.step)
+    n_better, n_equal, posterior = rank_owners(
+        steps * ruler.step,
+        perturbed.steps * ruler.step,
+        ruler.reach(perturbed.widths),
+        level=level,
+        is_gaussian=method.model == "gaussian",
+        period=ruler.period,
+    )
+    n = len(values)
+    ranks = n_better + n_equal
+    hits = np.where(n_better == 0, 1.0 / n_equal, 0.0)
+    low, high = wilson(float(hits.sum()), n)
+    sizes = np.bincount(level)
+    return Linkage(
+        n_records=n,
+        top1_rate=float(hits.mean()),
+        top1_low=low,
+        top1_high=high,
+        mean_posterior=float(posterior.mean()),
+        random_rate=1.0 / n,
+        level_rate=float((1.0 / sizes[level]).mean()),
+        fewer_than_k=float((ranks < method.k).mean()),
+        rank_quantiles={f"{q:g}": float(np.quantile(ranks, q)) for q in (0, 0.05, 0.25, 0.5, 0.95)},
+    )
+
+
+def wilson(hits: float, n: int, *, confidence: float = 0.95) -> tuple[float, float]:
+    """Give the Wilson interval of a rate.
+
+    Examples
+    --------
+    >>> low, high = wilson(0, 100)
+    >>> round(low, 3), round(high, 3)
+    (0.0, 0.037)
+    """
+    z = float(norm.ppf(0.5 + confidence / 2))
+    rate, spread = hits / n, z * z / n
+    center = (rate + spread / 2) / (1 + spread)
+    half = z * math.sqrt(rate * (1 - rate) / n + spread / (4 * n)) / (1 + spread)
+    return max(center - half, 0.0), min(center + half, 1.0)

@@ -1,0 +1,243 @@
+"""The tables of an attack as numbers: one matrix each, in the values of the release.
+
+Values are read by the engine's rules, with one kindness: what the schema does not allow is taken
+for missing, so that no value stops an attack. Where the release has generalized a column, the
+private values are generalized in the same way, since that is the form in which an attacker meets
+them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from hushtable.engine import connect
+from hushtable.engine.memory import MemoryEngine
+from hushtable.errors import DataError
+from hushtable.recoding import Intervals, Recoding
+from hushtable.schema import Categorical, Column, Integer, Schema
+
+Matrix = NDArray[np.float64]
+
+MOST_TARGETS = 2_000
+FEWEST_TARGETS = 200
+MOST_COMPARISONS = 250_000_000
+"""Targets times published records of one search for nearest records."""
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Hold what the attacks are run on.
+
+    Parameters
+    ----------
+    names : tuple of str
+        The columns that the original and the release share.
+    ordered : array
+        Which of them are ordered; their values are positions from 0 to 1 in the public range.
+    sizes : array
+        How many values each column has in the release's domain, missing not counted.
+    original, published : array
+        Rows by columns; missing is NaN, other columns hold codes.
+    control : array or None
+        Rows that are not in the release.
+    rng : Generator
+        Chance for samples and ties.
+    notes : tuple of str
+        What was done to make the tables comparable.
+    """
+
+    names: tuple[str, ...]
+    ordered: NDArray[np.bool_]
+    sizes: NDArray[np.int64]
+    original: Matrix
+    published: Matrix
+    control: Matrix | None
+    rng: np.random.Generator
+    notes: tuple[str, ...] = ()
+
+    @property
+    def n_targets(self) -> int:
+        """How many people of a table are attacked by nearest record, at most."""
+        affordable = MOST_COMPARISONS // max(len(self.published), 1)
+        return int(min(MOST_TARGETS, max(FEWEST_TARGETS, affordable)))
+
+    def targets(self, table: Matrix, n_targets: int | None = None) -> Matrix:
+        """Choose the people of a table to attack: by default as many as nearest records allow."""
+        n_targets = n_targets or self.n_targets
+        if len(table) <= n_targets:
+            return table
+        return table[self.rng.choice(len(table), n_targets, replace=False)]
+
+    def sampled(self, n_targets: int | None = None) -> str:
+        """Say how many people are attacked, where it is not all of them."""
+        n_targets = n_targets or self.n_targets
+        if len(self.original) <= n_targets:
+            return ""
+        return f"Tried on a random sample of {n_targets:,} rows."
+
+    def seed(self) -> int:
+        """Draw a seed for breaking ties."""
+        return int(self.rng.integers(2**63))
+
+
+def set_scene(  # noqa: PLR0917 - the tables in the order of assess
+    original: pa.Table,
+    published: pa.Table,
+    control: pa.Table | None,
+    schema: Schema,
+    recode: Mapping[str, Recoding],
+    rng: np.random.Generator,
+) -> Scene:
+    """Read the tables of an attack.
+
+    Parameters
+    ----------
+    original, published, control : table
+        See `hushtable.evaluation.risk.risk.assess`.
+    schema : Schema
+        The public schema.
+    recode : mapping of str to Recoding
+        The cuts of the release.
+    rng : Generator
+        Chance.
+    """
+    tables = [original, published] + [control] * (control is not None)
+    names = [n for n in schema.attributes if all(n in t.column_names for t in tables)]
+    if not names:
+        raise DataError(
+            "original, release and control share no column of the schema; it has "
+            f"{', '.join(schema.attributes)}."
+        )
+    columns = {name: schema.attributes[name] for name in names}
+    recode = {name: cut for name, cut in recode.items() if name in columns}
+    as_published = {
+        name: _labels(recode[name]) if name in recode else column
+        for name, column in columns.items()
+    }
+    notes = []
+    dropped = [name for name in schema.attributes if name not in names]
+    if dropped:
+        notes.append(f"Not attacked, since not all tables have them: {', '.join(dropped)}.")
+    if recode:
+        notes.append(
+            f"Attacked in the generalized values of the release: {', '.join(sorted(recode))}."
+        )
+    sizes = np.array([(recode.get(n) or c).size for n, c in columns.items()], np.int64)
+    sizes -= [(recode.get(n) or c).missing_code is not None for n, c in columns.items()]
+
+    def private(table: pa.Table) -> Matrix:
+        codes = _read(table, columns, schema)
+        return _matrix(columns, codes, recode)
+
+    return Scene(
+        names=tuple(names),
+        ordered=np.array([_is_ordered(c, recode.get(n)) for n, c in columns.items()]),
+        sizes=sizes,
+        original=private(original),
+        published=_matrix(columns, _read(published, as_published, schema), recode, done=True),
+        control=None if control is None else private(control),
+        rng=rng,
+        notes=tuple(notes),
+    )
+
+
+def _is_ordered(column: Column, cut: Recoding | None) -> bool:
+    if isinstance(column, Categorical):
+        return column.ordered and cut is None
+    return cut is None or isinstance(cut, Intervals)
+
+
+def _labels(cut: Recoding) -> Column:
+    labels = tuple(str(label) for label in cut.labels)
+    return Categorical(type="categorical", values=labels)
+
+
+def _read(
+    table: pa.Table, columns: Mapping[str, Column], schema: Schema
+) -> dict[str, NDArray[np.int64]]:
+    """Encode a table; what its columns do not allow is missing."""
+    lenient: dict[str, Any] = {}
+    for name, column in columns.items():
+        lenient[name] = column.model_copy(update={"missing": "category", "outside": "missing"})
+        place, values = table.column_names.index(name), table.column(name)
+        if not isinstance(column, Categorical) and _is_number(values.type):
+            values = _clipped(values, column)
+        elif not _is_plain(values.type):
+            texts = [None if value is None else str(value) for value in values.to_pylist()]
+            values = pa.chunked_array([pa.array(texts, pa.string())])
+        table = table.set_column(place, name, values)
+    # A listed value that also means missing is a value, as it is for the engine.
+    listed = {v for c in lenient.values() if isinstance(c, Categorical) for v in c.values}
+    rules = Schema(
+        name=schema.name,
+        columns=lenient,
+        missing_values=tuple(text for text in schema.missing_values if text not in listed),
+    )
+    engine = connect(table.select(list(columns)), rules, engine="memory")
+    assert isinstance(engine, MemoryEngine)  # noqa: S101 - asked for
+    return engine.codes(list(columns))
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+
+
+def _is_plain(kind: pa.DataType) -> bool:
+    """Tell whether the engine reads a type; what it does not is read as text."""
+    if pa.types.is_dictionary(kind):
+        return _is_plain(kind.value_type)
+    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    return bool(is_text or _is_number(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind))
+
+
+def _clipped(values: pa.ChunkedArray, column: Column) -> pa.ChunkedArray:
+    """Bring noisy numbers into the public range, and onto whole numbers where there are only such.
+
+    Private values outside the range are clipped too, which is the nearest an attack can come.
+    """
+    low, high = (float(column.value(code) or 0) for code in (0, column.n_values - 1))
+    inside = pc.min_element_wise(
+        pc.max_element_wise(values.cast(pa.float64(), safe=False), low, skip_nulls=False),
+        high, skip_nulls=False,
+    )  # fmt: skip
+    return pc.round(inside) if isinstance(column, Integer) else inside
+
+
+def _matrix(
+    columns: Mapping[str, Column],
+    codes: Mapping[str, NDArray[np.int64]],
+    recode: Mapping[str, Recoding],
+    *,
+    done: bool = False,
+) -> Matrix:
+    """Write codes as positions or codes of the release's values; `done` if they are those."""
+    matrix = np.empty((len(next(iter(codes.values()))), len(columns)))
+    for place, (name, column) in enumerate(columns.items()):
+        cut, values = recode.get(name), codes[name]
+        n_values = len(cut.labels) if cut is not None and done else column.n_values
+        missing = values == n_values
+        if cut is not None and not done:
+            values = cut.apply(np.minimum(values, column.n_values - 1))
+        if cut is not None:
+            n_values = len(cut.labels)
+        scale = max(n_values - 1, 1) if _is_ordered(column, cut) else 1
+        matrix[:, place] = np.where(missing, np.nan, values / scale)
+    # Engines keep no order of rows: in one of its own, the same seed draws the same samples.
+    return np.asarray(matrix[np.lexsort(matrix.T)])
+
+
+def equal(first: Matrix, second: Matrix) -> NDArray[np.bool_]:
+    """Say where two arrays agree; two missing values do."""
+    return np.asarray((first == second) | (np.isnan(first) & np.isnan(second)))
+
+
+def columns_of(matrix: Matrix, places: Sequence[int]) -> Matrix:
+    """Take some columns, laid out for the search."""
+    return np.ascontiguousarray(matrix[:, list(places)])

@@ -1,0 +1,207 @@
+"""Attack ``singling out``: a description that fits one published record, and one person."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushtable.evaluation.metric import Measured, Metric
+from hushtable.evaluation.risk.outcome import Outcome, Rate
+from hushtable.evaluation.risk.records import Matrix, Scene
+
+N_GUESSES = 500
+N_TRIES_PER_GUESS = 4
+"""Descriptions drawn at most for each one that fits a single published record."""
+
+EXACT = 0.5
+"""How often an ordered column is described by its value, not by being at least or at most that."""
+
+EQUAL, AT_MOST, AT_LEAST = range(3)
+
+_ATTACKER = (
+    "Someone who has only the release looks for {what} that fits exactly one published record and "
+    "bets that it fits exactly one person of the private table."
+)
+_KINDS = {
+    "one column": "a value of one column",
+    "several columns": "a combination of values of several columns",
+}
+
+ON_ALL_ROWS = Metric(
+    name="singled out among all rows",
+    meaning="Share of the descriptions that fit exactly one row of the whole private table.",
+    better="lower",
+    high=1.0,
+)
+
+
+@dataclass(frozen=True)
+class Description:
+    """Say what a record must be like: columns, how to compare, with what (NaN: missing)."""
+
+    columns: tuple[int, ...]
+    relations: tuple[int, ...]
+    values: tuple[float, ...]
+
+    def count(self, table: Matrix, *, most: int = 2) -> int:
+        """Count the rows that fit, up to `most`; the table is laid out by columns."""
+        rows: NDArray[np.int64] | None = None
+        for column, relation, value in zip(self.columns, self.relations, self.values, strict=True):
+            held = table[:, column] if rows is None else table[rows, column]
+            if np.isnan(value):
+                fits = np.isnan(held)
+            elif relation == EQUAL:
+                fits = held == value
+            else:
+                fits = held <= value if relation == AT_MOST else held >= value
+            rows = np.flatnonzero(fits) if rows is None else rows[fits]
+            if not len(rows):
+                return 0
+        return most if rows is None else min(len(rows), most)
+
+
+def run(scene: Scene) -> list[Outcome]:
+    """Run the attack with one column and with several."""
+    by_columns = np.asfortranarray(scene.published)
+    found = {"one column": _single_columns(scene, by_columns)}
+    if len(scene.names) > 1:
+        found["several columns"] = _combinations(scene, by_columns)
+    # The chance to be the only one depends on the size of the table: the same size for all.
+    n = len(scene.original)
+    n_rows = n if scene.control is None else min(n, len(scene.control))
+    everyone = np.asfortranarray(scene.original)
+    original = (
+        everyone if n_rows == n else np.asfortranarray(_sample(scene, scene.original, n_rows))
+    )
+    control = None
+    if scene.control is not None:
+        control = np.asfortranarray(_sample(scene, scene.control, n_rows))
+    return [
+        _outcome(kind, guesses, scene, original=original, everyone=everyone, control=control)
+        for kind, guesses in found.items()
+    ]
+
+
+def _outcome(
+    kind: str,
+    guesses: list[Description],
+    scene: Scene,
+    *,
+    original: Matrix,
+    everyone: Matrix,
+    control: Matrix | None,
+) -> Outcome:
+    attack = _rate(guesses, original)
+    notes, details = [], []
+    if not guesses:
+        notes.append("No such description fits a single published record: there is no attack.")
+    if len(original) < len(everyone):
+        notes.append(
+            f"Counted in {len(original):,} random rows of the private table, as many as the "
+            "control has, since rows are more often alone in a smaller table."
+        )
+        whole = _rate(guesses, everyone)
+        details.append(
+            Measured(
+                metric=ON_ALL_ROWS,
+                of=kind,
+                value=whole.value,
+                low=whole.low,
+                high=whole.high,
+            )
+        )
+    return Outcome(
+        name="singling out",
+        of=kind,
+        attacker=_ATTACKER.format(what=_KINDS[kind]),
+        attack=attack,
+        control=None if control is None else _rate(guesses, control),
+        naive=_rate([_blind(guess, scene) for guess in guesses], original),
+        n=attack.n,
+        note=" ".join(notes),
+        details=tuple(details),
+    )
+
+
+def _rate(guesses: list[Description], table: Matrix) -> Rate:
+    return Rate.of(sum(guess.count(table) == 1 for guess in guesses), len(guesses))
+
+
+def _sample(scene: Scene, table: Matrix, n_rows: int) -> Matrix:
+    return table[scene.rng.choice(len(table), n_rows, replace=False)]
+
+
+def _single_columns(scene: Scene, published: Matrix) -> list[Description]:
+    """List values that occur once, and ends of a range that one record has alone."""
+    found: dict[tuple[int, int, float], Description] = {}
+    for column in range(len(scene.names)):
+        for relation, value in _rare(published[:, column], bool(scene.ordered[column])):
+            key = (column, relation, -1.0 if np.isnan(value) else value)
+            found[key] = Description((column,), (relation,), (value,))
+    guesses = list(found.values())
+    if len(guesses) > N_GUESSES:
+        chosen = scene.rng.choice(len(guesses), N_GUESSES, replace=False)
+        guesses = [guesses[place] for place in chosen]
+    return guesses
+
+
+def _rare(values: Matrix, is_ordered: bool) -> Iterator[tuple[int, float]]:
+    missing = np.isnan(values)
+    if np.count_nonzero(missing) == 1:
+        yield EQUAL, np.nan
+    held = np.sort(values[~missing])
+    starts = np.flatnonzero(np.diff(held, prepend=-np.inf))
+    alone = held[starts[np.diff(np.append(starts, len(held))) == 1]].tolist()
+    if is_ordered and alone:
+        if alone[0] == held[0]:
+            yield AT_MOST, alone[0]
+        if alone[-1] == held[-1]:
+            yield AT_LEAST, alone[-1]
+    for value in alone:
+        yield EQUAL, value
+
+
+def _combinations(scene: Scene, published: Matrix) -> list[Description]:
+    """Describe random records by random columns, and keep what fits one record."""
+    n, d = published.shape
+    if not n:
+        return []
+    rng = scene.rng
+    with np.errstate(all="ignore"):
+        middle = np.array(
+            [np.median(c[~np.isnan(c)]) if not np.isnan(c).all() else 0.0 for c in published.T]
+        )
+    found: dict[tuple[object, ...], Description] = {}
+    for _ in range(N_GUESSES * N_TRIES_PER_GUESS):
+        record = published[rng.integers(n)]
+        # Unordered columns first: they leave the fewest rows to look at.
+        columns = sorted(
+            rng.choice(d, rng.integers(2, d + 1), replace=False).tolist(),
+            key=lambda column: (bool(scene.ordered[column]), column),
+        )
+        exact = rng.random(len(columns)) < EXACT
+        outward = np.where(record >= middle, AT_LEAST, AT_MOST)
+        relations = [
+            EQUAL if not scene.ordered[column] or same else int(outward[column])
+            for column, same in zip(columns, exact, strict=True)
+        ]
+        guess = Description(tuple(columns), tuple(relations), tuple(record[columns].tolist()))
+        key = (guess.columns, guess.relations, str(guess.values))
+        if key not in found and guess.count(published) == 1:
+            found[key] = guess
+            if len(found) == N_GUESSES:
+                break
+    return list(found.values())
+
+
+def _blind(guess: Description, scene: Scene) -> Description:
+    """Make the same kind of description from the public domain alone."""
+    values = []
+    for column in guess.columns:
+        code = float(scene.rng.integers(scene.sizes[column]))
+        scale = max(int(scene.sizes[column]) - 1, 1) if scene.ordered[column] else 1
+        values.append(code / scale)
+    return Description(guess.columns, guess.relations, tuple(values))

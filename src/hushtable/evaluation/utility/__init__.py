@@ -1,0 +1,1 @@
+"""What a release is worth: distributions, counts, models."""

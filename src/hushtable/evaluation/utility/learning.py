@@ -1,0 +1,493 @@
+"""Learning: train on the release, test on rows of the original.
+
+Three models learn to predict the target column from the others: a decision tree, naive Bayes and
+gradient boosting. Each is trained once on the published rows and once on rows of the original (the
+raw line), and both are tested on the same original rows, which the raw model has not seen. The
+majority line always guesses the most frequent class. Generalized columns are learned as published,
+and the test rows are written in the same values first, which is what an analyst would do.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushtable.evaluation.metric import Measured, Metric
+from hushtable.evaluation.progress import Progress, silent
+from hushtable.evaluation.published import Block
+from hushtable.evaluation.repeats import over_repeats
+from hushtable.evaluation.rows import Rows, is_ordered
+from hushtable.evaluation.utility.marginals import coarse_bins
+from hushtable.recoding import Groups, Intervals, Recoding
+from hushtable.schema import Column, Schema
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+N_REPEATS = 5
+MAX_TRAIN = 50_000
+MAX_TEST = 20_000
+TEST_SHARE = 0.25
+_MAX_CLASSES = 30
+_MAX_CATEGORIES = 250  # gradient boosting takes at most 255 per column
+_MAX_ONE_HOT = 30  # values of a column that get a column each for the tree
+
+ACCURACY = Metric(
+    name="accuracy",
+    meaning="Share of test rows whose class is predicted right.",
+    better="higher",
+    high=1.0,
+)
+BALANCED = Metric(
+    name="balanced accuracy",
+    meaning="Share predicted right within each class, averaged over the classes.",
+    better="higher",
+    high=1.0,
+)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LearningLine:
+    """Hold how well one model does.
+
+    Parameters
+    ----------
+    model : str
+        The model, or ``majority``.
+    trained_on : {"release", "original", "nothing"}
+        Where it learned.
+    accuracy, balanced : Measured
+        How well it predicts test rows.
+    """
+
+    model: str
+    trained_on: str
+    accuracy: Measured
+    balanced: Measured
+
+    def to_dict(self) -> dict[str, Any]:
+        """Write as plain data."""
+        return {
+            "model": self.model,
+            "trained_on": self.trained_on,
+            "accuracy": self.accuracy.to_dict(),
+            "balanced_accuracy": self.balanced.to_dict(),
+        }
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Learning:
+    """Hold the outcome of learning.
+
+    Parameters
+    ----------
+    target : str
+        What is predicted.
+    features : tuple of str
+        From what.
+    classes : tuple of str
+        The classes.
+    lines : list of LearningLine
+        The models.
+    n_train, n_test, n_repeats : int
+        Rows of the original for the raw models, test rows, repetitions.
+    test : str
+        Where test rows come from, in a sentence.
+    notes : tuple of str
+        What else a reader must know.
+    """
+
+    target: str
+    features: tuple[str, ...]
+    classes: tuple[str, ...]
+    lines: list[LearningLine]
+    n_train: int
+    n_train_release: int
+    n_test: int
+    n_repeats: int
+    test: str
+    notes: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Write as plain data."""
+        return {
+            "target": self.target,
+            "features": list(self.features),
+            "classes": list(self.classes),
+            "n_train_original": self.n_train,
+            "n_train_release": self.n_train_release,
+            "n_test": self.n_test,
+            "n_repeats": self.n_repeats,
+            "test": self.test,
+            "notes": list(self.notes),
+            "lines": [line.to_dict() for line in self.lines],
+        }
+
+
+WITH_CONTROL = (
+    "Tested on rows of the control table, which neither the release nor the raw models were made "
+    "from."
+)
+WITHOUT_CONTROL = (
+    "No control table was given. A random quarter of the original is the test set, anew in each "
+    "repetition; the raw models do not see it, but the release was made from all rows, these "
+    "included."
+)
+
+
+def learn(
+    target: str,
+    original: Rows,
+    control: Rows | None,
+    block: Block,
+    rng: np.random.Generator,
+    *,
+    n_repeats: int = N_REPEATS,
+    progress: Progress = silent,
+) -> Learning:
+    """Train models on published rows and on the original, and test both.
+
+    Parameters
+    ----------
+    target : str
+        The column to predict.
+    original : Rows
+        The original.
+    control : Rows or None
+        Rows that the release was not made from.
+    block : Block
+        Published rows that have the target.
+    rng : Generator
+        Splits rows, and seeds models.
+    n_repeats : int
+        How often.
+    progress : Progress
+        Is told how far it is.
+    """
+    schema = original.schema
+    classes, labels, notes = _classes(schema.attributes[target], block, target, original)
+    features = tuple(name for name in block.names if name != target)
+    bins = {name: coarse_bins(schema.attributes[name], original.codes[name]) for name in features}
+    raw = _Table.plain(schema, features, bins)
+    cut = raw.recoded(block.recode)
+    scores: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    n_train = n_release = n_test = 0
+    for repeat in range(n_repeats):
+        train, test = _split(original, control, rng)
+        release = _some(_published(block, rng), MAX_TRAIN, rng)
+        n_train, n_release, n_test = train.n_rows, release.n_rows, test.n_rows
+        truth, known = classes.of(test, target), classes.of(train, target)
+        sources = {
+            "release": _Task(cut, release, classes.of_released(release, target), cut.write(test)),
+            "original": _Task(raw, train, known, test),
+        }
+        most = int(np.bincount(known, minlength=1).argmax())
+        guess = np.full(test.n_rows, most)
+        scores.setdefault(("majority", "nothing"), []).append(_scores(truth, guess))
+        seed = int(rng.integers(2**31))
+        for number, (model, predict) in enumerate(MODELS.items()):
+            for where, task in sources.items():
+                guess = task.lone_class() if task.is_trivial else predict(task, seed)
+                scores.setdefault((model, where), []).append(_scores(truth, guess))
+            progress("learning", (repeat + (number + 1) / len(MODELS)) / n_repeats)
+    lines = []
+    for (model, where), values in scores.items():
+        measured = []
+        for metric, column in ((ACCURACY, 0), (BALANCED, 1)):
+            shares = [value[column] for value in values]
+            mean = float(np.mean(shares))
+            error = math.sqrt(max(mean * (1 - mean), 0.0) / max(n_test, 1))
+            measured.append(over_repeats(metric, f"{model}, {where}", shares, extra_std=error))
+        lines.append(
+            LearningLine(model=model, trained_on=where, accuracy=measured[0], balanced=measured[1])
+        )
+    if n_release == 0:
+        notes.append("The release has no rows to learn from: its models guess the first class.")
+    return Learning(
+        target=target,
+        features=features,
+        classes=labels,
+        lines=lines,
+        n_train=n_train,
+        n_train_release=n_release,
+        n_test=n_test,
+        n_repeats=n_repeats,
+        test=WITHOUT_CONTROL if control is None else WITH_CONTROL,
+        notes=tuple(notes),
+    )
+
+
+# --- classes --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Classes:
+    """Turn codes of the target into classes: released ones, and those of the original."""
+
+    original: Integers
+    released: Integers
+    size: int
+
+    def of(self, rows: Rows, target: str) -> Integers:
+        return np.asarray(self.original[rows.codes[target]])
+
+    def of_released(self, rows: Rows, target: str) -> Integers:
+        return np.asarray(self.released[rows.codes[target]])
+
+
+def _classes(
+    column: Column, block: Block, target: str, original: Rows
+) -> tuple[_Classes, tuple[str, ...], list[str]]:
+    """Choose the classes: the released values of the target, or two where they are too many."""
+    recoding, notes = block.recode.get(target), list[str]()
+    codes = np.arange(column.size)
+    released = codes if recoding is None else recoding.apply(codes)
+    size = column.size if recoding is None else recoding.size
+    named: Column | Recoding = column if recoding is None else recoding
+    if size <= _MAX_CLASSES:
+        if recoding is not None:
+            notes.append(f"{target} is published in {size} groups, and the group is predicted.")
+        labels = tuple(_label(named, code) for code in range(size))
+        return _Classes(released, np.arange(size), size), labels, notes
+    present = original.codes[target][original.codes[target] < column.n_values]
+    if is_ordered(column):
+        middle = int(np.median(present)) if len(present) else 0
+        # A released group that holds the median counts as not above it, for all models alike.
+        yes = np.arange(size) > released[middle]
+        wanted = f"above {column.value(middle)}"
+    else:
+        middle = int(np.bincount(present, minlength=1).argmax())
+        yes = np.arange(size) == released[middle]
+        wanted = str(_label(named, int(released[middle])))
+    if column.missing_code is not None:
+        yes[-1] = False
+    notes.append(f"{target} has {size:,} values; predicted is whether it is {wanted}.")
+    classes = yes.astype(np.int64)
+    return _Classes(classes[released], classes, 2), (f"not {wanted}", wanted), notes
+
+
+def _label(named: Column | Recoding, code: int) -> str:
+    value = named.value(code) if not isinstance(named, Recoding) else named.label(code)
+    return "missing" if value is None else str(value)
+
+
+# --- rows -----------------------------------------------------------------------------------------
+
+
+def _split(original: Rows, control: Rows | None, rng: np.random.Generator) -> tuple[Rows, Rows]:
+    if control is not None:
+        return _some(original, MAX_TRAIN, rng), _some(control, MAX_TEST, rng)
+    order = rng.permutation(original.n_rows)
+    n_test = min(int(original.n_rows * TEST_SHARE), MAX_TEST)
+    return original.take(order[n_test : n_test + MAX_TRAIN]), original.take(order[:n_test])
+
+
+def _some(rows: Rows, most: int, rng: np.random.Generator) -> Rows:
+    if rows.n_rows <= most:
+        return rows
+    return rows.take(np.sort(rng.choice(rows.n_rows, most, replace=False)))
+
+
+def _published(block: Block, rng: np.random.Generator) -> Rows:
+    """Give rows in the released values; draw only where the release itself leaves values open."""
+    if block.redraw is not None:
+        return block.redraw(rng)
+    return Rows.of(block.schema, block.released)
+
+
+# --- features -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Feature:
+    """Say how a column is shown to models: as numbers, or as categories."""
+
+    size: int
+    ordered: bool
+    missing: int | None
+
+
+@dataclass(frozen=True, eq=False)
+class _Table:
+    """Say how rows are shown to models.
+
+    Parameters
+    ----------
+    features : mapping of str to _Feature
+        The columns to learn from.
+    bins : mapping of str to Recoding
+        Their bins, for naive Bayes.
+    recode : mapping of str to Recoding
+        How original rows are written in released values.
+    """
+
+    features: Mapping[str, _Feature]
+    bins: Mapping[str, Recoding]
+    recode: Mapping[str, Recoding]
+
+    @classmethod
+    def plain(cls, schema: Schema, names: Sequence[str], bins: Mapping[str, Recoding]) -> _Table:
+        """Show values as they are."""
+        columns = {name: schema.attributes[name] for name in names}
+        features = {
+            name: _Feature(column.size, is_ordered(column), column.missing_code)
+            for name, column in columns.items()
+        }
+        return cls(features, bins, {})
+
+    def recoded(self, recode: Mapping[str, Recoding]) -> _Table:
+        """Show the values of generalized columns as released."""
+        features, bins = dict(self.features), dict(self.bins)
+        for name in [name for name in features if name in recode]:
+            cut = recode[name]
+            ordered = isinstance(cut, Intervals) or features[name].ordered
+            features[name] = _Feature(cut.size, ordered, cut.missing_code)
+            n = len(cut.labels)
+            bins[name] = Groups(cut.labels, n, cut.has_missing, tuple(range(n)))
+        return _Table(features, bins, recode)
+
+    def write(self, rows: Rows) -> Rows:
+        """Write original rows in released values."""
+        codes = {
+            name: self.recode[name].apply(codes.astype(np.int64)).astype(np.int32)
+            if name in self.recode
+            else codes
+            for name, codes in rows.codes.items()
+        }
+        return Rows(rows.schema, codes, rows.n_rows)
+
+
+@dataclass(frozen=True, eq=False)
+class _Task:
+    """Hold rows to learn from with their classes, and rows to predict."""
+
+    table: _Table
+    train: Rows
+    y: Integers
+    test: Rows
+
+    @property
+    def is_trivial(self) -> bool:
+        """Whether there is nothing to learn: no features, or not two classes."""
+        return not self.table.features or len(np.unique(self.y)) < 2
+
+    def lone_class(self) -> Integers:
+        """Predict the only class there is, or the first."""
+        return np.full(self.test.n_rows, self.y[0] if len(self.y) else 0)
+
+    def common(self, most: int) -> dict[str, Integers]:
+        """Find the most frequent values of each column that is not ordered."""
+        found = {}
+        for name, feature in self.table.features.items():
+            if not feature.ordered:
+                counts = np.bincount(self.train.codes[name], minlength=feature.size)
+                found[name] = np.argsort(-counts, kind="stable")[:most].astype(np.int64)
+        return found
+
+
+def _numbers(codes: NDArray[np.int32], feature: _Feature) -> Floats:
+    values = codes.astype(np.float64)
+    if feature.missing is not None:
+        values[codes == feature.missing] = np.nan
+    return values
+
+
+# --- models ---------------------------------------------------------------------------------------
+
+
+def _tree(task: _Task, seed: int) -> Integers:
+    """Ordered columns as numbers (missing: below all, and marked), others one column per value."""
+    from sklearn.tree import DecisionTreeClassifier  # noqa: PLC0415 - an extra
+
+    common = task.common(_MAX_ONE_HOT)
+
+    def shown(rows: Rows) -> Floats:
+        columns: list[Floats] = []
+        for name, feature in task.table.features.items():
+            codes = rows.codes[name]
+            if not feature.ordered:
+                columns += [(codes == code).astype(np.float64) for code in common[name].tolist()]
+                continue
+            values = _numbers(codes, feature)
+            if feature.missing is not None:
+                columns.append(np.isnan(values).astype(np.float64))
+            columns.append(np.nan_to_num(values, nan=-1.0))
+        return np.column_stack(columns)
+
+    tree = DecisionTreeClassifier(
+        min_samples_leaf=max(5, task.train.n_rows // 1000), max_depth=12, random_state=seed
+    )
+    tree.fit(shown(task.train), task.y)
+    return np.asarray(tree.predict(shown(task.test)))
+
+
+def _naive_bayes(task: _Task, _: int) -> Integers:
+    """Count binned values by class, each with one added (Laplace)."""
+    n_classes = int(task.y.max()) + 1
+    sizes = np.bincount(task.y, minlength=n_classes).astype(np.float64)
+    with np.errstate(divide="ignore"):  # a class without rows is never predicted
+        score = np.tile(np.log(sizes), (task.test.n_rows, 1))
+    for name, recoding in task.table.bins.items():
+        codes = recoding.apply(task.train.codes[name].astype(np.int64))
+        counts = np.bincount(codes * n_classes + task.y, minlength=recoding.size * n_classes)
+        table = counts.reshape(recoding.size, n_classes) + 1.0
+        log_share = np.log(table / (sizes + recoding.size))
+        score += log_share[recoding.apply(task.test.codes[name].astype(np.int64))]
+    return np.asarray(score.argmax(axis=1))
+
+
+def _boosting(task: _Task, seed: int) -> Integers:
+    """Ordered columns as numbers, others as places in the list of common values."""
+    from sklearn.ensemble import HistGradientBoostingClassifier  # noqa: PLC0415 - an extra
+    from threadpoolctl import (  # type: ignore[import-untyped]  # noqa: PLC0415 - scikit-learn's
+        threadpool_limits,
+    )
+
+    common = task.common(_MAX_CATEGORIES)
+
+    def shown(rows: Rows) -> Floats:
+        columns = []
+        for name, feature in task.table.features.items():
+            if feature.ordered:
+                values = _numbers(rows.codes[name], feature)
+                # Not all models bear a column without any value to learn from.
+                is_empty = (task.train.codes[name] == feature.missing).all()
+                columns.append(np.zeros(len(values)) if is_empty else values)
+                continue
+            place = np.full(feature.size, np.nan)  # a value that is not common is unknown
+            place[common[name]] = np.arange(len(common[name]))
+            columns.append(place[rows.codes[name]])
+        return np.column_stack(columns)
+
+    boosting = HistGradientBoostingClassifier(
+        max_iter=60,
+        learning_rate=0.15,
+        early_stopping=False,
+        categorical_features=[not one.ordered for one in task.table.features.values()],
+        random_state=seed,
+    )
+    # One thread: the sums are then the same on every machine, and on a busy one threads that wait
+    # for each other take many times as long.
+    with threadpool_limits(1, user_api="openmp"):
+        boosting.fit(shown(task.train), task.y)
+        return np.asarray(boosting.predict(shown(task.test)))
+
+
+MODELS: dict[str, Callable[[_Task, int], Integers]] = {
+    "decision tree": _tree,
+    "naive Bayes": _naive_bayes,
+    "gradient boosting": _boosting,
+}
+
+
+def _scores(truth: Integers, guess: Integers) -> tuple[float, float]:
+    """Give accuracy and balanced accuracy."""
+    right = truth == guess
+    sizes = np.bincount(truth)
+    hits = np.bincount(truth, right.astype(np.float64), len(sizes))
+    return float(right.mean()), float((hits[sizes > 0] / sizes[sizes > 0]).mean())

@@ -1,0 +1,303 @@
+"""Utility: how close to the original a release comes, in distributions, counts and models."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hushtable.estimate import Estimate
+from hushtable.evaluation.metric import Measured
+from hushtable.evaluation.progress import Progress, silent
+from hushtable.evaluation.published import Block
+from hushtable.evaluation.repeats import over_repeats
+from hushtable.evaluation.rows import Rows
+from hushtable.evaluation.side_by_side import SideBySide
+from hushtable.evaluation.utility.degrees import DegreeComparison, compare_degrees
+from hushtable.evaluation.utility.learning import ACCURACY, BALANCED, Learning, learn
+from hushtable.evaluation.utility.marginals import (
+    ASSOCIATION,
+    KOLMOGOROV_SMIRNOV,
+    MISSING_SHARE,
+    TOTAL_VARIATION,
+    WASSERSTEIN,
+    Marginals,
+    SetComparison,
+    compare_marginals,
+)
+from hushtable.evaluation.utility.workload import (
+    ABSOLUTE,
+    COVERAGE,
+    RELATIVE,
+    Question,
+    Workload,
+    draw_questions,
+    run_workload,
+)
+from hushtable.schema import Integer
+
+Draws = Sequence[Sequence[Rows]]
+
+MIN_ROWS = 20
+"""Rows below which no model is trained or tested."""
+
+METRICS = (
+    TOTAL_VARIATION,
+    KOLMOGOROV_SMIRNOV,
+    WASSERSTEIN,
+    MISSING_SHARE,
+    ASSOCIATION,
+    RELATIVE,
+    ABSOLUTE,
+    COVERAGE,
+    ACCURACY,
+    BALANCED,
+)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Utility:
+    """Hold all that was measured about the use of a release.
+
+    Parameters
+    ----------
+    about : str
+        What is counted: rows, distinct tuples, people or nodes.
+    n_original, n_published : int
+        How many of them there are.
+    n_draws : int
+        How often values inside generalized cells were drawn.
+    marginals : Marginals
+        Distributions.
+    workload : Workload or None
+        Count questions.
+    learning : Learning or None
+        Models.
+    degrees : DegreeComparison or None
+        For graphs, the degree sequences.
+    notes : tuple of str
+        What a reader must know, among it why something was left out.
+    """
+
+    about: str
+    n_original: int
+    n_published: int
+    n_draws: int
+    marginals: Marginals
+    workload: Workload | None
+    learning: Learning | None
+    degrees: DegreeComparison | None
+    notes: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Write as plain data."""
+        marginals = self.marginals
+        return {
+            "about": self.about,
+            "n_original": self.n_original,
+            "n_published": self.n_published,
+            "n_draws": self.n_draws,
+            "notes": list(self.notes),
+            "metrics": [
+                {
+                    "name": metric.name,
+                    "meaning": metric.meaning,
+                    "better": metric.better,
+                    "low": metric.low,
+                    "high": metric.high if np.isfinite(metric.high) else None,
+                }
+                for metric in METRICS
+            ],
+            "columns": [column.to_dict() for column in marginals.columns],
+            "pairs": _sets(marginals.pairs, marginals.n_pairs),
+            "triples": _sets(marginals.triples, marginals.n_triples),
+            "association": self._association(),
+            "workload": self.workload and self.workload.to_dict(),
+            "learning": self.learning and self.learning.to_dict(),
+            "degrees": self.degrees and self.degrees.to_dict(),
+        }
+
+    def _association(self) -> dict[str, Any] | None:
+        gaps = [
+            abs(p.association[0] - p.association[1]) for p in self.marginals.pairs if p.association
+        ]
+        if not gaps:
+            return None
+        return {
+            "mean": Measured(
+                metric=ASSOCIATION, of="all pairs", value=float(np.mean(gaps))
+            ).to_dict(),
+            "largest": float(np.max(gaps)),
+        }
+
+
+def _sets(sets: Sequence[SetComparison], n_there: int) -> dict[str, Any] | None:
+    if not sets:
+        return None
+    distances = [one.distance.value for one in sets]
+    n_draws = max(len(one.values) for one in sets)
+    # Sets in blocks that are not drawn have one value, the same for every drawing.
+    means = [
+        float(np.mean([one.values[draw % len(one.values)] for one in sets]))
+        for draw in range(n_draws)
+    ]
+    mean = over_repeats(TOTAL_VARIATION, f"mean of {len(sets)}", means)
+    return {
+        "n": len(sets),
+        "n_in_table": n_there,
+        "mean": mean.to_dict(),
+        "largest": float(np.max(distances)),
+        "independent": float(np.mean([one.independent for one in sets])),
+        "sampling": float(np.mean([one.sampling for one in sets])),
+        "each": [one.to_dict() for one in sets],
+    }
+
+
+def measure_utility(
+    compared: SideBySide,
+    control: Rows | None,
+    target: str | None,
+    rng: np.random.Generator,
+    *,
+    n_draws: int,
+    n_repeats: int,
+    per_cell: int,
+    progress: Progress = silent,
+) -> Utility:
+    """Compare a release with the original.
+
+    Parameters
+    ----------
+    compared : SideBySide
+        The two.
+    control : Rows or None
+        Rows that the release was not made from.
+    target : str or None
+        The column that models predict.
+    rng : Generator
+        Where randomness comes from.
+    n_draws, n_repeats, per_cell : int
+        How often to draw values and train models; how many questions of a kind to ask.
+    progress : Progress
+        Is told how far it is.
+    """
+    published = compared.published
+    notes = list(published.notes)
+    for_draws, for_triples, for_questions, for_models = rng.spawn(4)
+    draws = [
+        [block.rows(for_draws) for _ in range(n_draws if block.is_random else 1)]
+        for block in published.blocks
+    ]
+    marginals = compare_marginals(
+        published.blocks,
+        compared.originals,
+        draws,
+        for_triples,
+        names=list(published.schema.attributes),
+        progress=progress,
+    )
+    if compared.schema.unit.kind == "person" and published.about == "rows":
+        notes.append(
+            f"All rows of the original are compared. The release counts at most "
+            f"{compared.schema.unit.max_rows} of each person, and what it leaves out counts as "
+            "error here."
+        )
+    if len(published.schema.attributes) == 1 and published.about != "nodes":
+        notes.append("There is one column only, so there are no pairs to compare.")
+    workload = _workload(compared, draws, for_questions, per_cell, progress)
+    learning = None
+    block, why_not = _block_to_learn(compared, control, target)
+    if block is not None and compared.all_rows is not None and target is not None:
+        learning = learn(
+            target,
+            compared.all_rows.select(block.names),
+            control and control.select(block.names),
+            block,
+            for_models,
+            n_repeats=n_repeats,
+            progress=progress,
+        )
+    return Utility(
+        about=published.about,
+        n_original=compared.n_original,
+        n_published=max(rows[0].n_rows for rows in draws),
+        n_draws=max(map(len, draws)),
+        marginals=marginals,
+        workload=workload,
+        learning=learning,
+        degrees=_degrees(compared, draws),
+        notes=(*notes, *why_not),
+    )
+
+
+def _degrees(compared: SideBySide, draws: Draws) -> DegreeComparison | None:
+    if compared.published.about != "nodes" or compared.whole is None:
+        return None
+    column = compared.published.schema.attributes["degree"]
+    assert isinstance(column, Integer)  # noqa: S101 - degrees are whole numbers
+    original, released = (
+        rows.codes["degree"].astype(np.int64) + column.low for rows in (compared.whole, draws[0][0])
+    )
+    return compare_degrees(original, released)
+
+
+def _workload(
+    compared: SideBySide,
+    draws: Draws,
+    rng: np.random.Generator,
+    per_cell: int,
+    progress: Progress,
+) -> Workload | None:
+    if compared.whole is not None:
+        questions = draw_questions(compared.whole, rng, per_cell=per_cell)
+    else:  # a long table: questions about items of one group, and only about those who have them
+        each = max(1, per_cell // len(compared.originals))
+        questions = [
+            found
+            for rows in compared.originals
+            for found in draw_questions(rows, rng, per_cell=each, with_missing=False)
+        ]
+    if not questions:
+        return None
+    count, rows = compared.published.count, draws[0][0]
+
+    def answer(question: Question) -> Estimate:
+        if count is not None:
+            return count(question.sql)
+        value = float(question.count(rows))
+        return Estimate(value=value, low=value, high=value, privacy_std=0.0, model_std=0.0)
+
+    return run_workload(
+        questions,
+        compared.n_original,
+        answer,
+        rng,
+        has_intervals=count is not None,
+        progress=progress,
+    )
+
+
+def _block_to_learn(
+    compared: SideBySide, control: Rows | None, target: str | None
+) -> tuple[Block | None, tuple[str, ...]]:
+    """Find published rows with the target and other columns, or say why there are none."""
+    published = compared.published
+    if published.about in ("nodes", "people") or compared.all_rows is None:
+        return None, ()  # the notes of the release say it
+    if target is None:
+        return None, (
+            "No model was trained: the schema names no column with role: target; name one to "
+            "predict.",
+        )
+    fewest = min(rows.n_rows for rows in (compared.all_rows, control) if rows is not None)
+    if fewest < MIN_ROWS:
+        return None, (
+            f"No model was trained: fewer than {MIN_ROWS} rows to learn from or test on.",
+        )
+    with_target = [block for block in published.blocks if target in block.names]
+    block = max(with_target, key=lambda block: len(block.names), default=None)
+    if block is None or len(block.names) < 2:
+        return None, (f"No model was trained: {target} is not published together with others.",)
+    return block, ()

@@ -1,0 +1,21 @@
+"""The alpha-beta algorithm, with its estimators, proofs and FRAPP to compare with."""
+
+from hushtable.methods.listing import Listing
+
+LISTINGS = (
+    Listing(
+        name="alpha-beta",
+        method="hushtable.methods.alpha_beta.alpha_beta:AlphaBeta",
+        audit="hushtable.audit.cases.alpha_beta:ALPHA_BETA",
+        kind="insertions",
+        estimator="hushtable.methods.alpha_beta.insertion_estimator:InsertionEstimator",
+    ),
+    Listing(
+        name="frapp",
+        method="hushtable.methods.alpha_beta.frapp:Frapp",
+        audit="hushtable.audit.cases.alpha_beta:FRAPP",
+        kind="retention",
+        estimator="hushtable.methods.alpha_beta.retention_estimator:RetentionEstimator",
+        baseline=True,
+    ),
+)

@@ -1,0 +1,222 @@
+"""Count from a set of tuples some of which are noise, inserted with known probabilities.
+
+Let a condition hold for q tuples of the private table and for n_D of the domain. Of those published
+n_V satisfy it, where
+
+    E[n_V] = alpha q + (the sum of beta over the n_D tuples),
+
+so (n_V - that sum) / alpha is unbiased. The sum is over the whole domain, counted by factoring the
+condition and exact however large it is. n_V is a sum of independent coins whose law depends on q
+alone, so intervals are those q for which n_V is not surprising.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from hushtable.codes import plain, to_codes
+from hushtable.errors import ParameterError
+from hushtable.estimate.base import Estimate, Estimator
+from hushtable.methods.alpha_beta.alpha_beta import VIEW, AlphaBeta
+from hushtable.methods.alpha_beta.insertions import SourceNoise, UniformNoise
+from hushtable.methods.alpha_beta.two_coins import NORMAL, Answer, TwoCoins, ends
+from hushtable.predicate import Predicate, parse
+from hushtable.schema import Schema
+
+_LARGEST = 10**300  # no table has more tuples, and it is a float
+_SERIES = 60  # more terms than any sum needs
+
+
+@dataclass(frozen=True)
+class _Again(Answer):
+    """A condition over view i of Algorithm 4, given all views before.
+
+    Parameters
+    ----------
+    n_again : int
+        Seen in this view and before.
+    n_fresh : int
+        Seen in this view for the first time.
+    n_before : int
+        Seen in any view before.
+    expected_fresh : float
+        How many would be seen for the first time if none of them were in the table.
+    keep, again, fresh : float
+        Chance of being in this view: for a tuple of the table, for another that was seen before,
+        for any other.
+    most : int
+        The largest count there can be.
+    """
+
+    n_again: int
+    n_fresh: int
+    n_before: int
+    expected_fresh: float
+    keep: float
+    again: float
+    fresh: float
+    most: int
+
+    @property
+    def _old(self) -> float:
+        """Estimate the count among tuples seen before."""
+        return (self.n_again - self.again * self.n_before) / (self.keep - self.again)
+
+    @property
+    def unbiased(self) -> float:
+        new = (self.n_fresh - self.expected_fresh) / (self.keep - self.fresh)
+        return self._old + new
+
+    @property
+    def step(self) -> float:
+        return 1 / (self.keep - (self.again if self.n_before else self.fresh))
+
+    def std(self, q: float) -> float:
+        """Split the count between tuples seen before and others, as the estimates do."""
+        old = min(max(self._old, 0.0), float(self.n_before), q)
+        kept = self.keep * (1 - self.keep)
+        first = old * kept + (self.n_before - old) * self.again * (1 - self.again)
+        unkept = max(self.expected_fresh - (q - old) * self.fresh, 0.0)
+        second = (q - old) * kept + unkept * (1 - self.fresh)
+        return math.sqrt(
+            first / (self.keep - self.again) ** 2 + second / (self.keep - self.fresh) ** 2
+        )
+
+    def interval(self) -> tuple[float, float]:
+        def fits(q: float) -> bool:
+            return abs(self.unbiased - q) <= NORMAL * self.std(q) + self.step / 2
+
+        return ends(fits, self.unbiased, self.most)
+
+
+class InsertionEstimator(Estimator):
+    """Answer counts of distinct tuples from a release with random insertions and deletions."""
+
+    def __init__(
+        self,
+        schema: Schema,
+        parameters: Mapping[str, Any],
+        settings: Mapping[str, Any],
+        tables: Mapping[str, pa.Table],
+    ) -> None:
+        self.schema = schema
+        self.method = AlphaBeta(**parameters)
+        self.noise = self.method.plan(schema).noise
+        self.table = tables["data"]
+        self.view = int(settings[VIEW])
+        self.notes = tuple(settings["notes"])
+
+    @cached_property
+    def codes(self) -> dict[str, NDArray[np.int64]]:
+        """The published tuples as codes."""
+        return {
+            name: to_codes(column, self.table.column(name))
+            for name, column in self.schema.attributes.items()
+        }
+
+    @cached_property
+    def _tuple_numbers(self) -> NDArray[np.int64]:
+        """One number per different tuple, over all views."""
+        keys = self.schema.domain.pack(np.column_stack(list(self.codes.values())))
+        return np.asarray(np.unique(keys, axis=0, return_inverse=True)[1]).reshape(-1)
+
+    def frame(self) -> pa.Table:
+        """Give the tuples as published; most of them are noise."""
+        return plain(self.table.select(list(self.schema.attributes)))
+
+    def count(self, where: str) -> Estimate:
+        """Estimate how many distinct tuples of the table satisfy a condition."""
+        answer = self.answer(where)
+        notes = [self.notes[0]]
+        if isinstance(answer, TwoCoins) and answer.n_items * answer.low < 1:
+            notes.append(
+                "Less than one noise tuple is expected here. If you ask because such a tuple is "
+                "published, the interval is too sure: among all published tuples many are noise."
+            )
+        return answer.estimate(*notes)
+
+    def answer(self, where: str) -> Answer:
+        """Give all that the release says about a condition."""
+        predicate = parse(where, self.schema)
+        seen = predicate.mask(self.codes)
+        n_domain = predicate.count()
+        if self.method.views > 1 and self.method.view_rule == "algorithm-4":
+            return self._answer_again(seen, n_domain)
+        # With several views a tuple of the table is in one of them, and had its coin there; in
+        # every other view, and every other tuple in all of them, had the coin for insertions.
+        n_items = self.view * n_domain
+        if isinstance(self.noise, UniformNoise):
+            inserted: Fraction | float = self.noise.beta
+        else:
+            # The sum of different coins is less spread than that of as many average ones
+            # (Hoeffding 1956), so this errs on the wide side.
+            inserted = expected_insertions(predicate, self.noise) / max(n_items, 1)
+        return TwoCoins(
+            n_seen=int(np.count_nonzero(seen)),
+            n_items=n_items,
+            low=inserted,
+            high=inserted + self.noise.alpha,
+            most=min(n_domain, _LARGEST),
+        )
+
+    def _answer_again(self, seen: NDArray[np.bool_], n_domain: int) -> Answer:
+        """Compare the last view with all before."""
+        if not isinstance(self.noise, UniformNoise):
+            raise ParameterError("algorithm-4 has no noise from a source distribution.")
+        last = self.table.column(VIEW).to_numpy() == self.view
+        known = np.zeros(len(last), np.bool_)
+        known[self._tuple_numbers[~last]] = True  # as a table of tuple numbers
+        before = np.zeros(len(last), np.bool_)
+        before[self._tuple_numbers[~last & seen]] = True
+        old = known[self._tuple_numbers]
+        keep = self.noise.alpha + self.noise.beta
+        fresh = (1 - keep) ** (self.view - 1) * self.noise.beta
+        n_before = int(np.count_nonzero(before))
+        return _Again(
+            n_again=int(np.count_nonzero(seen & last & old)),
+            n_fresh=int(np.count_nonzero(seen & last & ~old)),
+            n_before=n_before,
+            expected_fresh=float(fresh * (n_domain - n_before)),
+            keep=float(keep),
+            again=float(keep) * math.exp(-1 / self.method.views),
+            fresh=float(fresh),
+            most=min(n_domain, _LARGEST),
+        )
+
+
+def expected_insertions(predicate: Predicate, noise: SourceNoise) -> float:
+    """Add up beta(t) over all tuples of the domain that satisfy a condition.
+
+    With x = -ln(1 - hit), beta(t) is 1 - exp(-x w(t)). The powers of w(t) are products over the
+    columns, so each term of the series of exp is a weighted count that factors like the condition.
+    beta is at most 1/2, hence x w(t) at most ln 2: the terms fall quickly.
+    """
+    scales = [max(column) for column in noise.weights]
+    largest = -math.log1p(-float(noise.hit)) * math.prod(scales)
+    total, factor = 0.0, -1.0
+    for power in range(1, _SERIES):
+        factor *= -largest / power
+        # Weights relative to the largest keep their powers within floats.
+        density = {
+            name: (np.array(column, np.float64) / scale) ** power
+            for name, column, scale in zip(noise.domain.names, noise.weights, scales, strict=True)
+        }
+        free = math.prod(
+            float(density[name].sum())
+            for name in noise.domain.names
+            if name not in predicate.columns
+        )
+        term = factor * float(predicate.weigh(density)) * free
+        total += term
+        if abs(term) <= 1e-17 * abs(total):
+            break
+    return total

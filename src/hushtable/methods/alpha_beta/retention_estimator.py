@@ -1,0 +1,69 @@
+"""Count from rows of which each was kept or replaced by a random tuple of the domain."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from hushtable.codes import plain, to_codes
+from hushtable.estimate.base import Estimate, Estimator
+from hushtable.methods.alpha_beta.frapp import Frapp
+from hushtable.methods.alpha_beta.two_coins import TwoCoins
+from hushtable.predicate import parse
+from hushtable.schema import Schema
+
+
+class RetentionEstimator(Estimator):
+    """Answer counts of rows from a release by retention and replacement.
+
+    With g the retention and p the share of the domain that satisfies a condition, each row is
+    published as satisfying with probability g + (1-g) p if it does and (1-g) p if not.
+    """
+
+    def __init__(
+        self,
+        schema: Schema,
+        parameters: Mapping[str, Any],
+        settings: Mapping[str, Any],
+        tables: Mapping[str, pa.Table],
+    ) -> None:
+        self.schema = schema
+        self.retention = Frapp(**parameters).retention
+        self.table = tables["data"]
+        self.notes = tuple(settings["notes"])
+
+    @cached_property
+    def codes(self) -> dict[str, NDArray[np.int64]]:
+        """The published rows as codes."""
+        return {
+            name: to_codes(column, self.table.column(name))
+            for name, column in self.schema.attributes.items()
+        }
+
+    def frame(self) -> pa.Table:
+        """Give the rows as published; most of them are random."""
+        return plain(self.table.select(list(self.schema.attributes)))
+
+    def count(self, where: str) -> Estimate:
+        """Estimate how many rows of the private table satisfy a condition."""
+        return self.answer(where).estimate(*self.notes)
+
+    def answer(self, where: str) -> TwoCoins:
+        """Give all that the release says about a condition."""
+        predicate = parse(where, self.schema)
+        seen = predicate.mask(self.codes)
+        n_domain = predicate.count()
+        replaced = (1 - self.retention) * Fraction(n_domain, self.schema.domain.size)
+        return TwoCoins(
+            n_seen=int(np.count_nonzero(seen)),
+            n_items=self.table.num_rows,
+            low=replaced,
+            high=self.retention + replaced,
+            most=self.table.num_rows if n_domain else 0,
+        )

@@ -1,0 +1,27 @@
+"""Noisy counts of tuples, of the whole table or of columns, with their estimators and proofs."""
+
+from hushtable.methods.listing import Listing
+
+LISTINGS = (
+    Listing(
+        name="noisy-counts",
+        method="hushtable.methods.counts.noisy_counts:NoisyCounts",
+        audit="hushtable.audit.cases.counts:NOISY_COUNTS",
+        kind="cells",
+        estimator="hushtable.methods.counts.cell_estimator:CellEstimator",
+    ),
+    Listing(
+        name="columns",
+        method="hushtable.methods.counts.columns:Columns",
+        audit="hushtable.audit.cases.counts:COLUMNS",
+        kind="columns",
+        estimator="hushtable.methods.counts.columns_estimator:ColumnsEstimator",
+    ),
+    Listing(
+        name="generalize-suppress",
+        method="hushtable.methods.counts.generalize_suppress:GeneralizeSuppress",
+        audit="hushtable.audit.cases.counts:GENERALIZE_SUPPRESS",
+        kind="suppressed-cells",
+        estimator="hushtable.methods.counts.suppressed_estimator:SuppressedEstimator",
+    ),
+)

@@ -1,0 +1,247 @@
+"""Count from published cells: noisy counts of (generalized) tuples, some of them suppressed.
+
+Three things stand between the published cells and the truth, and each has its place in the answer:
+
+- the noise on published counts, whose distribution is known exactly;
+- suppressed rows: how many there are follows from the total where it is known, and a single
+  suppressed cell cannot hold many;
+- cells that a condition cuts through, where rows are taken to be spread evenly inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from statistics import NormalDist
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from hushtable.codes import repeated, to_codes
+from hushtable.estimate.base import CONFIDENCE, Estimate, Estimator
+from hushtable.estimate.noise_sum import NoiseSum
+from hushtable.estimate.uneven import cut_error
+from hushtable.methods.counts.noisy_counts import NoisyCounts
+from hushtable.predicate import Predicate, parse
+from hushtable.privacy.count_mechanisms import TwoSidedGeometric
+from hushtable.recoding import recoded_domain, recodings
+from hushtable.schema import Schema
+
+MAX_ENUMERATED = 2_000_000  # cells of the domain that are looked at one by one
+
+_NORMAL = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
+_SURELY_PUBLISHED = 1 - 1e-6
+
+
+@dataclass(frozen=True)
+class _Range:
+    """A number that is known up to an interval."""
+
+    value: float
+    low: float
+    high: float
+    privacy_std: float = 0.0
+    model_std: float = 0.0
+
+
+@dataclass(frozen=True)
+class _Hidden:
+    """The unpublished cells, and what share of them a condition touches."""
+
+    n_inside: int
+    n_outside: int
+    share: float
+
+
+class CellEstimator(Estimator):
+    """Answer counts from a release of cells."""
+
+    where_total_is_told: ClassVar[str] = "a release with row_count_share"
+    """What an analyst would have to ask the custodian for, to know the number of rows."""
+
+    def __init__(
+        self,
+        schema: Schema,
+        parameters: Mapping[str, Any],
+        settings: Mapping[str, Any],
+        tables: Mapping[str, pa.Table],
+    ) -> None:
+        method = NoisyCounts(**parameters)
+        mechanism = method.count_mechanism(schema)
+        self.schema = schema
+        self.recode = recodings(schema, method.generalize)
+        self.domain = recoded_domain(schema, list(schema.attributes), self.recode)
+        self.table = tables["data"]
+        self.suppresses = not isinstance(mechanism, TwoSidedGeometric)
+        far = mechanism.release_count(1 - 1e-15) + mechanism.release_count(_SURELY_PUBLISHED)
+        published, chances = mechanism.outcomes(far)
+        self.noise = NoiseSum(published - far, chances)
+        # A cell with more rows than this would have been published.
+        self.most_suppressed = (
+            mechanism.release_count(_SURELY_PUBLISHED) - 1 if self.suppresses else 0
+        )
+        self.total = _row_total(schema, settings)
+
+    # --- the published cells ----------------------------------------------------------------
+
+    @cached_property
+    def codes(self) -> dict[str, NDArray[np.int64]]:
+        """The published cells as codes of the recoded domain."""
+        return {
+            name: to_codes(column, self.table.column(name), self.recode.get(name))
+            for name, column in self.schema.attributes.items()
+        }
+
+    @cached_property
+    def counts(self) -> NDArray[np.float64]:
+        """Published counts with the known bias of their noise taken off."""
+        raw = "noisy_count" if "noisy_count" in self.table.column_names else "count"
+        published: NDArray[np.float64] = self.table.column(raw).to_numpy().astype(np.float64)
+        return published - self.noise.mean
+
+    def frame(self) -> pa.Table:
+        """Repeat each published tuple as often as its count says."""
+        repeats = repeated(self.table.column("count").to_numpy())
+        return self.table.select(list(self.domain.names)).take(pa.array(repeats))
+
+    # --- answers ----------------------------------------------------------------------------
+
+    def count(self, where: str) -> Estimate:
+        """Estimate how many rows satisfy a condition."""
+        return self.answer(parse(where, self.schema))
+
+    def answer(self, predicate: Predicate) -> Estimate:
+        """Estimate how many rows satisfy a condition that was read already."""
+        shares = predicate.shares(self.recode, self.codes)
+        hidden = self._hidden(predicate, shares)
+        inside, outside = self._published(shares), self._published(1.0 - shares)
+        notes = []
+        if hidden.n_inside == 0:
+            answer = inside
+        elif self.total is not None and hidden.n_outside == 0:
+            answer = _difference(self.total, outside)
+        else:
+            answer = self._with_suppressed(inside, outside, hidden)
+            notes.append(
+                "Combinations that are not published may hold such rows too; the interval allows "
+                "for none of them up to all that may be there."
+            )
+            if self.total is None:
+                notes.append(
+                    "The number of rows is not known, so the upper end is far away; "
+                    f"{self.where_total_is_told} tells it."
+                )
+        if inside.model_std > 0:
+            notes.append(
+                "The condition cuts through generalized cells; rows are taken as spread evenly "
+                "inside them."
+            )
+        return Estimate(
+            value=float(np.clip(answer.value, answer.low, answer.high)),
+            low=answer.low,
+            high=answer.high,
+            privacy_std=answer.privacy_std,
+            model_std=answer.model_std,
+            notes=tuple(notes),
+        )
+
+    def _with_suppressed(self, inside: _Range, outside: _Range, hidden: _Hidden) -> _Range:
+        """Allow for suppressed rows: none of them, or as many as there may be."""
+        most = float(self.most_suppressed)
+        value, low, high = inside.value, inside.low, inside.high + hidden.n_inside * most
+        if self.total is not None:
+            rest = _difference(self.total, outside)
+            high = min(high, max(inside.high, rest.high))
+            low = max(low, min(high, rest.low - hidden.n_outside * most))
+            value += hidden.share * max(0.0, rest.value - inside.value)
+        return _Range(
+            value=value,
+            low=low,
+            high=high,
+            privacy_std=inside.privacy_std,
+            # All that is known of the suppressed part is its range.
+            model_std=float(np.hypot(inside.model_std, (high - inside.high) / 12**0.5)),
+        )
+
+    def _published(self, shares: NDArray[np.float64]) -> _Range:
+        """Add up published cells, each by the share of it that counts."""
+        whole, cut = shares == 1.0, (shares > 0.0) & (shares < 1.0)
+        n_whole = int(np.count_nonzero(whole))
+        value = float(self.counts[whole].sum())
+        least, most = self.noise.quantiles(n_whole, CONFIDENCE)
+        center = value + n_whole * self.noise.mean
+        low, high = center - most, center - least
+        variance = n_whole * self.noise.variance
+        model_std = 0.0
+        if cut.any():
+            part, counts = shares[cut], self.counts[cut]
+            error = cut_error(part, counts)
+            model_std = error.std
+            at_most = variance + float(error.most @ error.most) * self.noise.variance
+            variance += float(part @ part) * self.noise.variance
+            value += float(part @ counts)
+            # Whole cells alone are a lower bound.
+            low = max(low, value - float(np.hypot(_NORMAL * np.sqrt(variance), error.below)))
+            high = value + float(np.hypot(_NORMAL * np.sqrt(at_most), error.above))
+        return _Range(
+            value=max(value, 0.0),
+            low=max(low, 0.0),
+            high=max(high, 0.0),
+            privacy_std=float(np.sqrt(variance)),
+            model_std=model_std,
+        )
+
+    def _hidden(self, predicate: Predicate, shares: NDArray[np.float64]) -> _Hidden:
+        """Count the unpublished cells that may, and may not, satisfy a condition."""
+        n_hidden = self.domain.size - len(shares)
+        if not self.suppresses or n_hidden == 0:
+            return _Hidden(n_inside=0, n_outside=0, share=0.0)
+        if self.domain.size <= MAX_ENUMERATED:
+            grid = self.domain.grid()
+            codes = {name: grid[:, i] for i, name in enumerate(self.domain.names)}
+            everywhere = predicate.shares(self.recode, codes)
+            return _Hidden(
+                n_inside=int(np.count_nonzero(everywhere > 0) - np.count_nonzero(shares > 0)),
+                n_outside=int(np.count_nonzero(everywhere < 1) - np.count_nonzero(shares < 1)),
+                share=float(everywhere.sum() - shares.sum()) / n_hidden,
+            )
+        # Every cell that is touched holds at least one combination that satisfies. In a domain
+        # this large most cells are empty, so suppressed rows are taken to be like published ones.
+        satisfying = predicate.count()
+        return _Hidden(
+            n_inside=min(n_hidden, satisfying),
+            n_outside=min(n_hidden, self.schema.domain.size - satisfying),
+            share=float(shares @ self.counts / max(1.0, self.counts.sum())),
+        )
+
+
+def _difference(total: _Range, part: _Range) -> _Range:
+    """Take a part off the total: what is left."""
+    value = total.value - part.value
+    below = float(np.hypot(total.value - total.low, part.high - part.value))
+    above = float(np.hypot(total.high - total.value, part.value - part.low))
+    return _Range(
+        value=max(0.0, value),
+        low=max(0.0, value - below),
+        high=max(0.0, value) + above,
+        privacy_std=float(np.hypot(total.privacy_std, part.privacy_std)),
+        model_std=part.model_std,
+    )
+
+
+def _row_total(schema: Schema, settings: Mapping[str, Any]) -> _Range | None:
+    """Read the number of rows: public, or published with noise, or not known."""
+    public = schema.counted_rows
+    if public is not None:
+        return _Range(value=public, low=public, high=public)
+    published = settings["row_total"]
+    if published is None:
+        return None
+    value, scale = float(published["value"]), float(Fraction(published["scale"]))
+    # P[|noise| >= t] <= exp(-(t - 1) / scale) for the discrete Laplace distribution.
+    half = 1 - scale * float(np.log(1 - CONFIDENCE))
+    return _Range(value=value, low=value - half, high=value + half, privacy_std=scale * 2**0.5)

@@ -1,0 +1,399 @@
+"""Noisy counts: publish the frequency table of the (generalized) tuples, rare ones left out.
+
+The promise, the algorithm and the proofs are in ``noisy_counts.md`` beside this file.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, partial
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from hushtable.codes import to_labels
+from hushtable.engine.base import Cells, Engine
+from hushtable.engine.published import Whole
+from hushtable.errors import ParameterError, TooLarge
+from hushtable.methods import parameters
+from hushtable.methods.base import CountError, Forecast, Method, Plan, Released
+from hushtable.methods.count_error import mechanism_error
+from hushtable.methods.parameters import parameter, whole
+from hushtable.privacy.count_mechanisms import BITS, CountMechanism, make_count_mechanism
+from hushtable.privacy.guarantee import (
+    ApproxDP,
+    Guarantee,
+    PureDP,
+    Threshold,
+)
+from hushtable.privacy.noise import Noise
+from hushtable.privacy.rational import exp_bounds
+from hushtable.recoding import Recoding, Rule, recoded_domain, recodings
+from hushtable.schema import Schema
+
+Mechanism = Literal["tight", "paper", "pure"]
+
+COUNT, NOISY_COUNT = "count", "noisy_count"
+"""Columns that are published beside the schema's own."""
+
+QUANTILES = (0.01, 0.5, 0.99)
+"""Release probabilities for which the forecast names the count."""
+
+
+TYPICAL_ROWS = 1_000_000
+"""What the forecast of memory takes for the number of rows where it is not told."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoisyCounts(Method):
+    """Publish each tuple with a noisy count, or not at all.
+
+    Parameters
+    ----------
+    epsilon : number or str
+        Bound on the privacy loss, for the whole release.
+    delta : number or str, optional
+        Chance of exceeding it; needed by ``tight`` and ``paper``, absent for ``pure``.
+    k : int, optional
+        Tuples of fewer rows are never published; needed by ``tight`` and ``paper``.
+    mechanism : {"tight", "paper", "pure"}
+        ``tight`` publishes most for the promise. ``paper`` is the matrix of Li and Li, to compare
+        with. ``pure`` needs no delta, but noises every tuple of the domain, the absent ones too.
+    generalize : mapping of str to rule
+        How columns are made coarser before counting, see `hushtable.recoding.recode`. The rules
+        are public: they must not come from the data.
+    row_count_share : number or str
+        Share of epsilon spent on a noisy number of rows, so that analysts know how much was
+        suppressed. Not spent where the schema says that the number is public.
+    max_cells : int
+        ``pure`` refuses domains with more tuples.
+
+    Examples
+    --------
+    >>> method = NoisyCounts(epsilon=1, delta="1e-5", k=10)
+    >>> method.release_count(0.5)
+    21
+    >>> round(method.release_probability(25), 3)
+    0.996
+    >>> NoisyCounts(epsilon=-1, delta=2, k=0)
+    Traceback (most recent call last):
+    ...
+    hushtable.errors.ParameterError: epsilon is -1; it must be above 0. Typical values are 0.1 to 5.
+    delta is 2; at most 0.01 is allowed, since delta = 0.01 already permits publishing one person \
+in a hundred in full. Choose a delta well below one over the number of people, such as 1e-6.
+    k is 0; it must be a whole number of at least 1.
+    """
+
+    name: ClassVar[str] = "noisy-counts"
+    paper: ClassVar[str] = (
+        "Li and Li, semantic k-anonymity and noisy count publishing (sections 2 to 5), repaired."
+    )
+    summary: ClassVar[str] = "Publish the frequency table with noisy counts; rare tuples left out."
+    estimator: ClassVar[str] = "cells"
+
+    epsilon: Fraction = parameter(read=parameters.epsilon)
+    delta: Fraction | None = parameter(read=parameters.delta, default=None)
+    k: int | None = parameter(read=whole(), default=None)
+    mechanism: Mechanism = parameter(default="tight")
+    generalize: Mapping[str, Rule] = parameter(
+        read=parameters.rules, default_factory=dict, hash=False
+    )
+    row_count_share: Fraction = parameter(read=parameters.share, default=Fraction(0))
+    max_cells: int = parameter(read=whole(), default=5_000_000)
+
+    def _problems(self, *, fields_are_right: bool) -> list[str]:
+        """List parameters that the mechanism lacks, and those it has no use for."""
+        if self.mechanism == "pure":
+            return [
+                f"{name} is {value}, but the mechanism pure has none; leave it out."
+                for name, value in (("delta", self.delta), ("k", self.k))
+                if value is not None
+            ] + [
+                f"row_count_share is {self.row_count_share}, but with pure the sum of all noisy "
+                "counts already tells the number of rows; leave it out."
+            ] * (self.row_count_share != 0)
+        return [
+            f"{name} is missing; the mechanism {self.mechanism} needs it, {example}."
+            for name, value, example in (
+                ("delta", self.delta, "such as 1e-6"),
+                ("k", self.k, "such as 10"),
+            )
+            if value is None
+        ]
+
+    # --- the distribution of a published count, for one row as the unit ---------------------------
+
+    @cached_property
+    def _of_one_row(self) -> CountMechanism:
+        return self._mechanism(self.epsilon * (1 - self.row_count_share), 1)
+
+    def release_probability(self, count: int) -> float:
+        """Give the chance that a tuple held by `count` rows is published (unit: row).
+
+        Examples
+        --------
+        >>> paper = NoisyCounts(epsilon=1, delta="1e-5", k=10, mechanism="paper")
+        >>> paper.release_probability(31) < 0.5 < paper.release_probability(32)
+        True
+        """
+        return self._of_one_row.release_probability(_checked(count))
+
+    def release_count(self, probability: float) -> int:
+        """Give the least count that is published with at least this probability (unit: row)."""
+        return self._of_one_row.release_count(probability)
+
+    def mass(self, count: int) -> dict[int, float]:
+        """Give the distribution of the published count of a tuple (unit: row).
+
+        Key 0 is "not published". Probabilities are right to a relative error of 1e-12; outcomes
+        less likely than 1e-18 times the chance of being published are left out.
+
+        Examples
+        --------
+        >>> mass = NoisyCounts(epsilon=1, delta="1e-5", k=10).mass(10)
+        >>> {published: f"{chance:.5f}" for published, chance in mass.items()}
+        {0: '0.99999', 21: '0.00001'}
+        """
+        return self._of_one_row.mass(_checked(count))
+
+    def expected(self, count: int) -> float:
+        """Give the mean of the published count, "not published" counting as 0 (unit: row)."""
+        return self._of_one_row.expected(_checked(count))
+
+    def noise_level(self, count: int) -> float:
+        """Give E|published - count| / count, "not published" counting as 0 (unit: row).
+
+        This is noise(f) of section 7.1 of the paper, in expectation.
+        """
+        return self._of_one_row.noise_level(_checked(count))
+
+    # --- the method -------------------------------------------------------------------------------
+
+    def count_mechanism(self, schema: Schema) -> CountMechanism:
+        """Give the mechanism that each tuple's count goes through, for the schema's unit."""
+        return self.plan(schema).mechanism
+
+    def plan(self, schema: Schema) -> NoisyCountsPlan:
+        """Work out everything that is fixed before the data is read, or refuse."""
+        problems = [
+            f"column {name!r}: the published table has a column of that name for the counts; "
+            "rename the column in schema and data."
+            for name in (COUNT, NOISY_COUNT)
+            if name in schema.attributes
+        ]
+        if schema.unit.kind == "node":
+            problems.append(
+                "unit is node: noisy-counts publishes tables of rows. Use unit row or person, or a "
+                "method for graphs."
+            )
+        recode: dict[str, Recoding] = {}
+        try:
+            recode = recodings(schema, self.generalize)
+        except ParameterError as error:
+            problems += error.problems
+        if problems:
+            raise ParameterError(problems)
+        n_cells = recoded_domain(schema, list(schema.attributes), recode).size
+        if self.mechanism == "pure" and n_cells > self.max_cells:
+            raise TooLarge(
+                f"the domain has {n_cells:,} tuples; pure publishes every one of them and stops at "
+                f"max_cells = {self.max_cells:,}. Generalize more, publish fewer columns, or use "
+                "the mechanism tight."
+            )
+        max_rows = schema.unit.max_rows or 1
+        rows_share = self.row_count_share if schema.counted_rows is None else Fraction(0)
+        rows_epsilon = self.epsilon * rows_share
+        tuples_epsilon = self.epsilon - rows_epsilon
+        return NoisyCountsPlan(
+            method=self,
+            schema=schema,
+            recode=recode,
+            n_cells=n_cells,
+            max_rows=max_rows,
+            tuples_epsilon=tuples_epsilon,
+            rows_epsilon=rows_epsilon,
+            mechanism=self._mechanism(tuples_epsilon, max_rows),
+        )
+
+    def _mechanism(self, epsilon: Fraction, max_rows: int) -> CountMechanism:
+        """Make the mechanism that keeps the promise for up to `max_rows` rows together."""
+        delta = None if self.delta is None else delta_per_row(epsilon, self.delta, max_rows)
+        return make_count_mechanism(
+            self.mechanism, epsilon=epsilon / max_rows, delta=delta, k=self.k
+        )
+
+
+@dataclass(frozen=True)
+class NoisyCountsPlan(Plan[Engine]):
+    """Hold how the tuples of a schema are counted and noised."""
+
+    method: NoisyCounts
+    schema: Schema
+    recode: Mapping[str, Recoding]
+    n_cells: int
+    max_rows: int
+    tuples_epsilon: Fraction
+    rows_epsilon: Fraction
+    mechanism: CountMechanism
+
+    @property
+    def guarantees(self) -> tuple[Guarantee, ...]:
+        """Differential privacy for one added or removed unit, and the threshold."""
+        method, unit = self.method, self.schema.unit
+        if method.delta is None or method.k is None:
+            return (PureDP(epsilon=method.epsilon, unit=unit, neighbors="add-remove"),)
+        return (
+            ApproxDP(epsilon=method.epsilon, delta=method.delta, unit=unit, neighbors="add-remove"),
+            Threshold(k=method.k),
+        )
+
+    def forecast(self, rows: int | None = None) -> Forecast:
+        """Say which counts will be published, how noisy, and whether the domain is too large."""
+        schema, k, mechanism = self.schema, self.method.k, self.mechanism
+        rows = schema.rows if rows is None else rows
+        lines: dict[str, str | float | int] = {"tuples in the domain": self.n_cells}
+        if k is None:
+            absent = mechanism.release_probability(0)
+            lines["chance that an absent tuple gets a count above 0"] = absent
+            lines["absent tuples with a count above 0, at most about"] = round(
+                absent * self.n_cells
+            )
+        else:
+            for chance in QUANTILES:
+                name = f"rows from which a tuple is published with probability {chance:g}"
+                lines[name] = mechanism.release_count(chance)
+            if schema.unit.kind == "person":
+                people = -(-k // self.max_rows)
+                lines["people behind a published tuple, at least"] = people
+        lines["standard deviation of a published count"] = mechanism.std
+        if self.rows_mechanism:
+            lines["standard deviation of the number of rows"] = self.rows_mechanism.std
+        elif k is not None:
+            known = schema.counted_rows is not None
+            lines["number of rows"] = "public" if known else "not published (row_count_share is 0)"
+        if rows is not None:
+            per_cell = rows / self.n_cells
+            lines["rows per tuple, if spread evenly"] = per_cell
+            if k is not None and per_cell < mechanism.release_count(0.5):
+                lines["warning"] = _sparse(rows, self.n_cells, mechanism.release_count(0.5))
+            elif k is None and per_cell < mechanism.std:
+                lines["warning"] = (
+                    f"{rows:,} rows over {self.n_cells:,} tuples: the noise is larger than a "
+                    "typical count. Generalize more, or publish fewer columns."
+                )
+        split = {"tuples": self.tuples_epsilon}
+        if self.rows_epsilon:
+            split["number of rows"] = self.rows_epsilon
+        # Only occupied tuples are held, at most one per row; pure holds them all.
+        occupied = TYPICAL_ROWS if rows is None else rows
+        held = self.n_cells if k is None else min(self.n_cells, max(occupied, 1))
+        memory = held * 8 * (2 * len(schema.attributes) + 8) / 1e6
+        return Forecast(lines=lines, split=split, n_cells=self.n_cells, memory_mb=memory)
+
+    def count_error(self, *, rows: int | None, share: float) -> CountError:
+        """Add up the noise of the tuples, and what is suppressed if all have equally many rows."""
+        return mechanism_error(
+            self.mechanism,
+            rows=self.schema.rows if rows is None else rows,
+            n_cells=self.n_cells,
+            share=share,
+            assumes="The question takes the same share of all tuples as of the rows."
+            + " Rows are spread evenly over the tuples." * (self.method.k is not None),
+        )
+
+    def run(self, source: Engine, noise: Noise) -> Released:
+        """Count the tuples once, draw the published counts, leave out what is suppressed."""
+        everything = self.method.k is None
+        rows = source.publish_cells(
+            list(self.schema.attributes),
+            partial(_published, self, everything),
+            noise,
+            recode=self.recode,
+            also=Whole() if everything else None,
+        )
+        return Released(
+            tables={"data": rows},
+            estimator={**self.describe(), "row_total": _row_total(self, source, noise)},
+        )
+
+    @cached_property
+    def rows_mechanism(self) -> CountMechanism | None:
+        """How the number of rows is noised, which one unit changes by up to max_rows."""
+        if not self.rows_epsilon:
+            return None
+        return make_count_mechanism("pure", epsilon=self.rows_epsilon / self.max_rows)
+
+    def describe(self) -> dict[str, Any]:
+        """Say how a single count was noised, for analysts who use other tools."""
+        mechanism = self.mechanism
+        return {
+            "epsilon_per_row": str(mechanism.epsilon),
+            "delta_per_row": str(getattr(mechanism, "delta", 0)),
+            "count_bias": mechanism.bias,
+            "count_std": mechanism.std,
+            "release_counts": {f"{p:g}": mechanism.release_count(p) for p in QUANTILES},
+        }
+
+
+def _published(plan: NoisyCountsPlan, everything: bool, cells: Cells, noise: Noise) -> pa.Table:
+    """Draw the published counts of some tuples and leave out what is suppressed."""
+    noisy = plan.mechanism.noisy(cells.counts, noise)
+    shown = np.ones(len(noisy), np.bool_) if everything else noisy > 0
+    # The order is that of the codes, so it says nothing beyond which tuples are there.
+    table = {
+        name: to_labels(column, cells.codes[shown, position], plan.recode.get(name))
+        for position, (name, column) in enumerate(plan.schema.attributes.items())
+    }
+    table[COUNT] = pa.array(np.maximum(noisy[shown], 0), pa.int64())
+    if everything:
+        table[NOISY_COUNT] = pa.array(noisy[shown], pa.int64())
+    return pa.table(table)
+
+
+def _row_total(plan: NoisyCountsPlan, engine: Engine, noise: Noise) -> dict[str, Any] | None:
+    """Publish the number of rows with noise, if a share of epsilon was set aside for it."""
+    if plan.rows_mechanism is None:
+        return None
+    drawn = plan.rows_mechanism.noisy(np.array([engine.n_rows()], np.int64), noise)
+    scale = 1 / plan.rows_mechanism.epsilon
+    return {"value": max(0, int(drawn[0])), "scale": str(scale), "epsilon": str(plan.rows_epsilon)}
+
+
+def delta_per_row(epsilon: Fraction, delta: Fraction, max_rows: int) -> Fraction:
+    """Give the delta for one row that makes `max_rows` rows together keep (epsilon, delta).
+
+    That is delta / (1 + e**x + ... + e**((max_rows - 1) x)) with x = epsilon / max_rows, rounded
+    down to a dyadic fraction.
+
+    Examples
+    --------
+    >>> delta_per_row(Fraction(1), Fraction(1, 1000), 1)
+    Fraction(1, 1000)
+    >>> round(float(delta_per_row(Fraction(1), Fraction(1, 1000), 2)) * 1000, 4)
+    0.3775
+    """
+    if max_rows == 1:
+        return delta
+    exact = (
+        delta * (exp_bounds(epsilon / max_rows, BITS)[0] - 1) / (exp_bounds(epsilon, BITS)[1] - 1)
+    )
+    grid = 1 << (64 + math.ceil(1 / exact).bit_length())
+    return Fraction(exact.numerator * grid // exact.denominator, grid)
+
+
+def _checked(count: int) -> int:
+    if count < 0:
+        raise ParameterError(f"count is {count}; a tuple is held by 0 rows or more.")
+    return count
+
+
+def _sparse(rows: int, n_cells: int, needed: int) -> str:
+    return (
+        f"{rows:,} rows over {n_cells:,} tuples: spread evenly, a tuple has fewer rows than the "
+        f"{needed:,} at which half are published, so most tuples will be suppressed unless the "
+        "data is concentrated. Generalize more, or publish fewer columns."
+    )

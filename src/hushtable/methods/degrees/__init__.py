@@ -1,0 +1,21 @@
+"""Degree sequences that protect whole nodes, with their estimator, proofs and Hay et al."""
+
+from hushtable.methods.listing import Listing
+
+LISTINGS = (
+    Listing(
+        name="degrees",
+        method="hushtable.methods.degrees.degrees:Degrees",
+        audit="hushtable.audit.cases.degrees:DEGREES",
+        kind="degrees",
+        estimator="hushtable.methods.degrees.estimator:DegreeEstimator",
+        takes="graph",
+    ),
+    Listing(
+        name="hay-degrees",
+        method="hushtable.methods.degrees.hay:HayDegrees",
+        audit="",
+        takes="graph",
+        baseline=True,
+    ),
+)

@@ -1,0 +1,70 @@
+"""Count nodes by degree from a release of degrees."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from hushtable.estimate.base import CONFIDENCE, Estimate, Estimator
+from hushtable.methods.degrees.degrees import Degrees
+from hushtable.methods.degrees.fit import DegreeDistribution
+from hushtable.predicate import parse
+from hushtable.schema import Schema
+
+_NORMAL = float(ndtri((1 + CONFIDENCE) / 2))
+
+
+class DegreeEstimator(Estimator):
+    """Answer counts from a release of degrees."""
+
+    def __init__(
+        self,
+        schema: Schema,
+        parameters: Mapping[str, Any],
+        settings: Mapping[str, Any],
+        tables: Mapping[str, pa.Table],
+    ) -> None:
+        self.schema = schema
+        self._method = Degrees(**parameters)
+        self._settings = settings
+        self._noisy = tables["noisy"]
+
+    @cached_property
+    def distribution(self) -> DegreeDistribution:
+        """The degree distribution, with what is needed for error bars."""
+        return self._method.distribution(self._noisy, self._settings)
+
+    def count(self, where: str) -> Estimate:
+        """Estimate how many nodes have a degree that satisfies a condition."""
+        predicate = parse(where, self.schema)
+        degrees = np.arange(len(self.distribution.at_least))
+        lowest = self.schema.attributes["degree"].value(0)
+        codes = degrees - int(str(lowest))
+        mask: NDArray[np.bool_] = np.zeros(len(degrees), np.bool_)
+        mask[codes >= 0] = predicate.mask({"degree": codes[codes >= 0]})
+        value, privacy_std, model_std = self.distribution.count(mask)
+        if not mask.any():
+            privacy_std = model_std = 0.0
+        reach = _NORMAL * float(np.hypot(privacy_std, model_std))
+        value = max(value, 0.0)
+        notes: tuple[str, ...] = ()
+        if self.distribution.acceptance < 1:
+            notes = ("Bounding the degrees has moved this number; a model put it back.",)
+        return Estimate(
+            value=value,
+            low=max(value - reach, 0.0),
+            high=value + reach,
+            privacy_std=privacy_std,
+            model_std=model_std,
+            notes=notes,
+        )
+
+    def frame(self) -> pa.Table:
+        """Give one row per node: the degree sequence, from the largest down."""
+        return pa.table({"degree": pa.array(self.distribution.sequence(), pa.int64())})

@@ -1,0 +1,533 @@
+"""DiffGen: generalize a table for classification, under pure differential privacy.
+
+The promise, the algorithm and the proofs are in ``diffgen.md`` beside this file.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import ClassVar, Literal, get_args
+
+from hushtable.engine.base import MAX_HISTOGRAM, Engine
+from hushtable.errors import ParameterError, Refused, TooLarge
+from hushtable.methods.base import CountError, Forecast, Method, Released
+from hushtable.methods.count_error import laplace_error, n_asked, needed_rows
+from hushtable.methods.diffgen.cut_drawing import draw_cuts
+from hushtable.methods.diffgen.generalized_table import COUNT, NOISY_COUNT, generalized_table
+from hushtable.methods.diffgen.scores import (
+    BALANCED,
+    InformationGain,
+    Integers,
+    Score,
+    ScoreName,
+    make_score,
+)
+from hushtable.methods.diffgen.specialize import (
+    ClassCounts,
+    Cuts,
+    Specialization,
+    largest_gains,
+    plain_cut,
+    recoding_of,
+    specialize_as_printed,
+    specialize_jointly,
+    top,
+)
+from hushtable.methods.parameters import read_numbers
+from hushtable.privacy.group_noise import GroupNoise
+from hushtable.privacy.guarantee import Guarantee, PureDP
+from hushtable.privacy.noise import Noise, add_noise
+from hushtable.privacy.rational import as_rational
+from hushtable.recoding import recoded_domain
+from hushtable.schema import Categorical, Schema
+
+Calibration = Literal["tight", "paper"]
+
+AUTO = "auto"
+
+CLASS_SIZES_SHARE = Fraction(1, 50)
+"""Share of epsilon spent on the sizes of the classes, where they are needed."""
+
+NOISE_PER_GROUP = 10
+"""With ``auto``: how many times its noise scale a group should hold, see diffgen.md."""
+
+MISREAD_PER_GROUP = 0.3
+"""With ``auto``: what noise of scale 1 on a group costs its majority at most, see diffgen.md."""
+
+LEAST_SHARE = Fraction(1, 8)
+"""With ``auto``: neither the cuts nor the counts get less than this."""
+
+_TYPICAL_ROWS = 100_000  # what a forecast takes where it is not told
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiffGen(Method):
+    """Publish generalized rows with noisy counts, made for predicting one column.
+
+    Parameters
+    ----------
+    epsilon : number or str
+        Bound on the privacy loss, for the whole release.
+    specializations : int or "auto"
+        How often a part of a cut is split. ``auto`` takes it from epsilon and the number of rows:
+        the public one, or the sum of noisy class sizes that 1/50 of epsilon is spent on.
+    target : str, optional
+        The column to predict, categorical; the schema's target if it is not given.
+    score : {"balanced-gain", "balanced-max", "max", "information-gain", "total-variation"}
+        What a split is valued by. ``max`` and ``information-gain`` are the paper's; the balanced
+        ones spend 1/50 of epsilon on the sizes of the classes. ``balanced-gain`` predicts well
+        whatever was predicted; ``balanced-max`` a little better where single splits near the top
+        tell most.
+    calibration : {"tight", "paper"}
+        ``tight`` gets most out of epsilon. ``paper`` divides it as printed, to compare with.
+    structure_share : number, str or "auto"
+        Share of epsilon for choosing the cuts; the rest is for the counts. The paper's is 1/2.
+        ``auto`` takes more of it for few specializations, whose groups are large, and fewer for
+        many; it is 1/2 for ``paper`` and for specializations that are ``auto``.
+    consistent : bool
+        Make the published counts non-negative and equal to the total in sum, by least squares,
+        instead of only cutting them off at 0.
+    max_groups : int
+        Publish every group up to this number; with more, only groups of noisy counts so high that
+        about this many empty ones at most reach them.
+
+    Examples
+    --------
+    >>> DiffGen(epsilon=1, specializations=10, target="income").score
+    'balanced-gain'
+    >>> DiffGen(epsilon=1, specializations=0, score="gini")
+    Traceback (most recent call last):
+    ...
+    hushtable.errors.ParameterError: specializations is 0; it must be a whole number of at least \
+1, or auto.
+    score is 'gini'; it must be balanced-gain, balanced-max, max, information-gain or \
+total-variation.
+    """
+
+    name: ClassVar[str] = "diffgen"
+    paper: ClassVar[str] = (
+        "Mohammed, Chen, Fung and Yu, differentially private release for data mining, repaired."
+    )
+    summary: ClassVar[str] = "Generalize for predicting one column; noisy counts of all groups."
+    estimator: ClassVar[str] = "generalized"
+
+    epsilon: Fraction = field(
+        metadata={"help": "Bound on the privacy loss of the whole release, such as 1 or ln(5)."}
+    )
+    specializations: int | str = field(
+        default=AUTO,
+        metadata={"help": "Number of splits, public; auto takes it from epsilon and the rows."},
+    )
+    target: str | None = field(
+        default=None, metadata={"help": "Column to predict; the schema's target by default."}
+    )
+    score: ScoreName = field(
+        default="balanced-gain",
+        metadata={"help": "What a split is valued by; max and information-gain are the paper's."},
+    )
+    calibration: Calibration = field(
+        default="tight",
+        metadata={"help": "tight gets most out of epsilon; paper divides it as printed."},
+    )
+    structure_share: Fraction | str = field(
+        default=AUTO,
+        metadata={"help": "Share of epsilon for choosing the cuts, between 0 and 1; or auto."},
+    )
+    consistent: bool = field(
+        default=False,
+        metadata={"help": "Least-squares counts: non-negative, with the right total."},
+    )
+    max_groups: int = field(
+        default=100_000,
+        metadata={"help": "Publish all groups up to this number, else only high noisy counts."},
+    )
+
+    def __post_init__(self) -> None:
+        problems = read_numbers(self, ("epsilon", "max_groups"))
+        problems += self._read_or_auto("specializations") + self._read_or_auto("structure_share")
+        for name, allowed in (("score", ScoreName), ("calibration", Calibration)):
+            given, names = getattr(self, name), get_args(allowed)
+            if given not in names:
+                listed = f"{', '.join(names[:-1])} or {names[-1]}"
+                problems.append(f"{name} is {given!r}; it must be {listed}.")
+        if self.calibration == "paper" and self.structure_share not in (AUTO, Fraction(1, 2)):
+            problems.append(
+                f"structure_share is {self.structure_share}, but the calibration paper has 1/2; "
+                "leave it out."
+            )
+        if problems:
+            raise ParameterError(problems)
+
+    def _read_or_auto(self, name: str) -> list[str]:
+        """Turn a parameter that may be auto into an exact number; return what is wrong with it."""
+        given = getattr(self, name)
+        if given == AUTO:
+            return []
+        try:
+            value = as_rational(given, name=name)
+        except ParameterError:
+            value = Fraction(0)  # which neither of them may be
+        if name == "specializations":
+            allowed, fits = "be a whole number of at least 1", value.denominator == 1 <= value
+        else:
+            allowed, fits = "lie between 0 and 1", 0 < value < 1
+        if not fits:
+            return [f"{name} is {given}; it must {allowed}, or auto."]
+        object.__setattr__(self, name, int(value) if name == "specializations" else value)
+        return []
+
+    # --- the method -------------------------------------------------------------------------------
+
+    def guarantee(self, schema: Schema) -> tuple[Guarantee, ...]:
+        """Promise pure differential privacy for one added or removed unit."""
+        self._plan(schema)
+        return (PureDP(epsilon=self.epsilon, unit=schema.unit, neighbors="add-remove"),)
+
+    def forecast(self, schema: Schema, rows: int | None = None) -> Forecast:
+        """Say how many splits there will be, how noisy the counts, and how full the groups."""
+        plan = self._plan(schema)
+        rows = schema.rows if rows is None else rows
+        n_rounds = plan.n_rounds(_TYPICAL_ROWS if rows is None else rows)
+        n_cells = min(plan.n_classes * 2**n_rounds, schema.domain.size)
+        spread = math.sqrt(GroupNoise(domain=schema.domain, rate=plan.rate, max_cells=1).variance)
+        lines: dict[str, str | float | int] = {
+            "specializations": n_rounds,
+            "groups, if every split is in two": n_cells,
+            "standard deviation of a group's count": spread,
+        }
+        if self.specializations == AUTO and schema.counted_rows is None:
+            of = "100,000 rows, say" if rows is None else f"{rows:,} rows"
+            lines["specializations are chosen"] = f"from noisy class sizes; shown for {of}"
+        if self.specializations != AUTO and plan.most_rounds < int(self.specializations):
+            lines["note"] = (
+                f"the taxonomies and grids allow {plan.most_rounds} splits; it stops there."
+            )
+        if rows is not None:
+            lines["rows per group, if spread evenly"] = rows / n_cells
+            if rows / n_cells < spread:
+                lines["warning"] = (
+                    "the noise is larger than a typical count. Use fewer specializations, or auto."
+                )
+        biggest = max(schema.attributes[name].size for name in plan.predictors)
+        memory = 8e-6 * (5 * biggest * plan.n_classes + 4 * len(schema.attributes) * n_cells)
+        return Forecast(
+            lines=lines, split=plan.split(), n_cells=n_cells, memory_mb=max(1.0, memory)
+        )
+
+    def count_error(self, schema: Schema, *, rows: int | None, share: float) -> CountError:
+        """Add up the noise of the groups."""
+        plan = self._plan(schema)
+        rows = schema.rows if rows is None else rows
+        n_rounds = plan.n_rounds(needed_rows(rows) if self.specializations == AUTO else 0)
+        n_groups = plan.most_groups(n_rounds)
+        if n_groups > self.max_groups:
+            raise Refused(
+                f"{n_groups:,} groups are more than max_groups, so those with a low count are left "
+                "out, and how much that loses depends on the private rows. Use fewer "
+                "specializations."
+            )
+        return laplace_error(
+            plan.rate,
+            n_asked(share, n_groups),
+            "The question takes the same share of the groups as of the rows; there are as many "
+            f"groups as {n_rounds} specializations can make.",
+        )
+
+    def run(self, engine: Engine, noise: Noise) -> Released:
+        """Count values by class once, choose the cuts, count the groups once, add noise to all."""
+        schema = engine.schema
+        plan = self._plan(schema)
+        histograms = engine.histograms(plan.predictors, by=plan.target)
+        sizes = plan.class_sizes(next(iter(histograms.values())).sum(axis=0), noise)
+        total = plan.row_total(sizes)
+        n_rounds = plan.n_rounds(total or 0)
+        score = make_score(self.score, sizes)
+        columns = schema.attributes
+        cuts = Cuts(
+            {name: ClassCounts(columns[name], histograms[name]) for name in plan.predictors},
+            score,
+        )
+        plan.specialize(cuts, n_rounds, noise)
+        recode = {name: recoding_of(columns[name], cuts.parts[name]) for name in plan.predictors}
+        # Attributes that were never split have one value for all, and need not be counted.
+        split = [name for name in plan.predictors if recode[name].size > 1]
+        counted = [*split, plan.target]
+        cells = engine.counts(counted, recode={name: recode[name] for name in split})
+        groups = GroupNoise(
+            domain=recoded_domain(schema, counted, recode),
+            rate=plan.rate,
+            max_cells=self.max_groups,
+        )
+        noisy = groups.add(cells.codes, cells.counts, noise)
+        table = generalized_table(
+            schema, recode, counted, noisy, total=total, consistent=self.consistent
+        )
+        return Released(
+            tables={"data": table},
+            estimator={
+                "target": plan.target,
+                "rate": str(plan.rate),
+                "count_std": math.sqrt(groups.variance),
+                "n_groups": groups.domain.size,
+                "threshold": groups.threshold,
+                "row_total": total,
+                "class_sizes": None if sizes is None else sizes.tolist(),
+                "class_sizes_scale": None if sizes is None else str(plan.class_sizes_scale),
+                "columns": {name: plain_cut(recode[name]) for name in plan.predictors},
+                "specializations": [done.plain() for done in cuts.rounds],
+                "notes": _notes(plan, cuts.rounds, groups),
+            },
+            attachments={"cuts.svg": draw_cuts(cuts.rounds, schema.name)},
+        )
+
+    # --- what follows from parameters and schema --------------------------------------------------
+
+    def _plan(self, schema: Schema) -> Plan:
+        """Work out everything that is fixed before the data is read, or refuse."""
+        target = self.target if self.target is not None else schema.target
+        problems = [*target_problems(schema, target), *name_problems(schema, self.name)]
+        if problems:
+            raise ParameterError(problems)
+        assert target is not None  # noqa: S101 - one of the problems
+        predictors = tuple(name for name in schema.attributes if name != target)
+        n_classes = schema.attributes[target].size
+        too_large = [
+            f"column {name!r}: {schema.attributes[name].size:,} values by {n_classes} classes are "
+            f"over the limit of {MAX_HISTOGRAM:,} cells; use a coarser step or tighter bounds."
+            for name in predictors
+            if schema.attributes[name].size * n_classes > MAX_HISTOGRAM
+        ]
+        if too_large:
+            raise TooLarge(too_large)
+        return Plan(method=self, schema=schema, target=target, predictors=predictors)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Hold what a run of DiffGen does under a schema, all of it public.
+
+    Parameters
+    ----------
+    method : DiffGen
+        The parameters.
+    schema : Schema
+        The public schema.
+    target : str
+        The column to predict.
+    predictors : tuple of str
+        All other columns.
+    """
+
+    method: DiffGen
+    schema: Schema
+    target: str
+    predictors: tuple[str, ...]
+
+    @property
+    def n_classes(self) -> int:
+        """Number of values of the target, missing included."""
+        return self.schema.attributes[self.target].size
+
+    @property
+    def max_rows(self) -> int:
+        """Rows of one unit."""
+        return self.schema.unit.max_rows or 1
+
+    @property
+    def most_rounds(self) -> int:
+        """How many splits taxonomies and grids allow, in whatever order they are made."""
+        columns = self.schema.attributes
+        return sum(top(name, columns[name]).n_rounds for name in self.predictors)
+
+    @property
+    def n_numeric(self) -> int:
+        """Number of numeric predictors."""
+        columns = self.schema.attributes
+        return sum(not isinstance(columns[name], Categorical) for name in self.predictors)
+
+    @property
+    def sizes_epsilon(self) -> Fraction:
+        """What is spent on the sizes of the classes: for weights, or for the number of rows."""
+        for_rows = self.method.specializations == AUTO and self.schema.counted_rows is None
+        needed = for_rows or self.method.score in BALANCED
+        return self.method.epsilon * CLASS_SIZES_SHARE if needed else Fraction(0)
+
+    @property
+    def class_sizes_scale(self) -> Fraction:
+        """Scale of the noise of a class size."""
+        return self.max_rows / self.sizes_epsilon
+
+    @property
+    def structure_epsilon(self) -> Fraction:
+        """What is spent on choosing the cuts; nothing if there is nothing to choose."""
+        if self.most_rounds == 0:
+            return Fraction(0)
+        return (self.method.epsilon - self.sizes_epsilon) * self.structure_share
+
+    @property
+    def structure_share(self) -> Fraction:
+        """What part of the rest goes to the cuts; fixed before the data is read."""
+        given, wanted = self.method.structure_share, self.method.specializations
+        if isinstance(given, Fraction):
+            return given
+        if wanted == AUTO or self.method.calibration == "paper":
+            return Fraction(1, 2)
+        h = min(int(wanted), self.most_rounds)
+        # Rows lost are at most h**2 ln(attributes) / e_1 by the choices and MISREAD_PER_GROUP 2**h
+        # / e_2 by the counts; a/e_1 + b/e_2 is least for e_1 : e_2 as the roots of a and b.
+        by_choices = h * math.sqrt(math.log(len(self.predictors) + 1))
+        by_counts = math.sqrt(MISREAD_PER_GROUP) * 2.0 ** (min(h, 100) / 2)
+        share = Fraction(round(32 * by_choices / (by_choices + by_counts)), 32)
+        return min(max(share, LEAST_SHARE), 1 - LEAST_SHARE)
+
+    @property
+    def counts_epsilon(self) -> Fraction:
+        """What is spent on the counts."""
+        return self.method.epsilon - self.sizes_epsilon - self.structure_epsilon
+
+    @property
+    def rate(self) -> Fraction:
+        """How fast the noise of a count falls off, per row."""
+        return self.counts_epsilon / self.max_rows
+
+    def split(self) -> dict[str, Fraction]:
+        """Say how epsilon is divided."""
+        parts = {
+            "class sizes": self.sizes_epsilon,
+            "cuts": self.structure_epsilon,
+            "counts": self.counts_epsilon,
+        }
+        return {name: share for name, share in parts.items() if share}
+
+    def n_rounds(self, rows: int) -> int:
+        """Give the number of splits for a number of rows that is public by now."""
+        wanted = self.method.specializations
+        if wanted == AUTO:
+            # The largest h for which 2**h groups hold NOISE_PER_GROUP noise scales each.
+            full = Fraction(max(rows, 0)) * self.rate / NOISE_PER_GROUP
+            wanted = max(1, math.floor(full).bit_length() - 1)
+        return min(int(wanted), self.most_rounds)
+
+    def most_groups(self, n_rounds: int) -> int:
+        """Give the largest number of groups that so many splits can make.
+
+        Groups are the product of the sizes of the cuts. Each split is spent where it multiplies
+        most, which is best since a cut grows by less and less.
+        """
+        columns = self.schema.attributes
+        gains = {
+            name: largest_gains(top(name, columns[name]), n_rounds) for name in self.predictors
+        }
+        sizes = dict.fromkeys(self.predictors, 1)
+        for _ in range(n_rounds):
+            able = [name for name in self.predictors if gains[name]]
+            if not able:
+                break
+            best = max(able, key=lambda name: Fraction(gains[name][0], sizes[name]))
+            sizes[best] += gains[best].pop(0)
+        return self.n_classes * math.prod(sizes.values())
+
+    def round_epsilon(self, n_rounds: int) -> Fraction:
+        """Give what a single choice is paid with: per round, or the paper's epsilon'."""
+        if self.method.calibration == "tight":
+            return self.structure_epsilon / n_rounds
+        # A person's rows may be in both intervals that a split makes. Most scores move in each by
+        # the share of the rows that is in it; information gain moves by up to its range in both.
+        in_both = self.max_rows > 1 and self.method.score == InformationGain.name
+        return self.structure_epsilon / (self.n_numeric + (3 if in_both else 2) * n_rounds)
+
+    def sensitivity(self, score: Score) -> int:
+        """Give the sensitivity of the score that the calibration takes."""
+        given = {"n_classes": self.n_classes, "max_rows": self.max_rows}
+        if self.method.calibration == "tight":
+            return score.sensitivity(**given)
+        return score.sensitivity_of_paper(**given)
+
+    def specialize(self, cuts: Cuts, n_rounds: int, noise: Noise) -> None:
+        """Choose the cuts."""
+        if n_rounds == 0:
+            return
+        run = specialize_jointly if self.method.calibration == "tight" else specialize_as_printed
+        run(
+            cuts,
+            n_rounds=n_rounds,
+            epsilon=self.round_epsilon(n_rounds),
+            sensitivity=self.sensitivity(cuts.score),
+            noise=noise,
+        )
+
+    def class_sizes(self, sizes: Integers, noise: Noise) -> Integers | None:
+        """Draw the published sizes of the classes, if they are needed; they may be negative."""
+        if not self.sizes_epsilon:
+            return None
+        drawn = noise.discrete_laplace(self.class_sizes_scale, size=len(sizes))
+        return add_noise(sizes, drawn)
+
+    def row_total(self, sizes: Integers | None) -> int | None:
+        """Give the number of rows as far as it is public: told, or the sum of the class sizes."""
+        public = self.schema.counted_rows
+        if public is not None or sizes is None:
+            return public
+        return max(0, int(sizes.sum()))
+
+
+def target_problems(schema: Schema, target: str | None) -> list[str]:
+    """List what makes a column unfit for being predicted."""
+    if target is None:
+        return ["target is missing; name the column to predict, or give one role: target."]
+    if target not in schema.attributes:
+        return [
+            f"target is {target!r}, which is not a published column; the schema has "
+            f"{', '.join(schema.attributes)}."
+        ]
+    column = schema.attributes[target]
+    if not isinstance(column, Categorical):
+        return [
+            f"target {target!r} is numeric; only a categorical column can be predicted. List its "
+            "values, or group them into classes first."
+        ]
+    problems = []
+    if column.size < 2:
+        problems.append(f"target {target!r} has one value; there is nothing to predict.")
+    if len(schema.attributes) == 1:
+        problems.append(f"target {target!r} is the only column; nothing is left to predict it by.")
+    return problems
+
+
+def name_problems(schema: Schema, method: str) -> list[str]:
+    """List what makes a schema unfit for tables of groups with counts."""
+    problems = [
+        f"column {name!r}: the published table has a column of that name for the counts; rename "
+        "the column in schema and data."
+        for name in (COUNT, NOISY_COUNT)
+        if name in schema.attributes
+    ]
+    if schema.unit.kind == "node":
+        problems.append(
+            f"unit is node: {method} publishes tables of rows. Use unit row or person, or a method "
+            "for graphs."
+        )
+    return problems
+
+
+def _notes(plan: Plan, rounds: list[Specialization], groups: GroupNoise) -> list[str]:
+    wanted = plan.method.specializations
+    notes = ["The cuts are drawn in `cuts.svg`."]
+    if wanted != AUTO and len(rounds) < int(wanted):
+        notes.append(
+            f"{wanted} specializations were asked for; taxonomies and grids allow {len(rounds)}."
+        )
+    if groups.threshold is None:
+        notes.append(
+            f"`{NOISY_COUNT}` is a group's count with noise of standard deviation "
+            f"{math.sqrt(groups.variance):.3g}: unbiased, negative ones included. `{COUNT}` is "
+            + ("its least-squares fit." if plan.method.consistent else "the same cut off at 0.")
+        )
+    else:
+        notes.append(
+            f"There are {groups.domain.size:,} groups; those with a noisy count below "
+            f"{groups.threshold} are not listed, and rare groups are among them."
+        )
+    return notes

@@ -1,0 +1,311 @@
+"""Count from generalized groups: every group of the released cuts with a noisy count.
+
+Two errors stand between the groups and an answer, and they are told apart:
+
+- the noise that was added for privacy, whose distribution is known exactly;
+- the assumption that rows lie evenly inside a group, where a condition cuts through it.
+
+In a domain too large to list, groups with a low noisy count are left out. Each of them is then
+taken to have the count that an empty group has on average, so that sums over empty groups are
+unbiased; rows in groups left out are not seen, which the total reveals where it is published.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from hushtable.codes import repeated
+from hushtable.engine import connect
+from hushtable.engine.memory import MemoryEngine
+from hushtable.engine.source import as_arrow
+from hushtable.errors import DataError
+from hushtable.estimate.base import CONFIDENCE, Estimate, Estimator
+from hushtable.estimate.noise_sum import NoiseSum
+from hushtable.estimate.uneven import cut_error
+from hushtable.methods.diffgen.generalized_table import COUNT, NOISY_COUNT, labels_of
+from hushtable.predicate import Predicate, parse
+from hushtable.privacy.guarantee import Unit
+from hushtable.privacy.noise import SecureNoise
+from hushtable.recoding import Groups, Intervals, Recoding
+from hushtable.schema import Schema, decode
+
+_NORMAL = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
+_FAR = 40.0  # noise beyond 40 scales has probability e**-40
+
+
+@dataclass(frozen=True)
+class Known:
+    """Noise by its central interval and standard deviation."""
+
+    low: float
+    high: float
+    std: float
+
+
+class GeneralizedEstimator(Estimator):
+    """Answer counts from a release of generalized groups, and map other rows to its cuts."""
+
+    def __init__(
+        self,
+        schema: Schema,
+        parameters: Mapping[str, Any],
+        settings: Mapping[str, Any],
+        tables: Mapping[str, pa.Table],
+    ) -> None:
+        self.schema, self.table = schema, tables["data"]
+        self.recode = {name: _recoding(cut) for name, cut in settings["columns"].items()}
+        self.n_groups = int(settings["n_groups"])
+        self.threshold: int | None = settings["threshold"]
+        self.rate = None if settings["rate"] is None else float(Fraction(settings["rate"]))
+        self.total: int | None = settings["row_total"]
+        self.total_noise = self._noise_of_total(settings)
+
+    def _noise_of_total(self, settings: Mapping[str, Any]) -> Known | None:
+        """Describe the noise of the number of rows: none if it is public."""
+        scale = settings["class_sizes_scale"]
+        if self.schema.counted_rows is not None or scale is None:
+            return None
+        n_classes = self.schema.attributes[settings["target"]].size
+        one = _laplace(float(1 / Fraction(scale)))
+        return Known(*one.quantiles(n_classes, CONFIDENCE), math.sqrt(n_classes * one.variance))
+
+    # --- the groups -------------------------------------------------------------------------------
+
+    @cached_property
+    def codes(self) -> dict[str, NDArray[np.int64]]:
+        """The published groups as codes of the cuts."""
+        return {name: self._encode(name) for name in self.schema.attributes}
+
+    def _encode(self, name: str) -> NDArray[np.int64]:
+        code_of = {label: code for code, label in enumerate(self._labels(name).to_pylist())}
+        values = self.table.column(name).combine_chunks().dictionary_encode()
+        known = [code_of[label] for label in values.dictionary.to_pylist()]
+        known.append(code_of.get(None, 0))
+        indices: NDArray[np.int64] = values.indices.fill_null(len(known) - 1).to_numpy(
+            zero_copy_only=False
+        )
+        return np.asarray(known, np.int64)[indices]
+
+    def _labels(self, name: str) -> pa.Array:
+        return labels_of(self.schema.attributes[name], self.recode.get(name))
+
+    @cached_property
+    def noisy(self) -> NDArray[np.float64]:
+        """Raw counts of the published groups."""
+        name = COUNT if self.rate is None else NOISY_COUNT
+        raw: NDArray[np.float64] = self.table.column(name).to_numpy().astype(np.float64)
+        return raw
+
+    @cached_property
+    def noise(self) -> NoiseSum:
+        """The noise of one count; exact counts have none."""
+        return NoiseSum(np.zeros(1, np.int64), np.ones(1)) if not self.rate else _laplace(self.rate)
+
+    # --- rows -------------------------------------------------------------------------------------
+
+    def _repeated(self) -> NDArray[np.int64]:
+        return repeated(self.table.column(COUNT).to_numpy())
+
+    def frame(self) -> pa.Table:
+        """Repeat each group as often as its count says."""
+        rows = self.table.select(list(self.schema.attributes))
+        return rows.take(pa.array(self._repeated()))
+
+    def drawn_frame(self) -> pa.Table:
+        """Draw a value inside its part for every generalized one, evenly and independently."""
+        repeats, noise = self._repeated(), SecureNoise()
+        columns = {}
+        for name, column in self.schema.attributes.items():
+            codes = self.codes[name][repeats]
+            if name in self.recode:
+                members, starts = _members(self.recode[name], column.size)
+                widths = np.diff(np.append(starts, len(members)))[codes]
+                # 62 bits for a remainder: uneven by less than one part in 2**30.
+                pick = noise.uniform_below(2**62, size=len(codes)) % np.maximum(widths, 1)
+                codes = members[starts[codes] + pick]
+            distinct, inverse = np.unique(codes, return_inverse=True)
+            columns[name] = pa.array(decode(column, distinct)).take(pa.array(inverse.reshape(-1)))
+        return pa.table(columns)
+
+    def generalize(self, frame: Any) -> pa.Table:
+        """Write the columns of a table that the schema knows in the values of the cuts."""
+        table = as_arrow(frame)
+        if not isinstance(table, pa.Table):
+            raise DataError("only a table in memory can be generalized: Arrow, pandas or polars.")
+        known = [name for name in self.schema.attributes if name in table.column_names]
+        if not known:
+            raise DataError(
+                f"the table has none of the release's columns: {', '.join(self.schema.attributes)}."
+            )
+        columns = {name: self.schema.columns[name] for name in known}
+        public = self.schema.model_copy(update={"columns": columns, "unit": Unit(kind="row")})
+        public = Schema.from_dict(public.to_dict())
+        engine = connect(table.select(known), public, engine="memory")
+        assert isinstance(engine, MemoryEngine)  # noqa: S101 - asked for
+        written = {}
+        for name, codes in engine.codes(known).items():
+            cut = self.recode[name].apply(codes) if name in self.recode else codes
+            written[name] = self._labels(name).take(pa.array(cut))
+        return pa.table(written)
+
+    # --- answers ----------------------------------------------------------------------------------
+
+    def count(self, where: str) -> Estimate:
+        """Estimate how many rows satisfy a condition."""
+        predicate = parse(where, self.schema)
+        shares = predicate.shares(self.recode, self.codes)
+        inside = self._sum(shares, self._all_shares(predicate, shares))
+        rest = 1.0 - shares
+        outside = self._sum(rest, self.n_groups - self._all_shares(predicate, shares))
+        answer, notes = inside, list[str]()
+        if self.total is not None and self.threshold is None:
+            from_total = _complement(outside, float(self.total), self.total_noise)
+            if from_total.privacy_std < inside.privacy_std:
+                answer = from_total
+        if inside.model_std > 0:
+            notes.append(
+                "The condition cuts through generalized groups; rows are taken as spread evenly "
+                "inside them."
+            )
+        if self.threshold is not None and inside.high > 0:
+            answer, more = self._with_hidden(answer, shares)
+            notes += more
+        high = answer.high
+        if inside.model_std > 0 and self.total is not None:
+            # No more rows than there are; where groups are whole, their own noise says it better.
+            everybody = self.total - (self.total_noise.low if self.total_noise else 0.0)
+            high = max(answer.low, min(high, everybody))
+        return Estimate(
+            value=min(max(answer.value, answer.low), high),
+            low=answer.low,
+            high=high,
+            privacy_std=answer.privacy_std,
+            model_std=answer.model_std,
+            notes=tuple(notes),
+        )
+
+    def _all_shares(self, predicate: Predicate, shares: NDArray[np.float64]) -> float:
+        """Add up the shares of all groups, listed or not."""
+        if self.threshold is None:
+            return float(shares.sum())
+        density, n_others = {}, self.n_groups
+        for name in predicate.columns:
+            column = self.schema.attributes[name]
+            recoding = self.recode.get(name)
+            width = np.ones(column.size, np.int64)
+            if recoding is not None:
+                width = recoding.widths[recoding.apply(np.arange(column.size))]
+            density[name] = 1.0 / width
+            n_others //= column.size if recoding is None else recoding.size
+        return float(predicate.weigh(density)) * n_others
+
+    def _sum(self, shares: NDArray[np.float64], all_shares: float) -> Estimate:
+        """Add up groups, each by the share of it that counts; not below 0."""
+        whole, cut = shares == 1.0, (shares > 0.0) & (shares < 1.0)
+        n_whole = int(np.count_nonzero(whole))
+        value = float(shares @ self.noisy)
+        variance = float(shares @ shares) * self.noise.variance
+        error = cut_error(shares[cut], self.noisy[cut])
+        at_most = (n_whole + float(error.most @ error.most)) * self.noise.variance
+        if self.threshold is not None:
+            mean, spread = self._left_out
+            n_hidden = max(0.0, all_shares - float(shares.sum()))
+            value += mean * n_hidden
+            variance += spread * n_hidden
+            at_most += spread * n_hidden
+        if not cut.any() and self.threshold is None:
+            least, most = self.noise.quantiles(n_whole, CONFIDENCE)
+            low, high = value - most, value - least
+        else:
+            low = value - math.hypot(_NORMAL * math.sqrt(variance), error.below)
+            high = value + math.hypot(_NORMAL * math.sqrt(at_most), error.above)
+        return Estimate(
+            value=max(value, 0.0),
+            low=max(low, 0.0),
+            high=max(high, 0.0),
+            privacy_std=math.sqrt(variance),
+            model_std=error.std,
+        )
+
+    @cached_property
+    def _left_out(self) -> tuple[float, float]:
+        """Give mean and variance of the noise of an empty group that is left out."""
+        below = self.noise.values < (self.threshold or 0)
+        chances = self.noise.probabilities[below] / self.noise.probabilities[below].sum()
+        values = self.noise.values[below]
+        mean = float(values @ chances)
+        return mean, float((values - mean) ** 2 @ chances)
+
+    def _with_hidden(
+        self, answer: Estimate, shares: NDArray[np.float64]
+    ) -> tuple[Estimate, list[str]]:
+        """Allow for rows in groups that are not listed."""
+        note = (
+            f"Groups with a noisy count below {self.threshold} are not listed; the interval allows "
+            "for none up to all of the rows in them."
+        )
+        if self.total is None:
+            return answer, [
+                f"Groups with a noisy count below {self.threshold} are not listed, and the number "
+                "of rows is not published: rows in such groups are not part of the estimate."
+            ]
+        listed = self._sum(np.ones(len(shares)), float(self.n_groups))
+        spread = math.hypot(listed.privacy_std, self.total_noise.std if self.total_noise else 0.0)
+        hidden = max(0.0, self.total - listed.value)
+        most = max(0.0, self.total - listed.value + _NORMAL * spread)
+        share = float(shares @ np.maximum(self.noisy, 0.0)) / max(
+            1.0, float(np.maximum(self.noisy, 0.0).sum())
+        )
+        return Estimate(
+            value=answer.value + share * hidden,
+            low=answer.low,
+            high=answer.high + most,
+            privacy_std=answer.privacy_std,
+            model_std=math.hypot(answer.model_std, most / math.sqrt(12)),
+        ), [note]
+
+
+def _complement(part: Estimate, total: float, noise: Known | None) -> Estimate:
+    """Take a part off the number of rows: what is left."""
+    noise = noise or Known(0.0, 0.0, 0.0)
+    value = total - part.value
+    return Estimate(
+        value=max(0.0, value),
+        low=max(0.0, value - math.hypot(noise.high, part.high - part.value)),
+        high=max(0.0, value) + math.hypot(noise.low, part.value - part.low),
+        privacy_std=math.hypot(part.privacy_std, noise.std),
+        model_std=part.model_std,
+    )
+
+
+def _laplace(rate: float) -> NoiseSum:
+    """Tabulate discrete Laplace noise of scale 1/rate."""
+    reach = math.ceil(_FAR / rate) + 1
+    values = np.arange(-reach, reach + 1)
+    r = math.exp(-rate)
+    return NoiseSum(values, -math.expm1(-rate) / (1 + r) * np.exp(-rate * abs(values)))
+
+
+def _recoding(cut: Mapping[str, Any]) -> Recoding:
+    """Read a cut back."""
+    known = (tuple(cut["labels"]), int(cut["n_values"]), bool(cut["has_missing"]))
+    if "starts" in cut:
+        return Intervals(*known, tuple(cut["starts"]))
+    return Groups(*known, tuple(cut["groups"]))
+
+
+def _members(recoding: Recoding, size: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """List the old codes by their new one, and where each new one's begin."""
+    new = recoding.apply(np.arange(size))
+    members = np.argsort(new, kind="stable")
+    return members, np.searchsorted(new[members], np.arange(recoding.size))

@@ -1,0 +1,194 @@
+"""Top-down specialization (Fung, Wang and Yu 2007): k-anonymous generalized rows.
+
+A baseline to compare with: k-anonymity, not differential privacy. The promise and what it does not
+cover are in ``top_down_specialization.md``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushtable.engine.base import Engine
+from hushtable.errors import ParameterError
+from hushtable.methods.base import Forecast, Method, Released
+from hushtable.methods.diffgen.cut_drawing import draw_cuts
+from hushtable.methods.diffgen.diffgen import name_problems, target_problems
+from hushtable.methods.diffgen.generalized_table import generalized_table
+from hushtable.methods.diffgen.scores import InformationGain
+from hushtable.methods.diffgen.specialize import (
+    Branch,
+    Choice,
+    ClassCounts,
+    Cuts,
+    Part,
+    Span,
+    SpanChoice,
+    plain_cut,
+    recoding_of,
+)
+from hushtable.privacy.group_noise import NoisyCells
+from hushtable.privacy.guarantee import Guarantee, KAnonymity
+from hushtable.privacy.noise import Noise
+from hushtable.schema import Categorical, Schema
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopDownSpecialization(Method):
+    """Specialize as long as every group keeps at least k rows; publish exact counts.
+
+    Parameters
+    ----------
+    k : int
+        Rows of a group, at least.
+    target : str, optional
+        The column to predict, published unchanged; the schema's target if it is not given.
+
+    Examples
+    --------
+    >>> TopDownSpecialization(k=1)
+    Traceback (most recent call last):
+    ...
+    hushtable.errors.ParameterError: k is 1; it must be a whole number of at least 2.
+    """
+
+    name: ClassVar[str] = "top-down-specialization"
+    paper: ClassVar[str] = "Fung, Wang and Yu, anonymizing classification data (TDS)."
+    summary: ClassVar[str] = "Generalize until each group has k rows: k-anonymity, exact counts."
+    estimator: ClassVar[str] = "generalized"
+
+    k: int = field(metadata={"help": "Rows of a group, at least 2."})
+    target: str | None = field(
+        default=None, metadata={"help": "Column to predict; the schema's target by default."}
+    )
+
+    def __post_init__(self) -> None:
+        if isinstance(self.k, bool) or not isinstance(self.k, int) or self.k < 2:
+            raise ParameterError(f"k is {self.k!r}; it must be a whole number of at least 2.")
+
+    def guarantee(self, schema: Schema) -> tuple[Guarantee, ...]:
+        """Promise k-anonymity in all columns but the target; it composes with nothing."""
+        self._columns(schema)
+        return (KAnonymity(k=self.k),)
+
+    def forecast(self, schema: Schema, rows: int | None = None) -> Forecast:
+        """Say how many groups there may be."""
+        target, _ = self._columns(schema)
+        n_classes = schema.attributes[target].size
+        most = schema.domain.size if rows is None else rows // self.k * n_classes
+        lines: dict[str, str | float | int] = {"groups by class, at most": most}
+        held = 100_000 if rows is None else rows
+        memory = 8e-6 * held * (2 * len(schema.attributes) + 6)
+        return Forecast(
+            lines=lines, split={}, n_cells=schema.domain.size, memory_mb=max(1.0, memory)
+        )
+
+    def run(self, engine: Engine, noise: Noise) -> Released:
+        """Hold the distinct rows, specialize the best valid part again and again."""
+        schema = engine.schema
+        target, predictors = self._columns(schema)
+        histograms = engine.histograms(predictors, by=target)
+        cells = engine.counts([*predictors, target])
+        columns = schema.attributes
+        cuts = Cuts(
+            {name: ClassCounts(columns[name], histograms[name]) for name in predictors},
+            InformationGain(),
+        )
+        n_rows = int(cells.counts.sum())
+        if n_rows >= self.k:
+            codes = {name: cells.codes[:, at] for at, name in enumerate(predictors)}
+            _specialize(cuts, _Groups(columns, codes, cells.counts), self.k)
+        recode = {name: recoding_of(columns[name], cuts.parts[name]) for name in predictors}
+        split = [name for name in predictors if recode[name].size > 1]
+        counted = [*split, target]
+        groups = engine.counts(counted, recode={name: recode[name] for name in split})
+        kept = slice(None) if n_rows >= self.k else slice(0)  # fewer than k rows: none are shown
+        listed = NoisyCells(groups.codes[kept], groups.counts[kept])
+        return Released(
+            tables={"data": generalized_table(schema, recode, counted, listed, exact=True)},
+            estimator={
+                "target": target,
+                "rate": None,
+                "n_groups": len(listed.noisy),
+                "threshold": None,
+                "row_total": None,
+                "class_sizes_scale": None,
+                "columns": {name: plain_cut(recode[name]) for name in predictors},
+                "specializations": [done.plain() for done in cuts.rounds],
+                "notes": ["The cuts are drawn in `cuts.svg`.", "Counts are exact."],
+            },
+            attachments={"cuts.svg": draw_cuts(cuts.rounds, schema.name)},
+        )
+
+    def _columns(self, schema: Schema) -> tuple[str, list[str]]:
+        target = self.target if self.target is not None else schema.target
+        problems = [*target_problems(schema, target), *name_problems(schema, self.name)]
+        if problems or target is None:
+            raise ParameterError(problems)
+        return target, [name for name in schema.attributes if name != target]
+
+
+class _Groups:
+    """Hold which group every distinct row is in, and how it would be divided."""
+
+    def __init__(self, columns: dict[str, Any], codes: dict[str, Integers], rows: Integers) -> None:
+        self.columns, self.codes, self.rows = columns, codes, rows
+        self.group = np.zeros(len(rows), np.int64)
+
+    def child_of(self, part: Part, children: tuple[Part, ...]) -> Integers:
+        """Give the number of each row's child from 1 on, 0 for rows outside the part."""
+        column, codes = self.columns[part.attribute], self.codes[part.attribute]
+        number = np.zeros(column.size, np.int64)
+        for at, child in enumerate(children, start=1):
+            if isinstance(child, Span):
+                number[child.first : child.last + 1] = at
+            elif isinstance(child, Branch) and isinstance(column, Categorical):
+                number[[column.values.index(value) for value in child.node.leaves()]] = at
+        if part.holds_missing:
+            number[column.missing_code] = len(children) + 1
+        return number[codes]
+
+    def divided(self, child: Integers) -> tuple[Integers, Integers]:
+        """Divide groups by child: new group of each row, and the sizes of the groups."""
+        key = self.group * (int(child.max()) + 1) + child
+        _, group = np.unique(key, return_inverse=True)
+        group = group.reshape(-1)
+        return group, np.bincount(group, weights=self.rows).astype(np.int64)
+
+
+def _specialize(cuts: Cuts, groups: _Groups, k: int) -> None:
+    """Take the valid part with the largest gain per anonymity lost, until none is left."""
+    smallest = int(groups.rows.sum())
+    invalid: set[Part] = set()  # a part that is invalid once stays so: groups only shrink
+    while True:
+        best: tuple[float, Part, tuple[Part, ...], Integers, int] | None = None
+        for choice in cuts.choices():
+            if choice.part in invalid:
+                continue
+            gain, children = _best_way(choice)
+            group, sizes = groups.divided(groups.child_of(choice.part, children))
+            left = int(sizes.min())
+            if gain <= 0 or left < k:
+                invalid.add(choice.part)
+                continue
+            value = gain / (smallest - left + 1)
+            if best is None or value > best[0]:
+                best = value, choice.part, children, group, left
+        if best is None:
+            return
+        _, part, children, groups.group, smallest = best
+        cuts.specialize(part, children)
+
+
+def _best_way(choice: Choice) -> tuple[int, tuple[Part, ...]]:
+    """Give the information gain of the best way to split a part, and its children."""
+    at = int(choice.scores.argmax())
+    if isinstance(choice, SpanChoice):
+        return int(choice.scores[at]), choice.part.halves(int(choice.starts[at]))
+    assert isinstance(choice.part, Branch)  # noqa: S101 - the only other kind
+    return int(choice.scores[at]), choice.part.children

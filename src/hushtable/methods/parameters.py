@@ -1,0 +1,258 @@
+"""Parameters that declare themselves: what each may be, read and checked in one place.
+
+A method is a frozen dataclass whose fields are made by `parameter`. Each says how it is read: an
+exact number within a range, one of the names that its annotation lists, true or false. `Parameters`
+reads them all when the method is made and collects every problem; only what is about several fields
+at once is left to the method. What a field is for stands in the docstring of the class, once: the
+first sentence of its entry is the help of the command line.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from abc import ABC
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from inspect import cleandoc
+from types import NoneType
+from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
+
+from hushtable.errors import ParameterError
+from hushtable.privacy.guarantee import check_delta, check_epsilon
+from hushtable.privacy.rational import as_rational
+
+Reader = Callable[[str, Any], Any]
+"""Takes the name of a parameter and what was given, and gives its value or raises."""
+
+_READ_BY = "read by"
+
+
+def parameter(*, read: Reader | None = None, **more: Any) -> Any:
+    """Declare a parameter of a method.
+
+    Parameters
+    ----------
+    read : callable, optional
+        How what was given becomes the value. By default the annotation tells: a ``Literal`` is one
+        of its names, a ``bool`` is true or false, everything else is taken as it is.
+    **more
+        What `dataclasses.field` takes, such as ``default``.
+    """
+    return field(metadata={_READ_BY: read}, **more)
+
+
+# --- readers: each takes the name of a parameter and what was given -------------------------------
+
+
+def epsilon(name: str, given: Any) -> Fraction:
+    """Read a privacy loss.
+
+    Examples
+    --------
+    >>> epsilon("epsilon", "0.1")
+    Fraction(1, 10)
+    """
+    return check_epsilon(as_rational(given, name=name))
+
+
+def delta(name: str, given: Any) -> Fraction:
+    """Read a chance of exceeding epsilon."""
+    return check_delta(as_rational(given, name=name))
+
+
+def rational(name: str, given: Any) -> Fraction:
+    """Read an exact number of any size."""
+    return as_rational(given, name=name)
+
+
+def share(name: str, given: Any) -> Fraction:
+    """Read a share that may be nothing, but not all.
+
+    Examples
+    --------
+    >>> share("count_share", "1/4")
+    Fraction(1, 4)
+    """
+    value = as_rational(given, name=name)
+    if not 0 <= value < 1:
+        raise ParameterError(f"{name} is {given}; it must be 0 or more, below 1.")
+    return value
+
+
+def whole(at_least: int = 1, at_most: int | None = None) -> Reader:
+    """Make a reader of whole numbers.
+
+    Examples
+    --------
+    >>> whole()("k", 10.0)
+    10
+    >>> whole(at_least=2)("k", 1)
+    Traceback (most recent call last):
+    ...
+    hushtable.errors.ParameterError: k is 1; it must be a whole number of at least 2.
+    """
+    allowed = (
+        f"a whole number of at least {at_least}"
+        if at_most is None
+        else f"a whole number from {at_least:,} to {at_most:,}"
+    )
+
+    def read(name: str, given: Any) -> int:
+        value = as_rational(given, name=name)
+        too_large = at_most is not None and value > at_most
+        if value.denominator != 1 or value < at_least or too_large:
+            raise ParameterError(f"{name} is {given}; it must be {allowed}.")
+        return int(value)
+
+    return read
+
+
+def rules(name: str, given: Any) -> dict[str, Any]:
+    """Read rules by column: a copy, with lists where tuples were given, as a statement has them."""
+    if not isinstance(given, Mapping):
+        raise ParameterError(f"{name} is {given!r}; it must map column names to rules.")
+    return {
+        column: list(rule) if isinstance(rule, tuple) else rule for column, rule in given.items()
+    }
+
+
+def _one_of(names: tuple[Any, ...]) -> Reader:
+    def read(name: str, given: Any) -> Any:
+        if given not in names:
+            *others, last = map(str, names)
+            listed = f"{', '.join(others)} or {last}" if others else last
+            raise ParameterError(f"{name} is {given!r}; it must be {listed}.")
+        return given
+
+    return read
+
+
+def _flag(name: str, given: Any) -> bool:
+    if not isinstance(given, bool):
+        raise ParameterError(f"{name} is {given!r}; it must be true or false.")
+    return given
+
+
+def _as_given(name: str, given: Any) -> Any:
+    return given
+
+
+def _reader_of(hint: Any) -> Reader:
+    """Give the reader that an annotation asks for."""
+    kinds = [kind for kind in get_args(hint) if kind is not NoneType]
+    if NoneType in get_args(hint) and len(kinds) == 1:
+        hint = kinds[0]
+    if get_origin(hint) is Literal:
+        return _one_of(get_args(hint))
+    return _flag if hint is bool else _as_given
+
+
+# --- what carries them ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parameters(ABC):
+    """Carry the parameters of a method; subclasses are frozen keyword-only dataclasses.
+
+    The fields are the parameters, and the command line's options.
+    """
+
+    name: ClassVar[str]
+    paper: ClassVar[str]
+    summary: ClassVar[str]
+    estimator: ClassVar[str] = ""
+    """The kind of estimator that reads the release, as `hushtable.methods.listing` has it."""
+
+    def __post_init__(self) -> None:
+        problems: list[str] = []
+        hints = get_type_hints(type(self))
+        for declared in dataclasses.fields(self):
+            given = getattr(self, declared.name)
+            if given is None and declared.default is None:
+                continue
+            read = declared.metadata.get(_READ_BY) or _reader_of(hints[declared.name])
+            try:
+                object.__setattr__(self, declared.name, read(declared.name, given))  # frozen
+            except ParameterError as error:
+                problems += error.problems
+        problems += self._problems(fields_are_right=not problems)
+        if problems:
+            raise ParameterError(problems)
+
+    def _problems(self, *, fields_are_right: bool) -> list[str]:
+        """List what is wrong with several parameters together.
+
+        Parameters
+        ----------
+        fields_are_right : bool
+            Whether every single parameter was read without a problem.
+        """
+        return []
+
+    def parameters(self) -> dict[str, Any]:
+        """Give the parameters as plain data for the statement."""
+        return {
+            f.name: _plain(getattr(self, f.name))
+            for f in dataclasses.fields(self)
+            if getattr(self, f.name) is not None
+        }
+
+    @classmethod
+    def help(cls) -> dict[str, str]:
+        """Say what each parameter is for: the first sentence of its entry in the docstring."""
+        return {
+            name: sentence
+            for kind in reversed(cls.__mro__)
+            for name, sentence in _first_sentences(kind.__dict__.get("__doc__") or "").items()
+        }
+
+
+_SECTION = re.compile(r"^Parameters\n-+\n(.*?)(?=^\w+\n-+$|\Z)", re.MULTILINE | re.DOTALL)
+_ENTRY = re.compile(r"^(\w[\w, ]*) : [^\n]*\n((?:[ ]{4}[^\n]*\n?)+)", re.MULTILINE)
+
+
+def _first_sentences(doc: str) -> dict[str, str]:
+    r"""Read the entries of a numpydoc section "Parameters".
+
+    Examples
+    --------
+    >>> _first_sentences("Do.\n\nParameters\n----------\nk : int\n    How many. Not few.\n")
+    {'k': 'How many.'}
+    """
+    section = _SECTION.search(cleandoc(doc) + "\n")
+    found = {}
+    for names, text in _ENTRY.findall(section[1] if section else ""):
+        said = " ".join(text.split()).replace("``", "").replace("`", "")
+        sentence = re.match(r".*?[.](?=\s|$)", said)
+        for name in names.split(","):
+            found[name.strip()] = sentence[0] if sentence else said
+    return found
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Fraction):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    return value
+
+
+def read_numbers(method: object, names: Any) -> list[str]:
+    """TRANSITION: goes when every method declares its parameters."""
+    problems: list[str] = []
+    for name in names:
+        given = getattr(method, name)
+        if given is None:
+            continue
+        kind = {"epsilon": epsilon, "delta": delta}.get(
+            name, share if name.endswith("_share") else whole()
+        )
+        try:
+            object.__setattr__(method, name, kind(name, given))
+        except ParameterError as error:
+            problems += error.problems
+    return problems

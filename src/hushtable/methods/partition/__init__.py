@@ -1,0 +1,19 @@
+"""Recursive partitioning, with its estimator, its proof and Mondrian to compare with."""
+
+from hushtable.methods.listing import Listing
+
+LISTINGS = (
+    Listing(
+        name="partition",
+        method="hushtable.methods.partition.partition:Partition",
+        audit="hushtable.audit.cases.partition:PARTITION",
+        kind="regions",
+        estimator="hushtable.methods.partition.estimator:RegionEstimator",
+    ),
+    Listing(
+        name="mondrian",
+        method="hushtable.methods.partition.mondrian:Mondrian",
+        audit="hushtable.audit.cases.partition:MONDRIAN",
+        baseline=True,
+    ),
+)

@@ -1,0 +1,249 @@
+"""Count from published regions with noisy counts, and make rows from them.
+
+Two things stand between the published regions and the truth: the noise on their counts, whose
+distribution is known, and regions that a condition cuts through, where rows are taken to be spread
+evenly inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from hushtable.codes import repeated
+from hushtable.estimate.base import CONFIDENCE, Estimate, Estimator
+from hushtable.estimate.uneven import cut_error
+from hushtable.methods.partition.axes import Axis
+from hushtable.methods.partition.consistency import NoisyTree
+from hushtable.methods.partition.partition import Partition
+from hushtable.methods.partition.regions import (
+    COUNT,
+    NOISE_SCALE,
+    NOISY_COUNT,
+    distinct_parts,
+    leaf_parts,
+    measurements,
+)
+from hushtable.predicate import parse
+from hushtable.predicate.covering import Covering
+from hushtable.schema import Categorical, Column, Integer, Schema
+
+_NORMAL = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+class RegionEstimator(Estimator):
+    """Answer counts from a release of regions."""
+
+    def __init__(
+        self,
+        schema: Schema,
+        parameters: Mapping[str, Any],
+        settings: Mapping[str, Any],
+        tables: Mapping[str, pa.Table],
+    ) -> None:
+        self.schema = schema
+        self._method = Partition(**parameters)
+        self._plan = self._method.plan(schema)
+        self._leaves, self._nodes = tables["data"], tables["tree"]
+
+    # --- what was published -------------------------------------------------------------------
+
+    @cached_property
+    def _shape(self) -> tuple[int, int]:
+        return self._leaves.num_rows // self._plan.n_classes, self._plan.n_classes
+
+    @cached_property
+    def _measured(self) -> tuple[NoisyTree, Floats]:
+        return measurements(
+            self._nodes,
+            self._leaves[NOISE_SCALE].to_numpy().reshape(self._shape),
+            total=self.schema.counted_rows,
+            consistent=self._method.consistent,
+        )
+
+    @cached_property
+    def counts(self) -> Floats:
+        """Counts of regions by class, fitted to all that was measured; may be negative."""
+        tree, node_counts = self._measured
+        noisy = self._leaves[NOISY_COUNT].to_numpy().reshape(self._shape)
+        return tree.fit(noisy.astype(np.float64), node_counts)
+
+    @cached_property
+    def _parts(self) -> dict[str, tuple[Axis, Integers, Integers]]:
+        """For each attribute: its axis, the different parts, and which of them a leaf has."""
+        first, last = leaf_parts(self._nodes, self._plan.axes)
+        return {
+            axis.name: (axis, *distinct_parts(np.stack((first[:, at], last[:, at]), axis=1)))
+            for at, axis in enumerate(self._plan.axes)
+        }
+
+    # --- answers ------------------------------------------------------------------------------
+
+    def count(self, where: str) -> Estimate:
+        """Estimate how many rows satisfy a condition."""
+        shares = self._shares(where)
+        value = float((shares * self.counts).sum())
+        privacy_std, half = self._noise_of(shares)
+        model_std, below, above = 0.0, half, half
+        cut = (shares > 0.0) & (shares < 1.0)
+        if cut.any():
+            error = cut_error(shares[cut], self.counts[cut])
+            at_most = shares.copy()
+            at_most[cut] = error.most
+            model_std = error.std
+            below = float(np.hypot(half, error.below))
+            above = float(np.hypot(self._noise_of(at_most)[1], error.above))
+        known = self.schema.counted_rows
+        most = np.inf if known is None else float(known)
+        return Estimate(
+            value=float(np.clip(value, 0.0, most)),
+            low=float(np.clip(value - below, 0.0, most)),
+            # Around what can be: an answer below zero is not sure of zero.
+            high=float(np.clip(max(value, 0.0) + above, 0.0, most)),
+            privacy_std=privacy_std,
+            model_std=model_std,
+            notes=(
+                "The condition cuts through regions; rows are taken as spread evenly inside them.",
+            )
+            * bool(cut.any()),
+        )
+
+    def _noise_of(self, shares: Floats) -> tuple[float, float]:
+        """Give the noise of a weighted sum: its standard deviation, and half its 95 % interval."""
+        std, kurtosis, step = self._measured[0].error(shares)
+        # Cornish-Fisher: the quantile of a sum of few noises is wider than the normal one. Noise
+        # is in whole numbers, of which half a step allows for the unevenness.
+        quantile = _NORMAL + kurtosis * (_NORMAL**3 - 3 * _NORMAL) / 24
+        return std, quantile * std + step / 2
+
+    def _shares(self, where: str) -> Floats:
+        """Give the part of each region (and class) that satisfies a condition, by volume."""
+        predicate = parse(where, self.schema)
+        n_leaves, n_classes = self._shape
+        target = self._plan.target
+        coverings, codes = {}, {}
+        for name in dict.fromkeys((*predicate.columns, self._plan.axes[0].name)):
+            if name == target:
+                codes[name] = np.tile(np.arange(n_classes), n_leaves)
+            else:
+                axis, parts, which = self._parts[name]
+                coverings[name] = _covering(axis, parts)
+                codes[name] = np.repeat(which, n_classes)
+        return predicate.shares(coverings, codes).reshape(self._shape)
+
+    # --- rows ---------------------------------------------------------------------------------
+
+    def frame(self, rng: np.random.Generator | None = None) -> pa.Table:
+        """Make rows: as many as the counts say, with values as the parameter `summarize` asks.
+
+        Values that are drawn are drawn anew on every call; with `rng`, from there.
+        """
+        first, last = leaf_parts(self._nodes, self._plan.axes)
+        return draw_rows(
+            self.schema,
+            self._plan.axes,
+            first,
+            last,
+            counts=self._leaves[COUNT].to_numpy().reshape(self._shape),
+            target=self._plan.target,
+            summarize=self._method.summarize,
+            rng=rng,
+        )
+
+
+def draw_rows(
+    schema: Schema,
+    axes: Sequence[Axis],
+    first: Integers,
+    last: Integers,
+    *,
+    counts: Integers,
+    target: str | None,
+    summarize: str,
+    rng: np.random.Generator | None = None,
+) -> pa.Table:
+    """Make rows from regions.
+
+    Parameters
+    ----------
+    schema : Schema
+        The public schema.
+    axes : sequence of Axis
+        The columns that were cut.
+    first, last : array (regions, axes)
+        The parts of the regions.
+    counts : array (regions, classes)
+        How many rows to make.
+    target : str or None
+        The column of the classes.
+    summarize : {"sample", "midpoint", "lower"}
+        Values drawn evenly from the region, or its middle or lowest ones.
+    rng : Generator, optional
+        Where drawn values come from.
+    """
+    n_classes = counts.shape[1]
+    cells = repeated(counts.ravel())
+    region = cells // n_classes
+    rng = rng or np.random.default_rng()  # the regions are public: this protects nobody
+    codes = {} if target is None else {target: cells % n_classes}
+    for at, axis in enumerate(axes):
+        parts, which = distinct_parts(np.stack((first[:, at], last[:, at]), axis=1))
+        column = schema.attributes[axis.name]
+        codes[axis.name] = _drawn(column, axis, parts, which[region], summarize=summarize, rng=rng)
+    return pa.table(
+        {name: _values(column, codes[name]) for name, column in schema.attributes.items()}
+    )
+
+
+def _covering(axis: Axis, parts: Integers) -> Covering:
+    """Write parts as sets of codes."""
+    if not axis.subsets and axis.codes is None:
+        return Covering(len(parts), np.arange(len(parts)), parts[:, 0], parts[:, 1])
+    sets = [axis.codes_of(*part) for part in parts.tolist()]
+    codes = np.concatenate(sets)
+    return Covering(len(parts), np.repeat(np.arange(len(sets)), list(map(len, sets))), codes, codes)
+
+
+def _drawn(
+    column: Column,
+    axis: Axis,
+    parts: Integers,
+    which: Integers,
+    *,
+    summarize: str,
+    rng: np.random.Generator,
+) -> Integers:
+    """Give a code of its part for each row."""
+    ordered = not isinstance(column, Categorical) or column.ordered
+    if summarize == "sample" or not ordered:
+        n_codes = axis.n_codes(parts[:, 0], parts[:, 1])
+        drawn = rng.integers(0, n_codes[which])
+        if not axis.subsets and axis.codes is None:
+            return np.asarray(parts[which, 0] + drawn)
+        sets = [axis.codes_of(*part) for part in parts.tolist()]
+        starts = np.cumsum(n_codes) - n_codes
+        return np.asarray(np.concatenate(sets)[starts[which] + drawn])
+    first = parts[:, 0]
+    if summarize == "midpoint":  # of the values: a missing one is at the end and has no middle
+        first = (first + np.maximum(first, np.minimum(parts[:, 1], column.n_values - 1))) // 2
+    return np.asarray(first[which])
+
+
+def _values(column: Column, codes: Integers) -> pa.Array:
+    """Turn codes into values; missing is null."""
+    present, position = np.unique(codes, return_inverse=True)
+    kind = pa.float64()
+    if isinstance(column, Categorical):
+        kind = pa.string()
+    elif isinstance(column, Integer):
+        kind = pa.int64()
+    return pa.array([column.value(int(code)) for code in present], kind).take(pa.array(position))

@@ -1,0 +1,233 @@
+"""Mondrian (LeFevre, DeWitt and Ramakrishnan 2006): k-anonymous groups by halving at medians.
+
+A baseline to compare with. The promise and what it does not cover are in ``mondrian.md``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushtable.engine.base import Engine
+from hushtable.errors import ParameterError, Refused
+from hushtable.methods.partition.axes import Axis, ordered_axis_of
+from hushtable.privacy.guarantee import Guarantee, KAnonymity
+from hushtable.schema import Schema
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Hold what is published: the smallest box around each group, and its rows by class.
+
+    Parameters
+    ----------
+    axes : tuple of Axis
+        The columns treated as identifying.
+    target : str or None
+        The column that is published unchanged.
+    first, last : array (groups, axes)
+        The boxes, as positions on the axes.
+    counts : array (groups, classes)
+        Exact numbers of rows.
+    """
+
+    axes: tuple[Axis, ...]
+    target: str | None
+    first: Integers
+    last: Integers
+    counts: Integers
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mondrian:
+    """Divide the rows into groups of at least k and publish each group's box.
+
+    Parameters
+    ----------
+    k : int
+        Rows in a group, at least.
+    relaxed : bool
+        Whether rows with the median value may go to either side, so that the halves are even. If
+        not, rows with equal values stay together.
+    by_class : bool
+        Whether the column to halve is the one that tells most about the class, and not the widest.
+    target : str, optional
+        Column that is published unchanged; the schema's target if not given.
+
+    Examples
+    --------
+    >>> from hushtable.datasets import sample, sample_schema
+    >>> from hushtable.engine import connect
+    >>> groups = Mondrian(k=10).groups(connect(sample(), sample_schema()))
+    >>> int(groups.counts.sum()), bool(groups.counts.sum(axis=1).min() >= 10)
+    (12000, True)
+    """
+
+    k: int = field(metadata={"help": "Rows in a group, at least 2."})
+    relaxed: bool = field(
+        default=False, metadata={"help": "Whether equal values may be divided to even the halves."}
+    )
+    by_class: bool = field(
+        default=False, metadata={"help": "Whether the class decides which column is halved."}
+    )
+    target: str | None = field(
+        default=None, metadata={"help": "Column published unchanged; else the schema's target."}
+    )
+
+    def __post_init__(self) -> None:
+        problems = []
+        if isinstance(self.k, bool) or not isinstance(self.k, int) or self.k < 2:
+            problems.append(f"k is {self.k!r}; it must be a whole number of at least 2.")
+        for name in ("relaxed", "by_class"):
+            if not isinstance(getattr(self, name), bool):
+                problems.append(f"{name} is {getattr(self, name)!r}; it must be true or false.")
+        if problems:
+            raise ParameterError(problems)
+
+    def guarantee(self, schema: Schema) -> tuple[Guarantee, ...]:
+        """Promise k-anonymity in all columns but the target."""
+        self._axes(schema)
+        return (KAnonymity(k=self.k),)
+
+    def _axes(self, schema: Schema) -> tuple[tuple[Axis, ...], str | None]:
+        target = schema.target if self.target is None else self.target
+        problems = []
+        if target is not None and target not in schema.attributes:
+            known = ", ".join(schema.attributes)
+            problems.append(f"target is {target!r}; it must be a published column: {known}.")
+        if target is None and self.by_class:
+            problems.append("by_class needs a target; name one, or give the schema one.")
+        axes = tuple(
+            ordered_axis_of(name, column)
+            for name, column in schema.attributes.items()
+            if name != target
+        )
+        if not axes:
+            problems.append(f"target {target!r} is the only column; there is nothing to group by.")
+        if problems:
+            raise ParameterError(problems)
+        return axes, target
+
+    def groups(self, engine: Engine) -> Groups:
+        """Divide the rows of a table.
+
+        Raises
+        ------
+        Refused
+            If there are fewer than k rows.
+        """
+        schema = engine.schema
+        axes, target = self._axes(schema)
+        names = [axis.name for axis in axes]
+        cells = engine.counts(names if target is None else [*names, target])
+        positions = np.stack(
+            [axis.positions(cells.codes[:, at]).astype(np.int64) for at, axis in enumerate(axes)],
+            axis=1,
+        )
+        n_classes = 1 if target is None else schema.attributes[target].size
+        classes = np.zeros(len(positions), np.int64) if target is None else cells.codes[:, -1]
+        if cells.counts.sum() < self.k:
+            raise Refused(
+                f"the table has fewer than k = {self.k} rows; no group can be published. Lower k, "
+                "or publish nothing."
+            )
+        sizes = np.array([axis.size for axis in axes])
+        done = list(self._divide(_Group(positions, classes, cells.counts, n_classes), sizes))
+        return Groups(
+            axes=axes,
+            target=target,
+            first=np.stack([group.first for group in done]),
+            last=np.stack([group.last for group in done]),
+            counts=np.stack([group.by_class for group in done]),
+        )
+
+    def _divide(self, whole: _Group, sizes: Integers) -> Iterator[_Group]:
+        """Halve groups as long as both halves keep k rows."""
+        open_groups = [whole]
+        while open_groups:
+            group = open_groups.pop()
+            halves = self._halves(group, sizes) if group.n_rows >= 2 * self.k else None
+            if halves is None:
+                yield group
+            else:
+                open_groups += reversed(halves)
+
+    def _halves(self, group: _Group, sizes: Integers) -> tuple[_Group, _Group] | None:
+        widths = (group.last - group.first) / sizes
+        allowed = []
+        for at in np.argsort(-widths, kind="stable").tolist():
+            if widths[at] == 0:
+                break
+            halves = group.halved(at, relaxed=self.relaxed)
+            if min(half.n_rows for half in halves) >= self.k:
+                if not self.by_class:
+                    return halves
+                allowed.append(halves)
+        if not allowed:
+            return None
+        return min(allowed, key=lambda halves: sum(half.disorder for half in halves))
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Rows of one group, as cells with counts."""
+
+    positions: Integers
+    classes: Integers
+    counts: Integers
+    n_classes: int
+
+    @cached_property
+    def n_rows(self) -> int:
+        return int(self.counts.sum())
+
+    @cached_property
+    def first(self) -> Integers:
+        return np.asarray(self.positions.min(axis=0))
+
+    @cached_property
+    def last(self) -> Integers:
+        return np.asarray(self.positions.max(axis=0))
+
+    @cached_property
+    def by_class(self) -> Integers:
+        tally = np.zeros(self.n_classes, np.int64)
+        np.add.at(tally, self.classes, self.counts)
+        return tally
+
+    @cached_property
+    def disorder(self) -> float:
+        """Entropy of the class times the rows."""
+        share = self.by_class[self.by_class > 0] / self.n_rows
+        return float(-self.n_rows * (share @ np.log2(share)))
+
+    def _part(self, which: Integers, counts: Integers) -> _Group:
+        return replace(
+            self, positions=self.positions[which], classes=self.classes[which], counts=counts
+        )
+
+    def halved(self, at: int, *, relaxed: bool) -> tuple[_Group, _Group]:
+        """Halve at the median of a column; the left half has the lower values."""
+        order = np.argsort(self.positions[:, at], kind="stable")
+        counts = self.counts[order]
+        until = np.cumsum(counts)
+        if relaxed:
+            taken = np.clip((self.n_rows + 1) // 2 - (until - counts), 0, counts)
+            left, right = taken > 0, taken < counts
+            return (
+                self._part(order[left], taken[left]),
+                self._part(order[right], (counts - taken)[right]),
+            )
+        values = self.positions[order, at]
+        ends = np.flatnonzero(np.diff(values))  # the last cell of each value but the highest
+        best = int(ends[np.argmax(np.minimum(until[ends], self.n_rows - until[ends]))]) + 1
+        return (
+            self._part(order[:best], counts[:best]),
+            self._part(order[best:], counts[best:]),
+        )

@@ -1,0 +1,165 @@
+"""What a partition looks like as tables, and how it is read back.
+
+``tree`` has one row per node, level by level, the root first. ``data`` has one row per leaf and
+class, in the order of the nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from hushtable.methods.partition.axes import Axis
+from hushtable.methods.partition.consistency import NoisyTree
+from hushtable.methods.partition.tree import Rules, Tree
+from hushtable.schema import Categorical, Column, Integer, Schema
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+NODE, COUNT, NOISY_COUNT, NOISE_SCALE = "node", "count", "noisy_count", "noise_scale"
+"""Columns that are published beside the schema's own."""
+
+
+def tree_table(tree: Tree, axes: Sequence[Axis], rules: Rules) -> pa.Table:
+    """Write the nodes of a tree: how each was split, and the count of its stopping test."""
+    leaf = np.asarray(tree.left) < 0
+    untested = ~np.asarray(tree.tested)
+    names = pa.array([axis.name for axis in axes], pa.string())
+    scale = float(rules.max_rows / rules.epsilon_test)
+    return pa.table(
+        {
+            "level": pa.array(tree.levels, pa.int64()),
+            "left": pa.array(np.asarray(tree.left), pa.int64(), mask=leaf),
+            "column": names.take(pa.array(np.asarray(tree.axis), pa.int64(), mask=leaf)),
+            "cut": pa.array(np.asarray(tree.cut), pa.int64(), mask=leaf),
+            NOISY_COUNT: pa.array(np.asarray(tree.noisy), pa.int64(), mask=untested),
+            NOISE_SCALE: pa.array(np.full(len(leaf), scale), pa.float64(), mask=untested),
+        }
+    )
+
+
+def measurements(
+    nodes: pa.Table, cell_scale: Floats, *, total: int | None, consistent: bool
+) -> tuple[NoisyTree, Floats]:
+    """Read what was measured on a tree: the noise of all counts, and the counts of nodes.
+
+    Parameters
+    ----------
+    nodes : Table
+        The table ``tree``.
+    cell_scale : array (leaves, classes)
+        Scale of the noise on the counts of the leaves.
+    total : int, optional
+        The number of rows, where it is public.
+    consistent : bool
+        Whether the counts of nodes are to be used.
+    """
+    left = nodes["left"].fill_null(-1).to_numpy()
+    scale = nodes[NOISE_SCALE].to_numpy().copy()
+    scale[np.isnan(scale) | (not consistent)] = np.inf
+    tree = NoisyTree(left, nodes["level"].to_numpy(), cell_scale, scale, total)
+    return tree, nodes[NOISY_COUNT].fill_null(0).to_numpy().astype(np.float64)
+
+
+def leaf_parts(nodes: pa.Table, axes: Sequence[Axis]) -> tuple[Integers, Integers]:
+    """Walk down a tree; give the parts of its leaves, two arrays (leaves, axes)."""
+    left = nodes["left"].fill_null(-1).to_numpy()
+    cuts = nodes["cut"].fill_null(0).to_numpy()
+    at_axis = {axis.name: at for at, axis in enumerate(axes)}
+    used = nodes["column"].combine_chunks().dictionary_encode()
+    known = np.array([at_axis[name] for name in used.dictionary.to_pylist()] + [-1], np.int64)
+    split_axis = known[used.indices.fill_null(len(known) - 1).to_numpy()]
+    whole = np.array([axis.whole for axis in axes], np.int64)
+    first = np.tile(whole[:, 0], (len(left), 1))
+    last = np.tile(whole[:, 1], (len(left), 1))
+    levels = nodes["level"].to_numpy()
+    for level in range(int(levels[-1])):
+        inner = np.flatnonzero((levels == level) & (left >= 0))
+        for child in (left[inner], left[inner] + 1):
+            first[child], last[child] = first[inner], last[inner]
+        for at, axis in enumerate(axes):
+            here = inner[split_axis[inner] == at]
+            if axis.subsets:
+                first[left[here], at] = cuts[here]
+                first[left[here] + 1, at] = first[here, at] & ~cuts[here]
+            else:
+                last[left[here], at] = cuts[here] - 1
+                first[left[here] + 1, at] = cuts[here]
+    leaves = left < 0
+    return first[leaves], last[leaves]
+
+
+def leaf_table(
+    schema: Schema,
+    nodes: pa.Table,
+    axes: Sequence[Axis],
+    target: str | None,
+    *,
+    counts: Integers,
+    noisy: Integers,
+    scales: Floats,
+) -> pa.Table:
+    """Write the leaves: the region, the class, the fitted and the noisy count.
+
+    A region lists the values of categorical columns, null for missing; of a numeric column it has
+    the lowest and the highest value and whether missing values are in it, too.
+    """
+    n_leaves, n_classes = noisy.shape
+    first, last = leaf_parts(nodes, axes)
+    by_class = np.repeat(np.arange(n_leaves), n_classes)
+    leaves = np.flatnonzero(nodes["left"].is_null().to_numpy())
+    columns = {NODE: pa.array(leaves[by_class], pa.int64())}
+    for at, axis in enumerate(axes):
+        parts = np.stack((first[:, at], last[:, at]), axis=1)
+        distinct, which = distinct_parts(parts)
+        values = _part_values(schema.attributes[axis.name], axis, distinct)
+        columns[axis.name] = values.take(pa.array(which[by_class]))
+    if target is not None:
+        column = schema.attributes[target]
+        classes = pa.array([column.value(code) for code in range(n_classes)], _kind(column))
+        columns[target] = classes.take(pa.array(np.tile(np.arange(n_classes), n_leaves)))
+    ordered = {NODE: columns[NODE]} | {name: columns[name] for name in schema.attributes}
+    ordered[COUNT] = pa.array(counts, pa.int64())
+    ordered[NOISY_COUNT] = pa.array(noisy.ravel(), pa.int64())
+    ordered[NOISE_SCALE] = pa.array(scales.ravel(), pa.float64())
+    return pa.table(ordered)
+
+
+def distinct_parts(parts: Integers) -> tuple[Integers, Integers]:
+    """List the different parts of an axis, and which of them each leaf has."""
+    order = np.lexsort(parts.T[::-1])
+    ordered = parts[order]
+    fresh = np.ones(len(parts), np.bool_)
+    fresh[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
+    which = np.empty(len(parts), np.int64)
+    which[order] = np.cumsum(fresh) - 1
+    return ordered[fresh], which
+
+
+def _kind(column: Column) -> pa.DataType:
+    if isinstance(column, Categorical):
+        return pa.string()
+    return pa.int64() if isinstance(column, Integer) else pa.float64()
+
+
+def _part_values(column: Column, axis: Axis, parts: Integers) -> pa.Array:
+    kind = _kind(column)
+    if isinstance(column, Categorical):
+        lists = [[column.value(int(c)) for c in axis.codes_of(*part)] for part in parts.tolist()]
+        return pa.array(lists, pa.list_(kind))
+    ranges = []
+    for first, last in parts.tolist():
+        top = min(last, column.n_values - 1)
+        some = first <= top
+        ranges.append(
+            {
+                "low": column.value(first) if some else None,
+                "high": column.value(top) if some else None,
+                "missing": last == column.missing_code,
+            }
+        )
+    return pa.array(ranges, pa.struct([("low", kind), ("high", kind), ("missing", pa.bool_())]))

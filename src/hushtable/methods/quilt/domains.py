@@ -1,0 +1,370 @@
+"""Which values quilt tells apart: public bins first, then buckets chosen from noisy counts."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushtable.errors import ParameterError, TooLarge
+from hushtable.methods.quilt.field import Coins
+from hushtable.recoding import Groups, Intervals, Recoding, Rule, recode
+from hushtable.schema import Categorical, Column, Schema
+from hushtable.taxonomy import Node
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+MAX_VALUES = 10_000
+"""A column with more values is counted in public bins, or at a level of its taxonomy."""
+
+N_BINS = 1_000
+"""Bins of one width of a numeric column with too many values, at most."""
+
+MAX_BUCKETS = 64
+"""Buckets of an unordered column, so that every pair of columns can be counted."""
+
+MAX_INTERVALS = 32
+"""Buckets of an ordered column: neighbors are alike, and cells cost noise."""
+
+HEAVY = 3.0
+"""A bucket holds at least this many standard deviations of its noise."""
+
+
+@dataclass(frozen=True)
+class Values:
+    """Say how one column is counted; public.
+
+    Parameters
+    ----------
+    name : str
+        The column.
+    column : Column
+        As the schema has it.
+    rule : int or list of numbers, optional
+        A taxonomy level, or the lowest values of bins, where the column has too many values.
+    recoding : Recoding, optional
+        The recoding by that rule.
+    """
+
+    name: str
+    column: Column
+    rule: Rule | None = None
+    recoding: Recoding | None = None
+
+    @property
+    def size(self) -> int:
+        """Number of values that are counted, missing included."""
+        return self.column.size if self.recoding is None else self.recoding.size
+
+    @property
+    def n_values(self) -> int:
+        """The same without missing."""
+        return self.size - (self.column.missing_code is not None)
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether neighbors are alike."""
+        return not isinstance(self.column, Categorical) or self.column.ordered
+
+    @property
+    def widths(self) -> Integers:
+        """Codes of the schema behind each counted value."""
+        return np.ones(self.size, np.int64) if self.recoding is None else self.recoding.widths
+
+    def buckets(self, noisy: Integers, std: float, *, is_target: bool = False) -> Integers:
+        """Choose a bucket for each counted value, from noisy counts alone.
+
+        Missing is a bucket of its own, the last. A target keeps its values where they are few.
+        """
+        n_values, most = self.n_values, MAX_BUCKETS - 1
+        counts = np.asarray(noisy[:n_values], np.float64)
+        heavy = max(HEAVY, math.sqrt(2 * math.log(max(n_values, 2)))) * std
+        if is_target and n_values <= most:
+            found = np.arange(n_values)
+        elif self.is_ordered:
+            found = merge_neighbors(counts, heavy, MAX_INTERVALS)
+        else:
+            found = merge_rare(counts, heavy, most, self._tree())
+        if n_values == self.size:
+            return found
+        return np.append(found, found.max() + 1)
+
+    def _tree(self) -> Node | None:
+        """Give the taxonomy with the positions of values as labels; none if it says nothing."""
+        column = self.column
+        if not isinstance(column, Categorical) or column.taxonomy is None or self.rule is not None:
+            return None
+        place_of = {value: str(place) for place, value in enumerate(column.values)}
+
+        def numbered(node: Node) -> Node:
+            if not node.children:
+                return Node(place_of[node.label])
+            return Node(node.label, tuple(numbered(child) for child in node.children))
+
+        return numbered(column.taxonomy.root)
+
+    def bucket_recoding(self, buckets: Integers) -> Recoding | None:
+        """Give the recoding from codes of the schema to buckets; None if nothing changes."""
+        merged = buckets[: self.n_values]
+        labels = tuple(str(bucket) for bucket in range(int(merged.max()) + 1))
+        has_missing = self.column.missing_code is not None
+        if self.recoding is None and np.array_equal(merged, np.arange(self.n_values)):
+            return None
+        if isinstance(self.column, Categorical):
+            values = np.arange(self.column.n_values)
+            groups = merged[values if self.recoding is None else self.recoding.apply(values)]
+            return Groups(labels, self.column.n_values, has_missing, tuple(groups.tolist()))
+        first = np.flatnonzero(np.diff(merged, prepend=-1))
+        if isinstance(self.recoding, Intervals):
+            first = np.asarray(self.recoding.starts)[first]
+        return Intervals(labels, self.column.n_values, has_missing, tuple(first.tolist()))
+
+    def codes(self, of_rows: Integers, buckets: Integers, shares: Floats, coins: Coins) -> Integers:
+        """Draw a code of the schema for the bucket of each row: by noisy counts, then evenly."""
+        values = np.empty(len(of_rows), np.int64)
+        order = np.argsort(of_rows, kind="stable")
+        bounds = np.searchsorted(of_rows[order], np.arange(int(buckets.max()) + 2))
+        for bucket in range(int(buckets.max()) + 1):
+            mine = order[bounds[bucket] : bounds[bucket + 1]]
+            among = np.flatnonzero(buckets == bucket)
+            if len(among) == 1:
+                values[mine] = among[0]
+            elif len(mine):
+                values[mine] = among[coins.spread(shares[among] + 1e-9, len(mine))]
+        if self.recoding is None:
+            return values
+        return self._inside(values, coins)
+
+    def _inside(self, values: Integers, coins: Coins) -> Integers:
+        """Draw codes evenly from inside bins."""
+        assert self.recoding is not None  # noqa: S101 - the caller checks it
+        bin_of = self.recoding.apply(np.arange(self.column.size))
+        by_bin = np.argsort(bin_of, kind="stable")
+        starts = np.searchsorted(bin_of[by_bin], np.arange(self.size))
+        widths = self.widths
+        coin = coins.spread(np.ones(1 << 20), len(values)) / (1 << 20)
+        return by_bin[starts[values] + (coin * widths[values]).astype(np.int64)]
+
+
+def values_of(schema: Schema) -> list[Values]:
+    """Say how each column is counted, or refuse those that cannot be."""
+    found, problems = [], []
+    for name, column in schema.attributes.items():
+        if column.size <= MAX_VALUES:
+            found.append(Values(name, column))
+            continue
+        rule = _rule(column)
+        if rule is None:
+            problems.append(
+                f"column {name!r} has {column.size:,} values, and at most {MAX_VALUES:,} can be "
+                "counted one by one; give it a taxonomy with a level of fewer groups."
+            )
+            continue
+        try:
+            found.append(Values(name, column, rule, recode(name, column, rule)))
+        except ParameterError as error:
+            problems += error.problems
+    if problems:
+        raise TooLarge(problems)
+    return found
+
+
+def _rule(column: Column) -> Rule | None:
+    """Find a public rule for a column with too many values.
+
+    Numbers get bins of one width, but the ends and zero, where values pile up, get their own.
+    """
+    if not isinstance(column, Categorical):
+        width = -(-column.n_values // N_BINS)
+        zero = -column.exact_low / column.exact_step
+        alone = {0, column.n_values - 1}
+        if zero.denominator == 1 and 0 <= zero < column.n_values:
+            alone.add(int(zero))
+        starts = {*range(0, column.n_values, width), *alone, *(code + 1 for code in alone)}
+        values = [column.value(code) for code in sorted(starts - {column.n_values})]
+        return [value for value in values if value is not None]
+    if column.taxonomy is None:
+        return None
+    for level in range(column.taxonomy.depth):
+        if len(set(column.taxonomy.level(level).values())) < MAX_VALUES:
+            return level
+    return None
+
+
+def merge_neighbors(counts: Floats, heavy: float, most: int) -> Integers:
+    """Merge neighboring values until each bucket is heavy, and there are at most so many.
+
+    A bucket of w values is heavy if its count is at least ``heavy * sqrt(w)``. The lightest bucket
+    joins the lighter of its neighbors, unless a heavy one would not be heavy any more.
+
+    Examples
+    --------
+    >>> merge_neighbors(np.array([90.0, 1.0, -2.0, 3.0, 80.0, 70.0]), 10.0, 32).tolist()
+    [0, 1, 1, 1, 1, 2]
+    >>> merge_neighbors(np.array([90.0, 90.0, 80.0, 70.0]), 10.0, 3).tolist()
+    [0, 1, 2, 2]
+    """
+    n = len(counts)
+    sums: list[float] = counts.tolist()
+    widths = [1] * n
+    before, after = list(range(-1, n - 1)), list(range(1, n + 1))
+    version = [0] * n
+    alive = n
+
+    def weight(place: int) -> float:
+        return sums[place] / math.sqrt(widths[place])
+
+    def join(left: int) -> None:
+        """Merge a bucket with the next one."""
+        right = after[left]
+        sums[left] += sums[right]
+        widths[left] += widths[right]
+        after[left] = after[right]
+        if after[right] < n:
+            before[after[right]] = left
+        version[left] += 1
+        version[right] = -1
+
+    heap = [(weight(place), place, 0) for place in range(n)]
+    heapq.heapify(heap)
+    while heap and alive > 1:
+        found, place, seen = heapq.heappop(heap)
+        if seen != version[place]:
+            continue
+        if found >= heavy:
+            break
+        left, right = before[place], after[place]
+        sides = [side for side in (left, right) if 0 <= side < n]
+        for side in sorted(sides, key=weight):
+            first = min(place, side)
+            together = (sums[first] + sums[after[first]]) / math.sqrt(
+                widths[first] + widths[after[first]]
+            )
+            # What is heavy must not be lost in a wide stretch of hardly anybody.
+            if weight(side) < heavy or together >= heavy:
+                join(first)
+                alive -= 1
+                heapq.heappush(heap, (weight(first), first, version[first]))
+                break
+    while alive > most:
+        starts = [place for place in range(n) if version[place] >= 0]
+        join(min(starts[:-1], key=lambda place: sums[place] + sums[after[place]]))
+        alive -= 1
+    starts_at = np.array([version[place] >= 0 for place in range(n)])
+    return np.cumsum(starts_at) - 1
+
+
+def merge_rare(counts: Floats, heavy: float, most: int, tree: Node | None = None) -> Integers:
+    """Put rare values together, with a taxonomy those of the same branch first.
+
+    Rare values below a node become one bucket if they are heavy together, and otherwise go on to
+    the parent. What is left at the root is a bucket too. Buckets are in the order of their first
+    values.
+
+    Examples
+    --------
+    >>> merge_rare(np.array([90.0, 1.0, 80.0, 3.0]), 10.0, 63).tolist()
+    [0, 1, 2, 1]
+    >>> tree = Node("*", (Node("a", (Node("0"), Node("1"), Node("2"))), Node("3")))
+    >>> merge_rare(np.array([90.0, 8.0, 8.0, 3.0]), 10.0, 63, tree).tolist()
+    [0, 1, 1, 2]
+    """
+    leaves = tuple(Node(str(place)) for place in range(len(counts)))
+    buckets, rare = _heavy_below(tree or Node("*", leaves), counts, heavy)
+    if rare:
+        buckets.append(rare)
+    if len(buckets) > most:
+        buckets.sort(key=lambda bucket: -float(counts[bucket].sum()))
+        buckets[most - 1 :] = [[place for bucket in buckets[most - 1 :] for place in bucket]]
+    found = np.empty(len(counts), np.int64)
+    for number, bucket in enumerate(sorted(buckets, key=min)):
+        found[bucket] = number
+    return found
+
+
+def _heavy_below(node: Node, counts: Floats, heavy: float) -> tuple[list[list[int]], list[int]]:
+    if not node.children:
+        place = int(node.label)
+        return ([[place]], []) if counts[place] >= heavy else ([], [place])
+    buckets: list[list[int]] = []
+    rare: list[int] = []
+    for child in node.children:
+        below, left = _heavy_below(child, counts, heavy)
+        buckets += below
+        rare += left
+    if len(rare) > 1 and float(counts[rare].sum()) >= heavy * math.sqrt(len(rare)):
+        buckets.append(rare)
+        rare = []
+    return buckets, rare
+
+
+def nonnegative(
+    counts: Sequence[float] | Floats, total: float, widths: Floats | None = None
+) -> Floats:
+    """Make counts non-negative with a given sum, by least squares.
+
+    Squares are weighted by one over the widths, the variances of the counts up to a factor.
+
+    Examples
+    --------
+    >>> nonnegative([5.0, -3.0, 9.0], 10.0).tolist()
+    [3.0, 0.0, 7.0]
+    >>> nonnegative([50.0, 10.0], 50.0, np.array([1.0, 4.0])).tolist()
+    [48.0, 2.0]
+    """
+    given = np.asarray(counts, np.float64)
+    if total <= 0:
+        return np.zeros(len(given))
+    widths = np.ones(len(given)) if widths is None else widths
+    order = np.argsort(-given / widths, kind="stable")
+    over = (np.cumsum(given[order]) - total) / np.cumsum(widths[order])
+    last = int(np.flatnonzero(given[order] / widths[order] > over)[-1])
+    projected: Floats = np.maximum(given - over[last] * widths, 0.0)
+    return projected
+
+
+def shares_of(counts: Integers, buckets: Integers, total: float) -> Floats:
+    """Estimate the share of each value: that of its bucket first, then inside the bucket.
+
+    Where hardly anybody is, noise would add up if each value were made non-negative alone.
+
+    Examples
+    --------
+    >>> shares_of(np.array([90, 9, -8, 5, 4]), np.array([0, 1, 1, 1, 1]), 100.0).round(2)
+    array([0.9 , 0.01, 0.  , 0.05, 0.04])
+    """
+    noisy = counts.astype(np.float64)
+    widths = np.bincount(buckets).astype(np.float64)
+    masses = nonnegative(np.bincount(buckets, noisy).astype(np.float64), total, widths)
+    shares = np.empty(len(noisy))
+    order = np.argsort(buckets, kind="stable")
+    ends = np.cumsum(widths).astype(np.int64)
+    for bucket, mass in enumerate(masses):
+        among = order[ends[bucket] - int(widths[bucket]) : ends[bucket]]
+        _halve(np.append(0.0, np.cumsum(noisy[among])), float(mass) / total, total, shares, among)
+    return shares
+
+
+def _halve(sums: Floats, share: float, total: float, shares: Floats, places: Integers) -> None:
+    """Divide a share over values by their noisy counts: over two halves first, and so on.
+
+    `sums` are the cumulated counts. Each division is `nonnegative` for two counts.
+    """
+    pieces = [(0, len(places), share)]
+    while pieces:
+        first, stop, mass = pieces.pop()
+        width = stop - first
+        if width == 1 or mass <= 0:
+            shares[places[first:stop]] = mass / width
+            continue
+        middle = first + width // 2
+        left, right = (float(sums[middle] - sums[first]), float(sums[stop] - sums[middle]))
+        over = (left + right) / total - mass
+        part = left / total - over * (middle - first) / width
+        part = min(max(part, 0.0), mass)
+        pieces += [(first, middle, part), (middle, stop, mass - part)]

@@ -1,0 +1,299 @@
+"""How far counts over the rows of a fitted field may be from the truth.
+
+A condition on columns S, seen as a function on the cells of S, is the sum of a constant, a part for
+each column, a part for each pair of columns that is left when those are taken off, and so on (the
+decomposition of the analysis of variance, under the rows themselves). Each part meets the error of
+one table of the field, and these errors have different sources:
+
+- the total and single columns are known up to noise of known size;
+- a pair (or triple) that was measured errs by the noise that the fit lets through, and by what the
+  fit holds back: the regularizer draws cells towards the model without that table. How much that
+  is shows in the distance between noisy and fitted table, from which the noise is taken off;
+- a pair that was never measured errs by a share of each cell that is not known. What is known is
+  how large this share was in the tables that were measured last: they were chosen because the
+  field seemed to miss them most, so the others are missed less;
+- finer dependence is not measured at all. It is allowed for by the spread that the count would have
+  if the rows of the table had been drawn from the field, and by a share for triples;
+- values that were merged for being rare share the dependence of their bucket. Within a bucket it
+  is not known.
+
+The first, and the noise let through in the second, are noise; the rest is error of the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushtable.methods.quilt.measured_tables import Floats, Integers, MeasuredTables
+from hushtable.predicate import Predicate
+
+TRIPLE_SHARE = 0.5
+"""Error of cells of triples, as a share of that of pairs never measured."""
+
+BUCKET_SHARE = 1.0
+"""Error of cells inside merged buckets, as a share of their counts."""
+
+DRAWING = 2.0
+"""Variance of a count for being drawn: once the table from the field, once the rows."""
+
+_FEW = 20  # values with fewer rows are looked at through rows of other values, too
+_STAND_INS = 5.0  # for how many rows these count
+_MAX_STAND_INS = 200_000
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Two sources of error, as variances."""
+
+    privacy: float = 0.0
+    model: float = 0.0
+
+    def __add__(self, other: Spread) -> Spread:
+        return Spread(self.privacy + other.privacy, self.model + other.model)
+
+
+@dataclass(frozen=True)
+class Missed:
+    """How far the cells of a table are off that was not measured, told from others that were.
+
+    Only the sum of squares is known. It may be spread over cells by their squares, so that all are
+    off by the same share, or by their counts, so that small cells are off by a larger one. In an
+    even table both are the same; otherwise the larger is taken.
+
+    Parameters
+    ----------
+    share : float
+        The standard deviation of a cell as a share of its count.
+    per_row : float
+        The variance of a cell for each of its rows.
+    """
+
+    share: float
+    per_row: float
+
+    def variance(self, part: Floats, counts: Floats) -> float:
+        """Give the variance that this makes in a sum over cells."""
+        by_squares = self.share**2 * float(np.sum((counts * part) ** 2))
+        return max(by_squares, self.per_row * float(np.sum(counts * part**2)))
+
+
+class FieldError:
+    """Tell the error of counts over rows.
+
+    Parameters
+    ----------
+    codes : mapping of str to int array
+        The rows, as codes of the schema.
+    bins : mapping of str to int array
+        For each code of a column the value that it was counted as.
+    weight : float
+        What one row counts for.
+    measured : MeasuredTables
+        The noisy tables that the field was fitted to.
+    shrinkage : float
+        How strongly the fit was held back, in standard deviations of the noise.
+    missed : Missed
+        How far cells of a pair never measured are off.
+    """
+
+    def __init__(
+        self,
+        codes: Mapping[str, Integers],
+        bins: Mapping[str, Integers],
+        weight: float,
+        measured: MeasuredTables,
+        *,
+        shrinkage: float,
+        missed: Missed,
+    ) -> None:
+        self.codes = codes
+        self.bins = bins
+        self.weight = weight
+        self.measured = measured
+        self.shrinkage = shrinkage
+        self.missed = missed
+        self._values: dict[str, Integers] = {}
+        self._bucketed: dict[str, Integers] = {}
+
+    def of(self, columns: Sequence[str], mask: NDArray[np.bool_], predicate: Predicate) -> Spread:
+        """Give the error of a count over the rows.
+
+        Parameters
+        ----------
+        columns : sequence of str
+            The columns that decide.
+        mask : bool array
+            The rows that are counted.
+        predicate : Predicate
+            What they satisfy.
+        """
+        n_inside, n = float(np.count_nonzero(mask)), float(len(mask))
+        share = n_inside / n if n else 0.0
+        spread = Spread(share**2 * self.measured.total.std**2)
+        for name in columns:
+            spread += self._column(name, mask, predicate)
+        for order in (2, 3):
+            for group in combinations(sorted(columns), order):
+                spread += self._group(group, mask)
+        # One more than is seen, since nothing is known to be nothing.
+        return spread + Spread(0.0, DRAWING * self.weight * (n_inside + 1) * (1 - share))
+
+    # --- single columns -------------------------------------------------------------------------
+
+    def _column(self, name: str, mask: NDArray[np.bool_], predicate: Predicate) -> Spread:
+        """Single columns are known up to noise: between buckets, and between values of one."""
+        places = self.measured.buckets[name]
+        values = self._values_of(name)
+        everyone = np.bincount(values, minlength=len(places)).astype(np.float64)
+        inside = np.bincount(values[mask], minlength=len(places)).astype(np.float64)
+        rare = np.flatnonzero(everyone < _FEW)
+        if len(rare):
+            # Rows that noise has removed would count too: those of other values stand in for them.
+            inside[rare] += _STAND_INS * self._stand_ins(name, rare, predicate)
+            everyone[rare] += _STAND_INS
+        shares = inside / everyone
+        merged = np.bincount(places, inside) / np.bincount(places, everyone)
+        overall = inside.sum() / everyone.sum()
+        variance = float(self.measured.noise((name,)) @ (merged - overall) ** 2)
+        apart = (shares - merged[places])[np.bincount(places)[places] > 1]
+        variance += float(apart @ apart) * self.measured.value_variance(name)
+        return Spread(variance, self._inside_bins(name, predicate))
+
+    def _inside_bins(self, name: str, predicate: Predicate) -> float:
+        """Variance from public bins that the condition cuts through: any share may be inside."""
+        bins = self.bins[name]
+        if len(bins) == len(self.measured.buckets[name]):
+            return 0.0
+        values, codes = self._values_of(name), dict(self.codes)
+        order = np.argsort(bins, kind="stable")
+        starts = np.searchsorted(bins[order], np.arange(len(self.measured.buckets[name]) + 1))
+        codes[name] = order[starts[values]]
+        differ = predicate.mask(codes)
+        codes[name] = order[starts[values + 1] - 1]
+        differ ^= predicate.mask(codes)
+        cut = self.weight * np.bincount(values[differ])
+        return float(cut @ cut) / 12
+
+    def _stand_ins(self, name: str, values: Integers, predicate: Predicate) -> Floats:
+        """Give the share of rows that would be counted if they had a certain value."""
+        n = max(16, min(500, _MAX_STAND_INS // len(values)))
+        codes = {
+            other: np.tile(taken, len(values))
+            for other, taken in self._some_rows(predicate.columns, n).items()
+        }
+        first = np.unique(self.bins[name], return_index=True)[1]
+        codes[name] = np.repeat(first[values], n)
+        held = predicate.mask(codes).reshape(len(values), n)
+        return np.asarray(held.mean(axis=1))
+
+    def _some_rows(self, columns: Sequence[str], n: int) -> dict[str, Integers]:
+        """Take some of the rows; where there are none, some combinations of codes."""
+        n_rows = len(self.codes[columns[0]])
+        if n_rows:
+            taken = np.linspace(0, n_rows - 1, n).astype(np.int64)
+            return {name: self.codes[name][taken] for name in columns}
+        return {
+            name: np.arange(n) * (2 * place + 1) % len(self.bins[name])
+            for place, name in enumerate(columns)
+        }
+
+    # --- groups of columns ------------------------------------------------------------------------
+
+    def _group(self, group: tuple[str, ...], mask: NDArray[np.bool_]) -> Spread:
+        sizes = tuple(self.measured.n_buckets[name] for name in group)
+        codes = tuple(self._buckets_of(name) for name in group)
+        shares, model = self._shares(codes, sizes, mask)
+        part = _interaction(shares, model)
+        known = self.measured.of_group(group)
+        if known is None:
+            scale = 1.0 if len(group) == 2 else TRIPLE_SHARE**2
+            spread = Spread(0.0, scale * self.missed.variance(part, model))
+        else:
+            spread = self._fitted(part, model, *known)
+        if len(group) == 2:
+            spread += Spread(0.0, self._inside_buckets(group, mask))
+        return spread
+
+    def _fitted(self, part: Floats, model: Floats, noisy: Floats, std: float) -> Spread:
+        """Error of a table that the field was fitted to."""
+        let_through = model / (model + self.shrinkage * std)
+        noise = (std * let_through) ** 2
+        held_back = np.sum((noisy - model) ** 2 - (std * (1 - let_through)) ** 2)
+        # What is held back is told only up to noise; it is not taken as less than its error.
+        unsure = std**2 * (2 * float(np.sum((1 - let_through) ** 4))) ** 0.5
+        held_back = max(0.0, float(held_back)) + unsure
+        scale = held_back / max(float(noise.sum()), 1e-12)
+        variance = float(np.sum(noise * part**2))
+        return Spread(variance, min(scale, 25.0) * variance)
+
+    def _inside_buckets(self, group: tuple[str, ...], mask: NDArray[np.bool_]) -> float:
+        """Variance from dependence between single values of merged buckets."""
+        first, second = group
+        places = [self.measured.buckets[name] for name in group]
+        if all(len(place) == place.max() + 1 for place in places):
+            return 0.0
+        sizes = (len(places[0]), len(places[1]))
+        values = (self._values_of(first), self._values_of(second))
+        shares, model = self._shares(values, sizes, mask)
+        fine = _interaction(shares, model)
+        codes = (self._buckets_of(first), self._buckets_of(second))
+        merged = tuple(self.measured.n_buckets[name] for name in group)
+        coarse = _interaction(*self._shares(codes, merged, mask))
+        rest = fine - coarse[places[0][:, None], places[1]]
+        widths = [np.bincount(place)[place] > 1 for place in places]
+        inside = widths[0][:, None] | widths[1]
+        return BUCKET_SHARE**2 * float(np.sum((model * rest)[inside] ** 2))
+
+    # --- counting rows ------------------------------------------------------------------------
+
+    def _shares(
+        self, codes: tuple[Integers, ...], sizes: tuple[int, ...], mask: NDArray[np.bool_]
+    ) -> tuple[Floats, Floats]:
+        """Give the share of each cell's rows that is in the mask, and the cells' counts."""
+        cells = codes[0]
+        for code, size in zip(codes[1:], sizes[1:], strict=True):
+            cells = cells * size + code
+        n = int(np.prod(sizes))
+        everyone = np.bincount(cells, minlength=n)
+        inside = np.bincount(cells[mask], minlength=n)
+        # An empty cell is given the overall share.
+        overall = float(mask.mean()) if len(mask) else 0.0
+        shares = np.where(everyone > 0, inside / np.maximum(everyone, 1), overall)
+        counts = self.weight * everyone.astype(np.float64)
+        return shares.astype(np.float64).reshape(sizes), counts.reshape(sizes)
+
+    def _values_of(self, name: str) -> Integers:
+        if name not in self._values:
+            self._values[name] = self.bins[name][self.codes[name]]
+        return self._values[name]
+
+    def _buckets_of(self, name: str) -> Integers:
+        if name not in self._bucketed:
+            self._bucketed[name] = self.measured.buckets[name][self._values_of(name)]
+        return self._bucketed[name]
+
+
+def _interaction(shares: Floats, counts: Floats) -> Floats:
+    """Take off what fewer axes explain: the part of a function that belongs to all of them.
+
+    Examples
+    --------
+    >>> both = np.array([[1.0, 0.0], [0.0, 0.0]])
+    >>> _interaction(both, np.full((2, 2), 25.0)).tolist()
+    [[0.25, -0.25], [-0.25, 0.25]]
+    """
+    result = shares.copy()
+    axes = range(shares.ndim)
+    inside = shares * counts
+    for n_kept in range(shares.ndim):
+        for kept in combinations(axes, n_kept):
+            rest = tuple(axis for axis in axes if axis not in kept)
+            total = counts.sum(axis=rest, keepdims=True)
+            mean = inside.sum(axis=rest, keepdims=True) / np.maximum(total, 1e-12)
+            result += (-1) ** (shares.ndim - n_kept) * mean
+    return result * (counts > 0)

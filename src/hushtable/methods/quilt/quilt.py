@@ -1,0 +1,479 @@
+"""quilt: rows from overlapping noisy tables that were chosen privately and sewn together.
+
+The promise, the algorithm and the proofs are in ``quilt.md`` beside this file.
+
+The release
+-----------
+Five tables:
+
+- ``data``: synthetic rows, in the columns and values of the schema.
+- ``measured``: every noisy table that was paid for, cell by cell: ``table`` (its place in the
+  list ``tables`` of the settings), ``cell`` (its number in C order), ``count`` (the noisy count:
+  unbiased, negative ones included).
+- ``buckets``: ``column`` (its place in the schema), ``value`` (a counted value of it, the last one
+  is missing where that is a category), ``bucket``, and ``share``, the estimated share of rows.
+- ``factors``: the log-factors of the fitted field, ``table`` (the first ones are the columns in
+  order, then the groups of columns of the level ``buckets``, each once, in the order in which they
+  first stand in ``tables``), ``cell``, ``factor``. The density of a row of buckets is proportional
+  to the product of the buckets' shares times the exponential of the sum of the factors. See
+  `hushtable.methods.quilt.field.Field.restore`.
+- ``candidates``: what could be chosen in the last round: ``columns`` (their places), ``penalty``
+  and ``weight`` (see `Candidate`).
+
+The settings of the estimator:
+
+- ``total``, ``total_std``: the number of rows the release stands for, and its error (0: public).
+- ``noise``: ``gaussian`` or ``laplace``, discrete; ``reach``: rows of one unit.
+- ``columns``: for each name the rule of its public bins (``bins``: a taxonomy level, the lowest
+  values of bins, or null), the number of counted values and of buckets.
+- ``tables``: ``columns`` (names), ``level`` (``values``: the counted values of one column;
+  ``buckets``), ``shape``, ``parameter`` (variance of the Gaussian, scale of the Laplace noise) and
+  ``std``. All tables of one column come first, in the order of the schema.
+- ``rounds``: for each round ``choice_epsilon``, ``sensitivity``, ``n_candidates``, and for the
+  chosen ones ``chosen`` (places of columns), ``penalties``, ``weights``, ``distances`` (sum of
+  absolute differences between the noisy table and what the model had expected before),
+  ``missed_squares`` (sum of squared differences) and ``expected_squares`` (of what was expected).
+- ``fit``: ``effective_share`` of the particles, ``misfit`` and ``residual`` of each table of the
+  field in the order of ``factors`` (see `Field.misfit`, `Field.residuals`), ``shrinkage``.
+- ``spent``: shares of the budget by step, as fractions that sum to at most one.
+- ``notes``: for people.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from hushtable.arrow_arrays import numbers
+from hushtable.codes import to_values
+from hushtable.engine.base import Engine
+from hushtable.errors import ParameterError
+from hushtable.methods.base import CountError, Forecast, Method, Released
+from hushtable.methods.count_error import gaussian_error, laplace_error, n_asked, needed_rows
+from hushtable.methods.quilt import sewing
+from hushtable.methods.quilt.domains import MAX_BUCKETS, MAX_INTERVALS, Values, values_of
+from hushtable.methods.quilt.meter import Budget, CountNoise, Meter, as_share
+from hushtable.methods.quilt.schedule import ROWS_SHARE, Schedule, schedule
+from hushtable.privacy.composition import concentrated_share
+from hushtable.privacy.guarantee import ApproxDP, Guarantee, PureDP, check_delta, check_epsilon
+from hushtable.privacy.noise import Noise
+from hushtable.privacy.rational import as_rational
+from hushtable.schema import Schema
+
+TYPICAL_ROWS = 30_000
+"""What a forecast takes for the number of rows where it is not told."""
+
+MISFIT = 1.0
+"""A table whose fit is off by more than so many standard deviations of noise is reported."""
+
+LEAST_PARTICLES = 1000
+
+_ONE_COLUMN = (
+    "The question is about one column, the one where that is worst, and takes the same share of "
+    "its values (of whole bins, where it is counted in bins) as of the rows; their number decides "
+    "how the budget is divided. A question about several columns is also off by what the model "
+    "gets wrong, which depends on the private rows."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quilt(Method):
+    """Publish synthetic rows and the noisy tables they were made from.
+
+    Tables of one column are measured first, then pairs of columns (with a target also pairs with
+    it) that the model so far gets most wrong, chosen privately. A log-linear model is fitted to
+    all of them, and rows are drawn from it.
+
+    Parameters
+    ----------
+    epsilon : number or str
+        Bound on the privacy loss, for the whole release.
+    delta : number or str
+        Chance of exceeding it. With 0 the promise is pure, and the noise is Laplace's.
+    target : str, optional
+        A column that is to be predicted: one pair with it is always measured, and where the budget
+        allows, tables with it count more and may have two other columns. Other tables get less, so
+        the role target in the schema alone does not do this.
+    particles : int
+        Rows that hold the model while it is fitted: more are more precise and take longer.
+    max_published : int
+        Publish at most so many synthetic rows.
+
+    Examples
+    --------
+    >>> Quilt(epsilon=1, delta="1e-9").particles
+    40000
+    >>> Quilt(epsilon=1, delta=2, particles=10)
+    Traceback (most recent call last):
+    ...
+    hushtable.errors.ParameterError: delta is 2; it must be at least 0 and below 1.
+    particles is 10; it must be a whole number of at least 1000.
+    """
+
+    name: ClassVar[str] = "quilt"
+    paper: ClassVar[str] = "hushtable's own, after McKenna and others' AIM and MST."
+    summary: ClassVar[str] = (
+        "Synthetic rows from noisy tables of columns that were chosen privately."
+    )
+    estimator: ClassVar[str] = "quilt"
+
+    epsilon: Fraction = field(
+        metadata={"help": "Bound on the privacy loss of the whole release, such as 1 or ln(5)."}
+    )
+    delta: Fraction = field(
+        default=Fraction(0),
+        metadata={"help": "Chance of exceeding epsilon, such as 1e-9; 0 is the pure promise."},
+    )
+    target: str | None = field(
+        default=None, metadata={"help": "Column to be predicted, if there is one."}
+    )
+    particles: int = field(
+        default=40_000, metadata={"help": "Rows that hold the model while it is fitted."}
+    )
+    max_published: int = field(
+        default=1_000_000, metadata={"help": "Most synthetic rows that are published."}
+    )
+
+    def __post_init__(self) -> None:
+        problems: list[str] = []
+        for name in ("epsilon", "delta", "particles", "max_published"):
+            try:
+                self._read(name)
+            except ParameterError as error:
+                problems += error.problems
+        if problems:
+            raise ParameterError(problems)
+
+    def _read(self, name: str) -> None:
+        """Turn a parameter into an exact number and check its range."""
+        given = getattr(self, name)
+        value: Fraction | int = as_rational(given, name=name)
+        if name == "epsilon":
+            check_epsilon(Fraction(value))
+        elif name == "delta":
+            if not 0 <= value < 1:
+                raise ParameterError(f"delta is {given}; it must be at least 0 and below 1.")
+            if value:
+                check_delta(Fraction(value))
+        else:
+            least = LEAST_PARTICLES if name == "particles" else 1
+            if value.denominator != 1 or value < least:
+                raise ParameterError(
+                    f"{name} is {given}; it must be a whole number of at least {least}."
+                )
+            value = int(value)
+        object.__setattr__(self, name, value)
+
+    # --- the method -------------------------------------------------------------------------------
+
+    def guarantee(self, schema: Schema) -> tuple[Guarantee, ...]:
+        """Promise differential privacy for one added or removed unit."""
+        self._plan(schema)
+        unit = schema.unit
+        if not self.delta:
+            return (PureDP(epsilon=self.epsilon, unit=unit, neighbors="add-remove"),)
+        return (
+            ApproxDP(epsilon=self.epsilon, delta=self.delta, unit=unit, neighbors="add-remove"),
+        )
+
+    def forecast(self, schema: Schema, rows: int | None = None) -> Forecast:
+        """Say how many tables will be measured and how noisy they are."""
+        plan = self._plan(schema)
+        budget = plan.budget
+        known = schema.rows if rows is None else rows
+        stages = plan.stages(TYPICAL_ROWS if known is None else known)
+        n_columns, n_rounds = len(plan.values), stages.n_rounds
+        left = 1 - stages.one_ways - stages.forest - stages.choices - float(plan.rows_share)
+        parts = {
+            "a count of one column": stages.one_ways / n_columns,
+            "a count of a pair of the forest": stages.forest / max(stages.n_edges, 1),
+            "a count of a table of the rounds": max(left, 0.0) / max(n_rounds * stages.n_picks, 1),
+        }
+        lines: dict[str, str | float | int] = {
+            "tables of one column": n_columns,
+            "pairs of the forest, at most": stages.n_edges,
+            "tables chosen in rounds, about": n_rounds * stages.n_picks,
+        }
+        for what, share in parts.items():
+            if share > 0:
+                std = budget.count_noise(as_share(share)).std
+                lines[f"standard deviation of {what}, about"] = round(std, 1)
+        if known is None:
+            lines["shown for"] = f"{TYPICAL_ROWS:,} rows, say; tell their number for better"
+        for values in plan.values:
+            if values.rule is not None:
+                kind = "groups of its taxonomy" if isinstance(values.rule, int) else "bins"
+                lines[f"column {values.name!r} has too many values"] = (
+                    f"counted in {values.n_values:,} {kind}"
+                )
+        first = min(stages.one_ways / n_columns, 1.0)
+        if known is not None and known < 3 * n_columns * budget.count_noise(as_share(first)).std:
+            lines["warning"] = (
+                f"{known:,} rows are few for this budget: most values will be merged, and hardly "
+                "any dependence will be seen. Spend more, or publish fewer columns."
+            )
+        buckets = [min(v.size, MAX_INTERVALS if v.is_ordered else MAX_BUCKETS) for v in plan.values]
+        n_pairs = sum(buckets) ** 2 // 2
+        held = self.particles * (2 * n_columns + 2 * (2 * n_columns + n_rounds * stages.n_picks))
+        output = 12 * n_columns * min(self.max_published, TYPICAL_ROWS if known is None else known)
+        return Forecast(
+            lines=lines,
+            split=plan.split(self.epsilon, stages.choices),
+            n_cells=sum(v.size for v in plan.values) + n_pairs,
+            memory_mb=(24 * n_pairs + held + output) / 1e6 + 20,
+        )
+
+    def count_error(self, schema: Schema, *, rows: int | None, share: float) -> CountError:
+        """Add up the noise of the values of one column, the one where that is worst.
+
+        Each column has a noisy table of its own, measured first. The best answer of all that weigh
+        the tables is no worse than this one alone; what was chosen later does not matter.
+        """
+        plan = self._plan(schema)
+        stages = plan.stages(needed_rows(schema.rows if rows is None else rows))
+        of_columns = min(stages.one_ways, float(1 - plan.rows_share))
+        errors = [
+            _sum_error(plan.budget.count_noise(part), n_asked(share, v.size))
+            for v, part in zip(
+                plan.values,
+                sewing.divided(of_columns, [v.size for v in plan.values]),
+                strict=True,
+            )
+        ]
+        return max(errors, key=lambda error: error.half_width)
+
+    def run(self, engine: Engine, noise: Noise) -> Released:
+        """Measure, choose, fit, draw."""
+        schema = engine.schema
+        plan = self._plan(schema)
+        meter = Meter(engine, noise, plan.budget)
+        quilt = sewing.sew(
+            meter,
+            plan.values,
+            public_rows=plan.public_rows,
+            target=plan.target,
+            n_particles=self.particles,
+            seed=noise.integer_below(2**64),
+        )
+        n_rows = min(max(round(quilt.total), 0), self.max_published)
+        return Released(
+            tables={
+                "data": _rows(schema, plan.values, quilt, n_rows),
+                "measured": _measured(quilt),
+                "buckets": _buckets(quilt),
+                "factors": _factors(quilt),
+                "candidates": _last_candidates(quilt),
+            },
+            estimator=_settings(plan, quilt, n_rows),
+        )
+
+    def _plan(self, schema: Schema) -> Plan:
+        """Work out everything that is fixed before the data is read, or refuse."""
+        problems = []
+        names = list(schema.attributes)
+        if schema.unit.kind == "node":
+            problems.append(
+                "unit is node: quilt publishes tables of rows. Use unit row or person, or a "
+                "method for graphs."
+            )
+        if self.target is not None and self.target not in names:
+            problems.append(
+                f"target is {self.target!r}, which is not a published column; the schema has "
+                f"{', '.join(names)}."
+            )
+        if problems:
+            raise ParameterError(problems)
+        total = concentrated_share(self.epsilon, self.delta) if self.delta else self.epsilon
+        reach = schema.unit.max_rows or 1
+        return Plan(
+            values=values_of(schema),
+            target=None if self.target is None else names.index(self.target),
+            budget=Budget(total=total, pure=not self.delta, reach=reach),
+            public_rows=schema.counted_rows,
+        )
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What follows from parameters and schema."""
+
+    values: list[Values]
+    target: int | None
+    budget: Budget
+    public_rows: int | None
+
+    @property
+    def rows_share(self) -> Fraction:
+        """What is spent on the number of rows."""
+        return ROWS_SHARE if self.public_rows is None else Fraction(0)
+
+    def stages(self, n_rows: int) -> Schedule:
+        """Divide the budget as a run does that finds so many rows."""
+        return schedule(
+            n_rows=float(n_rows), sizes=[v.size for v in self.values],
+            total=float(self.budget.total), pure=self.budget.pure, reach=self.budget.reach,
+        )  # fmt: skip
+
+    def split(self, epsilon: Fraction, choices: float) -> dict[str, Fraction]:
+        """Say how epsilon is divided, in proportion to the shares that are planned."""
+        of_choices = Fraction(round(choices * 100), 100) if len(self.values) > 1 else Fraction(0)
+        parts = {
+            "number of rows": self.rows_share,
+            "choices (planned)": of_choices,
+            "noisy tables (planned)": 1 - self.rows_share - of_choices,
+        }
+        return {step: share * epsilon for step, share in parts.items() if share}
+
+
+def _sum_error(noise: CountNoise, n_counts: int) -> CountError:
+    """Give the error of so many noisy counts added up."""
+    if noise.pure:
+        return laplace_error(1 / noise.parameter, n_counts, _ONE_COLUMN)
+    return gaussian_error(noise.parameter, n_counts, _ONE_COLUMN)
+
+
+# --- what is released -----------------------------------------------------------------------------
+
+
+def _rows(schema: Schema, values: list[Values], quilt: sewing.Quilt, n_rows: int) -> pa.Table:
+    drawn = quilt.field.draw(n_rows)
+    columns = {}
+    for position, v in enumerate(values):
+        codes = v.codes(
+            drawn[:, position].astype(np.int64),
+            quilt.buckets[position],
+            quilt.shares[position],
+            quilt.field.coins,
+        )
+        columns[v.name] = to_values(schema.attributes[v.name], codes)
+    return pa.table(columns)
+
+
+def _measured(quilt: sewing.Quilt) -> pa.Table:
+    tables = [*quilt.one_ways, *quilt.groups]
+    sizes = [len(table.counts) for table in tables]
+    return _table(
+        {
+            "table": np.repeat(np.arange(len(tables), dtype=np.int32), sizes),
+            "cell": np.concatenate([np.arange(size, dtype=np.int32) for size in sizes]),
+            "count": np.concatenate([table.counts for table in tables]),
+        }
+    )
+
+
+def _buckets(quilt: sewing.Quilt) -> pa.Table:
+    sizes = [len(buckets) for buckets in quilt.buckets]
+    return _table(
+        {
+            "column": np.repeat(np.arange(len(sizes), dtype=np.int32), sizes),
+            "value": np.concatenate([np.arange(size, dtype=np.int32) for size in sizes]),
+            "bucket": np.concatenate(quilt.buckets).astype(np.int32),
+            "share": np.concatenate(quilt.shares),
+        }
+    )
+
+
+def _factors(quilt: sewing.Quilt) -> pa.Table:
+    factors = [table.theta for table in quilt.field.tables]
+    sizes = [len(factor) for factor in factors]
+    return _table(
+        {
+            "table": np.repeat(np.arange(len(sizes), dtype=np.int32), sizes),
+            "cell": np.concatenate([np.arange(size, dtype=np.int32) for size in sizes]),
+            "factor": np.concatenate(factors),
+        }
+    )
+
+
+def _last_candidates(quilt: sewing.Quilt) -> pa.Table:
+    last = quilt.rounds[-1].candidates if quilt.rounds else []
+    ends = np.cumsum([0, *(len(c.group) for c in last)], dtype=np.int32)
+    members = np.array([column for c in last for column in c.group], np.int32)
+    return pa.table(
+        {
+            "columns": pa.ListArray.from_arrays(numbers(ends), numbers(members)),
+            "penalty": numbers(np.array([c.penalty for c in last], np.int64)),
+            "weight": numbers(np.array([c.weight for c in last], np.int32)),
+        }
+    )
+
+
+def _table(columns: Mapping[str, NDArray[Any]]) -> pa.Table:
+    return pa.table({name: numbers(column) for name, column in columns.items()})
+
+
+def _settings(plan: Plan, quilt: sewing.Quilt, n_rows: int) -> dict[str, Any]:
+    names = [v.name for v in plan.values]
+    model, sizes = quilt.field, quilt.field.sizes
+    tables = [
+        {
+            "columns": [names[column] for column in table.group],
+            "level": "values" if len(table.group) == 1 else "buckets",
+            "shape": [len(table.counts)]
+            if len(table.group) == 1
+            else [sizes[column] for column in table.group],
+            "parameter": str(table.noise.parameter),
+            "std": table.noise.std,
+        }
+        for table in (*quilt.one_ways, *quilt.groups)
+    ]
+    misfit, residual = model.misfit(), model.residuals()
+    return {
+        "total": quilt.total,
+        "total_std": quilt.total_std,
+        "noise": "laplace" if plan.budget.pure else "gaussian",
+        "reach": plan.budget.reach,
+        "columns": {
+            v.name: {"bins": v.rule, "n_values": v.size, "n_buckets": size}
+            for v, size in zip(plan.values, sizes, strict=True)
+        },
+        "tables": tables,
+        "rounds": [made.plain() for made in quilt.rounds],
+        "fit": {
+            "effective_share": model.effective_share,
+            "misfit": misfit.round(4).tolist(),
+            "residual": residual.round(4).tolist(),
+            "shrinkage": model.shrinkage,
+        },
+        "spent": {step: str(share) for step, share in plan.budget.spent().items()},
+        "notes": _notes(plan, quilt, misfit, n_rows),
+    }
+
+
+def _notes(plan: Plan, quilt: sewing.Quilt, misfit: Any, n_rows: int) -> list[str]:
+    names = [v.name for v in plan.values]
+    groups = [" x ".join(names[column] for column in table.group) for table in quilt.groups]
+    notes = [
+        "`data` holds synthetic rows, no row is a person's. `measured` holds the noisy tables they "
+        "were made from: unbiased, negative counts included, with the noise that the settings say."
+    ]
+    if groups:
+        notes.append(f"Measured beside single columns: {', '.join(dict.fromkeys(groups))}.")
+    merged = [v.name for v, size in zip(plan.values, quilt.field.sizes, strict=True)
+              if size < v.size]  # fmt: skip
+    if merged:
+        notes.append(
+            f"Rare or neighboring values were merged before pairs were counted: {', '.join(merged)}"
+            ". Rows have single values again, spread by the noisy counts of the column alone."
+        )
+    if n_rows and quilt.total > 1.5 * n_rows:
+        notes.append(f"Each row of `data` stands for {quilt.total / n_rows:.3g} rows of the table.")
+    shares = ", ".join(f"{step} {float(share):.3f}" for step, share in plan.budget.spent().items())
+    notes.append(f"Shares of the budget that were spent: {shares}.")
+    bad = [
+        " x ".join(names[column] for column in table.group)
+        for table, off in zip(quilt.field.tables, misfit, strict=True)
+        if off > MISFIT
+    ]
+    if bad:
+        notes.append(
+            f"The fit did not reach its optimum for {', '.join(bad)}: the rows follow these tables "
+            "less closely than they could. The noisy tables themselves are not affected."
+        )
+    return notes

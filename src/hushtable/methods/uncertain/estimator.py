@@ -1,0 +1,465 @@
+"""Counts from uncertain records: each is in a range with the probability its noise gives it.
+
+The paper's estimate (19) adds up, over the records, the probability that the true record lies in
+the range if it is spread around the published point like the noise. That smooths twice: the
+published points already scatter around the true ones. To first order in the noise's variance,
+counting the published points themselves (smoothed once) errs half as much in the same direction,
+so twice the latter minus the former cancels it: Cook and Stefanski's simulation extrapolation
+(1994) with its two exact points. That costs variance, so the correction D is applied as far as it
+exceeds twice its own standard deviation: by the factor max(0, 1 - 4 V / D^2), in the manner of
+James and Stein. This is done on joined ends only: in open columns points that noise carried out of
+the range are lost to the count of points, and (21) brings them back, so that their difference is
+not smoothing alone. There the estimate is (21) as it stands.
+
+With noise as wide as the range no formula brings back what was smoothed away, and nothing in the
+published points shows it: ten equal records look like ten that are spread out. The 95 % interval
+therefore assumes nothing about the records. It is made of the bounds in `noise_reach`, one for
+each of several chances Q that share the 5 %, and is wide where the noise is. `privacy_std` is the
+scatter of the estimate itself; `model_std` is the rest of the way to the farther end of the
+interval, so that 1.96 times `std` reaches it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from scipy.special import log_ndtr, ndtr
+from scipy.stats import norm
+
+from hushtable.errors import TooLarge
+from hushtable.estimate.base import CONFIDENCE, Estimate, Estimator
+from hushtable.methods.uncertain.noise_reach import gaussian_reach, most_behind, uniform_reach
+from hushtable.predicate import Predicate, parse
+from hushtable.predicate.classes import Classes, classify
+from hushtable.predicate.clause import independent_parts
+from hushtable.predicate.formula import Formula, Junction, evaluate
+from hushtable.schema import Categorical, Integer, Number, Schema
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+MassOf = Callable[[str, Classes, slice], Floats]
+Rule = Literal["corrected", "spread", "points"]
+
+STD = "_std"
+
+CHANCES = (0.1, 0.3, 0.6, 0.9, 0.99, 0.999)
+"""How surely noise is believed to stay in reach; the interval takes the best bound of all."""
+
+_INTERVAL_NOTE = (
+    "The interval holds however the private records are spread; the estimate is usually far closer "
+    "where they are spread smoothly over the reach of the noise."
+)
+_PLAIN_NOTE = "The noise smooths the count twice; in columns with open ends this is not corrected."
+
+_MAX_TABLE = 10_000  # class combinations of columns that a clause ties together
+_CHUNK = 4_000_000  # numbers per working array
+
+
+def interval_probability(
+    z: Floats,
+    width: Floats,
+    low: float,
+    high: float,
+    *,
+    model: str,
+    domain: tuple[float, float] | None = None,
+    wrap: bool = False,
+) -> Floats:
+    """Give the probability that records spread around `z` lie between two bounds.
+
+    Parameters
+    ----------
+    z, width : array (n,)
+        Published values; sigma, or the width of the interval from end to end.
+    low, high : float
+        The bounds.
+    model : {"gaussian", "uniform"}
+        How the records are spread.
+    domain : pair of float, optional
+        Public range of the column: (21), the probability given that the record lies in it. In log
+        space, so that a point far outside the range does not become 0/0.
+    wrap : bool
+        Whether the ends of the domain are joined.
+
+    Examples
+    --------
+    >>> far = interval_probability(np.array([99.0]), np.ones(1), 0, 1, model="gaussian",
+    ...                            domain=(0, 2))
+    >>> bool(0 < far[0] < 1e-40)
+    True
+    """
+    if high <= low:
+        return np.zeros(len(z))
+    if wrap and domain is not None:
+        return _wrapped(z, width, (low, high), domain, model)
+    if model == "uniform":
+        start = z - width / 2
+        if domain is None:
+            lowest, highest = start, start + width
+        else:
+            lowest, highest = np.maximum(start, domain[0]), np.minimum(start + width, domain[1])
+        inside = np.minimum(high, highest) - np.maximum(low, lowest)
+        return np.asarray(np.clip(inside / np.maximum(highest - lowest, 1e-300), 0, 1))
+    mass = _log_mass((low - z) / width, (high - z) / width)
+    if domain is not None:
+        mass = mass - _log_mass((domain[0] - z) / width, (domain[1] - z) / width)
+    return np.asarray(np.minimum(np.exp(mass), 1.0))
+
+
+def _log_mass(low: Floats, high: Floats) -> Floats:
+    """Give log(Phi(high) - Phi(low)) without cancellation in either tail."""
+    flip = low > 0
+    low, high = np.where(flip, -high, low), np.where(flip, -low, high)
+    upper, lower = log_ndtr(high), log_ndtr(low)
+    with np.errstate(divide="ignore"):
+        return np.asarray(upper + np.log(-np.expm1(np.minimum(lower - upper, -0.0))))
+
+
+def _wrapped(
+    z: Floats,
+    width: Floats,
+    bounds: tuple[float, float],
+    domain: tuple[float, float],
+    model: str,
+) -> Floats:
+    period = domain[1] - domain[0]
+    total = np.zeros(len(z))
+    for turn in (-period, 0.0, period):
+        begin, end = bounds[0] + turn - z, bounds[1] + turn - z
+        if model == "uniform":
+            half = np.minimum(width, period) / 2
+            inside = np.minimum(end, half) - np.maximum(begin, -half)
+            total += np.maximum(inside, 0) / (2 * half)
+        else:  # the noise goes at most half way round
+            half = np.full(len(z), period / 2)
+            begin, end = np.clip(begin, -half, half), np.clip(end, -half, half)
+            total += (ndtr(end / width) - ndtr(begin / width)) / (2 * ndtr(half / width) - 1)
+    return np.asarray(np.clip(total, 0, 1))
+
+
+def box_probability(
+    z: Floats,
+    width: Floats,
+    low: Floats,
+    high: Floats,
+    *,
+    model: str,
+    domain: tuple[Floats, Floats] | None = None,
+) -> Floats:
+    """Give the probability of a box for each record: (19), or (21) with a public domain.
+
+    Examples
+    --------
+    >>> box_probability(np.zeros((1, 2)), np.full((1, 2), 2.0), np.zeros(2), np.ones(2),
+    ...                 model="uniform")
+    array([0.25])
+    """
+    product = np.ones(len(z))
+    for column in range(z.shape[1]):
+        bounds = None if domain is None else (float(domain[0][column]), float(domain[1][column]))
+        product *= interval_probability(
+            z[:, column], width[:, column], float(low[column]), float(high[column]),
+            model=model, domain=bounds,
+        )  # fmt: skip
+    return product
+
+
+class UncertainEstimator(Estimator):
+    """Estimate counts from uncertain records.
+
+    Parameters
+    ----------
+    schema : Schema
+        The public schema.
+    parameters, settings : mapping
+        What the statement says about the method and its noise.
+    tables : mapping of str to table
+        ``data``: the published records.
+    """
+
+    def __init__(
+        self,
+        schema: Schema,
+        parameters: Mapping[str, Any],
+        settings: Mapping[str, Any],
+        tables: Mapping[str, pa.Table],
+    ) -> None:
+        table = tables["data"]
+        self._table = table
+        self._published = Schema.model_validate(
+            {
+                **schema.model_dump(),
+                "columns": {
+                    name: column
+                    for name, column in schema.columns.items()
+                    if name not in schema.attributes or name in table.column_names
+                },
+            }
+        )
+        self._model: str = settings["model"]
+        self._wrap = parameters.get("edges") == "wrap"
+        self._noisy: list[str] = list(settings["noisy"])
+        self._n = table.num_rows
+        self._z = {name: _floats(table, name) for name in self._noisy}
+        self._width = {name: self._width_of(name) for name in self._noisy}
+        self._codes = {
+            name: _codes(column, table.column(name).to_pylist())
+            for name, column in self._published.attributes.items()
+            if name not in self._noisy
+        }
+
+    def _width_of(self, name: str) -> Floats:
+        """Give sigma, or the width of the interval (a whole number of steps)."""
+        std = _floats(self._table, name + STD)
+        if self._model == "gaussian":
+            return std
+        step = float(self._numeric(name).exact_step)
+        return np.asarray(np.sqrt(12 * std**2 + step**2))
+
+    def _numeric(self, name: str) -> Integer | Number:
+        column = self._published.attributes[name]
+        assert not isinstance(column, Categorical)  # noqa: S101 - the method refuses these
+        return column
+
+    def count(self, where: str) -> Estimate:
+        """Estimate how many records satisfy a WHERE clause, with an interval that assumes nothing.
+
+        Double smoothing is corrected for on joined ends. In open columns the estimate is (21).
+        """
+        predicate = parse(where, self._published)
+        formula = predicate.formula
+        spread = self.probabilities(predicate, "spread")
+        if self._model == "pseudo":
+            return self._pseudo_estimate(float(spread.sum()))
+        if not self._noisy_columns(formula):
+            n = float(spread.sum())
+            return Estimate(value=n, low=n, high=n, privacy_std=0.0, model_std=0.0)
+        if not self._wrap:
+            return self._estimate(formula, spread, _PLAIN_NOTE)
+        correction, factor = self._correction(predicate, spread)
+        return self._estimate(
+            formula,
+            spread + factor * correction,
+            f"Of the first-order correction for double smoothing, {correction.sum():.4g} records, "
+            f"{factor:.0%} was applied; the rest stood out too little from its own noise.",
+        )
+
+    def count_by(self, where: str, rule: Rule) -> float:
+        """Estimate a count by one rule, to compare them.
+
+        ``points`` counts the published points; ``spread`` is the paper's (21), or (19) on joined
+        ends, where the two agree; ``corrected`` is the latter, corrected for double smoothing.
+        """
+        predicate = parse(where, self._published)
+        if rule != "corrected":
+            return float(self.probabilities(predicate, rule).sum())
+        spread = self.probabilities(predicate, "spread")
+        correction, factor = self._correction(predicate, spread)
+        return float((spread + factor * correction).sum())
+
+    def _correction(self, predicate: Predicate, spread: Floats) -> tuple[Floats, float]:
+        """Give the first-order correction of each record's weight, and the share to apply."""
+        correction = 2 * (self.probabilities(predicate, "points") - spread)
+        size, variance = float(correction.sum()), 4 * float(np.sum(spread * (1 - spread)))
+        return correction, max(0.0, 1 - 4 * variance / size**2) if size else 0.0
+
+    def _pseudo_estimate(self, n: float) -> Estimate:
+        """Give the number of pseudo-records, as if they were drawn independently."""
+        std = math.sqrt(n * max(1 - n / max(self._n, 1), 0.0))
+        margin = float(norm.ppf(0.5 + CONFIDENCE / 2)) * std
+        return Estimate(
+            value=n,
+            low=max(n - margin, 0.0),
+            high=min(n + margin, float(self._n)),
+            privacy_std=std,
+            model_std=0.0,
+            notes=("Counts pseudo-records; how far groups blur the range is not known.",),
+        )
+
+    def _estimate(self, formula: Formula, weights: Floats, note: str) -> Estimate:
+        low, high = self._bounds(formula)
+        value = min(max(float(weights.sum()), low), high)
+        # Records are independent; their scatter around the mean includes that of the true ones,
+        # so this errs on the large side.
+        privacy_std = math.sqrt(float(np.sum((weights - weights.mean()) ** 2))) if self._n else 0.0
+        farthest = max(value - low, high - value) / float(norm.ppf(0.5 + CONFIDENCE / 2))
+        privacy_std = min(privacy_std, farthest)
+        return Estimate(
+            value=value,
+            low=low,
+            high=high,
+            privacy_std=privacy_std,
+            model_std=math.sqrt(farthest**2 - privacy_std**2),
+            notes=(_INTERVAL_NOTE, note),
+        )
+
+    def _bounds(self, formula: Formula) -> tuple[float, float]:
+        """Bound the true count from what each record possibly and certainly is."""
+        chances = (*CHANCES, 1.0) if self._model == "uniform" else CHANCES
+        alpha = (1 - CONFIDENCE) / 2 / len(chances)
+        n_noisy = len(self._noisy_columns(formula))
+        low, high = 0, self._n
+        for chance in chances:
+            share = chance ** (1 / n_noisy)  # columns have independent noise
+            reach = {name: self._reach(name, share) for name in self._noisy_columns(formula)}
+            possible, certain = self._extent(formula, reach)
+            high = min(high, most_behind(int(possible.sum()), chance, alpha))
+            low = max(low, self._n - most_behind(int((~certain).sum()), chance, alpha))
+        # Each bound may fail; should they cross, the truth is left anywhere between them.
+        return float(min(low, high)), float(max(low, high))
+
+    def _reach(self, name: str, chance: float) -> NDArray[np.int64]:
+        column = self._numeric(name)
+        sizes = self._width[name] / float(column.exact_step)
+        if self._model == "uniform":
+            return uniform_reach(sizes, chance)
+        return gaussian_reach(sizes, chance, column.n_values if self._wrap else None)
+
+    def _extent(
+        self, formula: Formula, reach: Mapping[str, NDArray[np.int64]]
+    ) -> tuple[Bools, Bools]:
+        """Tell which records match somewhere within their reach, and which everywhere."""
+        if not self._noisy_columns(formula):
+            found = self._carried(formula)
+            return found, found
+        parts = independent_parts(formula)
+        if isinstance(formula, Junction) and len(parts) > 1:
+            join = np.logical_and if formula.every else np.logical_or
+            extents = [self._extent(part, reach) for part in parts]
+            # Reach is a box and the parts share no column, so a box lies within "A or B" only if
+            # it lies within one of them.
+            return (
+                np.asarray(join.reduce([possible for possible, _ in extents])),
+                np.asarray(join.reduce([certain for _, certain in extents])),
+            )
+
+        def within(name: str, classes: Classes, part: slice) -> Floats:
+            if name in reach:
+                return self._classes_within(name, classes, reach[name][part], part)
+            return self._carried_classes(name, classes, part)
+
+        possible = self._tabulate(formula, within) > 0
+        return possible, self._tabulate(formula, within, matching=False) == 0
+
+    def _classes_within(
+        self, name: str, classes: Classes, reach: NDArray[np.int64], part: slice
+    ) -> Floats:
+        """Mark the classes of a column that have a value within reach of each record's point."""
+        column = self._numeric(name)
+        n = column.n_values
+        low, step = float(column.exact_low), float(column.exact_step)
+        # A point outside an open column stands for the nearest value: that is no farther from
+        # the true one.
+        place = np.clip(np.rint((self._z[name][part] - low) / step), 0, n - 1).astype(np.int64)
+        first, last = place - np.minimum(reach, n), place + np.minimum(reach, n)
+        marks = np.zeros((len(place), classes.n_classes), np.bool_)
+        ends = np.append(classes.starts[1:], n)
+        for turn in (-n, 0, n) if self._wrap else (0,):
+            for label, start, end in zip(classes.labels, classes.starts, ends, strict=True):
+                marks[:, label] |= (last + turn >= start) & (first + turn < end)
+        return marks.astype(np.float64)
+
+    def probabilities(self, predicate: Predicate, rule: Rule) -> Floats:
+        """Give the weight of each record: the chance that it matches, or whether its point does."""
+        return self._weights(predicate.formula, rule)
+
+    def _noisy_columns(self, formula: Formula) -> list[str]:
+        return [name for name in formula.columns if name in self._noisy]
+
+    def _weights(self, formula: Formula, rule: Rule) -> Floats:
+        if not self._noisy_columns(formula):
+            return self._carried(formula).astype(np.float64)
+        parts = independent_parts(formula)
+        if isinstance(formula, Junction) and len(parts) > 1:
+            result = self._weights(parts[0], rule)
+            for part in parts[1:]:
+                weights = self._weights(part, rule)
+                result = result * weights if formula.every else result + weights * (1 - result)
+            return result
+        return self._tabulate(
+            formula, lambda name, classes, part: self._class_mass(name, classes, rule, part)
+        )
+
+    def _carried(self, formula: Formula) -> Bools:
+        """Tell which records match a formula about carried columns alone."""
+        found = evaluate(formula, {name: self._codes[name] for name in formula.columns})
+        return np.broadcast_to(found, self._n).astype(np.bool_)
+
+    def _tabulate(self, formula: Formula, mass_of: MassOf, *, matching: bool = True) -> Floats:
+        """Sum over the combinations of classes, of columns tied together, that match (or not)."""
+        classes = {name: self._class_of(formula, name) for name in formula.columns}
+        n_cells = math.prod(kind.n_classes for kind in classes.values())
+        if n_cells > _MAX_TABLE:
+            raise TooLarge(
+                f"the clause ties together {n_cells:,} combinations of "
+                f"{', '.join(formula.columns)}, and the limit is {_MAX_TABLE:,}; compare columns "
+                "with constants."
+            )
+        grids = np.meshgrid(*(kind.representatives for kind in classes.values()), indexing="ij")
+        found = evaluate(formula, dict(zip(formula.columns, grids, strict=True)))
+        table = np.broadcast_to(found == matching, grids[0].shape).astype(np.float64)
+        out = np.empty(self._n)
+        rows = max(1, _CHUNK // max(n_cells, 1))
+        for begin in range(0, self._n, rows):
+            part = slice(begin, min(begin + rows, self._n))
+            left = np.broadcast_to(table, (part.stop - begin, *table.shape))
+            for name in formula.columns:
+                mass = mass_of(name, classes[name], part)
+                left = np.einsum("ij...,ij->i...", left, mass)
+            out[part] = left
+        return out
+
+    def _class_of(self, formula: Formula, name: str) -> Classes:
+        column = self._published.attributes[name]
+        return classify(formula, name, column.size, column.missing_code)
+
+    def _class_mass(self, name: str, classes: Classes, rule: Rule, part: slice) -> Floats:
+        """Give, per record, the probability of each class of a column's values."""
+        if name not in self._noisy:
+            return self._carried_classes(name, classes, part)
+        n = part.stop - part.start
+        mass = np.zeros((n, classes.n_classes))
+        column = self._numeric(name)
+        low, step = float(column.exact_low), float(column.exact_step)
+        z, width = self._z[name][part], self._width[name][part]
+        if rule == "points":
+            codes = np.clip(np.rint((z - low) / step), 0, column.n_values - 1).astype(np.int64)
+            inside = np.abs(low + codes * step - z) <= step / 2
+            mass[np.arange(n), classes.of(codes)] = inside
+            return mass
+        ends = np.append(classes.starts[1:], column.n_values)
+        domain = (low - step / 2, low + (column.n_values - 0.5) * step)
+        for label, start, end in zip(classes.labels, classes.starts, ends, strict=True):
+            mass[:, label] += interval_probability(
+                z, width, low + (start - 0.5) * step, low + (end - 0.5) * step,
+                model=self._model, domain=domain, wrap=self._wrap,
+            )  # fmt: skip
+        return mass
+
+    def _carried_classes(self, name: str, classes: Classes, part: slice) -> Floats:
+        """Mark the class of each record's carried value."""
+        return np.eye(classes.n_classes)[classes.of(self._codes[name][part])]
+
+    def frame(self) -> pa.Table:
+        """Give the published records: noisy and carried columns, then the ``_std`` columns."""
+        return self._table
+
+
+def _floats(table: pa.Table, name: str) -> Floats:
+    return np.asarray(table.column(name).to_numpy(), np.float64)
+
+
+def _codes(column: Categorical | Integer | Number, values: list[Any]) -> NDArray[np.int64]:
+    if isinstance(column, Categorical):
+        known: dict[Any, int] = {value: code for code, value in enumerate(column.values)}
+        return np.asarray([known.get(value, column.missing_code) for value in values], np.int64)
+    low, step = float(column.exact_low), float(column.exact_step)
+    return np.asarray(
+        [column.missing_code if value is None else round((value - low) / step) for value in values],
+        np.int64,
+    )
