@@ -18,7 +18,7 @@ from hushtable.engine.baskets import Tuples
 from hushtable.engine.header import Data
 from hushtable.evaluation.published import DRAWN, Block, Published
 from hushtable.evaluation.rows import Rows, some_columns
-from hushtable.methods.counts.columns import COLUMN, COUNT, TUPLE
+from hushtable.methods.counts.column_table import COLUMN, COUNT, TUPLE
 from hushtable.methods.counts.columns_estimator import ColumnsEstimator
 from hushtable.recoding import Recoding
 from hushtable.schema import Schema

@@ -25,7 +25,7 @@ from hushtable.methods.alpha_beta.alpha_beta import VIEW
 from hushtable.methods.alpha_beta.insertion_estimator import InsertionEstimator, expected_insertions
 from hushtable.methods.alpha_beta.insertions import UniformNoise
 from hushtable.methods.alpha_beta.retention_estimator import RetentionEstimator
-from hushtable.methods.counts.columns import COLUMN, COUNT
+from hushtable.methods.counts.column_table import COLUMN, COUNT
 from hushtable.methods.counts.columns_estimator import ColumnsEstimator
 from hushtable.methods.degrees.estimator import DegreeEstimator
 from hushtable.methods.partition.estimator import RegionEstimator
