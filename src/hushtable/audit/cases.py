@@ -23,7 +23,7 @@ from hushtable.audit.inputs import GraphInput, Row, TableInput
 from hushtable.audit.neighbors import Pair, corner_cells, graph_pair, with_and_without
 from hushtable.audit.subject import Run
 from hushtable.engine.base import Engine
-from hushtable.engine.edges import Graph
+from hushtable.engine.graph import Graph
 from hushtable.methods.alpha_beta.alpha_beta import AlphaBeta
 from hushtable.methods.base import Method, Released
 from hushtable.methods.counts.columns import Columns

@@ -78,7 +78,7 @@ def remembering_plans(copy: Any) -> Any:
 
             @functools.wraps(bound)
             def remembered(
-                schema: Schema, bound: Any = bound, plans: dict[int, Any] = plans
+                schema: Any = "graph", bound: Any = bound, plans: dict[int, Any] = plans
             ) -> Any:
                 if id(schema) not in plans:
                     plans[id(schema)] = bound(schema)
