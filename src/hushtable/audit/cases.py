@@ -411,7 +411,7 @@ def run_views(method: AlphaBeta, engine: Engine, noise: Noise) -> Released:
 
 def run_on_graph(method: Degrees, graph: Graph, noise: Noise) -> Released:
     """Measure: all that ever sees the graph. What follows is a function of its outcome alone."""
-    noisy, measured = method.measure(graph, noise)
+    noisy, measured = method.plan().measure(graph, noise)
     return Released(tables={"noisy": noisy}, estimator=measured)
 
 

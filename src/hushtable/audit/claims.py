@@ -273,7 +273,7 @@ class SingleTest:
 
     def _lacking(self, table: TableInput, n: int, done: float) -> NDArray[np.int64]:
         method, schema = self.subject.method, self.subject.schema
-        geometry = method.geometry(schema)
+        geometry = method.plan(schema)
         wanted = [method.k_column] * (method.k_column is not None)
         places = [list(schema.attributes).index(name) for name in
                   (*geometry.names, *method.carry, *wanted)]  # fmt: skip
