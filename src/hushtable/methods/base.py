@@ -164,12 +164,12 @@ class Method(Parameters):
 class GraphMethod(Parameters):
     """Publish something about a graph."""
 
+    @abstractmethod
     def plan(self, name: str = "graph") -> Plan[Graph]:
         """Work out everything that follows from the parameters; sees no data.
 
         The plan's schema describes what is published as a table with one row per node.
         """
-        raise TypeError
 
     @abstractmethod
     def check_input(self, *, listed: bool) -> None:
