@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 import hushtable.methods.quilt.field as field_module
 from hushtable.kernels.field import solve_cell
-from hushtable.methods.quilt.field import SHRINKAGE, Coins, Field, Table
+from hushtable.methods.quilt.coins import Coins
+from hushtable.methods.quilt.field import SHRINKAGE, Field, Table
 
 SHAPE = (3, 4, 5)
 PAIRS = list(combinations(range(3), 2))
