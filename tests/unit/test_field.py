@@ -248,15 +248,6 @@ def test_a_table_measured_twice_is_the_weighted_mean() -> None:
     assert field.tables[0].std == pytest.approx([0.8**0.5] * 2)
 
 
-def test_a_copy_is_on_its_own() -> None:
-    field = wide_field(1000)
-    twin = field.copy(seed=1)
-    twin.tables[0].counts = twin.tables[0].counts * 2
-    twin.fit(3)
-    assert not np.array_equal(twin.tables[0].theta, field.tables[0].theta)
-    assert field.tables[0].counts.sum() < twin.tables[0].counts.sum()
-
-
 def test_the_same_seed_gives_the_same_rows() -> None:
     assert np.array_equal(wide_field(1000).draw(500), wide_field(1000).draw(500))
 

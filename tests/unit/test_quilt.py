@@ -85,6 +85,21 @@ def test_unknown_target_and_nodes_are_refused() -> None:
         Quilt(epsilon=1).guarantee(nodes)
 
 
+@pytest.mark.parametrize("delta", ["0", "1e-6"])
+def test_a_plan_is_run_many_times(delta: str) -> None:
+    # A run has a purse of its own: were it the plan's, the second run would be refused.
+    schema = sample_schema()
+    plan = Quilt(epsilon=1, delta=delta, **FAST).plan(schema)
+    first, again, other = (
+        plan.run(connect(sample(), schema, noise=SeededNoise(seed)), SeededNoise(seed))
+        for seed in (1, 1, 2)
+    )
+    assert again.estimator == first.estimator
+    assert again.tables["data"].equals(first.tables["data"])
+    assert not other.tables["data"].equals(first.tables["data"])
+    assert plan == Quilt(epsilon=1, delta=delta, **FAST).plan(schema)
+
+
 # --- too many values ------------------------------------------------------------------------------
 
 

@@ -156,24 +156,13 @@ def solve_cell(expected: float, theta: float, count: float, pull: float) -> floa
 
 
 @njit(cache=True, fastmath=True)  # type: ignore[untyped-decorator]
-def _weigh(mine: Index, weights: Floats, even: Floats, odd: Floats) -> None:
-    """Sum the weights over the cells of a table.
-
-    Two sums side by side: rows in the same cell need not wait for each other.
-    """
-    pairs = len(weights) - len(weights) % 2
-    for row in range(0, pairs, 2):
-        even[mine[row]] += weights[row]
-        odd[mine[row + 1]] += weights[row + 1]
-    if pairs < len(weights):
-        even[mine[pairs]] += weights[pairs]
-
-
-@njit(cache=True, fastmath=True)  # type: ignore[untyped-decorator]
 def _move_and_weigh(  # noqa: PLR0917 - kernels take arrays by position
     before: Index, factors: Floats, mine: Index, weights: Floats, even: Floats, odd: Floats
 ) -> None:
-    """Multiply the weights by the factors of the table before, and sum them over a table."""
+    """Multiply the weights by the factors of the table before, and sum them over a table.
+
+    Two sums side by side: rows in the same cell need not wait for each other.
+    """
     pairs = len(weights) - len(weights) % 2
     for row in range(0, pairs, 2):
         one = weights[row] * factors[before[row]]
@@ -248,25 +237,21 @@ def sweep(  # noqa: PLR0917 - kernels take arrays by position
         largest = max(largest, offsets[table + 1] - offsets[table])
     even, odd = np.zeros(largest), np.zeros(largest)
     factors, next_factors = np.ones(largest), np.ones(largest)
-    most, starved, last = 0.0, 0.0, -1
+    most, starved, last = 0.0, 0.0, order[0]  # before the first table nothing is to be moved
     for table in order:
         start, stop = offsets[table], offsets[table + 1]
         even[: stop - start] = 0.0
         odd[: stop - start] = 0.0
-        if last < 0:
-            _weigh(index[table], weights, even, odd)
-        else:
-            _move_and_weigh(index[last], factors, index[table], weights, even, odd)
+        _move_and_weigh(index[last], factors, index[table], weights, even, odd)
         moved, asked = _step(
             even, odd, theta[start:stop], counts[start:stop], pulls[start:stop], floor, next_factors
         )
         most, starved = max(most, moved), max(starved, asked)
         factors, next_factors = next_factors, factors
         last = table
-    if last >= 0:
-        before = index[last]
-        for row in range(len(weights)):
-            weights[row] *= factors[before[row]]
+    before = index[last]
+    for row in range(len(weights)):
+        weights[row] *= factors[before[row]]
     return most, starved
 
 
@@ -341,23 +326,18 @@ def _find_shared(  # noqa: PLR0917 - kernels take arrays by position
 
 
 @njit(cache=True, fastmath=True)  # type: ignore[untyped-decorator]
-def _summed(  # noqa: PLR0917 - kernels take arrays by position
-    mine: Floats,
-    size: int,
-    u: int,
-    bases: Integers,
-    strides: Integers,
-    n_shared: int,
-    factors: Floats,
-) -> float:
-    """Sum over one column the product of its own and the shared factors, the other being u."""
-    total = 0.0
-    for v in range(size):
-        value = mine[v]
-        for s in range(n_shared):
-            value *= factors[bases[s] + u * strides[s] + v]
-        total += value
-    return total
+def _sum_out(  # noqa: PLR0917 - kernels take arrays by position
+    joint: Floats, mine: Floats, size: int, bases: Integers, strides: Integers, factors: Floats
+) -> None:
+    """Multiply joint[u] by the sum of `mine` times the factors shared with u."""
+    for u in range(len(joint)):
+        total = 0.0
+        for v in range(size):
+            value = mine[v]
+            for s in range(len(bases)):
+                value *= factors[bases[s] + u * strides[s] + v]
+            total += value
+        joint[u] *= total
 
 
 @njit(cache=True, fastmath=True)  # type: ignore[untyped-decorator]
@@ -391,7 +371,7 @@ def gibbs(rows: Particles, sites: Integers, layout: Layout, state: State) -> Non
     """
     sizes, factors = layout.sizes, layout.factors
     largest, n_factors = sizes.max(), len(layout.starts)
-    mine, other, joint = np.empty(largest), np.empty(largest), np.empty(largest)
+    mine, other = np.empty(largest), np.empty(largest)
     bases, strides = np.empty(n_factors, np.int64), np.empty(n_factors, np.int64)
     coins = np.empty((len(sites), 4))
     for site in range(len(sites)):
@@ -409,10 +389,11 @@ def gibbs(rows: Particles, sites: Integers, layout: Layout, state: State) -> Non
                 continue
             _multiply(other, rows, row, j, i, layout)
             n_shared = _find_shared(bases, strides, rows, row, i, j, layout)
-            for u in range(sizes[j]):
-                joint[u] = other[u] * _summed(mine, sizes[i], u, bases, strides, n_shared, factors)
+            _sum_out(
+                other[: sizes[j]], mine, sizes[i], bases[:n_shared], strides[:n_shared], factors
+            )
             coin_of_second = coins[site, 2] + row * coins[site, 3]
-            u = _draw(joint, sizes[j], coin_of_second - np.floor(coin_of_second))
+            u = _draw(other, sizes[j], coin_of_second - np.floor(coin_of_second))
             if u < 0:
                 continue
             for v in range(sizes[i]):

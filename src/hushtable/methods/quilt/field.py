@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
@@ -143,7 +143,6 @@ class Field:
         self.sizes: Group = tuple(len(marginal) for marginal in marginals)
         self.total, self.shrinkage = float(total), shrinkage
         self.tables: list[Table] = []
-        self.n_gibbs = self.n_sweeps = 0
         self.coins = Coins(seed)
         self._base = [_positive(marginal) for marginal in marginals]
         self.rows: Particles = self._independent(n_particles)
@@ -173,16 +172,6 @@ class Field:
             field.add(table.group, table.counts, table.std)
             field.tables[-1].theta = np.array(table.theta, np.float64)
         return field
-
-    def copy(self, seed: int) -> Field:
-        """Copy the field, to refit it with other counts or other coins."""
-        twin = object.__new__(Field)
-        twin.__dict__.update(self.__dict__)
-        twin.tables = [replace(table, theta=table.theta.copy()) for table in self.tables]
-        twin.rows, twin.weights = self.rows.copy(), self.weights.copy()
-        twin._index = self._index.copy()
-        twin.coins = Coins(seed)
-        return twin
 
     # --- fitting ----------------------------------------------------------------------------------
 
@@ -253,7 +242,6 @@ class Field:
         """
         if not self.tables:
             return 0.0, 0.0
-        self.n_sweeps += 1
         order = np.arange(len(self.tables))
         self.coins.shuffle(order)
         theta = np.concatenate([table.theta for table in self.tables])
@@ -371,7 +359,6 @@ class Field:
             order = np.arange(len(sites))
             self.coins.shuffle(order)
             kernels.gibbs(self.rows, sites[order], layout, self.coins.state)
-            self.n_gibbs += 1
 
     def _layout(self) -> kernels.Layout:
         """Lay out for each column where the field starts, and all factors that it is part of."""

@@ -17,9 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.estimate.base import CONFIDENCE
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+from hushtable.methods.quilt.domains import Floats, Integers
 
 _NORMAL = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
 

@@ -8,15 +8,13 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hushtable.engine.base import Engine
 from hushtable.errors import Refused
+from hushtable.methods.quilt.domains import Integers
 from hushtable.methods.quilt.particles import Group
 from hushtable.privacy.noise import Noise, add_noise
 from hushtable.recoding import Recoding
-
-Integers = NDArray[np.int64]
 
 _GRID = 2**32  # shares are multiples of 1 / _GRID
 

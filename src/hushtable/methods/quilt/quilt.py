@@ -41,7 +41,7 @@ The settings of the estimator:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -321,9 +321,22 @@ class QuiltPlan(Plan[Engine]):
         return Released(
             tables={
                 "data": _rows(self, quilt, n_rows),
-                "measured": _measured(quilt),
-                "buckets": _buckets(quilt),
-                "factors": _factors(quilt),
+                "measured": _lists(
+                    "table",
+                    "cell",
+                    {"count": [table.counts for table in (*quilt.one_ways, *quilt.groups)]},
+                ),
+                "buckets": _lists(
+                    "column",
+                    "value",
+                    {
+                        "bucket": [bucket.astype(np.int32) for bucket in quilt.buckets],
+                        "share": quilt.shares,
+                    },
+                ),
+                "factors": _lists(
+                    "table", "cell", {"factor": [table.theta for table in quilt.field.tables]}
+                ),
                 "candidates": _last_candidates(quilt),
             },
             estimator=_settings(self, quilt, purse, n_rows),
@@ -354,38 +367,14 @@ def _rows(plan: QuiltPlan, quilt: Patchwork, n_rows: int) -> pa.Table:
     return pa.table(columns)
 
 
-def _measured(quilt: Patchwork) -> pa.Table:
-    tables = [*quilt.one_ways, *quilt.groups]
-    sizes = [len(table.counts) for table in tables]
-    return _table(
+def _lists(whose: str, place: str, columns: Mapping[str, Sequence[NDArray[Any]]]) -> pa.Table:
+    """Write lists below each other: whose it is, the place in it, and what is there."""
+    sizes = [len(one) for one in next(iter(columns.values()))]
+    return pa.table(
         {
-            "table": np.repeat(np.arange(len(tables), dtype=np.int32), sizes),
-            "cell": np.concatenate([np.arange(size, dtype=np.int32) for size in sizes]),
-            "count": np.concatenate([table.counts for table in tables]),
-        }
-    )
-
-
-def _buckets(quilt: Patchwork) -> pa.Table:
-    sizes = [len(buckets) for buckets in quilt.buckets]
-    return _table(
-        {
-            "column": np.repeat(np.arange(len(sizes), dtype=np.int32), sizes),
-            "value": np.concatenate([np.arange(size, dtype=np.int32) for size in sizes]),
-            "bucket": np.concatenate(quilt.buckets).astype(np.int32),
-            "share": np.concatenate(quilt.shares),
-        }
-    )
-
-
-def _factors(quilt: Patchwork) -> pa.Table:
-    factors = [table.theta for table in quilt.field.tables]
-    sizes = [len(factor) for factor in factors]
-    return _table(
-        {
-            "table": np.repeat(np.arange(len(sizes), dtype=np.int32), sizes),
-            "cell": np.concatenate([np.arange(size, dtype=np.int32) for size in sizes]),
-            "factor": np.concatenate(factors),
+            whose: numbers(np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)),
+            place: numbers(np.concatenate([np.arange(size, dtype=np.int32) for size in sizes])),
+            **{name: numbers(np.concatenate(lists)) for name, lists in columns.items()},
         }
     )
 
@@ -401,10 +390,6 @@ def _last_candidates(quilt: Patchwork) -> pa.Table:
             "weight": numbers(np.array([c.weight for c in last], np.int32)),
         }
     )
-
-
-def _table(columns: Mapping[str, NDArray[Any]]) -> pa.Table:
-    return pa.table({name: numbers(column) for name, column in columns.items()})
 
 
 def _settings(plan: QuiltPlan, quilt: Patchwork, purse: Purse, n_rows: int) -> dict[str, Any]:
