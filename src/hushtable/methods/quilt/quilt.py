@@ -84,7 +84,7 @@ _ONE_COLUMN = (
 )
 
 
-def _delta_or_none(name: str, given: Any) -> Fraction:
+def _delta_or_zero(name: str, given: Any) -> Fraction:
     """Read a delta that may be 0, the pure promise."""
     value = as_rational(given, name=name)
     if not 0 <= value < 1:
@@ -135,7 +135,7 @@ class Quilt(Method):
     estimator: ClassVar[str] = "quilt"
 
     epsilon: Fraction = parameter(read=parameters.epsilon)
-    delta: Fraction = parameter(read=_delta_or_none, default=Fraction(0))
+    delta: Fraction = parameter(read=_delta_or_zero, default=Fraction(0))
     target: str | None = parameter(default=None)
     particles: int = parameter(read=whole(at_least=LEAST_PARTICLES), default=40_000)
     max_published: int = parameter(read=whole(), default=1_000_000)
