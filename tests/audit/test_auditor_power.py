@@ -22,7 +22,7 @@ import hushtable.methods.counts.noisy_counts as noisy_counts_module
 import hushtable.methods.diffgen.specialize as specialize_module
 import hushtable.methods.partition.partition as partition_module
 from hushtable.audit import Report, audit
-from hushtable.audit.cases import CASES
+from hushtable.audit.run import case_of
 from hushtable.engine.base import Cells, Engine
 from hushtable.engine.baskets import Tuples
 from hushtable.engine.memory import MemoryEngine
@@ -466,7 +466,7 @@ def test_a_group_that_is_one_row_too_small_is_caught(monkeypatch: Patch) -> None
 
 def test_a_column_whose_tuples_are_rarer_than_promised_is_caught(monkeypatch: Patch) -> None:
     method = Columns(epsilon=1, delta="1/100", k=4, max_columns=2, columns=[["a"], ["b"]])
-    real = method.guarantee(CASES["columns"].schema(method))
+    real = method.guarantee(case_of("columns").schema(method))
     monkeypatch.setattr(Columns, "guarantee", lambda self, schema: (real[0], Threshold(k=5)))
     assert_caught(attacked(method, 300), finding=-1)
 
@@ -499,8 +499,8 @@ def test_noise_levels_that_name_the_record_are_caught(monkeypatch: Patch) -> Non
 def test_counts_of_cells_are_those_of_the_table() -> None:
     """The engine of the audit counts what it was given."""
     method = NoisyCounts(epsilon=1, mechanism="pure")
-    schema = CASES["noisy-counts"].schema(method)
-    for pair in CASES["noisy-counts"].pairs(method, schema):
+    schema = case_of("noisy-counts").schema(method)
+    for pair in case_of("noisy-counts").pairs(method, schema):
         for given in (pair.one, pair.two):
             cells: Cells = given.open(SeededNoise(1)).counts(list(schema.attributes))  # type: ignore[union-attr]
             assert int(cells.counts.sum()) == len(given.rows)  # type: ignore[union-attr]

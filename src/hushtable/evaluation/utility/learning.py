@@ -18,11 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.evaluation.metric import Measured, Metric
-from hushtable.evaluation.progress import Progress, silent
 from hushtable.evaluation.published import Block
 from hushtable.evaluation.repeats import over_repeats
 from hushtable.evaluation.rows import Rows, is_ordered
 from hushtable.evaluation.utility.marginals import coarse_bins
+from hushtable.progress import Progress, silent
 from hushtable.recoding import Groups, Intervals, Recoding
 from hushtable.schema import Column, Schema
 

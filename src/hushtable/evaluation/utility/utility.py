@@ -10,7 +10,6 @@ import numpy as np
 
 from hushtable.estimate import Estimate
 from hushtable.evaluation.metric import Measured
-from hushtable.evaluation.progress import Progress, silent
 from hushtable.evaluation.published import Block
 from hushtable.evaluation.repeats import over_repeats
 from hushtable.evaluation.rows import Rows
@@ -36,6 +35,7 @@ from hushtable.evaluation.utility.workload import (
     draw_questions,
     run_workload,
 )
+from hushtable.progress import Progress, silent
 from hushtable.schema import Integer
 
 Draws = Sequence[Sequence[Rows]]

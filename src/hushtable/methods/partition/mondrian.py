@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.engine.base import Engine
 from hushtable.errors import ParameterError, Refused
+from hushtable.methods.parameters import Parameters
 from hushtable.methods.partition.axes import Axis, ordered_axis_of
 from hushtable.privacy.guarantee import Guarantee, KAnonymity
 from hushtable.schema import Schema
@@ -45,7 +47,7 @@ class Groups:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mondrian:
+class Mondrian(Parameters):
     """Divide the rows into groups of at least k and publish each group's box.
 
     Parameters
@@ -68,6 +70,10 @@ class Mondrian:
     >>> int(groups.counts.sum()), bool(groups.counts.sum(axis=1).min() >= 10)
     (12000, True)
     """
+
+    name: ClassVar[str] = "mondrian"
+    paper: ClassVar[str] = "LeFevre, DeWitt and Ramakrishnan, Mondrian (2006)."
+    summary: ClassVar[str] = "Publish k-anonymous groups made by halving at medians."
 
     k: int = field(metadata={"help": "Rows in a group, at least 2."})
     relaxed: bool = field(
