@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from hushtable.codes import repeated
 from hushtable.estimate.base import CONFIDENCE, Estimate, Estimator
+from hushtable.estimate.drawing import Generator, fresh
 from hushtable.estimate.uneven import cut_error
 from hushtable.methods.partition.axes import Axis
 from hushtable.methods.partition.consistency import NoisyTree
@@ -142,7 +143,7 @@ class RegionEstimator(Estimator):
 
     # --- rows ---------------------------------------------------------------------------------
 
-    def frame(self, rng: np.random.Generator | None = None) -> pa.Table:
+    def frame(self, rng: Generator | None = None) -> pa.Table:
         """Make rows: as many as the counts say, with values as the parameter `summarize` asks.
 
         Values that are drawn are drawn anew on every call; with `rng`, from there.
@@ -169,7 +170,7 @@ def draw_rows(
     counts: Integers,
     target: str | None,
     summarize: str,
-    rng: np.random.Generator | None = None,
+    rng: Generator | None = None,
 ) -> pa.Table:
     """Make rows from regions.
 
@@ -193,7 +194,7 @@ def draw_rows(
     n_classes = counts.shape[1]
     cells = repeated(counts.ravel())
     region = cells // n_classes
-    rng = rng or np.random.default_rng()  # the regions are public: this protects nobody
+    rng = rng or fresh()
     codes = {} if target is None else {target: cells % n_classes}
     for at, axis in enumerate(axes):
         parts, which = distinct_parts(np.stack((first[:, at], last[:, at]), axis=1))
@@ -220,7 +221,7 @@ def _drawn(
     which: Integers,
     *,
     summarize: str,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> Integers:
     """Give a code of its part for each row."""
     ordered = not isinstance(column, Categorical) or column.ordered
