@@ -31,7 +31,9 @@ from hushtable.codes import repeated, to_codes
 from hushtable.domain import Domain
 from hushtable.errors import Refused
 from hushtable.estimate.base import CONFIDENCE, Estimate, Estimator
+from hushtable.estimate.drawing import Generator
 from hushtable.estimate.noise_sum import NoiseSum
+from hushtable.estimate.published import DRAWN, Block, ItemGroups, Published, absent
 from hushtable.methods.counts.cell_estimator import (
     _SURELY_PUBLISHED,
     CellEstimator,
@@ -88,14 +90,14 @@ class _Column(CellEstimator):
     ) -> None:
         self.schema, self.recode = schema, dict(recode)
         self.domain = recoded_domain(schema, list(schema.attributes), self.recode)
-        self.codes, self._published_counts = codes, counts
+        self.codes, self.published_counts = codes, counts
         self.noise, self.most_suppressed = noise, most_suppressed
         self.suppresses, self.total = True, None
 
     @cached_property
     def counts(self) -> Floats:
         """Published counts with the known bias of their noise taken off."""
-        return self._published_counts.astype(np.float64) - self.noise.mean
+        return self.published_counts.astype(np.float64) - self.noise.mean
 
     @cached_property
     def null_cell(self) -> dict[str, Integers] | None:
@@ -154,7 +156,7 @@ class ColumnsEstimator(Estimator):
         self._views: dict[int, _Column] = {}
 
     @cached_property
-    def schema(self) -> Schema:
+    def schema(self) -> Schema:  # type: ignore[override] # made when asked for
         """What conditions may be about: the table's columns, or a column for each item."""
         if self.plan.listing is None:
             return self.private_schema
@@ -243,6 +245,40 @@ class ColumnsEstimator(Estimator):
         listing, person = self.plan.listing, self.private_schema.unit.column
         taken = self.table.select([listing.item, listing.value]).take(pa.array(rows))
         return taken.add_column(0, str(person), pa.array(people))
+
+    def published(self, rng: Generator) -> Published:
+        """Lay each column beside the same attributes of the original; of a long table, items."""
+        listing = self.plan.listing
+        if listing is not None:
+            items = ItemGroups(listing.item, listing.value, self.columns, self._block)
+            return Published(schema=self.schema, blocks=(), about="people", items=items)
+        there = {name for names in self.columns for name in names}
+        published = self.schema.select(name for name in self.schema.attributes if name in there)
+        return Published(
+            schema=published,
+            blocks=tuple(
+                self._block(number, [name for name in published.attributes if name in names])
+                for number, names in enumerate(self.columns)
+            ),
+            notes=(
+                "Groups of columns are published, not whole rows: pairs and triples are compared "
+                "where a group holds them, and a model learns from one group.",
+                *absent(self.schema, published),
+                *((DRAWN,) if self.recode else ()),
+            ),
+        )
+
+    def _block(self, number: int, names: Sequence[str]) -> Block:
+        """Repeat each tuple of a column by its count, where it has any of these attributes."""
+        view, schema, recode = self._view(number), self.schema.select(names), self._recode(names)
+        there = np.logical_or.reduce(
+            [
+                view.codes[name] != (recode.get(name) or column).missing_code
+                for name, column in schema.attributes.items()
+            ]
+        )
+        rows = repeated(np.where(there, view.published_counts, 0))
+        return Block(schema, {name: view.codes[name][rows] for name in names}, recode)
 
     # --- answers ----------------------------------------------------------------------------------
 
