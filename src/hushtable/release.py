@@ -14,21 +14,23 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from hushtable.engine.header import stored_rows
 from hushtable.engine.published import Parts
-from hushtable.errors import HushtableError, ReleaseError, TooLarge
+from hushtable.errors import DataError, HushtableError, ReleaseError, TooLarge
 from hushtable.estimate import Estimate, Estimator
 from hushtable.estimate.drawing import Generator
 from hushtable.estimate.published import Published
 from hushtable.files.memory import physical_memory
 from hushtable.files.scratch import Scratch, why_not_written
 from hushtable.methods.registry import estimator_for
-from hushtable.privacy.guarantee import AnyGuarantee, NoGuarantee
+from hushtable.privacy.guarantee import AnyGuarantee, NoGuarantee, Unit
 from hushtable.recoding import Recoding
 from hushtable.schema import Schema
 
@@ -330,7 +332,7 @@ class Release:
 
         This is how a model that was learned from generalized rows is tried on other rows.
         """
-        return self._estimator.generalize(frame)
+        return self._estimator.generalize(_codes_of(frame, self.schema))
 
     def export(self, path: str | Path) -> None:
         """Write the microdata to a new ``.csv`` or ``.parquet`` file."""
@@ -350,6 +352,28 @@ class Release:
                 pq.write_table(frame, part)
             else:
                 pa_csv.write_csv(_formula_safe(frame), part)
+
+
+def _codes_of(frame: Any, schema: Schema) -> dict[str, NDArray[np.int64]]:
+    """Encode rows of a table that is not the private one, in the columns that the schema knows."""
+    from hushtable.engine import connect  # noqa: PLC0415 - other questions need no engine
+    from hushtable.engine.memory import MemoryEngine  # noqa: PLC0415
+    from hushtable.engine.source import as_arrow  # noqa: PLC0415
+
+    table = as_arrow(frame)
+    if not isinstance(table, pa.Table):
+        raise DataError("only a table in memory can be generalized: Arrow, pandas or polars.")
+    known = [name for name in schema.attributes if name in table.column_names]
+    if not known:
+        raise DataError(
+            f"the table has none of the release's columns: {', '.join(schema.attributes)}."
+        )
+    columns = {name: schema.columns[name] for name in known}
+    public = schema.model_copy(update={"columns": columns, "unit": Unit(kind="row")})
+    public = Schema.from_dict(public.to_dict())
+    engine = connect(table.select(known), public, engine="memory")
+    assert isinstance(engine, MemoryEngine)  # noqa: S101 - asked for
+    return dict(engine.codes(known))
 
 
 def _check_seeded(statement: Statement) -> None:

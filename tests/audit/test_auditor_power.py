@@ -327,7 +327,8 @@ def test_003_5_a_sensitivity_that_is_too_small_is_caught(monkeypatch: Patch) -> 
 
 def test_class_sizes_without_noise_are_caught(monkeypatch: Patch) -> None:
     monkeypatch.setattr(
-        "hushtable.methods.diffgen.diffgen.Plan.class_sizes", lambda self, sizes, noise: sizes
+        "hushtable.methods.diffgen.diffgen.DiffGenPlan.class_sizes",
+        lambda self, sizes, noise: sizes,
     )
     assert_caught(attacked(DiffGen(epsilon=1, specializations=1), 50))
 

@@ -200,13 +200,13 @@ def test_003_2_all_groups_are_listed() -> None:
 
 
 def test_003_3_auto_sees_no_more_than_noisy_class_sizes() -> None:
-    source = inspect.getsource(module.Plan.n_rounds)
+    source = inspect.getsource(module.DiffGenPlan.n_rounds)
     assert "histogram" not in source
-    plan = DiffGen(epsilon=1)._plan(SCHEMA)
+    plan = DiffGen(epsilon=1).plan(SCHEMA)
     assert plan.sizes_epsilon > 0
     assert plan.n_rounds(10**4) < plan.n_rounds(10**5) <= plan.most_rounds
     public = SCHEMA.model_copy(update={"rows": 10**4})
-    assert DiffGen(epsilon=1, score="max")._plan(public).sizes_epsilon == 0
+    assert DiffGen(epsilon=1, score="max").plan(public).sizes_epsilon == 0
 
 
 # --- 003-4: what it adds up to --------------------------------------------------------------------
@@ -218,7 +218,7 @@ def test_003_4_the_parts_add_up_and_the_promise_is_for_adding_or_removing(
     calibration: Any, score: Any
 ) -> None:
     method = DiffGen(epsilon=1, specializations=3, score=score, calibration=calibration)
-    plan = method._plan(SCHEMA)
+    plan = method.plan(SCHEMA)
     (promise,) = method.guarantee(SCHEMA)
     assert isinstance(promise, PureDP)
     assert promise.neighbors == "add-remove"
@@ -279,7 +279,7 @@ def test_an_attack_finds_a_sensitivity_that_is_too_small(monkeypatch: pytest.Mon
     schema_rows = [(0, "F", "Y")] * 4 + [(0, "M", "Y")] * 4
     more = [*schema_rows, (9, "F", "N")]
     method = DiffGen(epsilon=4, specializations=1, score="max")
-    share = float(method._plan(SCHEMA).structure_epsilon)
+    share = float(method.plan(SCHEMA).structure_epsilon)
     assert attack(method, schema_rows, more, chose("sex")) <= share
     monkeypatch.setattr(Max, "sensitivity", lambda self, **_: Fraction(1, 4))
     assert attack(method, schema_rows, more, chose("sex"), n=1500) > share
@@ -409,13 +409,13 @@ def test_rows_of_a_person_in_both_halves_are_paid_for() -> None:
         method = DiffGen(
             epsilon=10, specializations=n_rounds, target="y", score=name, calibration="paper"
         )
-        plan = method._plan(schema)
+        plan = method.plan(schema)
         single = plan.round_epsilon(n_rounds)
         assert single == plan.structure_epsilon / (1 + (3 if in_both else 2) * n_rounds)
     plan = DiffGen(
         epsilon=10, specializations=n_rounds, target="y", score="information-gain",
         calibration="paper",
-    )._plan(schema)  # fmt: skip
+    ).plan(schema)  # fmt: skip
     single = plan.round_epsilon(n_rounds)
     eta = float(single / (2 * plan.sensitivity(score)))
     loss = sum(

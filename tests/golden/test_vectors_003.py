@@ -112,8 +112,8 @@ def test_budgets(vectors: dict[str, Any]) -> None:
     for numbers in vectors["003"]["budgets"]:
         schema, h = schema_with(numbers["An"]), numbers["h"]
         given = {"epsilon": numbers["eps"], "specializations": h, "score": "max"}
-        paper = DiffGen(**given, calibration="paper")._plan(schema)
-        tight = DiffGen(**given, structure_share="1/2")._plan(schema)
+        paper = DiffGen(**given, calibration="paper").plan(schema)
+        tight = DiffGen(**given, structure_share="1/2").plan(schema)
         assert paper.n_rounds(0) == tight.n_rounds(0) == h
         score, one = Max(), {"sensitivity": 1}
         prime, joint = paper.round_epsilon(h), tight.round_epsilon(h)

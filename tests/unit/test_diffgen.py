@@ -230,7 +230,7 @@ def test_a_person_with_several_rows_scales_everything() -> None:
     schema = make_schema({"age": AGE, "id": {"role": "identifier"}}, unit=unit)
     for score in ("balanced-gain", "balanced-max", "max", "total-variation"):
         method = DiffGen(epsilon=1, specializations=2, score=score)  # type: ignore[arg-type]
-        one, three = method._plan(SMALL), method._plan(schema)
+        one, three = method.plan(SMALL), method.plan(schema)
         made = make_score(score, np.array([2, 2]))  # type: ignore[arg-type]
         assert three.sensitivity(made) == 3 * one.sensitivity(made)
         assert 3 * three.rate == one.rate
@@ -240,18 +240,18 @@ def test_a_person_with_several_rows_scales_everything() -> None:
 def test_the_share_of_the_cuts_falls_with_their_number_and_is_known_before() -> None:
     columns = {f"x{i}": AGE for i in range(14)}
     plans = {
-        h: DiffGen(epsilon=1, specializations=h)._plan(make_schema(columns)) for h in (4, 10, 14)
+        h: DiffGen(epsilon=1, specializations=h).plan(make_schema(columns)) for h in (4, 10, 14)
     }
     shares = [plan.structure_share for plan in plans.values()]
     assert shares == [Fraction(3, 4), Fraction(15, 32), Fraction(1, 4)]
     for plan in plans.values():
         assert sum(plan.split().values()) == 1
         assert plan.split()["cuts"] == plan.structure_share * (1 - plan.sizes_epsilon)
-    huge = DiffGen(epsilon=1, specializations=10**9)._plan(make_schema(columns))
+    huge = DiffGen(epsilon=1, specializations=10**9).plan(make_schema(columns))
     assert huge.structure_share == Fraction(1, 8)
     for method in (DiffGen(epsilon=1), DiffGen(epsilon=1, specializations=9, calibration="paper")):
-        assert method._plan(make_schema(columns)).structure_share == Fraction(1, 2)
-    assert DiffGen(epsilon=1, structure_share="2/3")._plan(SMALL).structure_share == Fraction(2, 3)
+        assert method.plan(make_schema(columns)).structure_share == Fraction(1, 2)
+    assert DiffGen(epsilon=1, structure_share="2/3").plan(SMALL).structure_share == Fraction(2, 3)
 
 
 def test_a_gain_finds_a_split_below_the_top() -> None:
@@ -292,7 +292,7 @@ def test_scores_of_very_many_rows_are_exact() -> None:
 
 def test_auto_takes_more_specializations_for_more_rows() -> None:
     schema = sample_schema()
-    n_rounds = [DiffGen(epsilon=1)._plan(schema).n_rounds(10**e) for e in range(7)]
+    n_rounds = [DiffGen(epsilon=1).plan(schema).n_rounds(10**e) for e in range(7)]
     assert n_rounds == sorted(n_rounds)
     assert n_rounds[0] == 1
     assert n_rounds[4] == 8  # log2(10,000 * 0.49 / 10)

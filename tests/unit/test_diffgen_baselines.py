@@ -134,7 +134,7 @@ def test_all_combinations_are_published_and_counted() -> None:
     answer = estimator.count("age < 5 AND class = 'Y'")
     assert answer.model_std == 0
     assert abs(answer.value - 300) < 60  # ten cells of standard deviation 0.6
-    assert estimator.generalize(rows(3)).column("age").to_pylist() == [0, 1, 2]
+    assert estimator.generalize({"age": np.arange(3)}).column("age").to_pylist() == [0, 1, 2]
 
 
 def test_large_domains_are_refused() -> None:

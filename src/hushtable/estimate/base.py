@@ -8,7 +8,9 @@ from dataclasses import asdict, dataclass
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from hushtable.errors import ReleaseError
 from hushtable.estimate.drawing import Generator
@@ -96,6 +98,6 @@ class Estimator(ABC):
             "this kind of release has no generalized cells to draw values from; leave out drawn."
         )
 
-    def generalize(self, frame: Any) -> pa.Table:
-        """Write a table in the released values, where they are generalized."""
+    def generalize(self, codes: Mapping[str, NDArray[np.int64]]) -> pa.Table:
+        """Write rows, given as codes of the schema's columns, in the released values."""
         raise ReleaseError("this kind of release has no cuts that other rows could be mapped to.")

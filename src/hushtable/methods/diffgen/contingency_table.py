@@ -6,20 +6,20 @@ A baseline to compare with. The promise and the proof are in ``contingency_table
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
 from hushtable.engine.base import Engine
 from hushtable.errors import ParameterError, TooLarge
-from hushtable.methods.base import CountError, Forecast, Method, Released
+from hushtable.methods import parameters
+from hushtable.methods.base import CountError, Forecast, Method, Plan, Released
 from hushtable.methods.count_error import laplace_error, n_asked
-from hushtable.methods.diffgen.diffgen import name_problems
-from hushtable.methods.diffgen.generalized_table import generalized_table
+from hushtable.methods.diffgen.generalized_table import generalized_table, name_problems
+from hushtable.methods.parameters import parameter, whole
 from hushtable.privacy.group_noise import GroupNoise
-from hushtable.privacy.guarantee import Guarantee, PureDP, check_epsilon
+from hushtable.privacy.guarantee import Guarantee, PureDP
 from hushtable.privacy.noise import Noise
-from hushtable.privacy.rational import as_rational
 from hushtable.schema import Schema
 
 
@@ -30,9 +30,9 @@ class ContingencyTable(Method):
     Parameters
     ----------
     epsilon : number or str
-        Bound on the privacy loss.
+        Bound on the privacy loss of the whole release, such as 1 or ln(5).
     max_cells : int
-        Refuse domains with more combinations.
+        Largest domain that is published, in combinations.
 
     Examples
     --------
@@ -45,65 +45,68 @@ class ContingencyTable(Method):
     summary: ClassVar[str] = "Noisy counts of all combinations of values; for small domains."
     estimator: ClassVar[str] = "generalized"
 
-    epsilon: Fraction = field(
-        metadata={"help": "Bound on the privacy loss of the whole release, such as 1 or ln(5)."}
-    )
-    max_cells: int = field(
-        default=1_000_000, metadata={"help": "Largest domain that is published, in combinations."}
-    )
+    epsilon: Fraction = parameter(read=parameters.epsilon)
+    max_cells: int = parameter(read=whole(), default=1_000_000)
 
-    def __post_init__(self) -> None:
-        problems: list[str] = []
-        for name in ("epsilon", "max_cells"):
-            try:
-                value = as_rational(getattr(self, name), name=name)
-                if name == "epsilon":
-                    object.__setattr__(self, name, check_epsilon(value))
-                elif value.denominator != 1 or value < 1:
-                    problems.append(
-                        f"max_cells is {self.max_cells}; it must be a whole number of at least 1."
-                    )
-                else:
-                    object.__setattr__(self, name, int(value))
-            except ParameterError as error:
-                problems += error.problems
+    def plan(self, schema: Schema) -> ContingencyTablePlan:
+        """Work out the noise of a cell, or refuse."""
+        problems = name_problems(schema, self.name)
         if problems:
             raise ParameterError(problems)
+        if schema.domain.size > self.max_cells:
+            raise TooLarge(
+                f"the domain has {schema.domain.size:,} combinations; contingency-table publishes "
+                f"every one of them and stops at max_cells = {self.max_cells:,}. Use diffgen, or "
+                "publish fewer columns."
+            )
+        rate = self.epsilon / (schema.unit.max_rows or 1)
+        groups = GroupNoise(domain=schema.domain, rate=rate, max_cells=self.max_cells)
+        return ContingencyTablePlan(method=self, schema=schema, groups=groups)
 
-    def guarantee(self, schema: Schema) -> tuple[Guarantee, ...]:
-        """Promise pure differential privacy for one added or removed unit."""
-        self._noise(schema)
-        return (PureDP(epsilon=self.epsilon, unit=schema.unit, neighbors="add-remove"),)
 
-    def forecast(self, schema: Schema, rows: int | None = None) -> Forecast:
+@dataclass(frozen=True)
+class ContingencyTablePlan(Plan[Engine]):
+    """Hold the noise of the cells of a schema."""
+
+    method: ContingencyTable
+    schema: Schema
+    groups: GroupNoise
+
+    @property
+    def guarantees(self) -> tuple[Guarantee, ...]:
+        """Pure differential privacy for one added or removed unit."""
+        epsilon, unit = self.method.epsilon, self.schema.unit
+        return (PureDP(epsilon=epsilon, unit=unit, neighbors="add-remove"),)
+
+    def forecast(self, rows: int | None = None) -> Forecast:
         """Say how many cells there are and how noisy they will be."""
-        groups = self._noise(schema)
-        n_cells = groups.domain.size
+        n_cells = self.groups.domain.size
         lines: dict[str, str | float | int] = {
-            "standard deviation of a count": math.sqrt(groups.variance)
+            "standard deviation of a count": math.sqrt(self.groups.variance)
         }
         if rows is not None:
             lines["rows per cell, if spread evenly"] = rows / n_cells
-        memory = 8e-6 * n_cells * (2 * len(schema.attributes) + 6)
+        memory = 8e-6 * n_cells * (2 * len(self.schema.attributes) + 6)
         return Forecast(
-            lines=lines, split={"counts": self.epsilon}, n_cells=n_cells, memory_mb=max(1.0, memory)
+            lines=lines,
+            split={"counts": self.method.epsilon},
+            n_cells=n_cells,
+            memory_mb=max(1.0, memory),
         )
 
-    def count_error(self, schema: Schema, *, rows: int | None, share: float) -> CountError:
+    def count_error(self, *, rows: int | None, share: float) -> CountError:
         """Add up the noise of the cells."""
-        groups = self._noise(schema)
         return laplace_error(
-            groups.rate,
-            n_asked(share, groups.domain.size),
+            self.groups.rate,
+            n_asked(share, self.groups.domain.size),
             "The question takes the same share of all combinations as of the rows.",
         )
 
-    def run(self, engine: Engine, noise: Noise) -> Released:
+    def run(self, source: Engine, noise: Noise) -> Released:
         """Count all combinations once and add noise to every one."""
-        schema = engine.schema
-        groups = self._noise(schema)
+        schema, groups = self.schema, self.groups
         columns = list(schema.attributes)
-        cells = engine.counts(columns)
+        cells = source.counts(columns)
         noisy = groups.add(cells.codes, cells.counts, noise)
         return Released(
             tables={"data": generalized_table(schema, {}, columns, noisy)},
@@ -118,16 +121,3 @@ class ContingencyTable(Method):
                 "columns": {},
             },
         )
-
-    def _noise(self, schema: Schema) -> GroupNoise:
-        problems = name_problems(schema, self.name)
-        if problems:
-            raise ParameterError(problems)
-        if schema.domain.size > self.max_cells:
-            raise TooLarge(
-                f"the domain has {schema.domain.size:,} combinations; contingency-table publishes "
-                f"every one of them and stops at max_cells = {self.max_cells:,}. Use diffgen, or "
-                "publish fewer columns."
-            )
-        rate = self.epsilon / (schema.unit.max_rows or 1)
-        return GroupNoise(domain=schema.domain, rate=rate, max_cells=self.max_cells)

@@ -6,13 +6,14 @@ The promise, the algorithm and the proofs are in ``diffgen.md`` beside this file
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal
 
 from hushtable.engine.base import MAX_HISTOGRAM, Engine
 from hushtable.errors import ParameterError, Refused, TooLarge
-from hushtable.methods.base import CountError, Forecast, Method, Released
+from hushtable.methods import parameters
+from hushtable.methods.base import CountError, Forecast, Method, Plan, Released
 from hushtable.methods.count_error import laplace_error, n_asked, needed_rows
 from hushtable.methods.diffgen.cut_drawing import draw_cuts
 from hushtable.methods.diffgen.generalized_table import COUNT, NOISY_COUNT, generalized_table
@@ -30,12 +31,12 @@ from hushtable.methods.diffgen.specialize import (
     Specialization,
     largest_gains,
     plain_cut,
-    recoding_of,
     specialize_as_printed,
     specialize_jointly,
     top,
 )
-from hushtable.methods.parameters import read_numbers
+from hushtable.methods.diffgen.target import target_and_predictors
+from hushtable.methods.parameters import Reader, parameter, whole
 from hushtable.privacy.group_noise import GroupNoise
 from hushtable.privacy.guarantee import Guarantee, PureDP
 from hushtable.privacy.noise import Noise, add_noise
@@ -62,6 +63,27 @@ LEAST_SHARE = Fraction(1, 8)
 _TYPICAL_ROWS = 100_000  # what a forecast takes where it is not told
 
 
+def _or_auto(read: Reader, allowed: str) -> Reader:
+    """Make a reader of a number that may be left to the method."""
+
+    def read_number(name: str, given: Any) -> Any:
+        try:
+            return AUTO if given == AUTO else read(name, given)
+        except ParameterError:
+            problem = f"{name} is {given}; it must {allowed}, or auto."
+            raise ParameterError(problem) from None
+
+    return read_number
+
+
+def _inner_share(name: str, given: Any) -> Fraction:
+    """Read a share that is neither nothing nor all."""
+    value = as_rational(given, name=name)
+    if not 0 < value < 1:
+        raise ParameterError(f"{name} is {given}; it must lie between 0 and 1.")
+    return value
+
+
 @dataclass(frozen=True, kw_only=True)
 class DiffGen(Method):
     """Publish generalized rows with noisy counts, made for predicting one column.
@@ -69,23 +91,24 @@ class DiffGen(Method):
     Parameters
     ----------
     epsilon : number or str
-        Bound on the privacy loss, for the whole release.
+        Bound on the privacy loss of the whole release, such as 1 or ln(5).
     specializations : int or "auto"
-        How often a part of a cut is split. ``auto`` takes it from epsilon and the number of rows:
-        the public one, or the sum of noisy class sizes that 1/50 of epsilon is spent on.
+        How often a part of a cut is split; ``auto`` takes it from epsilon and the number of rows.
+        That is the public one, or the sum of noisy class sizes that 1/50 of epsilon is spent on.
     target : str, optional
         The column to predict, categorical; the schema's target if it is not given.
     score : {"balanced-gain", "balanced-max", "max", "information-gain", "total-variation"}
-        What a split is valued by. ``max`` and ``information-gain`` are the paper's; the balanced
+        What a split is valued by; ``max`` and ``information-gain`` are the paper's. The balanced
         ones spend 1/50 of epsilon on the sizes of the classes. ``balanced-gain`` predicts well
         whatever was predicted; ``balanced-max`` a little better where single splits near the top
         tell most.
     calibration : {"tight", "paper"}
-        ``tight`` gets most out of epsilon. ``paper`` divides it as printed, to compare with.
+        ``tight`` gets most out of epsilon; ``paper`` divides it as printed, to compare with.
     structure_share : number, str or "auto"
-        Share of epsilon for choosing the cuts; the rest is for the counts. The paper's is 1/2.
-        ``auto`` takes more of it for few specializations, whose groups are large, and fewer for
-        many; it is 1/2 for ``paper`` and for specializations that are ``auto``.
+        Share of epsilon for choosing the cuts, between 0 and 1, or ``auto``. The rest is for the
+        counts. The paper's is 1/2. ``auto`` takes more of it for few specializations, whose groups
+        are large, and fewer for many; it is 1/2 for ``paper`` and for specializations that are
+        ``auto``.
     consistent : bool
         Make the published counts non-negative and equal to the total in sum, by least squares,
         instead of only cutting them off at 0.
@@ -113,185 +136,31 @@ total-variation.
     summary: ClassVar[str] = "Generalize for predicting one column; noisy counts of all groups."
     estimator: ClassVar[str] = "generalized"
 
-    epsilon: Fraction = field(
-        metadata={"help": "Bound on the privacy loss of the whole release, such as 1 or ln(5)."}
+    epsilon: Fraction = parameter(read=parameters.epsilon)
+    specializations: int | str = parameter(
+        read=_or_auto(whole(), "be a whole number of at least 1"), default=AUTO
     )
-    specializations: int | str = field(
-        default=AUTO,
-        metadata={"help": "Number of splits, public; auto takes it from epsilon and the rows."},
+    target: str | None = parameter(default=None)
+    score: ScoreName = parameter(default="balanced-gain")
+    calibration: Calibration = parameter(default="tight")
+    structure_share: Fraction | str = parameter(
+        read=_or_auto(_inner_share, "lie between 0 and 1"), default=AUTO
     )
-    target: str | None = field(
-        default=None, metadata={"help": "Column to predict; the schema's target by default."}
-    )
-    score: ScoreName = field(
-        default="balanced-gain",
-        metadata={"help": "What a split is valued by; max and information-gain are the paper's."},
-    )
-    calibration: Calibration = field(
-        default="tight",
-        metadata={"help": "tight gets most out of epsilon; paper divides it as printed."},
-    )
-    structure_share: Fraction | str = field(
-        default=AUTO,
-        metadata={"help": "Share of epsilon for choosing the cuts, between 0 and 1; or auto."},
-    )
-    consistent: bool = field(
-        default=False,
-        metadata={"help": "Least-squares counts: non-negative, with the right total."},
-    )
-    max_groups: int = field(
-        default=100_000,
-        metadata={"help": "Publish all groups up to this number, else only high noisy counts."},
-    )
+    consistent: bool = parameter(default=False)
+    max_groups: int = parameter(read=whole(), default=100_000)
 
-    def __post_init__(self) -> None:
-        problems = read_numbers(self, ("epsilon", "max_groups"))
-        problems += self._read_or_auto("specializations") + self._read_or_auto("structure_share")
-        for name, allowed in (("score", ScoreName), ("calibration", Calibration)):
-            given, names = getattr(self, name), get_args(allowed)
-            if given not in names:
-                listed = f"{', '.join(names[:-1])} or {names[-1]}"
-                problems.append(f"{name} is {given!r}; it must be {listed}.")
+    def _problems(self, *, fields_are_right: bool) -> list[str]:
+        """Say that the paper's calibration has a share of its own."""
         if self.calibration == "paper" and self.structure_share not in (AUTO, Fraction(1, 2)):
-            problems.append(
+            return [
                 f"structure_share is {self.structure_share}, but the calibration paper has 1/2; "
                 "leave it out."
-            )
-        if problems:
-            raise ParameterError(problems)
-
-    def _read_or_auto(self, name: str) -> list[str]:
-        """Turn a parameter that may be auto into an exact number; return what is wrong with it."""
-        given = getattr(self, name)
-        if given == AUTO:
-            return []
-        try:
-            value = as_rational(given, name=name)
-        except ParameterError:
-            value = Fraction(0)  # which neither of them may be
-        if name == "specializations":
-            allowed, fits = "be a whole number of at least 1", value.denominator == 1 <= value
-        else:
-            allowed, fits = "lie between 0 and 1", 0 < value < 1
-        if not fits:
-            return [f"{name} is {given}; it must {allowed}, or auto."]
-        object.__setattr__(self, name, int(value) if name == "specializations" else value)
+            ]
         return []
 
-    # --- the method -------------------------------------------------------------------------------
-
-    def guarantee(self, schema: Schema) -> tuple[Guarantee, ...]:
-        """Promise pure differential privacy for one added or removed unit."""
-        self._plan(schema)
-        return (PureDP(epsilon=self.epsilon, unit=schema.unit, neighbors="add-remove"),)
-
-    def forecast(self, schema: Schema, rows: int | None = None) -> Forecast:
-        """Say how many splits there will be, how noisy the counts, and how full the groups."""
-        plan = self._plan(schema)
-        rows = schema.rows if rows is None else rows
-        n_rounds = plan.n_rounds(_TYPICAL_ROWS if rows is None else rows)
-        n_cells = min(plan.n_classes * 2**n_rounds, schema.domain.size)
-        spread = math.sqrt(GroupNoise(domain=schema.domain, rate=plan.rate, max_cells=1).variance)
-        lines: dict[str, str | float | int] = {
-            "specializations": n_rounds,
-            "groups, if every split is in two": n_cells,
-            "standard deviation of a group's count": spread,
-        }
-        if self.specializations == AUTO and schema.counted_rows is None:
-            of = "100,000 rows, say" if rows is None else f"{rows:,} rows"
-            lines["specializations are chosen"] = f"from noisy class sizes; shown for {of}"
-        if self.specializations != AUTO and plan.most_rounds < int(self.specializations):
-            lines["note"] = (
-                f"the taxonomies and grids allow {plan.most_rounds} splits; it stops there."
-            )
-        if rows is not None:
-            lines["rows per group, if spread evenly"] = rows / n_cells
-            if rows / n_cells < spread:
-                lines["warning"] = (
-                    "the noise is larger than a typical count. Use fewer specializations, or auto."
-                )
-        biggest = max(schema.attributes[name].size for name in plan.predictors)
-        memory = 8e-6 * (5 * biggest * plan.n_classes + 4 * len(schema.attributes) * n_cells)
-        return Forecast(
-            lines=lines, split=plan.split(), n_cells=n_cells, memory_mb=max(1.0, memory)
-        )
-
-    def count_error(self, schema: Schema, *, rows: int | None, share: float) -> CountError:
-        """Add up the noise of the groups."""
-        plan = self._plan(schema)
-        rows = schema.rows if rows is None else rows
-        n_rounds = plan.n_rounds(needed_rows(rows) if self.specializations == AUTO else 0)
-        n_groups = plan.most_groups(n_rounds)
-        if n_groups > self.max_groups:
-            raise Refused(
-                f"{n_groups:,} groups are more than max_groups, so those with a low count are left "
-                "out, and how much that loses depends on the private rows. Use fewer "
-                "specializations."
-            )
-        return laplace_error(
-            plan.rate,
-            n_asked(share, n_groups),
-            "The question takes the same share of the groups as of the rows; there are as many "
-            f"groups as {n_rounds} specializations can make.",
-        )
-
-    def run(self, engine: Engine, noise: Noise) -> Released:
-        """Count values by class once, choose the cuts, count the groups once, add noise to all."""
-        schema = engine.schema
-        plan = self._plan(schema)
-        histograms = engine.histograms(plan.predictors, by=plan.target)
-        sizes = plan.class_sizes(next(iter(histograms.values())).sum(axis=0), noise)
-        total = plan.row_total(sizes)
-        n_rounds = plan.n_rounds(total or 0)
-        score = make_score(self.score, sizes)
-        columns = schema.attributes
-        cuts = Cuts(
-            {name: ClassCounts(columns[name], histograms[name]) for name in plan.predictors},
-            score,
-        )
-        plan.specialize(cuts, n_rounds, noise)
-        recode = {name: recoding_of(columns[name], cuts.parts[name]) for name in plan.predictors}
-        # Attributes that were never split have one value for all, and need not be counted.
-        split = [name for name in plan.predictors if recode[name].size > 1]
-        counted = [*split, plan.target]
-        cells = engine.counts(counted, recode={name: recode[name] for name in split})
-        groups = GroupNoise(
-            domain=recoded_domain(schema, counted, recode),
-            rate=plan.rate,
-            max_cells=self.max_groups,
-        )
-        noisy = groups.add(cells.codes, cells.counts, noise)
-        table = generalized_table(
-            schema, recode, counted, noisy, total=total, consistent=self.consistent
-        )
-        return Released(
-            tables={"data": table},
-            estimator={
-                "target": plan.target,
-                "rate": str(plan.rate),
-                "count_std": math.sqrt(groups.variance),
-                "n_groups": groups.domain.size,
-                "threshold": groups.threshold,
-                "row_total": total,
-                "class_sizes": None if sizes is None else sizes.tolist(),
-                "class_sizes_scale": None if sizes is None else str(plan.class_sizes_scale),
-                "columns": {name: plain_cut(recode[name]) for name in plan.predictors},
-                "specializations": [done.plain() for done in cuts.rounds],
-                "notes": _notes(plan, cuts.rounds, groups),
-            },
-            attachments={"cuts.svg": draw_cuts(cuts.rounds, schema.name)},
-        )
-
-    # --- what follows from parameters and schema --------------------------------------------------
-
-    def _plan(self, schema: Schema) -> Plan:
+    def plan(self, schema: Schema) -> DiffGenPlan:
         """Work out everything that is fixed before the data is read, or refuse."""
-        target = self.target if self.target is not None else schema.target
-        problems = [*target_problems(schema, target), *name_problems(schema, self.name)]
-        if problems:
-            raise ParameterError(problems)
-        assert target is not None  # noqa: S101 - one of the problems
-        predictors = tuple(name for name in schema.attributes if name != target)
+        target, predictors = target_and_predictors(schema, self.target, method=self.name)
         n_classes = schema.attributes[target].size
         too_large = [
             f"column {name!r}: {schema.attributes[name].size:,} values by {n_classes} classes are "
@@ -301,11 +170,11 @@ total-variation.
         ]
         if too_large:
             raise TooLarge(too_large)
-        return Plan(method=self, schema=schema, target=target, predictors=predictors)
+        return DiffGenPlan(method=self, schema=schema, target=target, predictors=predictors)
 
 
 @dataclass(frozen=True)
-class Plan:
+class DiffGenPlan(Plan[Engine]):
     """Hold what a run of DiffGen does under a schema, all of it public.
 
     Parameters
@@ -346,6 +215,108 @@ class Plan:
         """Number of numeric predictors."""
         columns = self.schema.attributes
         return sum(not isinstance(columns[name], Categorical) for name in self.predictors)
+
+    # --- what hangs on it -------------------------------------------------------------------------
+
+    @property
+    def guarantees(self) -> tuple[Guarantee, ...]:
+        """Pure differential privacy for one added or removed unit."""
+        epsilon, unit = self.method.epsilon, self.schema.unit
+        return (PureDP(epsilon=epsilon, unit=unit, neighbors="add-remove"),)
+
+    def forecast(self, rows: int | None = None) -> Forecast:
+        """Say how many splits there will be, how noisy the counts, and how full the groups."""
+        method, schema = self.method, self.schema
+        rows = schema.rows if rows is None else rows
+        n_rounds = self.n_rounds(_TYPICAL_ROWS if rows is None else rows)
+        n_cells = min(self.n_classes * 2**n_rounds, schema.domain.size)
+        spread = math.sqrt(GroupNoise(domain=schema.domain, rate=self.rate, max_cells=1).variance)
+        lines: dict[str, str | float | int] = {
+            "specializations": n_rounds,
+            "groups, if every split is in two": n_cells,
+            "standard deviation of a group's count": spread,
+        }
+        if method.specializations == AUTO and schema.counted_rows is None:
+            of = "100,000 rows, say" if rows is None else f"{rows:,} rows"
+            lines["specializations are chosen"] = f"from noisy class sizes; shown for {of}"
+        if method.specializations != AUTO and self.most_rounds < int(method.specializations):
+            lines["note"] = (
+                f"the taxonomies and grids allow {self.most_rounds} splits; it stops there."
+            )
+        if rows is not None:
+            lines["rows per group, if spread evenly"] = rows / n_cells
+            if rows / n_cells < spread:
+                lines["warning"] = (
+                    "the noise is larger than a typical count. Use fewer specializations, or auto."
+                )
+        biggest = max(schema.attributes[name].size for name in self.predictors)
+        memory = 8e-6 * (5 * biggest * self.n_classes + 4 * len(schema.attributes) * n_cells)
+        return Forecast(
+            lines=lines, split=self.split(), n_cells=n_cells, memory_mb=max(1.0, memory)
+        )
+
+    def count_error(self, *, rows: int | None, share: float) -> CountError:
+        """Add up the noise of the groups."""
+        rows = self.schema.rows if rows is None else rows
+        n_rounds = self.n_rounds(needed_rows(rows) if self.method.specializations == AUTO else 0)
+        n_groups = self.most_groups(n_rounds)
+        if n_groups > self.method.max_groups:
+            raise Refused(
+                f"{n_groups:,} groups are more than max_groups, so those with a low count are left "
+                "out, and how much that loses depends on the private rows. Use fewer "
+                "specializations."
+            )
+        return laplace_error(
+            self.rate,
+            n_asked(share, n_groups),
+            "The question takes the same share of the groups as of the rows; there are as many "
+            f"groups as {n_rounds} specializations can make.",
+        )
+
+    def run(self, source: Engine, noise: Noise) -> Released:
+        """Count values by class once, choose the cuts, count the groups once, add noise to all."""
+        histograms = source.histograms(self.predictors, by=self.target)
+        sizes = self.class_sizes(next(iter(histograms.values())).sum(axis=0), noise)
+        total = self.row_total(sizes)
+        columns = self.schema.attributes
+        cuts = Cuts(
+            {name: ClassCounts(columns[name], histograms[name]) for name in self.predictors},
+            make_score(self.method.score, sizes),
+        )
+        self.specialize(cuts, self.n_rounds(total or 0), noise)
+        recode = cuts.recodings()
+        # Attributes that were never split have one value for all, and need not be counted.
+        split = [name for name in self.predictors if recode[name].size > 1]
+        counted = [*split, self.target]
+        cells = source.counts(counted, recode={name: recode[name] for name in split})
+        groups = GroupNoise(
+            domain=recoded_domain(self.schema, counted, recode),
+            rate=self.rate,
+            max_cells=self.method.max_groups,
+        )
+        noisy = groups.add(cells.codes, cells.counts, noise)
+        table = generalized_table(
+            self.schema, recode, counted, noisy, total=total, consistent=self.method.consistent
+        )
+        return Released(
+            tables={"data": table},
+            estimator={
+                "target": self.target,
+                "rate": str(self.rate),
+                "count_std": math.sqrt(groups.variance),
+                "n_groups": groups.domain.size,
+                "threshold": groups.threshold,
+                "row_total": total,
+                "class_sizes": None if sizes is None else sizes.tolist(),
+                "class_sizes_scale": None if sizes is None else str(self.class_sizes_scale),
+                "columns": {name: plain_cut(recode[name]) for name in self.predictors},
+                "specializations": [done.plain() for done in cuts.rounds],
+                "notes": _notes(self, cuts.rounds, groups),
+            },
+            attachments={"cuts.svg": draw_cuts(cuts.rounds, self.schema.name)},
+        )
+
+    # --- how epsilon is divided -------------------------------------------------------------------
 
     @property
     def sizes_epsilon(self) -> Fraction:
@@ -400,6 +371,8 @@ class Plan:
             "counts": self.counts_epsilon,
         }
         return {name: share for name, share in parts.items() if share}
+
+    # --- the splits -------------------------------------------------------------------------------
 
     def n_rounds(self, rows: int) -> int:
         """Give the number of splits for a number of rows that is public by now."""
@@ -458,6 +431,8 @@ class Plan:
             noise=noise,
         )
 
+    # --- the sizes of the classes -----------------------------------------------------------------
+
     def class_sizes(self, sizes: Integers, noise: Noise) -> Integers | None:
         """Draw the published sizes of the classes, if they are needed; they may be negative."""
         if not self.sizes_epsilon:
@@ -473,46 +448,7 @@ class Plan:
         return max(0, int(sizes.sum()))
 
 
-def target_problems(schema: Schema, target: str | None) -> list[str]:
-    """List what makes a column unfit for being predicted."""
-    if target is None:
-        return ["target is missing; name the column to predict, or give one role: target."]
-    if target not in schema.attributes:
-        return [
-            f"target is {target!r}, which is not a published column; the schema has "
-            f"{', '.join(schema.attributes)}."
-        ]
-    column = schema.attributes[target]
-    if not isinstance(column, Categorical):
-        return [
-            f"target {target!r} is numeric; only a categorical column can be predicted. List its "
-            "values, or group them into classes first."
-        ]
-    problems = []
-    if column.size < 2:
-        problems.append(f"target {target!r} has one value; there is nothing to predict.")
-    if len(schema.attributes) == 1:
-        problems.append(f"target {target!r} is the only column; nothing is left to predict it by.")
-    return problems
-
-
-def name_problems(schema: Schema, method: str) -> list[str]:
-    """List what makes a schema unfit for tables of groups with counts."""
-    problems = [
-        f"column {name!r}: the published table has a column of that name for the counts; rename "
-        "the column in schema and data."
-        for name in (COUNT, NOISY_COUNT)
-        if name in schema.attributes
-    ]
-    if schema.unit.kind == "node":
-        problems.append(
-            f"unit is node: {method} publishes tables of rows. Use unit row or person, or a method "
-            "for graphs."
-        )
-    return problems
-
-
-def _notes(plan: Plan, rounds: list[Specialization], groups: GroupNoise) -> list[str]:
+def _notes(plan: DiffGenPlan, rounds: list[Specialization], groups: GroupNoise) -> list[str]:
     wanted = plan.method.specializations
     notes = ["The cuts are drawn in `cuts.svg`."]
     if wanted != AUTO and len(rounds) < int(wanted):

@@ -8,21 +8,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hushtable.engine.base import Engine
-from hushtable.errors import ParameterError
-from hushtable.methods.diffgen.diffgen import name_problems, target_problems
-from hushtable.privacy.guarantee import Guarantee, PureDP, check_epsilon
+from hushtable.methods import parameters
+from hushtable.methods.diffgen.scores import Integers
+from hushtable.methods.diffgen.target import target_and_predictors
+from hushtable.methods.parameters import Parameters, parameter, whole
+from hushtable.privacy.guarantee import Guarantee, PureDP
 from hushtable.privacy.noise import Noise, add_noise
-from hushtable.privacy.rational import as_rational
 from hushtable.schema import Categorical, Schema
 
-Integers = NDArray[np.int64]
 Codes = Mapping[str, Integers]
 
 _Z = 0.6745  # C4.5's default: errors are read at the upper end of a one-sided 75 % interval
@@ -70,13 +70,13 @@ class DecisionTree:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DpC45:
+class DpC45(Parameters):
     """Learn one decision tree under pure differential privacy.
 
     Parameters
     ----------
     epsilon : number or str
-        Bound on the privacy loss of the whole tree.
+        Bound on the privacy loss of the whole tree, such as 1 or ln(5).
     depth : int
         Questions from the root to a leaf, at most.
     target : str, optional
@@ -92,21 +92,13 @@ class DpC45:
     7
     """
 
-    epsilon: Fraction = field(metadata={"help": "Bound on the privacy loss, such as 1."})
-    depth: int = field(default=5, metadata={"help": "Questions from the root to a leaf."})
-    target: str | None = field(default=None, metadata={"help": "Column to predict."})
+    name: ClassVar[str] = "dp-c45"
+    paper: ClassVar[str] = "Friedman and Schuster 2010 (DiffP-C4.5); what DiffGen is compared with."
+    summary: ClassVar[str] = "Learn one decision tree by private questions; publishes no data."
 
-    def __post_init__(self) -> None:
-        problems: list[str] = []
-        try:
-            epsilon = as_rational(self.epsilon, name="epsilon")
-            object.__setattr__(self, "epsilon", check_epsilon(epsilon))
-        except ParameterError as error:
-            problems += error.problems
-        if isinstance(self.depth, bool) or not isinstance(self.depth, int) or self.depth < 1:
-            problems.append(f"depth is {self.depth!r}; it must be a whole number of at least 1.")
-        if problems:
-            raise ParameterError(problems)
+    epsilon: Fraction = parameter(read=parameters.epsilon)
+    depth: int = parameter(read=whole(), default=5)
+    target: str | None = parameter(default=None)
 
     def guarantee(self, schema: Schema) -> tuple[Guarantee, ...]:
         """Promise pure differential privacy for one added or removed unit."""
@@ -124,7 +116,7 @@ class DpC45:
         schema = engine.schema
         target, predictors = self._columns(schema)
         cells = engine.counts([*predictors, target])
-        rows = _Rows(
+        rows = _ClassedRows(
             {name: cells.codes[:, at] for at, name in enumerate(predictors)},
             cells.codes[:, -1],
             cells.counts,
@@ -136,26 +128,22 @@ class DpC45:
             max_rows=schema.unit.max_rows or 1,
             noise=noise,
         )
-        return _pruned(grower.grow(rows, tuple(predictors), self.depth))
+        return _pruned(grower.grow(rows, predictors, self.depth))
 
-    def _columns(self, schema: Schema) -> tuple[str, list[str]]:
-        target = self.target if self.target is not None else schema.target
-        problems = [*target_problems(schema, target), *name_problems(schema, "dp-c45")]
-        if problems or target is None:
-            raise ParameterError(problems)
-        return target, [name for name in schema.attributes if name != target]
+    def _columns(self, schema: Schema) -> tuple[str, tuple[str, ...]]:
+        return target_and_predictors(schema, self.target, method=self.name)
 
 
 @dataclass(frozen=True)
-class _Rows:
+class _ClassedRows:
     """Distinct rows with their class and number."""
 
     codes: dict[str, Integers]
     classes: Integers
     n: Integers
 
-    def part(self, rows: Integers) -> _Rows:
-        return _Rows(
+    def part(self, rows: Integers) -> _ClassedRows:
+        return _ClassedRows(
             {name: codes[rows] for name, codes in self.codes.items()},
             self.classes[rows],
             self.n[rows],
@@ -176,7 +164,7 @@ class _Grower:
     max_rows: int
     noise: Noise
 
-    def grow(self, rows: _Rows, names: tuple[str, ...], depth: int) -> DecisionTree:
+    def grow(self, rows: _ClassedRows, names: tuple[str, ...], depth: int) -> DecisionTree:
         """Grow a subtree; nodes of one level hold different rows and share one budget."""
         total = self._noisy(np.array([int(rows.n.sum())]))[0]
         columns = self.schema.attributes
@@ -201,7 +189,7 @@ class _Grower:
         sums = tuple(map(sum, zip(*(child.counts for child in children), strict=True)))
         return DecisionTree(sums, name, split, children)
 
-    def _ways(self, rows: _Rows, name: str) -> list[tuple[str, int | None, int]]:
+    def _ways(self, rows: _ClassedRows, name: str) -> list[tuple[str, int | None, int]]:
         """Give how a column may be asked for, with its score: the rows a majority gets right."""
         column = self.schema.attributes[name]
         table = rows.by_value(name, column.size, self.n_classes)
@@ -234,7 +222,7 @@ class _Grower:
         scale = self.max_rows / self.epsilon
         return add_noise(counts, self.noise.discrete_laplace(scale, size=len(counts)))
 
-    def _class_counts(self, rows: _Rows) -> Integers:
+    def _class_counts(self, rows: _ClassedRows) -> Integers:
         tally = np.bincount(rows.classes, weights=rows.n, minlength=self.n_classes)
         return tally.astype(np.int64)
 

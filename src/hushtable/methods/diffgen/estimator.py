@@ -25,17 +25,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hushtable.codes import repeated
-from hushtable.engine import connect
-from hushtable.engine.memory import MemoryEngine
-from hushtable.engine.source import as_arrow
-from hushtable.errors import DataError
 from hushtable.estimate.base import CONFIDENCE, Estimate, Estimator
+from hushtable.estimate.drawing import fresh
 from hushtable.estimate.noise_sum import NoiseSum
 from hushtable.estimate.uneven import cut_error
 from hushtable.methods.diffgen.generalized_table import COUNT, NOISY_COUNT, labels_of
 from hushtable.predicate import Predicate, parse
-from hushtable.privacy.guarantee import Unit
-from hushtable.privacy.noise import SecureNoise
 from hushtable.recoding import Groups, Intervals, Recoding
 from hushtable.schema import Schema, decode
 
@@ -44,8 +39,8 @@ _FAR = 40.0  # noise beyond 40 scales has probability e**-40
 
 
 @dataclass(frozen=True)
-class Known:
-    """Noise by its central interval and standard deviation."""
+class TotalNoise:
+    """The noise of the number of rows, by its central interval and standard deviation."""
 
     low: float
     high: float
@@ -70,14 +65,16 @@ class GeneralizedEstimator(Estimator):
         self.total: int | None = settings["row_total"]
         self.total_noise = self._noise_of_total(settings)
 
-    def _noise_of_total(self, settings: Mapping[str, Any]) -> Known | None:
+    def _noise_of_total(self, settings: Mapping[str, Any]) -> TotalNoise | None:
         """Describe the noise of the number of rows: none if it is public."""
         scale = settings["class_sizes_scale"]
         if self.schema.counted_rows is not None or scale is None:
             return None
         n_classes = self.schema.attributes[settings["target"]].size
         one = _laplace(float(1 / Fraction(scale)))
-        return Known(*one.quantiles(n_classes, CONFIDENCE), math.sqrt(n_classes * one.variance))
+        return TotalNoise(
+            *one.quantiles(n_classes, CONFIDENCE), math.sqrt(n_classes * one.variance)
+        )
 
     # --- the groups -------------------------------------------------------------------------------
 
@@ -123,40 +120,28 @@ class GeneralizedEstimator(Estimator):
 
     def drawn_frame(self) -> pa.Table:
         """Draw a value inside its part for every generalized one, evenly and independently."""
-        repeats, noise = self._repeated(), SecureNoise()
+        repeats, generator = self._repeated(), fresh()
         columns = {}
         for name, column in self.schema.attributes.items():
             codes = self.codes[name][repeats]
             if name in self.recode:
                 members, starts = _members(self.recode[name], column.size)
                 widths = np.diff(np.append(starts, len(members)))[codes]
-                # 62 bits for a remainder: uneven by less than one part in 2**30.
-                pick = noise.uniform_below(2**62, size=len(codes)) % np.maximum(widths, 1)
-                codes = members[starts[codes] + pick]
+                codes = members[starts[codes] + generator.integers(np.maximum(widths, 1))]
             distinct, inverse = np.unique(codes, return_inverse=True)
             columns[name] = pa.array(decode(column, distinct)).take(pa.array(inverse.reshape(-1)))
         return pa.table(columns)
 
-    def generalize(self, frame: Any) -> pa.Table:
-        """Write the columns of a table that the schema knows in the values of the cuts."""
-        table = as_arrow(frame)
-        if not isinstance(table, pa.Table):
-            raise DataError("only a table in memory can be generalized: Arrow, pandas or polars.")
-        known = [name for name in self.schema.attributes if name in table.column_names]
-        if not known:
-            raise DataError(
-                f"the table has none of the release's columns: {', '.join(self.schema.attributes)}."
-            )
-        columns = {name: self.schema.columns[name] for name in known}
-        public = self.schema.model_copy(update={"columns": columns, "unit": Unit(kind="row")})
-        public = Schema.from_dict(public.to_dict())
-        engine = connect(table.select(known), public, engine="memory")
-        assert isinstance(engine, MemoryEngine)  # noqa: S101 - asked for
-        written = {}
-        for name, codes in engine.codes(known).items():
-            cut = self.recode[name].apply(codes) if name in self.recode else codes
-            written[name] = self._labels(name).take(pa.array(cut))
-        return pa.table(written)
+    def generalize(self, codes: Mapping[str, NDArray[np.int64]]) -> pa.Table:
+        """Write rows of some of the schema's columns in the values of the cuts."""
+        return pa.table(
+            {
+                name: self._labels(name).take(
+                    pa.array(self.recode[name].apply(own) if name in self.recode else own)
+                )
+                for name, own in codes.items()
+            }
+        )
 
     # --- answers ----------------------------------------------------------------------------------
 
@@ -275,9 +260,9 @@ class GeneralizedEstimator(Estimator):
         ), [note]
 
 
-def _complement(part: Estimate, total: float, noise: Known | None) -> Estimate:
+def _complement(part: Estimate, total: float, noise: TotalNoise | None) -> Estimate:
     """Take a part off the number of rows: what is left."""
-    noise = noise or Known(0.0, 0.0, 0.0)
+    noise = noise or TotalNoise(0.0, 0.0, 0.0)
     value = total - part.value
     return Estimate(
         value=max(0.0, value),

@@ -15,7 +15,21 @@ from hushtable.schema import Column, Schema, decode
 COUNT, NOISY_COUNT = "count", "noisy_count"
 """Columns that are published beside the schema's own."""
 
-Integers = NDArray[np.int64]
+
+def name_problems(schema: Schema, method: str) -> list[str]:
+    """List what makes a schema unfit for tables of groups with counts."""
+    problems = [
+        f"column {name!r}: the published table has a column of that name for the counts; rename "
+        "the column in schema and data."
+        for name in (COUNT, NOISY_COUNT)
+        if name in schema.attributes
+    ]
+    if schema.unit.kind == "node":
+        problems.append(
+            f"unit is node: {method} publishes tables of rows. Use unit row or person, or a method "
+            "for graphs."
+        )
+    return problems
 
 
 def generalized_table(
@@ -75,7 +89,7 @@ def labels_of(column: Column, recoding: Recoding | None) -> pa.Array:
     return pa.array(values, kinds[column.type])
 
 
-def least_squares(noisy: Integers, total: int) -> Integers:
+def least_squares(noisy: NDArray[np.int64], total: int) -> NDArray[np.int64]:
     """Fit non-negative whole numbers with a given total to noisy counts.
 
     The closest point of {x >= 0, sum x = total} is max(0, noisy - shift) for one shift (the

@@ -305,6 +305,13 @@ class Cuts:
             self._open(child)
         self.rounds.append(Specialization(part, children))
 
+    def recodings(self) -> dict[str, Recoding]:
+        """Turn the cut of each attribute into a recoding."""
+        return {
+            name: recoding_of(counts.column, self.parts[name])
+            for name, counts in self.counts.items()
+        }
+
 
 def specialize_jointly(
     cuts: Cuts, *, n_rounds: int, epsilon: Fraction, sensitivity: int, noise: Noise

@@ -6,19 +6,16 @@ cover are in ``top_down_specialization.md``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hushtable.engine.base import Engine
-from hushtable.errors import ParameterError
-from hushtable.methods.base import Forecast, Method, Released
+from hushtable.methods.base import Forecast, Method, Plan, Released
 from hushtable.methods.diffgen.cut_drawing import draw_cuts
-from hushtable.methods.diffgen.diffgen import name_problems, target_problems
 from hushtable.methods.diffgen.generalized_table import generalized_table
-from hushtable.methods.diffgen.scores import InformationGain
+from hushtable.methods.diffgen.scores import InformationGain, Integers
 from hushtable.methods.diffgen.specialize import (
     Branch,
     Choice,
@@ -28,14 +25,13 @@ from hushtable.methods.diffgen.specialize import (
     Span,
     SpanChoice,
     plain_cut,
-    recoding_of,
 )
+from hushtable.methods.diffgen.target import target_and_predictors
+from hushtable.methods.parameters import parameter, whole
 from hushtable.privacy.group_noise import NoisyCells
 from hushtable.privacy.guarantee import Guarantee, KAnonymity
 from hushtable.privacy.noise import Noise
 from hushtable.schema import Categorical, Schema
-
-Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +41,7 @@ class TopDownSpecialization(Method):
     Parameters
     ----------
     k : int
-        Rows of a group, at least.
+        Rows of a group, at least: 2 or more.
     target : str, optional
         The column to predict, published unchanged; the schema's target if it is not given.
 
@@ -62,78 +58,80 @@ class TopDownSpecialization(Method):
     summary: ClassVar[str] = "Generalize until each group has k rows: k-anonymity, exact counts."
     estimator: ClassVar[str] = "generalized"
 
-    k: int = field(metadata={"help": "Rows of a group, at least 2."})
-    target: str | None = field(
-        default=None, metadata={"help": "Column to predict; the schema's target by default."}
-    )
+    k: int = parameter(read=whole(at_least=2))
+    target: str | None = parameter(default=None)
 
-    def __post_init__(self) -> None:
-        if isinstance(self.k, bool) or not isinstance(self.k, int) or self.k < 2:
-            raise ParameterError(f"k is {self.k!r}; it must be a whole number of at least 2.")
+    def plan(self, schema: Schema) -> TopDownSpecializationPlan:
+        """Find the column to predict, or refuse."""
+        target, predictors = target_and_predictors(schema, self.target, method=self.name)
+        return TopDownSpecializationPlan(self, schema, target, predictors)
 
-    def guarantee(self, schema: Schema) -> tuple[Guarantee, ...]:
-        """Promise k-anonymity in all columns but the target; it composes with nothing."""
-        self._columns(schema)
-        return (KAnonymity(k=self.k),)
 
-    def forecast(self, schema: Schema, rows: int | None = None) -> Forecast:
+@dataclass(frozen=True)
+class TopDownSpecializationPlan(Plan[Engine]):
+    """Hold which column is predicted by which."""
+
+    method: TopDownSpecialization
+    schema: Schema
+    target: str
+    predictors: tuple[str, ...]
+
+    @property
+    def guarantees(self) -> tuple[Guarantee, ...]:
+        """K-anonymity in all columns but the target; it composes with nothing."""
+        return (KAnonymity(k=self.method.k),)
+
+    def forecast(self, rows: int | None = None) -> Forecast:
         """Say how many groups there may be."""
-        target, _ = self._columns(schema)
-        n_classes = schema.attributes[target].size
-        most = schema.domain.size if rows is None else rows // self.k * n_classes
-        lines: dict[str, str | float | int] = {"groups by class, at most": most}
+        schema = self.schema
+        n_classes = schema.attributes[self.target].size
+        most = schema.domain.size if rows is None else rows // self.method.k * n_classes
         held = 100_000 if rows is None else rows
         memory = 8e-6 * held * (2 * len(schema.attributes) + 6)
         return Forecast(
-            lines=lines, split={}, n_cells=schema.domain.size, memory_mb=max(1.0, memory)
+            lines={"groups by class, at most": most},
+            split={},
+            n_cells=schema.domain.size,
+            memory_mb=max(1.0, memory),
         )
 
-    def run(self, engine: Engine, noise: Noise) -> Released:
+    def run(self, source: Engine, noise: Noise) -> Released:
         """Hold the distinct rows, specialize the best valid part again and again."""
-        schema = engine.schema
-        target, predictors = self._columns(schema)
-        histograms = engine.histograms(predictors, by=target)
-        cells = engine.counts([*predictors, target])
-        columns = schema.attributes
+        columns, k = self.schema.attributes, self.method.k
+        histograms = source.histograms(self.predictors, by=self.target)
+        cells = source.counts([*self.predictors, self.target])
         cuts = Cuts(
-            {name: ClassCounts(columns[name], histograms[name]) for name in predictors},
+            {name: ClassCounts(columns[name], histograms[name]) for name in self.predictors},
             InformationGain(),
         )
         n_rows = int(cells.counts.sum())
-        if n_rows >= self.k:
-            codes = {name: cells.codes[:, at] for at, name in enumerate(predictors)}
-            _specialize(cuts, _Groups(columns, codes, cells.counts), self.k)
-        recode = {name: recoding_of(columns[name], cuts.parts[name]) for name in predictors}
-        split = [name for name in predictors if recode[name].size > 1]
-        counted = [*split, target]
-        groups = engine.counts(counted, recode={name: recode[name] for name in split})
-        kept = slice(None) if n_rows >= self.k else slice(0)  # fewer than k rows: none are shown
+        if n_rows >= k:
+            codes = {name: cells.codes[:, at] for at, name in enumerate(self.predictors)}
+            _specialize(cuts, _RowGroups(columns, codes, cells.counts), k)
+        recode = cuts.recodings()
+        split = [name for name in self.predictors if recode[name].size > 1]
+        counted = [*split, self.target]
+        groups = source.counts(counted, recode={name: recode[name] for name in split})
+        kept = slice(None) if n_rows >= k else slice(0)  # fewer than k rows: none are shown
         listed = NoisyCells(groups.codes[kept], groups.counts[kept])
         return Released(
-            tables={"data": generalized_table(schema, recode, counted, listed, exact=True)},
+            tables={"data": generalized_table(self.schema, recode, counted, listed, exact=True)},
             estimator={
-                "target": target,
+                "target": self.target,
                 "rate": None,
                 "n_groups": len(listed.noisy),
                 "threshold": None,
                 "row_total": None,
                 "class_sizes_scale": None,
-                "columns": {name: plain_cut(recode[name]) for name in predictors},
+                "columns": {name: plain_cut(recode[name]) for name in self.predictors},
                 "specializations": [done.plain() for done in cuts.rounds],
                 "notes": ["The cuts are drawn in `cuts.svg`.", "Counts are exact."],
             },
-            attachments={"cuts.svg": draw_cuts(cuts.rounds, schema.name)},
+            attachments={"cuts.svg": draw_cuts(cuts.rounds, self.schema.name)},
         )
 
-    def _columns(self, schema: Schema) -> tuple[str, list[str]]:
-        target = self.target if self.target is not None else schema.target
-        problems = [*target_problems(schema, target), *name_problems(schema, self.name)]
-        if problems or target is None:
-            raise ParameterError(problems)
-        return target, [name for name in schema.attributes if name != target]
 
-
-class _Groups:
+class _RowGroups:
     """Hold which group every distinct row is in, and how it would be divided."""
 
     def __init__(self, columns: dict[str, Any], codes: dict[str, Integers], rows: Integers) -> None:
@@ -161,7 +159,7 @@ class _Groups:
         return group, np.bincount(group, weights=self.rows).astype(np.int64)
 
 
-def _specialize(cuts: Cuts, groups: _Groups, k: int) -> None:
+def _specialize(cuts: Cuts, groups: _RowGroups, k: int) -> None:
     """Take the valid part with the largest gain per anonymity lost, until none is left."""
     smallest = int(groups.rows.sum())
     invalid: set[Part] = set()  # a part that is invalid once stays so: groups only shrink
