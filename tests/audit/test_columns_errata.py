@@ -231,7 +231,7 @@ def choices(runs: int) -> tuple[int, int]:
     for present in (True, False):
         engine = Remembering(connect(*triangle(present=present)))
         plan, noise = method.plan(engine.schema), SecureNoise()
-        chosen = [method._choose(engine, noise, plan) for _ in range(runs)]  # type: ignore[arg-type]
+        chosen = [plan.choose(engine, noise) for _ in range(runs)]  # type: ignore[arg-type]
         found.append(sum([0, 1] in columns for columns in chosen))
     return found[0], found[1]
 

@@ -250,7 +250,7 @@ class TestChoice:
         asked: list[Any] = []
         ask = engine.pairs
         engine.pairs = lambda *a, **b: asked.append(b["items"]) or ask(*a, **b)  # type: ignore
-        groups = method._choose(engine, SecureNoise(), plan)
+        groups = plan.choose(engine, SecureNoise())
         supports, compared = asked
         assert len(supports) == 0
         assert set(range(4)) <= set(compared)

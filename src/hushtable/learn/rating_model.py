@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from hushtable.errors import ParameterError, ReleaseError
 from hushtable.kernels.ratings import solve_sides
-from hushtable.methods.counts.columns import COUNT, TUPLE
+from hushtable.methods.counts.column_table import COUNT, TUPLE
 from hushtable.release import Release
 
 Floats = NDArray[np.float64]

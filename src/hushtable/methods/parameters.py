@@ -81,7 +81,21 @@ def share(name: str, given: Any) -> Fraction:
     return value
 
 
-def whole(at_least: int = 1, at_most: int | None = None) -> Reader:
+def part(name: str, given: Any) -> Fraction:
+    """Read a share that is neither nothing nor all.
+
+    Examples
+    --------
+    >>> part("budget", "1/2")
+    Fraction(1, 2)
+    """
+    value = as_rational(given, name=name)
+    if not 0 < value < 1:
+        raise ParameterError(f"{name} is {given}; it must be above 0 and below 1.")
+    return value
+
+
+def whole(at_least: int | None = 1, at_most: int | None = None) -> Reader:
     """Make a reader of whole numbers.
 
     Examples
@@ -93,16 +107,17 @@ def whole(at_least: int = 1, at_most: int | None = None) -> Reader:
     ...
     hushtable.errors.ParameterError: k is 1; it must be a whole number of at least 2.
     """
-    allowed = (
-        f"a whole number of at least {at_least}"
-        if at_most is None
-        else f"a whole number from {at_least:,} to {at_most:,}"
-    )
+    allowed = "a whole number"
+    if at_least is not None:
+        allowed += (
+            f" of at least {at_least}" if at_most is None else f" from {at_least:,} to {at_most:,}"
+        )
 
     def read(name: str, given: Any) -> int:
         value = as_rational(given, name=name)
+        too_small = at_least is not None and value < at_least
         too_large = at_most is not None and value > at_most
-        if value.denominator != 1 or value < at_least or too_large:
+        if value.denominator != 1 or too_small or too_large:
             raise ParameterError(f"{name} is {given}; it must be {allowed}.")
         return int(value)
 

@@ -25,10 +25,11 @@ from hushtable.codes import repeated, to_codes
 from hushtable.estimate.base import CONFIDENCE, Estimate, Estimator
 from hushtable.estimate.noise_sum import NoiseSum
 from hushtable.estimate.uneven import cut_error
+from hushtable.methods.counts.cells import COUNT, NOISY_COUNT
 from hushtable.methods.counts.noisy_counts import NoisyCounts
 from hushtable.predicate import Predicate, parse
-from hushtable.privacy.count_mechanisms import TwoSidedGeometric
-from hushtable.recoding import recoded_domain, recodings
+from hushtable.privacy.count_mechanisms import CountMechanism, TwoSidedGeometric
+from hushtable.recoding import recoded_domain
 from hushtable.schema import Schema
 
 MAX_ENUMERATED = 2_000_000  # cells of the domain that are looked at one by one
@@ -38,7 +39,7 @@ _SURELY_PUBLISHED = 1 - 1e-6
 
 
 @dataclass(frozen=True)
-class _Range:
+class Interval:
     """A number that is known up to an interval."""
 
     value: float
@@ -49,7 +50,7 @@ class _Range:
 
 
 @dataclass(frozen=True)
-class _Hidden:
+class Hidden:
     """The unpublished cells, and what share of them a condition touches."""
 
     n_inside: int
@@ -70,21 +71,15 @@ class CellEstimator(Estimator):
         settings: Mapping[str, Any],
         tables: Mapping[str, pa.Table],
     ) -> None:
-        method = NoisyCounts(**parameters)
-        mechanism = method.count_mechanism(schema)
+        plan = NoisyCounts(**parameters).plan(schema)
         self.schema = schema
-        self.recode = recodings(schema, method.generalize)
+        self.recode = plan.recode
         self.domain = recoded_domain(schema, list(schema.attributes), self.recode)
         self.table = tables["data"]
-        self.suppresses = not isinstance(mechanism, TwoSidedGeometric)
-        far = mechanism.release_count(1 - 1e-15) + mechanism.release_count(_SURELY_PUBLISHED)
-        published, chances = mechanism.outcomes(far)
-        self.noise = NoiseSum(published - far, chances)
-        # A cell with more rows than this would have been published.
-        self.most_suppressed = (
-            mechanism.release_count(_SURELY_PUBLISHED) - 1 if self.suppresses else 0
-        )
-        self.total = _row_total(schema, settings)
+        self.suppresses = not isinstance(plan.mechanism, TwoSidedGeometric)
+        self.noise = noise_of_one(plan.mechanism)
+        self.most_suppressed = most_suppressed(plan.mechanism) if self.suppresses else 0
+        self.total = row_total(schema, settings)
 
     # --- the published cells ----------------------------------------------------------------
 
@@ -99,13 +94,13 @@ class CellEstimator(Estimator):
     @cached_property
     def counts(self) -> NDArray[np.float64]:
         """Published counts with the known bias of their noise taken off."""
-        raw = "noisy_count" if "noisy_count" in self.table.column_names else "count"
+        raw = NOISY_COUNT if NOISY_COUNT in self.table.column_names else COUNT
         published: NDArray[np.float64] = self.table.column(raw).to_numpy().astype(np.float64)
         return published - self.noise.mean
 
     def frame(self) -> pa.Table:
         """Repeat each published tuple as often as its count says."""
-        repeats = repeated(self.table.column("count").to_numpy())
+        repeats = repeated(self.table.column(COUNT).to_numpy())
         return self.table.select(list(self.domain.names)).take(pa.array(repeats))
 
     # --- answers ----------------------------------------------------------------------------
@@ -149,7 +144,7 @@ class CellEstimator(Estimator):
             notes=tuple(notes),
         )
 
-    def _with_suppressed(self, inside: _Range, outside: _Range, hidden: _Hidden) -> _Range:
+    def _with_suppressed(self, inside: Interval, outside: Interval, hidden: Hidden) -> Interval:
         """Allow for suppressed rows: none of them, or as many as there may be."""
         most = float(self.most_suppressed)
         value, low, high = inside.value, inside.low, inside.high + hidden.n_inside * most
@@ -158,7 +153,7 @@ class CellEstimator(Estimator):
             high = min(high, max(inside.high, rest.high))
             low = max(low, min(high, rest.low - hidden.n_outside * most))
             value += hidden.share * max(0.0, rest.value - inside.value)
-        return _Range(
+        return Interval(
             value=value,
             low=low,
             high=high,
@@ -167,7 +162,7 @@ class CellEstimator(Estimator):
             model_std=float(np.hypot(inside.model_std, (high - inside.high) / 12**0.5)),
         )
 
-    def _published(self, shares: NDArray[np.float64]) -> _Range:
+    def _published(self, shares: NDArray[np.float64]) -> Interval:
         """Add up published cells, each by the share of it that counts."""
         whole, cut = shares == 1.0, (shares > 0.0) & (shares < 1.0)
         n_whole = int(np.count_nonzero(whole))
@@ -187,7 +182,7 @@ class CellEstimator(Estimator):
             # Whole cells alone are a lower bound.
             low = max(low, value - float(np.hypot(_NORMAL * np.sqrt(variance), error.below)))
             high = value + float(np.hypot(_NORMAL * np.sqrt(at_most), error.above))
-        return _Range(
+        return Interval(
             value=max(value, 0.0),
             low=max(low, 0.0),
             high=max(high, 0.0),
@@ -195,16 +190,16 @@ class CellEstimator(Estimator):
             model_std=model_std,
         )
 
-    def _hidden(self, predicate: Predicate, shares: NDArray[np.float64]) -> _Hidden:
+    def _hidden(self, predicate: Predicate, shares: NDArray[np.float64]) -> Hidden:
         """Count the unpublished cells that may, and may not, satisfy a condition."""
         n_hidden = self.domain.size - len(shares)
         if not self.suppresses or n_hidden == 0:
-            return _Hidden(n_inside=0, n_outside=0, share=0.0)
+            return Hidden(n_inside=0, n_outside=0, share=0.0)
         if self.domain.size <= MAX_ENUMERATED:
             grid = self.domain.grid()
             codes = {name: grid[:, i] for i, name in enumerate(self.domain.names)}
             everywhere = predicate.shares(self.recode, codes)
-            return _Hidden(
+            return Hidden(
                 n_inside=int(np.count_nonzero(everywhere > 0) - np.count_nonzero(shares > 0)),
                 n_outside=int(np.count_nonzero(everywhere < 1) - np.count_nonzero(shares < 1)),
                 share=float(everywhere.sum() - shares.sum()) / n_hidden,
@@ -212,19 +207,19 @@ class CellEstimator(Estimator):
         # Every cell that is touched holds at least one combination that satisfies. In a domain
         # this large most cells are empty, so suppressed rows are taken to be like published ones.
         satisfying = predicate.count()
-        return _Hidden(
+        return Hidden(
             n_inside=min(n_hidden, satisfying),
             n_outside=min(n_hidden, self.schema.domain.size - satisfying),
             share=float(shares @ self.counts / max(1.0, self.counts.sum())),
         )
 
 
-def _difference(total: _Range, part: _Range) -> _Range:
+def _difference(total: Interval, part: Interval) -> Interval:
     """Take a part off the total: what is left."""
     value = total.value - part.value
     below = float(np.hypot(total.value - total.low, part.high - part.value))
     above = float(np.hypot(total.high - total.value, part.value - part.low))
-    return _Range(
+    return Interval(
         value=max(0.0, value),
         low=max(0.0, value - below),
         high=max(0.0, value) + above,
@@ -233,15 +228,30 @@ def _difference(total: _Range, part: _Range) -> _Range:
     )
 
 
-def _row_total(schema: Schema, settings: Mapping[str, Any]) -> _Range | None:
+def noise_of_one(mechanism: CountMechanism) -> NoiseSum:
+    """Describe the noise of one published count: that of a count far above all thresholds."""
+    far = mechanism.release_count(1 - 1e-15) + mechanism.release_count(_SURELY_PUBLISHED)
+    published, chances = mechanism.outcomes(far)
+    return NoiseSum(published - far, chances)
+
+
+def most_suppressed(mechanism: CountMechanism) -> int:
+    """Say how many rows a suppressed cell may have: one with more would have been published."""
+    return mechanism.release_count(_SURELY_PUBLISHED) - 1
+
+
+def row_total(schema: Schema, settings: Mapping[str, Any]) -> Interval | None:
     """Read the number of rows: public, or published with noise, or not known."""
     public = schema.counted_rows
     if public is not None:
-        return _Range(value=public, low=public, high=public)
+        return Interval(value=public, low=public, high=public)
     published = settings["row_total"]
-    if published is None:
-        return None
+    return None if published is None else noisy_total(published)
+
+
+def noisy_total(published: Mapping[str, Any]) -> Interval:
+    """Read a total that was published with discrete Laplace noise."""
     value, scale = float(published["value"]), float(Fraction(published["scale"]))
     # P[|noise| >= t] <= exp(-(t - 1) / scale) for the discrete Laplace distribution.
     half = 1 - scale * float(np.log(1 - CONFIDENCE))
-    return _Range(value=value, low=value - half, high=value + half, privacy_std=scale * 2**0.5)
+    return Interval(value=value, low=value - half, high=value + half, privacy_std=scale * 2**0.5)

@@ -1,5 +1,27 @@
 """Columns: cut sparse records into groups of attributes and publish each with noisy counts.
 
+*What.* Nearly every record with many attributes is the only one of its kind, so counts of whole
+records are all suppressed. Here the attributes are put into groups, the columns, and each column is
+published by itself: the tuples of values that records have in it, with noisy counts, the rare ones
+left out as in `NoisyCounts`.
+
+*How.* A plan (`ColumnsPlan`) follows from parameters and schema alone. A run has three steps: the
+columns, if they are not public, are chosen from noisy counts of pairs of attributes
+(`column_choice`); the engine counts the tuples of all columns at once; noise is added and the table
+written (`column_table`).
+
+*Why so.* What one record can change must not grow with the number of columns:
+
+- A record without any value in a column is not counted there, or one record would change a count in
+  every column (erratum 000-2).
+- A record with values in more than `max_columns` columns stays in a random part of them. The bound
+  is public, not the largest number in the data, and copies of a column are columns too (000-3).
+- Choosing columns by looking at the data is paid for, or the columns are public (000-1).
+
+The budget is divided from the whole to the part: of a unit's epsilon and delta each of its records
+gets an even part; of that the number of records, then the choice of columns, and what is left is
+for the columns that one record is in, shared by whichever composition lets most be published.
+
 The promise, the algorithm and the proofs are in ``columns.md`` beside this file.
 """
 
@@ -7,22 +29,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import chain
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal
 
 import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
 
-from hushtable.codes import to_labels
 from hushtable.engine.base import Engine
-from hushtable.engine.baskets import Listing, Tuples
+from hushtable.engine.baskets import Listing
 from hushtable.errors import ParameterError, Refused, TooLarge
-from hushtable.methods.base import CountError, Forecast, Method, Released
+from hushtable.methods import parameters
+from hushtable.methods.base import CountError, Forecast, Method, Plan, Released
 from hushtable.methods.count_error import mechanism_error
+from hushtable.methods.counts.cells import QUANTILES, TYPICAL_ROWS, describe_noise
 from hushtable.methods.counts.column_choice import (
     PairNoise,
     attribute_distances,
@@ -30,15 +51,19 @@ from hushtable.methods.counts.column_choice import (
     item_groups,
     most_compared,
 )
-from hushtable.methods.counts.noisy_counts import QUANTILES, delta_per_row
-from hushtable.methods.parameters import read_numbers
+from hushtable.methods.counts.column_table import (
+    COLUMN,
+    COUNT,
+    READING_LONG,
+    READING_WIDE,
+    TUPLE,
+    write_tuples,
+)
+from hushtable.methods.counts.noisy_counts import delta_per_row
+from hushtable.methods.parameters import parameter, whole
 from hushtable.privacy.composition import shares_of
 from hushtable.privacy.count_mechanisms import CountMechanism, make_count_mechanism
-from hushtable.privacy.guarantee import (
-    ApproxDP,
-    Guarantee,
-    Threshold,
-)
+from hushtable.privacy.guarantee import ApproxDP, Guarantee, Threshold
 from hushtable.privacy.noise import Noise
 from hushtable.recoding import Recoding, Rule, recoded_domain, recodings
 from hushtable.schema import Categorical, Schema
@@ -46,14 +71,46 @@ from hushtable.schema import Categorical, Schema
 Mechanism = Literal["tight", "paper"]
 Similarity = Literal["union", "cosine", "phi2"]
 
-COLUMN, TUPLE, COUNT = "column", "tuple", "count"
-"""Columns that are published beside the schema's own."""
-
 MAX_PAIR_COUNTS = 20_000_000
 """Noisy counts of pairs that a private choice of columns may take."""
 
-TYPICAL_ROWS = 1_000_000
-"""What the forecast of memory takes for the number of rows where it is not told."""
+
+def _names(name: str, given: Any) -> tuple[tuple[str, ...], ...]:
+    """Read the attributes of each column: lists of names, or names with commas between them."""
+    try:
+        columns = tuple(
+            tuple(part.strip() for part in column.split(","))
+            if isinstance(column, str)
+            else tuple(str(attribute) for attribute in column)
+            for column in given
+        )
+    except TypeError:
+        raise ParameterError(f"{name} must be lists of names.") from None
+    problems = []
+    for number, column in enumerate(columns):
+        twice = sorted({attribute for attribute in column if column.count(attribute) > 1})
+        if twice:
+            problems.append(f"column {number} has {', '.join(twice)} more than once.")
+        if not any(column):
+            problems.append(f"column {number} is empty; name at least one attribute.")
+    if problems:
+        raise ParameterError(problems)
+    return columns
+
+
+def _numbers(name: str, given: Any) -> tuple[int, ...]:
+    """Read numbers of clusters, or texts of them with commas between."""
+    try:
+        numbers = tuple(
+            int(number)
+            for entry in given
+            for number in (entry.split(",") if isinstance(entry, str) else [entry])
+        )
+    except (TypeError, ValueError):
+        raise ParameterError(f"{name} must be whole numbers.") from None
+    if any(number < 1 for number in numbers):
+        raise ParameterError(f"{name} is {list(numbers)}; each number must be at least 1.")
+    return numbers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,35 +123,43 @@ class Columns(Method):
 
     Parameters
     ----------
-    epsilon, delta : number or str
-        The promise, for the whole release.
+    epsilon : number or str
+        Bound on the privacy loss of the whole release, such as 1 or ln(5).
+    delta : number or str
+        Chance of exceeding epsilon, such as 1e-6.
     k : int
-        Tuples of fewer records are never published.
+        Tuples of fewer records than this are never published.
     max_columns : int
-        A record with values in more columns than this keeps those in a random part of them.
+        Most columns that one record's values are published in. A record with values in more keeps
+        those in a random part of them.
     columns : sequence of sequences of str
-        The attributes of each column, where they are public: chosen without the private table.
-        A column may stand there more than once, and attributes may be in several or in none.
+        Attributes of each column, where they are public (on the command line NAME,NAME for one
+        column, which may be repeated). They must be chosen without the private table. A column may
+        stand there more than once, and attributes may be in several or in none.
     clusters : sequence of int
-        Instead of `columns`: choose them privately, by clustering the attributes into so many
-        columns; with several numbers, once for each of them.
+        Choose so many columns privately, by clustering the attributes (may be repeated). Instead of
+        `columns`; with several numbers, once for each of them.
     schema_share : number or str
-        Share of epsilon and delta spent on that choice.
+        Share of epsilon and delta spent on choosing columns; only with `clusters`.
     similarity : {"union", "cosine", "phi2"}, optional
-        By what attributes are clustered: ``union`` (the default) or ``cosine`` for a long table,
+        What attributes are clustered by: ``union`` (the default) or ``cosine`` for a long table,
         ``phi2`` for a wide one.
-    item, value : str, optional
-        The columns of a long table that hold an item and its value.
+    item : str, optional
+        Column of a long table that holds the item.
+    value : str, optional
+        Column of a long table that holds the item's value.
     max_values : int, optional
-        A person with more values than this in a long table keeps a random part of them. The
-        default is all that the schema's ``max_rows`` allows.
+        Most values of one person of a long table that count. Who has more keeps a random part of
+        them. The default is all that the schema's ``max_rows`` allows.
     mechanism : {"tight", "paper"}
-        How the counts of one column are noised, see `NoisyCounts`.
+        How the counts of one column are noised: ``tight`` publishes most, ``paper`` is the matrix
+        of Li and Li; see `NoisyCounts`.
     generalize : mapping of str to rule
-        How columns of the table are made coarser before counting; public.
+        Rules that make columns of the table coarser before counting: a level, a width or cuts by
+        column (on the command line COLUMN=LEVEL, COLUMN=WIDTH or COLUMN=CUT,CUT). They are public.
     count_share : number or str
-        Share of epsilon spent on a noisy number of records. It is not spent on a wide table whose
-        number of rows is public.
+        Share of epsilon spent on a noisy number of records, 0 to below 1. It is not spent on a wide
+        table whose number of rows is public.
 
     Examples
     --------
@@ -117,283 +182,64 @@ each column if that is public knowledge, or say how many clusters are to be chos
     summary: ClassVar[str] = "Publish groups of attributes of sparse records, each with counts."
     estimator: ClassVar[str] = "columns"
 
-    epsilon: Fraction = field(
-        metadata={"help": "Bound on the privacy loss of the whole release, such as 1 or ln(5)."}
+    epsilon: Fraction = parameter(read=parameters.epsilon)
+    delta: Fraction = parameter(read=parameters.delta)
+    k: int = parameter(read=whole())
+    max_columns: int = parameter(read=whole())
+    columns: tuple[tuple[str, ...], ...] = parameter(read=_names, default=())
+    clusters: tuple[int, ...] = parameter(read=_numbers, default=())
+    schema_share: Fraction = parameter(read=parameters.share, default=Fraction(1, 5))
+    similarity: Similarity | None = parameter(default=None)
+    item: str | None = parameter(default=None)
+    value: str | None = parameter(default=None)
+    max_values: int | None = parameter(read=whole(), default=None)
+    mechanism: Mechanism = parameter(default="tight")
+    generalize: Mapping[str, Rule] = parameter(
+        read=parameters.rules, default_factory=dict, hash=False
     )
-    delta: Fraction = field(metadata={"help": "Chance of exceeding epsilon, such as 1e-6."})
-    k: int = field(metadata={"help": "Tuples of fewer records than this are never published."})
-    max_columns: int = field(
-        metadata={"help": "Most columns that one record's values are published in."}
-    )
-    columns: tuple[tuple[str, ...], ...] = field(
-        default=(),
-        metadata={"help": "Attributes of one public column: NAME,NAME,... (may be repeated)."},
-    )
-    clusters: tuple[int, ...] = field(
-        default=(),
-        metadata={"help": "Choose so many columns privately (may be repeated)."},
-    )
-    schema_share: Fraction = field(
-        default=Fraction(1, 5),
-        metadata={"help": "Share of the budget spent on choosing columns; only with clusters."},
-    )
-    similarity: Similarity | None = field(
-        default=None,
-        metadata={"help": "What is clustered by: union or cosine (long), phi2 (wide)."},
-    )
-    item: str | None = field(
-        default=None, metadata={"help": "Column of a long table that holds the item."}
-    )
-    value: str | None = field(
-        default=None, metadata={"help": "Column of a long table that holds the item's value."}
-    )
-    max_values: int | None = field(
-        default=None, metadata={"help": "Most values of one person of a long table that count."}
-    )
-    mechanism: Mechanism = field(
-        default="tight",
-        metadata={"help": "tight publishes most; paper is the matrix of Li and Li."},
-    )
-    generalize: Mapping[str, Rule] = field(
-        default_factory=dict,
-        hash=False,
-        metadata={"help": "Make a column coarser: COLUMN=LEVEL, COLUMN=WIDTH or COLUMN=CUT,CUT."},
-    )
-    count_share: Fraction = field(
-        default=Fraction(0),
-        metadata={"help": "Share of epsilon spent on a noisy number of records, 0 to below 1."},
-    )
+    count_share: Fraction = parameter(read=parameters.share, default=Fraction(0))
 
-    def __post_init__(self) -> None:
-        problems = read_numbers(
-            self,
-            ("epsilon", "delta", "k", "max_columns", "max_values", "schema_share", "count_share"),
-        )
-        for read in (self._read_columns, self._read_choices):
-            try:
-                read()
-            except ParameterError as error:
-                problems += error.problems
-        if problems:
-            raise ParameterError(problems)
-
-    def _read_columns(self) -> None:
-        try:
-            columns = tuple(
-                tuple(part.strip() for part in column.split(","))
-                if isinstance(column, str)
-                else tuple(str(name) for name in column)
-                for column in self.columns
-            )
-            clusters = tuple(
-                int(number)
-                for entry in self.clusters
-                for number in (entry.split(",") if isinstance(entry, str) else [entry])
-            )
-        except (TypeError, ValueError):
-            raise ParameterError(
-                "columns must be lists of names, and clusters whole numbers."
-            ) from None
-        object.__setattr__(self, "columns", columns)
-        object.__setattr__(self, "clusters", clusters)
+    def _problems(self, *, fields_are_right: bool) -> list[str]:
+        """Say where the columns do not come from one place, and what a long table lacks."""
         problems = []
-        if columns and clusters:
+        if self.columns and self.clusters:
             problems.append("columns and clusters are both given; give one of them.")
-        if not columns and not clusters:
+        if not self.columns and not self.clusters:
             problems.append(
                 "neither columns nor clusters is given; name the attributes of each column if "
                 "that is public knowledge, or say how many clusters are to be chosen privately."
             )
-        for number, column in enumerate(columns):
-            twice = sorted({name for name in column if column.count(name) > 1})
-            if twice:
-                problems.append(f"column {number} has {', '.join(twice)} more than once.")
-            if not any(column):
-                problems.append(f"column {number} is empty; name at least one attribute.")
-        if any(number < 1 for number in clusters):
-            problems.append(f"clusters is {list(clusters)}; each number must be at least 1.")
-        if clusters and self.schema_share == 0:
+        if self.clusters and self.schema_share == 0:
             problems.append(
                 "schema_share is 0, but choosing columns from the data costs budget; give it a "
                 "share, or give public columns."
             )
-        if problems:
-            raise ParameterError(problems)
-
-    def _read_choices(self) -> None:
-        problems = []
-        if self.mechanism not in get_args(Mechanism):
-            problems.append(f"mechanism is {self.mechanism!r}; it must be tight or paper.")
         if (self.item is None) != (self.value is None):
             problems.append("item and value belong together: give both, or neither.")
         if self.max_values is not None and self.item is None:
             problems.append("max_values is for long tables; give item and value too.")
-        fitting = ("phi2",) if self.item is None else ("union", "cosine")
-        if self.similarity is not None and self.similarity not in fitting:
-            shape = "wide" if self.item is None else "long"
+        of_wide, of_long = ("phi2",), ("union", "cosine")
+        shape, fitting, others = (
+            ("wide", of_wide, of_long) if self.item is None else ("long", of_long, of_wide)
+        )
+        if self.similarity in others:
             problems.append(
                 f"similarity is {self.similarity!r}; for a {shape} table it must be "
                 f"{' or '.join(fitting)}."
             )
-        if isinstance(self.generalize, Mapping):
-            rules = {
-                name: list(rule) if isinstance(rule, tuple) else rule
-                for name, rule in self.generalize.items()
-            }
-            object.__setattr__(self, "generalize", rules)
-        else:
-            problems.append(
-                f"generalize is {self.generalize!r}; it must map column names to rules."
-            )
-        if problems:
-            raise ParameterError(problems)
+        return problems
 
-    # --- the method -------------------------------------------------------------------------------
-
-    def guarantee(self, schema: Schema) -> tuple[Guarantee, ...]:
-        """Promise differential privacy for one added or removed unit, and the threshold."""
-        self.plan(schema)
-        return (
-            ApproxDP(
-                epsilon=self.epsilon, delta=self.delta, unit=schema.unit, neighbors="add-remove"
-            ),
-            Threshold(k=self.k),
-        )
-
-    def forecast(self, schema: Schema, rows: int | None = None) -> Forecast:
-        """Say which counts will be published and how noisy."""
-        plan = self.plan(schema)
-        rows = schema.rows if rows is None else rows
-        mechanism = plan.mechanism
-        lines: dict[str, str | float | int] = {
-            "columns": plan.n_columns,
-            "columns that one record is in, at most": plan.n_touched,
-        }
-        for chance in QUANTILES:
-            name = f"records from which a tuple is published with probability {chance:g}"
-            lines[name] = mechanism.release_count(chance)
-        lines["standard deviation of a published count"] = mechanism.std
-        lines["epsilon for one column"] = float(mechanism.epsilon)
-        if plan.pair_noise is not None:
-            kind = "Gaussian" if plan.pair_noise.is_gaussian else "Laplace"
-            lines["noise on the counts that columns are chosen by"] = kind
-            lines["standard deviation of that noise"] = plan.pair_noise.std
-        if rows is not None and rows < mechanism.release_count(0.5) * plan.n_touched:
-            lines["warning"] = (
-                f"{rows:,} rows are too few: a tuple is published half of the time if "
-                f"{mechanism.release_count(0.5):,} records have it. Lower max_columns, publish "
-                "fewer columns, or spend more."
-            )
-        split = {"tuples of the columns": plan.times_units(plan.columns_epsilon)}
-        if plan.pair_noise is not None:
-            split["choice of the columns"] = plan.times_units(plan.pair_noise.epsilon)
-        if plan.count_epsilon:
-            split["number of records"] = plan.times_units(plan.count_epsilon)
-        n_pairs = self._n_pair_counts(schema, plan.recode) if self.clusters else 0
-        held = (TYPICAL_ROWS if rows is None else rows) * max(1, len(self.clusters))
-        width = 1 if plan.listing else len(schema.attributes)
-        return Forecast(
-            lines=lines,
-            split=split,
-            n_cells=_n_elements(schema, plan),
-            memory_mb=(held * width * 64 + n_pairs * 32) / 1e6 + 1,
-        )
-
-    def count_error(self, schema: Schema, *, rows: int | None, share: float) -> CountError:
-        """Add up the noise of the tuples of the column that has most of them."""
-        plan = self.plan(schema)
-        if plan.groups is None:
-            raise Refused(
-                "which columns there will be is chosen from the private rows, and with it how many "
-                "tuples a question takes. Name the columns to know the error before."
-            )
-        if plan.listing is not None or plan.n_touched < plan.n_reached:
-            raise Refused(
-                "records with values in more columns than max_columns lose some at random, and how "
-                "many those are depends on the private rows. Raise max_columns to the number of "
-                "columns of a wide table to know the error before."
-            )
-        names = plan.attribute_names
-        sizes = [
-            recoded_domain(schema, [names[item] for item in group], plan.recode).size
-            for group in plan.groups
-        ]
-        return mechanism_error(
-            plan.mechanism,
-            rows=schema.rows if rows is None else rows,
-            n_cells=max(sizes),
-            share=share,
-            assumes="The question is about attributes of one column, the one with most tuples, and "
-            "takes the same share of its tuples as of the rows, which are spread evenly over them.",
-        )
-
-    def run(self, engine: Engine, noise: Noise) -> Released:
-        """Choose the columns if they are not public, count their tuples once, add noise."""
-        schema = engine.schema
-        plan = self.plan(schema)
-        groups = plan.groups
-        if groups is None:
-            groups = self._choose(engine, noise, plan)
-        tuples = engine.tuples(
-            groups,
-            max_groups=self.max_columns,
-            at_least=self.k,  # rarer tuples are never published, so they need not be looked at
-            listing=plan.listing,
-            max_values=self.max_values,
-            recode=plan.recode,
-        )
-        noisy = plan.mechanism.noisy(tuples.counts, noise)
-        shown = tuples.take(noisy > 0)
-        names = plan.attribute_names
-        return Released(
-            tables={"data": _table(schema, plan, shown, noisy[noisy > 0])},
-            estimator={
-                "columns": [[names[item] for item in sorted(group)] for group in groups],
-                "n_records": _noisy_total(plan, tuples.n_records, noise),
-                **plan.describe(),
-                "notes": [_READING_LONG if plan.listing else _READING_WIDE],
-            },
-        )
-
-    def _choose(self, engine: Engine, noise: Noise, plan: Plan) -> list[list[int]]:
-        assert plan.pair_noise is not None  # noqa: S101 - there are clusters
-        if plan.listing is None:
-            distances = attribute_distances(
-                engine, noise, recode=plan.recode, pair_noise=plan.pair_noise
-            )
-            return cluster(distances, self.clusters)
-        return item_groups(
-            engine, noise, listing=plan.listing, max_values=plan.max_values, recode=plan.recode,
-            similarity=self.similarity or "union", sizes=self.clusters, pair_noise=plan.pair_noise,
-        )  # fmt: skip
-
-    # --- what follows from parameters and schema --------------------------------------------------
-
-    def plan(self, schema: Schema) -> Plan:
+    def plan(self, schema: Schema) -> ColumnsPlan:
         """Work out everything that is fixed before the data is read, or refuse."""
-        problems = self._misfits(schema)
-        recode: dict[str, Recoding] = {}
-        try:
-            recode = recodings(schema, self.generalize)
-        except ParameterError as error:
-            problems += error.problems
-        if problems:
-            raise ParameterError(problems)
-        listing = Listing(self.item, self.value) if self.item and self.value else None
-        names = _attribute_names(schema, listing)
+        recode = self._recode_or_refuse(schema)
+        listing, names = self._listing, self._attribute_names(schema)
         position = {name: number for number, name in enumerate(names)}
-        groups = [sorted(position[name] for name in column) for column in self.columns] or None
-
-        max_values = len(names)
-        if listing is not None:
-            bounds = (self.max_values, schema.unit.max_rows, len(names))
-            max_values = min(bound for bound in bounds if bound is not None)
+        max_values = self._most_values(schema, len(names))
         n_columns = len(self.columns) or sum(self.clusters)
         copies = len(self.clusters) or max(Counter(chain(*self.columns)).values())
         # Nobody is in more columns than there are, or than the values one may have can reach.
         n_reached = min(n_columns, max_values * copies)
         n_touched = min(self.max_columns, n_reached)
-
         # A row of a wide table is a record, and a person may have several.
         n_units = 1 if listing is not None else schema.unit.max_rows or 1
         epsilon = self.epsilon / n_units
@@ -401,24 +247,18 @@ each column if that is public knowledge, or say how many clusters are to be chos
         is_public = listing is None and schema.counted_rows is not None
         count_epsilon = Fraction(0) if is_public else epsilon * self.count_share
         left = epsilon - count_epsilon
-        pair_noise = None
-        if self.clusters:
-            n_pairs = len(names) * (len(names) - 1) // 2
-            if listing is not None:
-                n_pairs = max_values * (max_values + 1) // 2
-            pair_noise = PairNoise(
-                n_touched=max(1, n_pairs),
-                epsilon=left * self.schema_share,
-                delta=delta * self.schema_share,
-            )
+        pair_noise = self._pair_noise(left, delta, len(names), max_values)
+        if pair_noise is not None:
             left -= pair_noise.epsilon
             if pair_noise.is_gaussian:
                 delta -= pair_noise.delta
-        return Plan(
+        plan = ColumnsPlan(
+            method=self,
+            schema=schema,
             recode=recode,
             listing=listing,
             attribute_names=names,
-            groups=groups,
+            groups=[sorted(position[name] for name in column) for column in self.columns] or None,
             n_columns=n_columns,
             max_values=max_values,
             n_reached=n_reached,
@@ -429,8 +269,68 @@ each column if that is public knowledge, or say how many clusters are to be chos
             pair_noise=pair_noise,
             mechanism=_best_mechanism(self.mechanism, left, delta, self.k, n_touched),
         )
+        if plan.n_pair_counts > MAX_PAIR_COUNTS:
+            raise TooLarge(
+                f"choosing columns takes {plan.n_pair_counts:,} noisy counts of pairs, over the "
+                f"limit of {MAX_PAIR_COUNTS:,}; list fewer items, generalize more, or give columns."
+            )
+        return plan
 
-    def _misfits(self, schema: Schema) -> list[str]:
+    @property
+    def _listing(self) -> Listing | None:
+        """Where a long table has its items; None for a wide one."""
+        return Listing(self.item, self.value) if self.item and self.value else None
+
+    def _attribute_names(self, schema: Schema) -> tuple[str, ...]:
+        """Give the attributes: the columns of a wide table, the items of a long one."""
+        if self._listing is None:
+            return tuple(schema.attributes)
+        column = schema.attributes[self._listing.item]
+        return column.values if isinstance(column, Categorical) else ()
+
+    def _most_values(self, schema: Schema, n_attributes: int) -> int:
+        """Say how many values of one record count at most."""
+        bounds = [n_attributes]
+        if self._listing is not None:
+            bounds += [most for most in (self.max_values, schema.unit.max_rows) if most is not None]
+        return min(bounds)
+
+    def _pair_noise(
+        self, epsilon: Fraction, delta: Fraction, n_attributes: int, max_values: int
+    ) -> PairNoise | None:
+        """Take the share of a record's budget that a private choice of columns costs."""
+        if not self.clusters:
+            return None
+        # A record of a wide table is in a cell of each pair of attributes; a person of a long one
+        # is in the support of each item they have and in the count of each pair of them.
+        n_pairs = n_attributes * (n_attributes - 1) // 2
+        if self._listing is not None:
+            n_pairs = max_values * (max_values + 1) // 2
+        return PairNoise(
+            n_touched=max(1, n_pairs),
+            epsilon=epsilon * self.schema_share,
+            delta=delta * self.schema_share,
+        )
+
+    # --- does the schema fit? ---------------------------------------------------------------------
+
+    def _recode_or_refuse(self, schema: Schema) -> dict[str, Recoding]:
+        """Say how columns are made coarser, or all that is wrong with the schema."""
+        problems = (
+            self._wrong_columns(schema)
+            or self._no_long_table(schema)
+            or self._unknown_names(schema)
+        )
+        recode: dict[str, Recoding] = {}
+        try:
+            recode = recodings(schema, self.generalize)
+        except ParameterError as error:
+            problems += error.problems
+        if problems:
+            raise ParameterError(problems)
+        return recode
+
+    def _wrong_columns(self, schema: Schema) -> list[str]:
         problems = [
             f"column {name!r}: the published table has a column of that name; rename the column in "
             "schema and data."
@@ -442,30 +342,33 @@ each column if that is public knowledge, or say how many clusters are to be chos
                 "unit is node: columns publishes tables. Use unit row or person, or a method for "
                 "graphs."
             )
-        problems += [
+        return problems + [
             f"{what} is {name!r}, which is not a published column; the schema has "
             f"{', '.join(schema.attributes)}."
             for what, name in (("item", self.item), ("value", self.value))
             if name is not None and name not in schema.attributes
         ]
-        if problems:
-            return problems
-        if self.item is not None and self.value is not None:
-            if self.item == self.value:
-                problems.append(f"item and value are both {self.item!r}; they must differ.")
-            if schema.unit.kind != "person":
-                problems.append(
-                    f"the unit is {schema.unit.kind}, but item and value are for a long table of "
-                    "persons; say unit: {kind: person, column: ..., max_rows: ...}."
-                )
-            if not isinstance(schema.attributes[self.item], Categorical):
-                problems.append(f"column {self.item!r}: items must be a categorical column.")
-            if self.item in self.generalize:
-                problems.append(f"column {self.item!r} holds the items and cannot be generalized.")
-            if problems:
-                return problems
-        listing = Listing(self.item, self.value) if self.item and self.value else None
-        names = _attribute_names(schema, listing)
+
+    def _no_long_table(self, schema: Schema) -> list[str]:
+        if self.item is None:
+            return []
+        problems = []
+        if self.item == self.value:
+            problems.append(f"item and value are both {self.item!r}; they must differ.")
+        if schema.unit.kind != "person":
+            problems.append(
+                f"the unit is {schema.unit.kind}, but item and value are for a long table of "
+                "persons; say unit: {kind: person, column: ..., max_rows: ...}."
+            )
+        if not isinstance(schema.attributes[self.item], Categorical):
+            problems.append(f"column {self.item!r}: items must be a categorical column.")
+        if self.item in self.generalize:
+            problems.append(f"column {self.item!r} holds the items and cannot be generalized.")
+        return problems
+
+    def _unknown_names(self, schema: Schema) -> list[str]:
+        problems = []
+        names = self._attribute_names(schema)
         unknown = sorted({name for column in self.columns for name in column} - set(names))
         if unknown:
             shown = ", ".join(map(repr, unknown[:10])) + (" and more" if len(unknown) > 10 else "")
@@ -475,30 +378,31 @@ each column if that is public knowledge, or say how many clusters are to be chos
             problems.append(
                 f"clusters is {list(self.clusters)}; there are only {len(names)} attributes."
             )
-        if self.clusters and not problems:
-            n_counts = self._n_pair_counts(schema, recodings(schema, self.generalize))
-            if n_counts > MAX_PAIR_COUNTS:
-                raise TooLarge(
-                    f"choosing columns takes {n_counts:,} noisy counts of pairs, over the limit of "
-                    f"{MAX_PAIR_COUNTS:,}; list fewer items, generalize more, or give columns."
-                )
         return problems
 
-    def _n_pair_counts(self, schema: Schema, recode: Mapping[str, Recoding]) -> int:
-        if self.item is not None:
-            return most_compared(schema.attributes[self.item].n_values, self.clusters) ** 2
-        sizes = recoded_domain(schema, list(schema.attributes), recode).shape
-        return (sum(sizes) ** 2 - sum(size**2 for size in sizes)) // 2
+
+def _best_mechanism(
+    kind: str, epsilon: Fraction, delta: Fraction, k: int, n_touched: int
+) -> CountMechanism:
+    """Share the budget among the columns of a record so that most is published."""
+    candidates = [
+        make_count_mechanism(kind, epsilon=each, delta=chance, k=k)
+        for each, chance in shares_of(epsilon, delta, n_touched)
+    ]
+    return min(candidates, key=lambda mechanism: (mechanism.release_count(0.5), mechanism.std))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
-    """Hold what is fixed before the data is read.
+class ColumnsPlan(Plan[Engine]):
+    """Hold how the columns are found, counted and noised.
 
     `n_touched` is how many columns the values of one record are published in at most, `n_reached`
-    in how many it may have values. `n_units` records belong to one unit of privacy.
+    in how many it may have values. `n_units` records belong to one unit of privacy. `groups` are
+    the columns as places of attributes, None where they are chosen from the data.
     """
 
+    method: Columns
+    schema: Schema
     recode: Mapping[str, Recoding]
     listing: Listing | None
     attribute_names: Sequence[str]
@@ -513,98 +417,156 @@ class Plan:
     pair_noise: PairNoise | None
     mechanism: CountMechanism
 
-    def times_units(self, epsilon: Fraction) -> Fraction:
-        """Turn what one record costs into what a unit costs."""
-        return epsilon * self.n_units
+    @property
+    def guarantees(self) -> tuple[Guarantee, ...]:
+        """Differential privacy for one added or removed unit, and the threshold."""
+        method, unit = self.method, self.schema.unit
+        return (
+            ApproxDP(epsilon=method.epsilon, delta=method.delta, unit=unit, neighbors="add-remove"),
+            Threshold(k=method.k),
+        )
+
+    # --- what to expect ---------------------------------------------------------------------------
+
+    def forecast(self, rows: int | None = None) -> Forecast:
+        """Say which counts will be published and how noisy."""
+        rows = self.schema.rows if rows is None else rows
+        held = (TYPICAL_ROWS if rows is None else rows) * max(1, len(self.method.clusters))
+        width = 1 if self.listing else len(self.schema.attributes)
+        return Forecast(
+            lines=self._lines(rows),
+            split=self._split(),
+            n_cells=self._n_elements,
+            memory_mb=(held * width * 64 + self.n_pair_counts * 32) / 1e6 + 1,
+        )
+
+    def _lines(self, rows: int | None) -> dict[str, str | float | int]:
+        mechanism = self.mechanism
+        half = mechanism.release_count(0.5)
+        lines: dict[str, str | float | int] = {
+            "columns": self.n_columns,
+            "columns that one record is in, at most": self.n_touched,
+        }
+        for chance in QUANTILES:
+            name = f"records from which a tuple is published with probability {chance:g}"
+            lines[name] = mechanism.release_count(chance)
+        lines["standard deviation of a published count"] = mechanism.std
+        lines["epsilon for one column"] = float(mechanism.epsilon)
+        if self.pair_noise is not None:
+            kind = "Gaussian" if self.pair_noise.is_gaussian else "Laplace"
+            lines["noise on the counts that columns are chosen by"] = kind
+            lines["standard deviation of that noise"] = self.pair_noise.std
+        if rows is not None and rows < half * self.n_touched:
+            lines["warning"] = (
+                f"{rows:,} rows are too few: a tuple is published half of the time if {half:,} "
+                "records have it. Lower max_columns, publish fewer columns, or spend more."
+            )
+        return lines
+
+    def _split(self) -> dict[str, Fraction]:
+        """Say what each step costs a unit, all of its records together."""
+        split = {"tuples of the columns": self.columns_epsilon * self.n_units}
+        if self.pair_noise is not None:
+            split["choice of the columns"] = self.pair_noise.epsilon * self.n_units
+        if self.count_epsilon:
+            split["number of records"] = self.count_epsilon * self.n_units
+        return split
+
+    @property
+    def _n_elements(self) -> int:
+        """Count the values that attributes may have, all attributes together."""
+        if self.listing is None:
+            return sum(recoded_domain(self.schema, self.attribute_names, self.recode).shape)
+        of_one = recoded_domain(self.schema, [self.listing.value], self.recode).size
+        return len(self.attribute_names) * of_one
 
     @cached_property
-    def count_mechanism(self) -> CountMechanism | None:
-        """How the number of records is noised."""
+    def n_pair_counts(self) -> int:
+        """How many noisy counts a choice of the columns takes."""
+        if not self.method.clusters:
+            return 0
+        if self.listing is not None:
+            return most_compared(len(self.attribute_names), self.method.clusters) ** 2
+        sizes = recoded_domain(self.schema, self.attribute_names, self.recode).shape
+        return (sum(sizes) ** 2 - sum(size**2 for size in sizes)) // 2
+
+    def count_error(self, *, rows: int | None, share: float) -> CountError:
+        """Add up the noise of the tuples of the column that has most of them."""
+        if self.groups is None:
+            raise Refused(
+                "which columns there will be is chosen from the private rows, and with it how many "
+                "tuples a question takes. Name the columns to know the error before."
+            )
+        if self.listing is not None or self.n_touched < self.n_reached:
+            raise Refused(
+                "records with values in more columns than max_columns lose some at random, and how "
+                "many those are depends on the private rows. Raise max_columns to the number of "
+                "columns of a wide table to know the error before."
+            )
+        sizes = [
+            recoded_domain(self.schema, self._names_of(group), self.recode).size
+            for group in self.groups
+        ]
+        return mechanism_error(
+            self.mechanism,
+            rows=self.schema.rows if rows is None else rows,
+            n_cells=max(sizes),
+            share=share,
+            assumes="The question is about attributes of one column, the one with most tuples, and "
+            "takes the same share of its tuples as of the rows, which are spread evenly over them.",
+        )
+
+    def _names_of(self, group: Sequence[int]) -> list[str]:
+        return [self.attribute_names[place] for place in group]
+
+    # --- the run ----------------------------------------------------------------------------------
+
+    def run(self, source: Engine, noise: Noise) -> Released:
+        """Choose the columns if they are not public, count their tuples once, add noise."""
+        groups = self.choose(source, noise) if self.groups is None else self.groups
+        tuples = source.tuples(
+            groups,
+            max_groups=self.method.max_columns,
+            at_least=self.method.k,  # rarer tuples are never published: no need to look at them
+            listing=self.listing,
+            max_values=self.method.max_values,
+            recode=self.recode,
+        )
+        noisy = self.mechanism.noisy(tuples.counts, noise)
+        shown = noisy > 0
+        table = write_tuples(
+            self.schema, self.recode, self.listing, tuples.take(shown), noisy[shown]
+        )
+        return Released(
+            tables={"data": table},
+            estimator={
+                "columns": [self._names_of(sorted(group)) for group in groups],
+                "n_records": self._noisy_total(tuples.n_records, noise),
+                **describe_noise(self.mechanism, per="tuple"),
+                "notes": [READING_LONG if self.listing else READING_WIDE],
+            },
+        )
+
+    def choose(self, source: Engine, noise: Noise) -> list[list[int]]:
+        """Choose the columns from noisy counts of pairs."""
+        method, recode, pair_noise = self.method, self.recode, self.pair_noise
+        assert pair_noise is not None  # noqa: S101 - there are clusters
+        if self.listing is None:
+            distances = attribute_distances(source, noise, recode=recode, pair_noise=pair_noise)
+            return cluster(distances, method.clusters)
+        return item_groups(
+            source, noise, listing=self.listing, max_values=self.max_values, recode=recode,
+            similarity=method.similarity or "union", sizes=method.clusters, pair_noise=pair_noise,
+        )  # fmt: skip
+
+    def _noisy_total(self, n_records: int, noise: Noise) -> dict[str, Any] | None:
+        """Publish the number of records with noise, if a share of epsilon was set aside for it."""
         if not self.count_epsilon:
             return None
-        return make_count_mechanism("pure", epsilon=self.count_epsilon)
-
-    def describe(self) -> dict[str, Any]:
-        """Say how a single count was noised, for analysts who use other tools."""
-        mechanism = self.mechanism
+        mechanism = make_count_mechanism("pure", epsilon=self.count_epsilon)
+        drawn = mechanism.noisy(np.array([n_records], np.int64), noise)
         return {
-            "epsilon_per_tuple": str(mechanism.epsilon),
-            "delta_per_tuple": str(getattr(mechanism, "delta", 0)),
-            "count_bias": mechanism.bias,
-            "count_std": mechanism.std,
-            "release_counts": {f"{p:g}": mechanism.release_count(p) for p in QUANTILES},
+            "value": max(0, int(drawn[0])),
+            "scale": str(1 / mechanism.epsilon),
+            "epsilon": str(self.count_epsilon * self.n_units),
         }
-
-
-_READING_WIDE = (
-    "Each row is a tuple of one column: the attributes of that column, listed under 'columns' of "
-    "the estimator in statement.json, and how many records have it. Other attributes are padded "
-    "with null. Records without any value in a column are not counted there."
-)
-_READING_LONG = (
-    "Rows with the same number in 'tuple' are one tuple: the items and values that 'count' people "
-    "have among the items of that column, and no other item of it. The items of each column are "
-    "listed in statement.json. People without any item of a column are not counted there."
-)
-
-
-def _best_mechanism(
-    kind: str, epsilon: Fraction, delta: Fraction, k: int, n_touched: int
-) -> CountMechanism:
-    """Share the budget among the columns of a record so that most is published."""
-    candidates = [
-        make_count_mechanism(kind, epsilon=each, delta=chance, k=k)
-        for each, chance in shares_of(epsilon, delta, n_touched)
-    ]
-    return min(candidates, key=lambda mechanism: (mechanism.release_count(0.5), mechanism.std))
-
-
-def _attribute_names(schema: Schema, listing: Listing | None) -> tuple[str, ...]:
-    if listing is None:
-        return tuple(schema.attributes)
-    column = schema.attributes[listing.item]
-    return column.values if isinstance(column, Categorical) else ()
-
-
-def _n_elements(schema: Schema, plan: Plan) -> int:
-    """Count the values that attributes may have, all attributes together."""
-    if plan.listing is None:
-        return sum(recoded_domain(schema, list(schema.attributes), plan.recode).shape)
-    value = plan.listing.value
-    return len(plan.attribute_names) * recoded_domain(schema, [value], plan.recode).size
-
-
-def _noisy_total(plan: Plan, n_records: int, noise: Noise) -> dict[str, Any] | None:
-    if plan.count_mechanism is None:
-        return None
-    drawn = plan.count_mechanism.noisy(np.array([n_records], np.int64), noise)
-    return {
-        "value": max(0, int(drawn[0])),
-        "scale": str(1 / plan.count_mechanism.epsilon),
-        "epsilon": str(plan.times_units(plan.count_epsilon)),
-    }
-
-
-def _table(schema: Schema, plan: Plan, tuples: Tuples, noisy: NDArray[np.int64]) -> pa.Table:
-    """Write the published tuples; their order says nothing beyond which ones are there."""
-    lengths = tuples.lengths
-    if plan.listing is not None:
-        item, value = plan.listing.item, plan.listing.value
-        return pa.table(
-            {
-                COLUMN: pa.array(np.repeat(tuples.groups, lengths), pa.int64()),
-                TUPLE: pa.array(np.repeat(np.arange(len(lengths)), lengths), pa.int64()),
-                item: to_labels(schema.attributes[item], tuples.items),
-                value: to_labels(schema.attributes[value], tuples.values, plan.recode.get(value)),
-                COUNT: pa.array(np.repeat(noisy, lengths), pa.int64()),
-            }
-        )
-    of_tuple = np.repeat(np.arange(len(lengths)), lengths)
-    table = {COLUMN: pa.array(tuples.groups, pa.int64())}
-    for number, (name, column) in enumerate(schema.attributes.items()):
-        codes = np.full(len(lengths), -1, np.int64)
-        here = tuples.items == number
-        codes[of_tuple[here]] = tuples.values[here]
-        table[name] = to_labels(column, codes, plan.recode.get(name))
-    table[COUNT] = pa.array(noisy, pa.int64())
-    return pa.table(table)

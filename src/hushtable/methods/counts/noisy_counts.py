@@ -15,13 +15,22 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import pyarrow as pa
 
-from hushtable.codes import to_labels
 from hushtable.engine.base import Cells, Engine
 from hushtable.engine.published import Whole
 from hushtable.errors import ParameterError, TooLarge
 from hushtable.methods import parameters
 from hushtable.methods.base import CountError, Forecast, Method, Plan, Released
 from hushtable.methods.count_error import mechanism_error
+from hushtable.methods.counts.cells import (
+    COUNT,
+    NOISY_COUNT,
+    QUANTILES,
+    TYPICAL_ROWS,
+    describe_noise,
+    label_tuples,
+    memory_mb,
+    recode_tuples,
+)
 from hushtable.methods.parameters import parameter, whole
 from hushtable.privacy.count_mechanisms import BITS, CountMechanism, make_count_mechanism
 from hushtable.privacy.guarantee import (
@@ -32,20 +41,10 @@ from hushtable.privacy.guarantee import (
 )
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.rational import exp_bounds
-from hushtable.recoding import Recoding, Rule, recoded_domain, recodings
+from hushtable.recoding import Recoding, Rule, recoded_domain
 from hushtable.schema import Schema
 
 Mechanism = Literal["tight", "paper", "pure"]
-
-COUNT, NOISY_COUNT = "count", "noisy_count"
-"""Columns that are published beside the schema's own."""
-
-QUANTILES = (0.01, 0.5, 0.99)
-"""Release probabilities for which the forecast names the count."""
-
-
-TYPICAL_ROWS = 1_000_000
-"""What the forecast of memory takes for the number of rows where it is not told."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +54,7 @@ class NoisyCounts(Method):
     Parameters
     ----------
     epsilon : number or str
-        Bound on the privacy loss, for the whole release.
+        Bound on the privacy loss of the whole release, such as 1 or ln(5).
     delta : number or str, optional
         Chance of exceeding it; needed by ``tight`` and ``paper``, absent for ``pure``.
     k : int, optional
@@ -64,8 +63,9 @@ class NoisyCounts(Method):
         ``tight`` publishes most for the promise. ``paper`` is the matrix of Li and Li, to compare
         with. ``pure`` needs no delta, but noises every tuple of the domain, the absent ones too.
     generalize : mapping of str to rule
-        How columns are made coarser before counting, see `hushtable.recoding.recode`. The rules
-        are public: they must not come from the data.
+        Rules that make columns coarser before counting: a level, a width or cuts by column (on the
+        command line COLUMN=LEVEL, COLUMN=WIDTH or COLUMN=CUT,CUT). See `hushtable.recoding.recode`.
+        Rules are public: they must not come from the data.
     row_count_share : number or str
         Share of epsilon spent on a noisy number of rows, so that analysts know how much was
         suppressed. Not spent where the schema says that the number is public.
@@ -179,24 +179,9 @@ in a hundred in full. Choose a delta well below one over the number of people, s
 
     def plan(self, schema: Schema) -> NoisyCountsPlan:
         """Work out everything that is fixed before the data is read, or refuse."""
-        problems = [
-            f"column {name!r}: the published table has a column of that name for the counts; "
-            "rename the column in schema and data."
-            for name in (COUNT, NOISY_COUNT)
-            if name in schema.attributes
-        ]
-        if schema.unit.kind == "node":
-            problems.append(
-                "unit is node: noisy-counts publishes tables of rows. Use unit row or person, or a "
-                "method for graphs."
-            )
-        recode: dict[str, Recoding] = {}
-        try:
-            recode = recodings(schema, self.generalize)
-        except ParameterError as error:
-            problems += error.problems
-        if problems:
-            raise ParameterError(problems)
+        recode = recode_tuples(
+            schema, self.generalize, method=self.name, beside=(COUNT, NOISY_COUNT)
+        )
         n_cells = recoded_domain(schema, list(schema.attributes), recode).size
         if self.mechanism == "pure" and n_cells > self.max_cells:
             raise TooLarge(
@@ -291,8 +276,9 @@ class NoisyCountsPlan(Plan[Engine]):
         # Only occupied tuples are held, at most one per row; pure holds them all.
         occupied = TYPICAL_ROWS if rows is None else rows
         held = self.n_cells if k is None else min(self.n_cells, max(occupied, 1))
-        memory = held * 8 * (2 * len(schema.attributes) + 8) / 1e6
-        return Forecast(lines=lines, split=split, n_cells=self.n_cells, memory_mb=memory)
+        return Forecast(
+            lines=lines, split=split, n_cells=self.n_cells, memory_mb=memory_mb(schema, held)
+        )
 
     def count_error(self, *, rows: int | None, share: float) -> CountError:
         """Add up the noise of the tuples, and what is suppressed if all have equally many rows."""
@@ -317,7 +303,10 @@ class NoisyCountsPlan(Plan[Engine]):
         )
         return Released(
             tables={"data": rows},
-            estimator={**self.describe(), "row_total": _row_total(self, source, noise)},
+            estimator={
+                **describe_noise(self.mechanism, per="row"),
+                "row_total": _row_total(self, source, noise),
+            },
         )
 
     @cached_property
@@ -327,27 +316,13 @@ class NoisyCountsPlan(Plan[Engine]):
             return None
         return make_count_mechanism("pure", epsilon=self.rows_epsilon / self.max_rows)
 
-    def describe(self) -> dict[str, Any]:
-        """Say how a single count was noised, for analysts who use other tools."""
-        mechanism = self.mechanism
-        return {
-            "epsilon_per_row": str(mechanism.epsilon),
-            "delta_per_row": str(getattr(mechanism, "delta", 0)),
-            "count_bias": mechanism.bias,
-            "count_std": mechanism.std,
-            "release_counts": {f"{p:g}": mechanism.release_count(p) for p in QUANTILES},
-        }
-
 
 def _published(plan: NoisyCountsPlan, everything: bool, cells: Cells, noise: Noise) -> pa.Table:
     """Draw the published counts of some tuples and leave out what is suppressed."""
     noisy = plan.mechanism.noisy(cells.counts, noise)
     shown = np.ones(len(noisy), np.bool_) if everything else noisy > 0
     # The order is that of the codes, so it says nothing beyond which tuples are there.
-    table = {
-        name: to_labels(column, cells.codes[shown, position], plan.recode.get(name))
-        for position, (name, column) in enumerate(plan.schema.attributes.items())
-    }
+    table = label_tuples(plan.schema, plan.recode, cells.codes[shown])
     table[COUNT] = pa.array(np.maximum(noisy[shown], 0), pa.int64())
     if everything:
         table[NOISY_COUNT] = pa.array(noisy[shown], pa.int64())

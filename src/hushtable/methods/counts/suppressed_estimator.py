@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from hushtable.estimate.noise_sum import NoiseSum
-from hushtable.methods.counts.cell_estimator import CellEstimator, _row_total
+from hushtable.methods.counts.cell_estimator import CellEstimator, row_total
 from hushtable.recoding import recoded_domain, recodings
 from hushtable.schema import Schema
 
@@ -33,4 +33,4 @@ class SuppressedEstimator(CellEstimator):
         self.suppresses = True
         self.noise = NoiseSum(np.array([0]), np.array([1.0]))
         self.most_suppressed = int(parameters["k"]) - 1
-        self.total = _row_total(schema, {**settings, "row_total": None})
+        self.total = row_total(schema, {"row_total": None})

@@ -6,7 +6,7 @@ A baseline to compare with. The promise and what it does not cover are in ``mond
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from hushtable.engine.base import Engine
 from hushtable.errors import ParameterError, Refused
-from hushtable.methods.parameters import Parameters
+from hushtable.methods.parameters import Parameters, parameter, whole
 from hushtable.methods.partition.axes import Axis, ordered_axis_of
 from hushtable.privacy.guarantee import Guarantee, KAnonymity
 from hushtable.schema import Schema
@@ -53,14 +53,14 @@ class Mondrian(Parameters):
     Parameters
     ----------
     k : int
-        Rows in a group, at least.
+        Rows in a group, at least 2.
     relaxed : bool
-        Whether rows with the median value may go to either side, so that the halves are even. If
-        not, rows with equal values stay together.
+        Divide rows with the median value so that the halves are even. If not, rows with equal
+        values stay together.
     by_class : bool
-        Whether the column to halve is the one that tells most about the class, and not the widest.
+        Halve the column that tells most about the class, and not the widest.
     target : str, optional
-        Column that is published unchanged; the schema's target if not given.
+        Column that is published unchanged; else the schema's target.
 
     Examples
     --------
@@ -72,29 +72,15 @@ class Mondrian(Parameters):
     """
 
     name: ClassVar[str] = "mondrian"
-    paper: ClassVar[str] = "LeFevre, DeWitt and Ramakrishnan, Mondrian (2006)."
-    summary: ClassVar[str] = "Publish k-anonymous groups made by halving at medians."
+    paper: ClassVar[str] = (
+        "LeFevre, DeWitt and Ramakrishnan, Mondrian multidimensional k-anonymity, to compare with."
+    )
+    summary: ClassVar[str] = "Divide rows into groups of at least k by halving at medians; not DP."
 
-    k: int = field(metadata={"help": "Rows in a group, at least 2."})
-    relaxed: bool = field(
-        default=False, metadata={"help": "Whether equal values may be divided to even the halves."}
-    )
-    by_class: bool = field(
-        default=False, metadata={"help": "Whether the class decides which column is halved."}
-    )
-    target: str | None = field(
-        default=None, metadata={"help": "Column published unchanged; else the schema's target."}
-    )
-
-    def __post_init__(self) -> None:
-        problems = []
-        if isinstance(self.k, bool) or not isinstance(self.k, int) or self.k < 2:
-            problems.append(f"k is {self.k!r}; it must be a whole number of at least 2.")
-        for name in ("relaxed", "by_class"):
-            if not isinstance(getattr(self, name), bool):
-                problems.append(f"{name} is {getattr(self, name)!r}; it must be true or false.")
-        if problems:
-            raise ParameterError(problems)
+    k: int = parameter(read=whole(at_least=2))
+    relaxed: bool = parameter(default=False)
+    by_class: bool = parameter(default=False)
+    target: str | None = parameter(default=None)
 
     def guarantee(self, schema: Schema) -> tuple[Guarantee, ...]:
         """Promise k-anonymity in all columns but the target."""

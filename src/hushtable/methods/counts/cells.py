@@ -1,0 +1,88 @@
+"""Tables of (generalized) tuples with their counts: what the methods that publish them share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from hushtable.codes import to_labels
+from hushtable.errors import ParameterError
+from hushtable.privacy.count_mechanisms import CountMechanism
+from hushtable.recoding import Recoding, Rule, recodings
+from hushtable.schema import Schema
+
+COUNT, NOISY_COUNT = "count", "noisy_count"
+"""Columns that are published beside the schema's own."""
+
+QUANTILES = (0.01, 0.5, 0.99)
+"""Release probabilities for which forecast and statement name the count."""
+
+TYPICAL_ROWS = 1_000_000
+"""What the forecast of memory takes for the number of rows where it is not told."""
+
+
+def recode_tuples(
+    schema: Schema, generalize: Mapping[str, Rule], *, method: str, beside: Sequence[str]
+) -> dict[str, Recoding]:
+    """Say how columns are made coarser, or all that keeps a table from being published so.
+
+    Parameters
+    ----------
+    schema : Schema
+        What is public about the table.
+    generalize : mapping of str to rule
+        How columns are to be made coarser.
+    method : str
+        The name of the method that publishes.
+    beside : sequence of str
+        The columns that it publishes beside the schema's own.
+    """
+    problems = [
+        f"column {name!r}: the published table has a column of that name for the counts; rename "
+        "the column in schema and data."
+        for name in beside
+        if name in schema.attributes
+    ]
+    if schema.unit.kind == "node":
+        problems.append(
+            f"unit is node: {method} publishes tables of rows. Use unit row or person, or a method "
+            "for graphs."
+        )
+    recode: dict[str, Recoding] = {}
+    try:
+        recode = recodings(schema, generalize)
+    except ParameterError as error:
+        problems += error.problems
+    if problems:
+        raise ParameterError(problems)
+    return recode
+
+
+def label_tuples(
+    schema: Schema, recode: Mapping[str, Recoding], codes: NDArray[np.int64]
+) -> dict[str, pa.Array]:
+    """Write tuples, one row of codes each, as the columns that are published."""
+    return {
+        name: to_labels(column, codes[:, position], recode.get(name))
+        for position, (name, column) in enumerate(schema.attributes.items())
+    }
+
+
+def memory_mb(schema: Schema, n_tuples: int) -> float:
+    """Say how much memory it takes to hold so many tuples with their counts."""
+    return n_tuples * 8 * (2 * len(schema.attributes) + 8) / 1e6
+
+
+def describe_noise(mechanism: CountMechanism, *, per: str) -> dict[str, Any]:
+    """Say how a single count was noised, for analysts who use other tools."""
+    return {
+        f"epsilon_per_{per}": str(mechanism.epsilon),
+        f"delta_per_{per}": str(getattr(mechanism, "delta", 0)),
+        "count_bias": mechanism.bias,
+        "count_std": mechanism.std,
+        "release_counts": {f"{p:g}": mechanism.release_count(p) for p in QUANTILES},
+    }

@@ -1,0 +1,159 @@
+"""The table of a release of columns: tuples with their counts, written and read back.
+
+In a wide table a tuple is a row: its column's number, its values, null in the attributes of other
+columns, its count. In a long table a tuple has a row for each of its items, and rows of the same
+tuple have the same number; the count stands in each of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from hushtable.codes import repeated, to_codes, to_labels
+from hushtable.engine.baskets import Listing, Tuples
+from hushtable.recoding import Recoding
+from hushtable.schema import Schema
+
+COLUMN, TUPLE, COUNT = "column", "tuple", "count"
+"""Columns that are published beside the schema's own."""
+
+READING_WIDE = (
+    "Each row is a tuple of one column: the attributes of that column, listed under 'columns' of "
+    "the estimator in statement.json, and how many records have it. Other attributes are padded "
+    "with null. Records without any value in a column are not counted there."
+)
+READING_LONG = (
+    "Rows with the same number in 'tuple' are one tuple: the items and values that 'count' people "
+    "have among the items of that column, and no other item of it. The items of each column are "
+    "listed in statement.json. People without any item of a column are not counted there."
+)
+
+Integers = NDArray[np.int64]
+
+
+def write_tuples(
+    schema: Schema,
+    recode: Mapping[str, Recoding],
+    listing: Listing | None,
+    tuples: Tuples,
+    counts: Integers,
+) -> pa.Table:
+    """Write tuples in the order they have, which says nothing beyond which ones are there."""
+    lengths = tuples.lengths
+    of_tuple = np.repeat(np.arange(len(lengths)), lengths)
+    if listing is not None:
+        item, value = listing.item, listing.value
+        return pa.table(
+            {
+                COLUMN: pa.array(np.repeat(tuples.groups, lengths), pa.int64()),
+                TUPLE: pa.array(of_tuple, pa.int64()),
+                item: to_labels(schema.attributes[item], tuples.items),
+                value: to_labels(schema.attributes[value], tuples.values, recode.get(value)),
+                COUNT: pa.array(np.repeat(counts, lengths), pa.int64()),
+            }
+        )
+    table = {COLUMN: pa.array(tuples.groups, pa.int64())}
+    for number, (name, column) in enumerate(schema.attributes.items()):
+        codes = np.full(len(lengths), -1, np.int64)
+        here = tuples.items == number
+        codes[of_tuple[here]] = tuples.values[here]
+        table[name] = to_labels(column, codes, recode.get(name))
+    table[COUNT] = pa.array(counts, pa.int64())
+    return pa.table(table)
+
+
+@dataclass(frozen=True)
+class PublishedTuples:
+    """Read the table of a release of columns.
+
+    Parameters
+    ----------
+    table : Arrow table
+        The table ``data`` of the release.
+    listing : Listing or None
+        Where item and value stand in a long table; None for a wide one.
+    """
+
+    table: pa.Table
+    listing: Listing | None
+
+    @cached_property
+    def starts(self) -> Integers:
+        """The first row of each tuple."""
+        if self.listing is None:
+            return np.arange(self.table.num_rows)
+        return np.flatnonzero(np.diff(self.table.column(TUPLE).to_numpy(), prepend=-1))
+
+    @cached_property
+    def counts(self) -> Integers:
+        """The count of each tuple."""
+        counts: Integers = self.table.column(COUNT).to_numpy()[self.starts]
+        return counts
+
+    def of_column(self, number: int) -> PublishedTuples:
+        """Give the tuples of one column alone."""
+        mine = self.table.column(COLUMN).to_numpy() == number
+        return PublishedTuples(self.table.filter(pa.array(mine)), self.listing)
+
+    def codes(self, schema: Schema, recode: Mapping[str, Recoding]) -> dict[str, Integers]:
+        """Give the code of each tuple in each attribute of a column.
+
+        Parameters
+        ----------
+        schema : Schema
+            The attributes: columns of a wide table, or a column for each item of a long one.
+        recode : mapping of str to Recoding
+            How they were made coarser.
+        """
+        if self.listing is None:
+            return {
+                name: to_codes(column, self.table.column(name), recode.get(name))
+                for name, column in schema.attributes.items()
+            }
+        names = list(schema.attributes)
+        first = names[0]  # all items have the same values
+        values = to_codes(
+            schema.attributes[first], self.table.column(self.listing.value), recode.get(first)
+        )
+        tuples, places = repeated(self._lengths), self._places(names)
+        codes = {}
+        for place, (name, column) in enumerate(schema.attributes.items()):
+            missing = (recode.get(name) or column).missing_code
+            here = places == place
+            codes[name] = np.full(len(self.starts), missing, np.int64)
+            codes[name][tuples[here]] = values[here]
+        return codes
+
+    @property
+    def _lengths(self) -> Integers:
+        """How many rows each tuple has."""
+        return np.diff(np.append(self.starts, self.table.num_rows))
+
+    def _places(self, names: Sequence[str]) -> Integers:
+        """Give the place among `names` of the item in each row of a long table."""
+        if self.listing is None or not self.table.num_rows:
+            return np.empty(0, np.int64)
+        items = self.table.column(self.listing.item).combine_chunks().dictionary_encode()
+        place_of = {name: place for place, name in enumerate(names)}
+        known = np.array([place_of[name] for name in items.dictionary.to_pylist()], np.int64)
+        return np.asarray(known[items.indices.to_numpy(zero_copy_only=False)])
+
+    def rows(self) -> tuple[Integers, Integers]:
+        """Repeat each tuple as often as its count says.
+
+        Returns
+        -------
+        rows, owners
+            Rows of the table, and to which copy of a tuple each of them belongs.
+        """
+        tuples = repeated(self.counts)
+        lengths = self._lengths[tuples]
+        owners = repeated(lengths)
+        ends = np.cumsum(lengths)
+        return np.arange(len(owners)) - (ends - lengths - self.starts[tuples])[owners], owners
