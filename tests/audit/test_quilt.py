@@ -23,7 +23,8 @@ from hushtable.engine import connect
 from hushtable.methods.base import Released
 from hushtable.methods.quilt import sewing
 from hushtable.methods.quilt.field import Field
-from hushtable.methods.quilt.meter import Budget, Candidate, Group, Measured, Meter
+from hushtable.methods.quilt.meter import Candidate, Meter, PaidTable, Purse
+from hushtable.methods.quilt.particles import Group
 from hushtable.methods.quilt.quilt import Quilt
 from hushtable.privacy.composition import concentrated_share
 from hushtable.privacy.noise import SecureNoise, SeededNoise
@@ -77,7 +78,7 @@ class ScoreNoise(SeededNoise):
 
 def scores_of(rows: Integers, candidates: Sequence[Candidate], reach: int = 1) -> list[int]:
     noise = ScoreNoise(0)
-    meter = Meter(engine_of(rows), noise, Budget(total=Fraction(1), pure=False, reach=reach))
+    meter = Meter(engine_of(rows), noise, Purse(total=Fraction(1), pure=False, reach=reach))
     meter.read([c.group for c in candidates], {})
     meter.choose("choice", candidates, k=1, share=Fraction(1, 2), may_stop=True)
     # Worked out here and not asked of the method: the tests below show that a unit does change a
@@ -248,7 +249,7 @@ def test_the_sampler_is_that_mechanism() -> None:
     candidates = random_candidates(np.random.default_rng(6))
     scores = [*scores_of(rows, candidates), 0]
     share, total = Fraction(1, 20_000), Fraction(4, 5)
-    budget = Budget(total=total, pure=False, reach=1)
+    budget = Purse(total=total, pure=False, reach=1)
     meter = Meter(engine_of(rows), SecureNoise(), budget)
     meter.read(PAIRS, {})
     counts = np.zeros(4)
@@ -265,7 +266,7 @@ def test_the_sampler_is_that_mechanism() -> None:
 
 def test_the_stop_rule_pays() -> None:
     # A choice to stop was a choice: it stands in the account, and its score does not move.
-    budget = Budget(total=Fraction(1), pure=False, reach=1)
+    budget = Purse(total=Fraction(1), pure=False, reach=1)
     rows = random_rows(np.random.default_rng(7), 30)
     meter = Meter(engine_of(rows), SeededNoise(1), budget)
     meter.read(PAIRS, {})
@@ -328,31 +329,31 @@ def test_a_release_costs_what_it_promises() -> None:
 
 
 def test_uncharged_pairs_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    pay = Budget.pay
+    pay = Purse.pay
 
-    def lenient(self: Budget, step: str, share: Fraction) -> None:
+    def lenient(self: Purse, step: str, share: Fraction) -> None:
         if step != "tables of the forest":
             pay(self, step, share)
 
-    monkeypatch.setattr(Budget, "pay", lenient)
+    monkeypatch.setattr(Purse, "pay", lenient)
     assert not audit(METHOD, sample(), sample_schema())
 
 
 def test_uncharged_choices_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    pay = Budget.pay
+    pay = Purse.pay
 
-    def lenient(self: Budget, step: str, share: Fraction) -> None:
+    def lenient(self: Purse, step: str, share: Fraction) -> None:
         if step != "choices":
             pay(self, step, share)
 
-    monkeypatch.setattr(Budget, "pay", lenient)
+    monkeypatch.setattr(Purse, "pay", lenient)
     assert not audit(METHOD, sample(), sample_schema())
 
 
 def test_a_free_row_count_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    def free(self: Meter, share: Fraction) -> Measured:
+    def free(self: Meter, share: Fraction) -> PaidTable:
         exact = self._engine.n_rows()
-        return Measured((), np.array([exact]), self.budget.count_noise(share))
+        return PaidTable((), np.array([exact]), self.purse.count_noise(share))
 
     monkeypatch.setattr(Meter, "row_count", free)
     assert not audit(METHOD, sample(), sample_schema())
@@ -366,11 +367,11 @@ class Recorder(Meter):
 
     transcript: ClassVar[list[Any]] = []
 
-    def row_count(self, share: Fraction) -> Measured:
+    def row_count(self, share: Fraction) -> PaidTable:
         self.transcript.append(super().row_count(share))
         return self.transcript[-1]
 
-    def measure(self, step: str, group: Group, share: Fraction) -> Measured:
+    def measure(self, step: str, group: Group, share: Fraction) -> PaidTable:
         self.transcript.append(super().measure(step, group, share))
         return self.transcript[-1]
 
@@ -385,14 +386,14 @@ class Player(Meter):
     transcript: ClassVar[list[Any]] = []
 
     def _next(self, step: str, share: Fraction) -> Any:
-        self.budget.pay(step, share)
+        self.purse.pay(step, share)
         return self.transcript.pop(0)
 
-    def row_count(self, share: Fraction) -> Measured:
+    def row_count(self, share: Fraction) -> PaidTable:
         return self._next("number of rows", share)
 
-    def measure(self, step: str, group: Group, share: Fraction) -> Measured:
-        found: Measured = self._next(step, share)
+    def measure(self, step: str, group: Group, share: Fraction) -> PaidTable:
+        found: PaidTable = self._next(step, share)
         assert found.group == group
         return found
 

@@ -157,7 +157,7 @@ def test_parameters_are_frozen_explained_and_survive_the_statement(method: Metho
     fields = dataclasses.fields(method)
     assert type(method).__dataclass_params__.frozen  # type: ignore[attr-defined]
     assert all(field.kw_only for field in fields)
-    assert all(field.metadata.get("help") for field in fields)
+    assert all(type(method).help().get(field.name) for field in fields)
     assert type(method)(**json.loads(json.dumps(method.parameters()))) == method
     assert method.estimator in estimator_kinds()
 

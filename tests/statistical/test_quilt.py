@@ -14,7 +14,7 @@ import pytest
 
 from hushtable.datasets import sample, sample_schema
 from hushtable.engine import connect
-from hushtable.methods.quilt.meter import Budget, Meter
+from hushtable.methods.quilt.meter import Meter, Purse
 from hushtable.methods.quilt.quilt import Quilt
 from hushtable.privacy.noise import SecureNoise, SeededNoise
 from hushtable.schema import Schema
@@ -34,7 +34,7 @@ def test_measured_counts_have_the_noise_that_was_paid_for(pure: bool) -> None:
     table = pa.table({"a": np.arange(5000) % size, "b": np.arange(5000) % size})
     exact = np.zeros((size, size))
     np.fill_diagonal(exact, 50)
-    budget = Budget(total=Fraction(1, 50), pure=pure, reach=1)
+    budget = Purse(total=Fraction(1, 50), pure=pure, reach=1)
     meter = Meter(connect(table, schema, noise=SecureNoise()), SecureNoise(), budget)
     meter.read([(0, 1)], {})
     share = Fraction(1, 4)

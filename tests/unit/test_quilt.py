@@ -21,6 +21,7 @@ from hushtable.engine import connect
 from hushtable.errors import ParameterError, Refused, TooLarge
 from hushtable.methods.base import Released
 from hushtable.methods.quilt import domains
+from hushtable.methods.quilt.coins import Coins
 from hushtable.methods.quilt.domains import (
     Values,
     merge_neighbors,
@@ -29,8 +30,8 @@ from hushtable.methods.quilt.domains import (
     shares_of,
     values_of,
 )
-from hushtable.methods.quilt.field import Coins, Field
-from hushtable.methods.quilt.meter import Budget, Candidate, Meter, as_share
+from hushtable.methods.quilt.field import Field
+from hushtable.methods.quilt.meter import Candidate, Meter, Purse, as_share
 from hushtable.methods.quilt.quilt import Quilt
 from hushtable.methods.quilt.schedule import schedule
 from hushtable.planning import Want, needed_epsilon
@@ -82,6 +83,21 @@ def test_unknown_target_and_nodes_are_refused() -> None:
     )
     with pytest.raises(ParameterError, match="unit is node"):
         Quilt(epsilon=1).guarantee(nodes)
+
+
+@pytest.mark.parametrize("delta", ["0", "1e-6"])
+def test_a_plan_is_run_many_times(delta: str) -> None:
+    # A run has a purse of its own: were it the plan's, the second run would be refused.
+    schema = sample_schema()
+    plan = Quilt(epsilon=1, delta=delta, **FAST).plan(schema)
+    first, again, other = (
+        plan.run(connect(sample(), schema, noise=SeededNoise(seed)), SeededNoise(seed))
+        for seed in (1, 1, 2)
+    )
+    assert again.estimator == first.estimator
+    assert again.tables["data"].equals(first.tables["data"])
+    assert not other.tables["data"].equals(first.tables["data"])
+    assert plan == Quilt(epsilon=1, delta=delta, **FAST).plan(schema)
 
 
 # --- too many values ------------------------------------------------------------------------------
@@ -267,16 +283,16 @@ fractions = st.fractions(Fraction(1, 10**6), 1)
 @settings(max_examples=200)
 @given(share=fractions, total=st.fractions(Fraction(1, 10**6), 20), reach=st.integers(1, 9))
 def test_noise_never_costs_more_than_its_share(share: Any, total: Any, reach: int) -> None:
-    gaussian = Budget(total=total, pure=False, reach=reach)
+    gaussian = Purse(total=total, pure=False, reach=reach)
     assert Fraction(reach**2) / (2 * gaussian.count_noise(share).parameter) <= share * total
     assert gaussian.choice_epsilon(share) ** 2 / 8 <= share * total
-    laplace = Budget(total=total, pure=True, reach=reach)
+    laplace = Purse(total=total, pure=True, reach=reach)
     assert Fraction(reach) / laplace.count_noise(share).parameter <= share * total
     assert laplace.choice_epsilon(share) <= share * total
 
 
 def test_rounding_costs_little() -> None:
-    budget = Budget(total=Fraction(1, 100), pure=False, reach=1)
+    budget = Purse(total=Fraction(1, 100), pure=False, reach=1)
     share = Fraction(1, 50)
     used = 1 / (2 * budget.count_noise(share).parameter)
     assert used > Fraction(999, 1000) * share / 100
@@ -284,7 +300,7 @@ def test_rounding_costs_little() -> None:
 
 
 def test_the_budget_refuses_beyond_the_total_and_nothing_for_nothing() -> None:
-    budget = Budget(total=Fraction(1), pure=True, reach=1)
+    budget = Purse(total=Fraction(1), pure=True, reach=1)
     budget.pay("a", Fraction(1, 3))
     with pytest.raises(Refused):
         budget.pay("b", Fraction(2, 3) + Fraction(1, 10**30))
@@ -310,7 +326,7 @@ class NoNoise(SeededNoise):
 
 def test_the_meter_pays_before_it_looks() -> None:
     table, schema = sample(), sample_schema()
-    budget = Budget(total=Fraction(1), pure=False, reach=1)
+    budget = Purse(total=Fraction(1), pure=False, reach=1)
     budget.pay("all", Fraction(1))
     meter = Meter(connect(table, schema, noise=SeededNoise(0)), NoNoise(0), budget)
     meter.read([(0,), (1,)], {})

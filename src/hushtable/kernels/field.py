@@ -1,5 +1,24 @@
 """Loops over the particles of a field: counting, fitting, Gibbs sweeps, choice of rows.
 
+What it does. A field (`hushtable.methods.quilt.field`) is held as particles: rows of small codes,
+each with a weight. Four things are done to all of them, many times over:
+
+- `add_weights` counts: it sums the weights over the cells of tables;
+- `sweep` fits: for one table after the other it multiplies the weights of the rows in a cell by the
+  factor that brings the cell to its noisy count, held back by a pull towards what was before;
+- `gibbs` moves: it draws the codes of a row anew from the field, one column at a time or two that
+  depend on each other strongly, given the rest of the row;
+- `swap_rows` chooses: it replaces rows of a sample wherever that brings the counts of all pairs of
+  columns closer to what is wanted.
+
+How. Tables of different shapes lie one after the other in flat arrays; offsets and strides say
+where, so that a loop needs no Python object. What a Gibbs sweep multiplies is a `Layout`.
+
+Why so. Rows are read from memory more often than anything is computed from them, so the loops are
+arranged by what is read: `add_weights` takes a part of the rows that stays in the cache through all
+tables, `sweep` changes the weights for one table while it counts the next, and a row is moved
+through all its columns before the next one is touched.
+
 Everything here is post-processing of published numbers. Its coins need no secrecy, so they come
 from a small generator (SplitMix64, Steele, Lea and Flood 2014) whose state is an array of one word
 that the caller seeds and the loops move on.
@@ -7,11 +26,13 @@ that the caller seeds and the loops move on.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-Rows = NDArray[np.int16]
+Particles = NDArray[np.int16]
 Index = NDArray[np.uint16]
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -24,7 +45,29 @@ STEP_LIMIT = 4.0
 """A log-factor moves by at most this in one step."""
 
 _NEWTON_STEPS = 12
-_RESCALE = 1e100
+_IN_CACHE = 2048  # rows that are taken through all tables before the next ones
+_RESCALE = 1e100  # products of factors beyond it are scaled back, long before they overflow
+_RESCALE_EVERY = 16  # factors: each is at most e**THETA_LIMIT
+
+
+class Layout(NamedTuple):
+    """Where the factors of each column lie.
+
+    The factors of column i are ``first[i]`` to ``first[i + 1]``. Factor f is a table that begins at
+    ``starts[f]`` of `factors` with the column's own values next to each other; its other columns
+    and their strides are ``near[f]`` to ``near[f + 1]`` of `near_columns` and `near_strides`.
+    """
+
+    sizes: Integers
+    first: Integers
+    starts: Integers
+    near: Integers
+    near_columns: Integers
+    near_strides: Integers
+    factors: Floats
+
+
+# --- coins ----------------------------------------------------------------------------------------
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
@@ -46,8 +89,11 @@ def shuffle(values: Integers, state: State) -> None:
         values[last], values[other] = values[other], values[last]
 
 
+# --- counting -------------------------------------------------------------------------------------
+
+
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def index_cells(rows: Rows, columns: Integers, strides: Integers, out: Index) -> None:
+def index_cells(rows: Particles, columns: Integers, strides: Integers, out: Index) -> None:
     """Give the cell of each row in the table of some columns."""
     for row in range(len(rows)):
         cell = 0
@@ -58,7 +104,7 @@ def index_cells(rows: Rows, columns: Integers, strides: Integers, out: Index) ->
 
 @njit(cache=True, fastmath=True)  # type: ignore[untyped-decorator]
 def add_weights(  # noqa: PLR0917 - kernels take arrays by position
-    rows: Rows,
+    rows: Particles,
     weights: Floats,
     starts: Integers,
     columns: Integers,
@@ -71,9 +117,8 @@ def add_weights(  # noqa: PLR0917 - kernels take arrays by position
     Group g has the columns ``columns[starts[g]:starts[g + 1]]`` and its cells begin at
     ``offsets[g]`` of `out`. Rows are taken in parts that stay in the cache.
     """
-    part = 2048
-    for begin in range(0, len(rows), part):
-        end = min(begin + part, len(rows))
+    for begin in range(0, len(rows), _IN_CACHE):
+        end = min(begin + _IN_CACHE, len(rows))
         for group in range(len(starts) - 1):
             first, last = starts[group], starts[group + 1]
             offset = offsets[group]
@@ -87,6 +132,9 @@ def add_weights(  # noqa: PLR0917 - kernels take arrays by position
                     for position in range(first, last):
                         cell += rows[row, columns[position]] * strides[position]
                     out[cell] += weights[row]
+
+
+# --- fitting --------------------------------------------------------------------------------------
 
 
 @njit(cache=True, fastmath=True)  # type: ignore[untyped-decorator]
@@ -108,7 +156,60 @@ def solve_cell(expected: float, theta: float, count: float, pull: float) -> floa
 
 
 @njit(cache=True, fastmath=True)  # type: ignore[untyped-decorator]
-def sweep(  # noqa: PLR0912, PLR0917 - kernels take arrays by position
+def _move_and_weigh(  # noqa: PLR0917 - kernels take arrays by position
+    before: Index, factors: Floats, mine: Index, weights: Floats, even: Floats, odd: Floats
+) -> None:
+    """Multiply the weights by the factors of the table before, and sum them over a table.
+
+    Two sums side by side: rows in the same cell need not wait for each other.
+    """
+    pairs = len(weights) - len(weights) % 2
+    for row in range(0, pairs, 2):
+        one = weights[row] * factors[before[row]]
+        two = weights[row + 1] * factors[before[row + 1]]
+        weights[row] = one
+        weights[row + 1] = two
+        even[mine[row]] += one
+        odd[mine[row + 1]] += two
+    if pairs < len(weights):
+        weights[pairs] *= factors[before[pairs]]
+        even[mine[pairs]] += weights[pairs]
+
+
+@njit(cache=True, fastmath=True)  # type: ignore[untyped-decorator]
+def _step(  # noqa: PLR0917 - kernels take arrays by position
+    even: Floats,
+    odd: Floats,
+    theta: Floats,
+    counts: Floats,
+    pulls: Floats,
+    floor: float,
+    factors: Floats,
+) -> tuple[float, float]:
+    """Take a step in each cell of a table: move theta, give the factors of the weights.
+
+    Returns
+    -------
+    float
+        The share of the weight that is moved.
+    float
+        The share of the weight that cells without particles ask for.
+    """
+    moved, asked, total = 0.0, 0.0, 0.0
+    for cell in range(len(theta)):
+        expected = even[cell] + odd[cell]
+        step = solve_cell(max(expected, floor), theta[cell], counts[cell], pulls[cell])
+        theta[cell] += step
+        factors[cell] = np.exp(step)
+        moved += abs(step) * expected
+        total += expected
+        if expected < floor:
+            asked += max(counts[cell] - pulls[cell] * theta[cell] - floor, 0.0)
+    return moved / max(total, 1e-300), asked / max(total, 1e-300)
+
+
+@njit(cache=True, fastmath=True)  # type: ignore[untyped-decorator]
+def sweep(  # noqa: PLR0917 - kernels take arrays by position
     index: Index,
     weights: Floats,
     order: Integers,
@@ -131,100 +232,112 @@ def sweep(  # noqa: PLR0912, PLR0917 - kernels take arrays by position
     float
         The largest share of weight that one table's cells without particles ask for.
     """
-    n_rows = len(weights)
     largest = 0
-    for position in range(len(order)):
-        largest = max(largest, offsets[order[position] + 1] - offsets[order[position]])
+    for table in order:
+        largest = max(largest, offsets[table + 1] - offsets[table])
     even, odd = np.zeros(largest), np.zeros(largest)
     factors, next_factors = np.ones(largest), np.ones(largest)
-    most, starved, last = 0.0, 0.0, -1
-    for position in range(len(order)):
-        table = order[position]
-        start, size = offsets[table], offsets[table + 1] - offsets[table]
-        for cell in range(size):
-            even[cell] = 0.0
-            odd[cell] = 0.0
-        mine = index[table]
-        # Two sums side by side: rows in the same cell need not wait for each other.
-        pairs = n_rows - n_rows % 2
-        if last < 0:
-            for row in range(0, pairs, 2):
-                even[mine[row]] += weights[row]
-                odd[mine[row + 1]] += weights[row + 1]
-            if pairs < n_rows:
-                even[mine[pairs]] += weights[pairs]
-        else:
-            before = index[last]
-            for row in range(0, pairs, 2):
-                one = weights[row] * factors[before[row]]
-                two = weights[row + 1] * factors[before[row + 1]]
-                weights[row] = one
-                weights[row + 1] = two
-                even[mine[row]] += one
-                odd[mine[row + 1]] += two
-            if pairs < n_rows:
-                weights[pairs] *= factors[before[pairs]]
-                even[mine[pairs]] += weights[pairs]
-        moved, asked, total = 0.0, 0.0, 0.0
-        for cell in range(size):
-            expected = even[cell] + odd[cell]
-            at = start + cell
-            step = solve_cell(max(expected, floor), theta[at], counts[at], pulls[at])
-            theta[at] += step
-            next_factors[cell] = np.exp(step)
-            moved += abs(step) * expected
-            total += expected
-            if expected < floor:
-                asked += max(counts[at] - pulls[at] * theta[at] - floor, 0.0)
-        most = max(most, moved / max(total, 1e-300))
-        starved = max(starved, asked / max(total, 1e-300))
+    most, starved, last = 0.0, 0.0, order[0]  # before the first table nothing is to be moved
+    for table in order:
+        start, stop = offsets[table], offsets[table + 1]
+        even[: stop - start] = 0.0
+        odd[: stop - start] = 0.0
+        _move_and_weigh(index[last], factors, index[table], weights, even, odd)
+        moved, asked = _step(
+            even, odd, theta[start:stop], counts[start:stop], pulls[start:stop], floor, next_factors
+        )
+        most, starved = max(most, moved), max(starved, asked)
         factors, next_factors = next_factors, factors
         last = table
-    if last >= 0:
-        before = index[last]
-        for row in range(n_rows):
-            weights[row] *= factors[before[row]]
+    before = index[last]
+    for row in range(len(weights)):
+        weights[row] *= factors[before[row]]
     return most, starved
+
+
+# --- Gibbs sweeps ---------------------------------------------------------------------------------
+
+
+@njit(cache=True, fastmath=True)  # type: ignore[untyped-decorator]
+def _rescale(values: Floats, size: int) -> None:
+    """Divide values by the largest if it is beyond all bounds."""
+    largest = 0.0
+    for v in range(size):
+        largest = max(largest, values[v])
+    if largest > _RESCALE or 0.0 < largest < 1.0 / _RESCALE:
+        for v in range(size):
+            values[v] /= largest
 
 
 @njit(cache=True, fastmath=True)  # type: ignore[untyped-decorator]
 def _multiply(  # noqa: PLR0917 - kernels take arrays by position
-    values: Floats,
-    size: int,
-    rows: Rows,
-    row: int,
-    column: int,
-    without: int,
-    first: Integers,
-    tables: Integers,
-    near: Integers,
-    near_columns: Integers,
-    near_strides: Integers,
-    factors: Floats,
+    values: Floats, rows: Particles, row: int, column: int, without: int, layout: Layout
 ) -> None:
     """Set values[v] to the product of a column's factors, but for those shared with `without`."""
+    size = layout.sizes[column]
     for v in range(size):
         values[v] = 1.0
     n_done = 0
-    for factor in range(first[column], first[column + 1]):
-        base = tables[factor]
+    for factor in range(layout.first[column], layout.first[column + 1]):
+        base = layout.starts[factor]
         shared = False
-        for neighbor in range(near[factor], near[factor + 1]):
-            if near_columns[neighbor] == without:
+        for neighbor in range(layout.near[factor], layout.near[factor + 1]):
+            if layout.near_columns[neighbor] == without:
                 shared = True
-            base += rows[row, near_columns[neighbor]] * near_strides[neighbor]
+            base += rows[row, layout.near_columns[neighbor]] * layout.near_strides[neighbor]
         if shared:
             continue
         for v in range(size):
-            values[v] *= factors[base + v]
+            values[v] *= layout.factors[base + v]
         n_done += 1
-        if n_done % 16 == 0:
-            largest = 0.0
-            for v in range(size):
-                largest = max(largest, values[v])
-            if largest > _RESCALE or 0.0 < largest < 1.0 / _RESCALE:
-                for v in range(size):
-                    values[v] /= largest
+        if n_done % _RESCALE_EVERY == 0:
+            _rescale(values, size)
+
+
+@njit(cache=True, fastmath=True)  # type: ignore[untyped-decorator]
+def _find_shared(  # noqa: PLR0917 - kernels take arrays by position
+    bases: Integers,
+    strides: Integers,
+    rows: Particles,
+    row: int,
+    i: int,
+    j: int,
+    layout: Layout,
+) -> int:
+    """Find the factors that columns i and j share: where they begin, and how far j steps.
+
+    Returns
+    -------
+    int
+        How many there are.
+    """
+    n_shared = 0
+    for factor in range(layout.first[i], layout.first[i + 1]):
+        base, stride = layout.starts[factor], -1
+        for neighbor in range(layout.near[factor], layout.near[factor + 1]):
+            if layout.near_columns[neighbor] == j:
+                stride = layout.near_strides[neighbor]
+            else:
+                base += rows[row, layout.near_columns[neighbor]] * layout.near_strides[neighbor]
+        if stride >= 0:
+            bases[n_shared], strides[n_shared] = base, stride
+            n_shared += 1
+    return n_shared
+
+
+@njit(cache=True, fastmath=True)  # type: ignore[untyped-decorator]
+def _sum_out(  # noqa: PLR0917 - kernels take arrays by position
+    joint: Floats, mine: Floats, size: int, bases: Integers, strides: Integers, factors: Floats
+) -> None:
+    """Multiply joint[u] by the sum of `mine` times the factors shared with u."""
+    for u in range(len(joint)):
+        total = 0.0
+        for v in range(size):
+            value = mine[v]
+            for s in range(len(bases)):
+                value *= factors[bases[s] + u * strides[s] + v]
+            total += value
+        joint[u] *= total
 
 
 @njit(cache=True, fastmath=True)  # type: ignore[untyped-decorator]
@@ -244,34 +357,22 @@ def _draw(values: Floats, size: int, coin: float) -> int:
 
 
 @njit(cache=True, fastmath=True)  # type: ignore[untyped-decorator]
-def gibbs(  # noqa: PLR0912, PLR0917 - kernels take arrays by position
-    rows: Rows,
-    sites: Integers,
-    sizes: Integers,
-    first: Integers,
-    tables: Integers,
-    near: Integers,
-    near_columns: Integers,
-    near_strides: Integers,
-    factors: Floats,
-    state: State,
-) -> None:
+def gibbs(rows: Particles, sites: Integers, layout: Layout, state: State) -> None:
     """Draw each row anew from the field, site after site, given the rest of the row.
+
+    A site is a column (second entry -1), or two columns that are drawn jointly: the second by what
+    it weighs summed over the first, then the first given the second.
 
     The coin of row r at a site is the fraction of a + r b, with a and b drawn once for the site:
     uniform for each row, and evenly spread over rows that follow each other. Rows come sorted, so
     that like rows share out the possible values instead of drawing them independently, which
     leaves less sampling error (array randomized quasi-Monte Carlo, L'Ecuyer, Lecot and Tuffin
     2008).
-
-    A site is a column (second entry -1), or two columns that are drawn jointly. The factors of
-    column i are ``first[i]`` to ``first[i + 1]``; factor f is a table that begins at ``tables[f]``
-    with the column's own values next to each other, and its other columns and their strides are
-    ``near[f]`` to ``near[f + 1]``.
     """
-    largest = sizes.max()
-    mine, other, joint = np.empty(largest), np.empty(largest), np.empty(largest)
-    shared_base, shared_stride = np.empty(len(tables), np.int64), np.empty(len(tables), np.int64)
+    sizes, factors = layout.sizes, layout.factors
+    largest, n_factors = sizes.max(), len(layout.starts)
+    mine, other = np.empty(largest), np.empty(largest)
+    bases, strides = np.empty(n_factors, np.int64), np.empty(n_factors, np.int64)
     coins = np.empty((len(sites), 4))
     for site in range(len(sites)):
         for k in range(4):
@@ -279,53 +380,37 @@ def gibbs(  # noqa: PLR0912, PLR0917 - kernels take arrays by position
     for row in range(len(rows)):
         for site in range(len(sites)):
             i, j = sites[site, 0], sites[site, 1]
-            size = sizes[i]
-            _multiply(mine, size, rows, row, i, j, first, tables, near, near_columns,
-                      near_strides, factors)  # fmt: skip
+            coin = coins[site, 0] + row * coins[site, 1]
+            _multiply(mine, rows, row, i, j, layout)
             if j < 0:
-                coin = coins[site, 0] + row * coins[site, 1]
-                drawn = _draw(mine, size, coin - np.floor(coin))
+                drawn = _draw(mine, sizes[i], coin - np.floor(coin))
                 if drawn >= 0:
                     rows[row, i] = drawn
                 continue
-            _multiply(other, sizes[j], rows, row, j, i, first, tables, near, near_columns,
-                      near_strides, factors)  # fmt: skip
-            n_shared = 0
-            for factor in range(first[i], first[i + 1]):
-                base, stride = tables[factor], -1
-                for neighbor in range(near[factor], near[factor + 1]):
-                    if near_columns[neighbor] == j:
-                        stride = near_strides[neighbor]
-                    else:
-                        base += rows[row, near_columns[neighbor]] * near_strides[neighbor]
-                if stride >= 0:
-                    shared_base[n_shared], shared_stride[n_shared] = base, stride
-                    n_shared += 1
-            for u in range(sizes[j]):
-                total = 0.0
-                for v in range(size):
-                    value = mine[v]
-                    for s in range(n_shared):
-                        value *= factors[shared_base[s] + u * shared_stride[s] + v]
-                    total += value
-                joint[u] = other[u] * total
-            coin = coins[site, 2] + row * coins[site, 3]
-            u = _draw(joint, sizes[j], coin - np.floor(coin))
+            _multiply(other, rows, row, j, i, layout)
+            n_shared = _find_shared(bases, strides, rows, row, i, j, layout)
+            _sum_out(
+                other[: sizes[j]], mine, sizes[i], bases[:n_shared], strides[:n_shared], factors
+            )
+            coin_of_second = coins[site, 2] + row * coins[site, 3]
+            u = _draw(other, sizes[j], coin_of_second - np.floor(coin_of_second))
             if u < 0:
                 continue
-            for v in range(size):
+            for v in range(sizes[i]):
                 for s in range(n_shared):
-                    mine[v] *= factors[shared_base[s] + u * shared_stride[s] + v]
-            coin = coins[site, 0] + row * coins[site, 1]
-            drawn = _draw(mine, size, coin - np.floor(coin))
+                    mine[v] *= factors[bases[s] + u * strides[s] + v]
+            drawn = _draw(mine, sizes[i], coin - np.floor(coin))
             if drawn >= 0:
                 rows[row, i] = drawn
                 rows[row, j] = u
 
 
+# --- choice of rows -------------------------------------------------------------------------------
+
+
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def swap_rows(  # noqa: PLR0917 - kernels take arrays by position
-    pool: Rows,
+    pool: Particles,
     chosen: Integers,
     left: Integers,
     right: Integers,

@@ -110,11 +110,11 @@ class DiffGen(Method):
         are large, and fewer for many; it is 1/2 for ``paper`` and for specializations that are
         ``auto``.
     consistent : bool
-        Make the published counts non-negative and equal to the total in sum, by least squares,
-        instead of only cutting them off at 0.
+        Publish least-squares counts: non-negative, with the right total. Otherwise they are only
+        cut off at 0.
     max_groups : int
-        Publish every group up to this number; with more, only groups of noisy counts so high that
-        about this many empty ones at most reach them.
+        Publish all groups up to this number, else only those of high noisy counts: so high that
+        about this many empty groups at most reach them.
 
     Examples
     --------

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hushtable.privacy.group_noise import NoisyCells
 from hushtable.recoding import Recoding
 from hushtable.schema import Column, Schema, decode
+
+if TYPE_CHECKING:  # so that reading a release loads no sampler
+    from hushtable.privacy.group_noise import NoisyCells
 
 COUNT, NOISY_COUNT = "count", "noisy_count"
 """Columns that are published beside the schema's own."""

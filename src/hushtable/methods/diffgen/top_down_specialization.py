@@ -41,7 +41,7 @@ class TopDownSpecialization(Method):
     Parameters
     ----------
     k : int
-        Rows of a group, at least: 2 or more.
+        Rows of a group, at least 2.
     target : str, optional
         The column to predict, published unchanged; the schema's target if it is not given.
 

@@ -6,15 +6,18 @@ import heapq
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.errors import ParameterError, TooLarge
-from hushtable.methods.quilt.field import Coins
 from hushtable.recoding import Groups, Intervals, Recoding, Rule, recode
 from hushtable.schema import Categorical, Column, Schema
 from hushtable.taxonomy import Node
+
+if TYPE_CHECKING:  # so that reading a release compiles nothing
+    from hushtable.methods.quilt.coins import Coins
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -13,14 +13,9 @@ from numpy.typing import NDArray
 
 from hushtable.codes import to_codes
 from hushtable.estimate.base import Estimate, Estimator
-from hushtable.methods.quilt.domains import values_of
+from hushtable.methods.quilt.domains import Integers, values_of
 from hushtable.methods.quilt.field_error import FieldError, Missed
-from hushtable.methods.quilt.measured_tables import (
-    Integers,
-    LinearAnswer,
-    MeasuredTable,
-    MeasuredTables,
-)
+from hushtable.methods.quilt.measured_tables import LinearAnswer, MeasuredTable, MeasuredTables
 from hushtable.predicate import Predicate, parse
 from hushtable.schema import Schema
 

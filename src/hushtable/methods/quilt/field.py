@@ -23,16 +23,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.kernels import field as kernels
-from hushtable.kernels.field import Floats, Integers, Rows
-
-Group = tuple[int, ...]
+from hushtable.kernels.field import Floats, Integers, Particles
+from hushtable.methods.quilt import particles
+from hushtable.methods.quilt.coins import Coins
+from hushtable.methods.quilt.particles import Group, strides_of
 
 SHRINKAGE = 1.25
 """How strongly noise is shrunk, see the module's text; tuned, see quilt.md."""
@@ -72,45 +73,6 @@ FLOOR = 0.25
 
 _LEAST_PROBABILITY = 1e-4
 _MAX_PAIRS_BALANCED = 500
-_TRIES_PER_ROW = 8
-_MAX_TRIES = 2_000_000
-
-
-class Coins:
-    """Toss the coins of post-processing: fast, repeatable, and not for protecting anybody.
-
-    Parameters
-    ----------
-    seed : int
-        Below 2**64. A method draws it from its `Noise`, so that a release is repeatable exactly
-        when its noise is.
-
-    Examples
-    --------
-    >>> Coins(1).places(np.array([3.0, 0.0, 1.0]), 4).tolist()
-    [0, 0, 0, 2]
-    """
-
-    def __init__(self, seed: int) -> None:
-        self.state = np.array([seed], np.uint64)
-
-    def shuffle(self, values: Integers) -> Integers:
-        """Bring values into random order, in place."""
-        kernels.shuffle(values, self.state)
-        return values
-
-    def places(self, weights: Floats, n: int) -> Integers:
-        """Draw n places by weight, evenly spaced: place i floor or ceil (n share of i) times."""
-        cumulated = np.cumsum(weights)
-        if n == 0 or not len(cumulated) or not cumulated[-1] > 0:
-            return np.zeros(n, np.int64)
-        steps = (np.arange(n) + kernels.uniform(self.state)) * (cumulated[-1] / n)
-        found: Integers = np.searchsorted(cumulated, steps, side="right")
-        return np.minimum(found, len(weights) - 1)
-
-    def spread(self, weights: Floats, n: int) -> Integers:
-        """Draw n places by weight, evenly spaced, in random order."""
-        return self.shuffle(self.places(weights, n))
 
 
 @dataclass
@@ -181,10 +143,9 @@ class Field:
         self.sizes: Group = tuple(len(marginal) for marginal in marginals)
         self.total, self.shrinkage = float(total), shrinkage
         self.tables: list[Table] = []
-        self.n_gibbs = self.n_sweeps = 0
         self.coins = Coins(seed)
         self._base = [_positive(marginal) for marginal in marginals]
-        self.rows: Rows = self._independent(n_particles)
+        self.rows: Particles = self._independent(n_particles)
         self.weights: Floats = np.full(n_particles, self.total / max(n_particles, 1))
         self._index = np.empty((0, n_particles), np.uint16)
 
@@ -193,7 +154,7 @@ class Field:
         cls,
         marginals: Sequence[NDArray[np.float64]],
         tables: Iterable[Table],
-        rows: Rows,
+        rows: Particles,
         *,
         total: float,
         seed: int,
@@ -211,16 +172,6 @@ class Field:
             field.add(table.group, table.counts, table.std)
             field.tables[-1].theta = np.array(table.theta, np.float64)
         return field
-
-    def copy(self, seed: int) -> Field:
-        """Copy the field, to refit it with other counts or other coins."""
-        twin = object.__new__(Field)
-        twin.__dict__.update(self.__dict__)
-        twin.tables = [replace(table, theta=table.theta.copy()) for table in self.tables]
-        twin.rows, twin.weights = self.rows.copy(), self.weights.copy()
-        twin._index = self._index.copy()
-        twin.coins = Coins(seed)
-        return twin
 
     # --- fitting ----------------------------------------------------------------------------------
 
@@ -241,7 +192,9 @@ class Field:
                 table.std = (old + new) ** -0.5
                 return
         self.tables.append(Table(group, y, std, np.zeros(n_cells)))
-        self._index = np.concatenate([self._index, self._cells_of(group)[None]])
+        self._index = np.concatenate(
+            [self._index, particles.cells_of(self.rows, self.sizes, group)[None]]
+        )
 
     def fit(self, max_sweeps: int = 12) -> None:
         """Sweep over the tables until nothing moves; refresh the particles where it is needed."""
@@ -269,10 +222,10 @@ class Field:
         for table in self.tables:
             table.theta = np.zeros_like(table.theta)
         self.rows = self._independent(len(self.rows))
-        self._place(len(self.rows))
+        self._place()
         self.fit(2 * N_LAST_SWEEPS)
 
-    def _independent(self, n_particles: int) -> Rows:
+    def _independent(self, n_particles: int) -> Particles:
         columns = [self.coins.spread(marginal, n_particles) for marginal in self._base]
         return np.stack(columns, axis=1).astype(np.int16)
 
@@ -289,7 +242,6 @@ class Field:
         """
         if not self.tables:
             return 0.0, 0.0
-        self.n_sweeps += 1
         order = np.arange(len(self.tables))
         self.coins.shuffle(order)
         theta = np.concatenate([table.theta for table in self.tables])
@@ -311,27 +263,27 @@ class Field:
 
     def refresh(self, n_sweeps: int = 1) -> None:
         """Resample the particles by weight and move them by Gibbs sweeps."""
-        self._move(self._systematic(len(self.rows)), n_sweeps)
+        self._move(len(self.rows), n_sweeps)
 
-    def _move(self, places: Integers, n_sweeps: int) -> None:
-        """Take the particles of these places, of one weight each, and move them."""
-        self.rows = self.rows[places]
-        self._gibbs(self.rows, n_sweeps)
-        self._place(len(places))
+    def _move(self, n_particles: int, n_sweeps: int) -> None:
+        """Take so many particles by weight, of one weight each, and move them."""
+        self.rows = self.rows[particles.by_weight(self.rows, self.weights, n_particles, self.coins)]
+        self._gibbs(n_sweeps)
+        self._place()
 
-    def _place(self, n_particles: int) -> None:
+    def _place(self) -> None:
         """Give all particles one weight, and note in which cells they are."""
-        self.weights = np.full(n_particles, self.total / n_particles)
-        self._index = np.empty((len(self.tables), n_particles), np.uint16)
+        self.weights = np.full(len(self.rows), self.total / len(self.rows))
+        self._index = np.empty((len(self.tables), len(self.rows)), np.uint16)
         for position, table in enumerate(self.tables):
-            self._index[position] = self._cells_of(table.group)
+            self._index[position] = particles.cells_of(self.rows, self.sizes, table.group)
 
     def grow(self, n_particles: int) -> None:
         """Take more particles: resample, one Gibbs sweep, a few sweeps over the tables."""
         for _ in range(2):
             if len(self.rows) >= n_particles and self.effective_share > LEAST_GROWN:
                 break
-            self._move(self._systematic(max(n_particles, len(self.rows))), 1)
+            self._move(max(n_particles, len(self.rows)), 1)
             for _ in range(N_SETTLING):
                 self.sweep()
 
@@ -370,9 +322,9 @@ class Field:
 
     def answers(self, groups: Sequence[Group]) -> list[Floats]:
         """Give the expected counts of groups of columns, one array for each."""
-        return _tables_of(self.rows, self.weights, self.sizes, groups)
+        return particles.tables_of(self.rows, self.weights, self.sizes, groups)
 
-    def draw(self, n_rows: int) -> Rows:
+    def draw(self, n_rows: int) -> Particles:
         """Draw rows for publication: balanced, so that their pair counts are the field's.
 
         They are chosen from the particles. These are grown first, to three for each row where that
@@ -384,23 +336,12 @@ class Field:
         self.grow(n_rows + max(n_rows // 4, min(2 * n_rows, ROOM)))
         if self.is_lost:
             self.restart()
-        wanted = self._balanced_pairs()
-        answers, pool, weights = self.answers(wanted), self.rows, self.weights
-        chosen = self._systematic(n_rows)
-        if wanted:
-            left, right = (np.array(side, np.int64) for side in zip(*wanted, strict=True))
-            strides = np.array(self.sizes, np.int64)[right]
-            offsets = np.cumsum([0, *(answer.size for answer in answers)])[:-1]
-            excess = np.concatenate([answer.ravel() for answer in answers])
-            excess *= -n_rows / max(float(self.weights.sum()), 1e-300)
-            found = _tables_of(pool[chosen], np.ones(n_rows), self.sizes, wanted)
-            excess += np.concatenate([table.ravel() for table in found])
-            offered = self.coins.spread(weights, min(_TRIES_PER_ROW * n_rows, _MAX_TRIES))
-            kernels.swap_rows(
-                pool, chosen, left, right, strides, offsets, excess, offered, self.coins.state
-            )
+        chosen = particles.by_weight(self.rows, self.weights, n_rows, self.coins)
+        pairs = self._balanced_pairs()
+        if pairs:
+            particles.balance(chosen, self.rows, self.weights, self.sizes, pairs, self.coins)
         self.coins.shuffle(chosen)
-        return pool[chosen]
+        return self.rows[chosen]
 
     def _balanced_pairs(self) -> list[Group]:
         """All pairs of columns, or the measured ones where there are too many."""
@@ -409,60 +350,47 @@ class Field:
             return pairs
         return [table.group for table in self.tables if len(table.group) == 2]
 
-    # --- particles --------------------------------------------------------------------------------
+    # --- Gibbs sweeps -----------------------------------------------------------------------------
 
-    def _systematic(self, n: int) -> Integers:
-        """Draw places of particles by weight, systematically along the sorted rows."""
-        order = np.lexsort(tuple(np.ascontiguousarray(column) for column in self.rows.T[::-1]))
-        return order[self.coins.places(self.weights[order], n)]
-
-    def _cells_of(self, group: Group) -> NDArray[np.uint16]:
-        out = np.empty(len(self.rows), np.uint16)
-        strides = _strides([self.sizes[column] for column in group])
-        kernels.index_cells(self.rows, np.array(group, np.int64), strides, out)
-        return out
-
-    def _gibbs(self, rows: Rows, n_sweeps: int) -> None:
-        first, tables, near = [0], [], [0]
-        near_columns: list[int] = []
-        near_strides: list[int] = []
-        parts: list[Floats] = []
-        size = 0
-        for column in range(len(self.sizes)):
-            tables.append(size)
-            parts.append(self._base[column])
-            size += self.sizes[column]
-            near.append(len(near_columns))
-            for table in self.tables:
-                if column not in table.group:
-                    continue
-                shape = [self.sizes[c] for c in table.group]
-                axis = table.group.index(column)
-                # The column's own values come last, next to each other.
-                turned = np.moveaxis(table.theta.reshape(shape), axis, -1)
-                others = [c for c in table.group if c != column]
-                strides = _strides(turned.shape)
-                tables.append(size)
-                parts.append(np.exp(turned).ravel())
-                size += turned.size
-                near_columns += others
-                near_strides += strides[:-1].tolist()
-                near.append(len(near_columns))
-            first.append(len(tables))
-        plan = (
-            np.array(self.sizes, np.int64),
-            *(
-                np.array(list_, np.int64)
-                for list_ in (first, tables, near, near_columns, near_strides)
-            ),
-            np.concatenate(parts),
-        )
-        sites = self._sites()
+    def _gibbs(self, n_sweeps: int) -> None:
+        """Draw the particles anew, given the factors."""
+        layout, sites = self._layout(), self._sites()
         for _ in range(n_sweeps):
             order = np.arange(len(sites))
             self.coins.shuffle(order)
-            kernels.gibbs(rows, sites[order], *plan, self.coins.state)
-            self.n_gibbs += 1
+            kernels.gibbs(self.rows, sites[order], layout, self.coins.state)
+
+    def _layout(self) -> kernels.Layout:
+        """Lay out for each column where the field starts, and all factors that it is part of."""
+        first, starts, near = [0], [0], [0]
+        near_columns: list[int] = []
+        near_strides: list[int] = []
+        factors: list[Floats] = []
+        for column, base in enumerate(self._base):
+            own: list[tuple[Group, Floats]] = [((column,), base)]
+            for table in self.tables:
+                if column in table.group:
+                    shape = [self.sizes[c] for c in table.group]
+                    # The column's own values come last, next to each other.
+                    at = table.group.index(column)
+                    turned = np.moveaxis(table.theta.reshape(shape), at, -1)
+                    own.append((table.group, np.exp(turned)))
+            for group, factor in own:
+                starts.append(starts[-1] + factor.size)
+                factors.append(factor.ravel())
+                near_columns += [c for c in group if c != column]
+                near_strides += strides_of(factor.shape)[:-1].tolist()
+                near.append(len(near_columns))
+            first.append(len(factors))
+        return kernels.Layout(
+            sizes=np.array(self.sizes, np.int64),
+            first=np.array(first, np.int64),
+            starts=np.array(starts[:-1], np.int64),
+            near=np.array(near, np.int64),
+            near_columns=np.array(near_columns, np.int64),
+            near_strides=np.array(near_strides, np.int64),
+            factors=np.concatenate(factors),
+        )
 
     def _sites(self) -> Integers:
         """List what a Gibbs sweep draws: each column, and strongly coupled columns jointly.
@@ -491,24 +419,6 @@ def _positive(marginal: NDArray[np.float64]) -> Floats:
     share = np.maximum(marginal / max(float(marginal.sum()), 1e-300), _LEAST_PROBABILITY)
     scaled: Floats = share / share.sum()
     return scaled
-
-
-def _tables_of(rows: Rows, weights: Floats, sizes: Group, groups: Sequence[Group]) -> list[Floats]:
-    """Sum weights of rows over groups of columns, one array for each."""
-    shapes = [tuple(sizes[column] for column in group) for group in groups]
-    offsets = np.cumsum([0, *(math.prod(shape) for shape in shapes)])
-    flat = np.zeros(int(offsets[-1]))
-    if groups:
-        starts = np.cumsum([0, *(len(group) for group in groups)])
-        columns = np.array([column for group in groups for column in group], np.int64)
-        strides = np.concatenate([_strides(shape) for shape in shapes])
-        kernels.add_weights(rows, weights, starts, columns, strides, offsets, flat)
-    bounds = zip(offsets[:-1], offsets[1:], shapes, strict=True)
-    return [flat[start:stop].reshape(shape) for start, stop, shape in bounds]
-
-
-def _strides(shape: Sequence[int]) -> Integers:
-    return np.array([math.prod(shape[axis + 1 :]) for axis in range(len(shape))], np.int64)
 
 
 def _maximal_correlation(joint: Floats) -> float:

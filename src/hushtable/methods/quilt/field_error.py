@@ -1,23 +1,33 @@
 """How far counts over the rows of a fitted field may be from the truth.
 
-A condition on columns S, seen as a function on the cells of S, is the sum of a constant, a part for
-each column, a part for each pair of columns that is left when those are taken off, and so on (the
-decomposition of the analysis of variance, under the rows themselves). Each part meets the error of
-one table of the field, and these errors have different sources:
+What it does. `FieldError.of` takes a condition that no measured table decides and gives two
+variances for the count of the rows that satisfy it: one from noise, one from what the model does
+not know.
 
-- the total and single columns are known up to noise of known size;
+How. A condition on columns S, seen as a function on the cells of S, is the sum of a constant, a
+part for each column, a part for each pair of columns that is left when those are taken off, and so
+on (the decomposition of the analysis of variance, under the rows themselves, `_interaction`). Each
+part meets the error of one table of the field, and these errors have different sources:
+
+- the total and single columns are known up to noise of known size (`_column`);
 - a pair (or triple) that was measured errs by the noise that the fit lets through, and by what the
   fit holds back: the regularizer draws cells towards the model without that table. How much that
-  is shows in the distance between noisy and fitted table, from which the noise is taken off;
+  is shows in the distance between noisy and fitted table, from which the noise is taken off
+  (`_fitted`);
 - a pair that was never measured errs by a share of each cell that is not known. What is known is
   how large this share was in the tables that were measured last: they were chosen because the
-  field seemed to miss them most, so the others are missed less;
+  field seemed to miss them most, so the others are missed less (`Missed`);
 - finer dependence is not measured at all. It is allowed for by the spread that the count would have
   if the rows of the table had been drawn from the field, and by a share for triples;
 - values that were merged for being rare share the dependence of their bucket. Within a bucket it
-  is not known.
+  is not known (`_inside_buckets`), and neither is where in a public bin a row lies
+  (`_inside_bins`).
 
 The first, and the noise let through in the second, are noise; the rest is error of the model.
+
+Why so. The parts are orthogonal under the rows, so their variances add up, and a source that a
+condition does not touch adds nothing: a condition on one column alone is charged for that column
+and the drawing, however badly the pairs are known.
 """
 
 from __future__ import annotations
@@ -29,7 +39,8 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from hushtable.methods.quilt.measured_tables import Floats, Integers, MeasuredTables
+from hushtable.methods.quilt.domains import Floats, Integers
+from hushtable.methods.quilt.measured_tables import MeasuredTables
 from hushtable.predicate import Predicate
 
 TRIPLE_SHARE = 0.5
@@ -148,21 +159,28 @@ class FieldError:
     def _column(self, name: str, mask: NDArray[np.bool_], predicate: Predicate) -> Spread:
         """Single columns are known up to noise: between buckets, and between values of one."""
         places = self.measured.buckets[name]
-        values = self._values_of(name)
-        everyone = np.bincount(values, minlength=len(places)).astype(np.float64)
-        inside = np.bincount(values[mask], minlength=len(places)).astype(np.float64)
+        inside, everyone = self._rows_by_value(name, mask, predicate)
+        shares = inside / everyone
+        merged = np.bincount(places, inside) / np.bincount(places, everyone)
+        overall = inside.sum() / everyone.sum()
+        between = float(self.measured.noise((name,)) @ (merged - overall) ** 2)
+        apart = (shares - merged[places])[_is_merged(places)]
+        within = float(apart @ apart) * self.measured.value_variance(name)
+        return Spread(between + within, self._inside_bins(name, predicate))
+
+    def _rows_by_value(
+        self, name: str, mask: NDArray[np.bool_], predicate: Predicate
+    ) -> tuple[Floats, Floats]:
+        """Count the rows in the mask, and all, by the values of a column; none has no rows."""
+        values, size = self._values_of(name), len(self.measured.buckets[name])
+        everyone = np.bincount(values, minlength=size).astype(np.float64)
+        inside = np.bincount(values[mask], minlength=size).astype(np.float64)
         rare = np.flatnonzero(everyone < _FEW)
         if len(rare):
             # Rows that noise has removed would count too: those of other values stand in for them.
             inside[rare] += _STAND_INS * self._stand_ins(name, rare, predicate)
             everyone[rare] += _STAND_INS
-        shares = inside / everyone
-        merged = np.bincount(places, inside) / np.bincount(places, everyone)
-        overall = inside.sum() / everyone.sum()
-        variance = float(self.measured.noise((name,)) @ (merged - overall) ** 2)
-        apart = (shares - merged[places])[np.bincount(places)[places] > 1]
-        variance += float(apart @ apart) * self.measured.value_variance(name)
-        return Spread(variance, self._inside_bins(name, predicate))
+        return inside, everyone
 
     def _inside_bins(self, name: str, predicate: Predicate) -> float:
         """Variance from public bins that the condition cuts through: any share may be inside."""
@@ -205,9 +223,8 @@ class FieldError:
     # --- groups of columns ------------------------------------------------------------------------
 
     def _group(self, group: tuple[str, ...], mask: NDArray[np.bool_]) -> Spread:
-        sizes = tuple(self.measured.n_buckets[name] for name in group)
-        codes = tuple(self._buckets_of(name) for name in group)
-        shares, model = self._shares(codes, sizes, mask)
+        """Tell the error of a group by its table, or by how far others were off."""
+        shares, model = self._shares(group, mask)
         part = _interaction(shares, model)
         known = self.measured.of_group(group)
         if known is None:
@@ -216,7 +233,7 @@ class FieldError:
         else:
             spread = self._fitted(part, model, *known)
         if len(group) == 2:
-            spread += Spread(0.0, self._inside_buckets(group, mask))
+            spread += Spread(0.0, self._inside_buckets(group, part, mask))
         return spread
 
     def _fitted(self, part: Floats, model: Floats, noisy: Floats, std: float) -> Spread:
@@ -231,33 +248,36 @@ class FieldError:
         variance = float(np.sum(noise * part**2))
         return Spread(variance, min(scale, 25.0) * variance)
 
-    def _inside_buckets(self, group: tuple[str, ...], mask: NDArray[np.bool_]) -> float:
-        """Variance from dependence between single values of merged buckets."""
-        first, second = group
-        places = [self.measured.buckets[name] for name in group]
-        if all(len(place) == place.max() + 1 for place in places):
+    def _inside_buckets(
+        self, group: tuple[str, ...], coarse: Floats, mask: NDArray[np.bool_]
+    ) -> float:
+        """Variance from dependence between single values of merged buckets.
+
+        `coarse` is the part of the condition that belongs to the pair, told by buckets.
+        """
+        first, second = (self.measured.buckets[name] for name in group)
+        inside = _is_merged(first)[:, None] | _is_merged(second)
+        if not inside.any():
             return 0.0
-        sizes = (len(places[0]), len(places[1]))
-        values = (self._values_of(first), self._values_of(second))
-        shares, model = self._shares(values, sizes, mask)
-        fine = _interaction(shares, model)
-        codes = (self._buckets_of(first), self._buckets_of(second))
-        merged = tuple(self.measured.n_buckets[name] for name in group)
-        coarse = _interaction(*self._shares(codes, merged, mask))
-        rest = fine - coarse[places[0][:, None], places[1]]
-        widths = [np.bincount(place)[place] > 1 for place in places]
-        inside = widths[0][:, None] | widths[1]
+        shares, model = self._shares(group, mask, by_values=True)
+        rest = _interaction(shares, model) - coarse[first[:, None], second]
         return BUCKET_SHARE**2 * float(np.sum((model * rest)[inside] ** 2))
 
-    # --- counting rows ------------------------------------------------------------------------
+    # --- counting rows ----------------------------------------------------------------------------
 
     def _shares(
-        self, codes: tuple[Integers, ...], sizes: tuple[int, ...], mask: NDArray[np.bool_]
+        self, group: tuple[str, ...], mask: NDArray[np.bool_], *, by_values: bool = False
     ) -> tuple[Floats, Floats]:
-        """Give the share of each cell's rows that is in the mask, and the cells' counts."""
-        cells = codes[0]
-        for code, size in zip(codes[1:], sizes[1:], strict=True):
-            cells = cells * size + code
+        """Give the share of each cell's rows that is in the mask, and the cells' counts.
+
+        Cells are of buckets, or of single values.
+        """
+        sizes, cells = [], np.zeros(len(mask), np.int64)
+        for name in group:
+            places = self.measured.buckets[name]
+            sizes.append(len(places) if by_values else self.measured.n_buckets[name])
+            codes = self._values_of(name) if by_values else self._buckets_of(name)
+            cells = cells * sizes[-1] + codes
         n = int(np.prod(sizes))
         everyone = np.bincount(cells, minlength=n)
         inside = np.bincount(cells[mask], minlength=n)
@@ -276,6 +296,11 @@ class FieldError:
         if name not in self._bucketed:
             self._bucketed[name] = self.measured.buckets[name][self._values_of(name)]
         return self._bucketed[name]
+
+
+def _is_merged(places: Integers) -> NDArray[np.bool_]:
+    """Say which values share their bucket with others."""
+    return np.bincount(places)[places] > 1
 
 
 def _interaction(shares: Floats, counts: Floats) -> Floats:

@@ -17,9 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.estimate.base import CONFIDENCE
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+from hushtable.methods.quilt.domains import Floats, Integers
 
 _NORMAL = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
 
@@ -53,7 +51,7 @@ class MeasuredTable:
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownSums:
     """What tables say about cells: independent noisy sums.
 
     Parameters
@@ -184,7 +182,7 @@ class MeasuredTables:
 
     def _shared(
         self, columns: tuple[str, ...], cells: Integers, besides: tuple[str, ...] | None = None
-    ) -> list[Known]:
+    ) -> list[KnownSums]:
         """Gather what tables say about cells, one entry for each set of shared columns."""
         shape = tuple(self.n_buckets[name] for name in columns)
         axes = dict(zip(columns, np.unravel_index(cells, shape), strict=True))
@@ -201,12 +199,12 @@ class MeasuredTables:
             made.append(self._known(tables, shared, place))
         if self.n_rows is not None:
             rows, exact = np.array([float(self.n_rows)]), np.array([_EXACT_STD**2])
-            made.append(Known(np.zeros(len(cells), np.int64), rows, exact, np.zeros(1)))
+            made.append(KnownSums(np.zeros(len(cells), np.int64), rows, exact, np.zeros(1)))
         return made
 
     def _known(
         self, tables: Sequence[MeasuredTable], shared: tuple[str, ...], place: Integers
-    ) -> Known:
+    ) -> KnownSums:
         return self._combined(place, [self._added_up(table, shared) for table in tables])
 
     def _added_up(
@@ -225,16 +223,16 @@ class MeasuredTables:
         width = counts.size / max(1, summed.size)
         return summed.reshape(-1), np.full(summed.size, width), table.std
 
-    def _combined(self, place: Integers, parts: list[tuple[Floats, Floats, float]]) -> Known:
+    def _combined(self, place: Integers, parts: list[tuple[Floats, Floats, float]]) -> KnownSums:
         """Average sums of the same cells by the inverse of their variances."""
         precision = np.sum([1 / (width * std**2) for _, width, std in parts], axis=0)
         sums = np.sum([y / (width * std**2) for y, width, std in parts], axis=0) / precision
         fourth: Floats = np.sum(
             [width * std**4 / (width * std**2 * precision) ** 4 for _, width, std in parts], axis=0
         )
-        return Known(place, sums, 1 / precision, self.kurtosis * fourth)
+        return KnownSums(place, sums, 1 / precision, self.kurtosis * fourth)
 
-    def _answer(self, wanted: Floats, known: Sequence[Known]) -> LinearAnswer:
+    def _answer(self, wanted: Floats, known: Sequence[KnownSums]) -> LinearAnswer:
         """Weigh everything known about cells for the sum of the wanted ones."""
         if not wanted.any():
             return LinearAnswer(0.0, 0.0, 0.0)

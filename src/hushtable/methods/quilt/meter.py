@@ -8,15 +8,13 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hushtable.engine.base import Engine
 from hushtable.errors import Refused
+from hushtable.methods.quilt.domains import Integers
+from hushtable.methods.quilt.particles import Group
 from hushtable.privacy.noise import Noise, add_noise
 from hushtable.recoding import Recoding
-
-Group = tuple[int, ...]
-Integers = NDArray[np.int64]
 
 _GRID = 2**32  # shares are multiples of 1 / _GRID
 
@@ -56,8 +54,8 @@ class CountNoise:
 
 
 @dataclass
-class Budget:
-    """Divide one promise into shares that never exceed it: a privacy filter in fractions.
+class Purse:
+    """Hold the budget of one run and pay shares that never exceed it: a filter in fractions.
 
     A share s of the whole buys counts of s * total (zCDP, or epsilon in pure mode), or a choice.
 
@@ -72,11 +70,11 @@ class Budget:
 
     Examples
     --------
-    >>> budget = Budget(total=Fraction(1, 50), pure=False, reach=1)
-    >>> budget.count_noise(Fraction(1, 4)).parameter  # 1 / (2 * 1/50 * 1/4)
+    >>> purse = Purse(total=Fraction(1, 50), pure=False, reach=1)
+    >>> purse.count_noise(Fraction(1, 4)).parameter  # 1 / (2 * 1/50 * 1/4)
     Fraction(100, 1)
-    >>> budget.pay("one", Fraction(3, 4))
-    >>> budget.pay("two", Fraction(3, 4))
+    >>> purse.pay("one", Fraction(3, 4))
+    >>> purse.pay("two", Fraction(3, 4))
     Traceback (most recent call last):
     ...
     hushtable.errors.Refused: two asks for 3/4 of the budget, and 1/4 is left.
@@ -126,7 +124,7 @@ class Budget:
 
 
 @dataclass(frozen=True)
-class Measured:
+class PaidTable:
     """A noisy table, paid for: public."""
 
     group: Group
@@ -143,12 +141,12 @@ class Meter:
         Where exact counts come from.
     noise : Noise
         What protects them.
-    budget : Budget
+    purse : Purse
         What may be spent.
     """
 
-    def __init__(self, engine: Engine, noise: Noise, budget: Budget) -> None:
-        self.budget = budget
+    def __init__(self, engine: Engine, noise: Noise, purse: Purse) -> None:
+        self.purse = purse
         self._engine, self._noise = engine, noise
         self._names = list(engine.schema.attributes)
         self.__exact: dict[Group, Integers] = {}
@@ -161,18 +159,18 @@ class Meter:
         tables = self._engine.marginals(named, recode=recode)
         self.__exact.update(zip(groups, (table.ravel() for table in tables), strict=True))
 
-    def row_count(self, share: Fraction) -> Measured:
+    def row_count(self, share: Fraction) -> PaidTable:
         """Give a noisy number of rows."""
-        self.budget.pay("number of rows", share)
+        self.purse.pay("number of rows", share)
         exact = next(iter(self.__exact.values())).sum(keepdims=True)
-        count_noise = self.budget.count_noise(share)
-        return Measured((), count_noise.add(exact, self._noise), count_noise)
+        count_noise = self.purse.count_noise(share)
+        return PaidTable((), count_noise.add(exact, self._noise), count_noise)
 
-    def measure(self, step: str, group: Group, share: Fraction) -> Measured:
+    def measure(self, step: str, group: Group, share: Fraction) -> PaidTable:
         """Give a noisy table; one row changes one of its cells by one."""
-        self.budget.pay(step, share)
-        count_noise = self.budget.count_noise(share)
-        return Measured(group, count_noise.add(self.__exact[group], self._noise), count_noise)
+        self.purse.pay(step, share)
+        count_noise = self.purse.count_noise(share)
+        return PaidTable(group, count_noise.add(self.__exact[group], self._noise), count_noise)
 
     def choose(
         self,
@@ -188,7 +186,7 @@ class Meter:
         The score of a candidate is weight * (sum over cells of abs(exact - expected) - penalty).
         With `may_stop`, an empty answer is possible: the choice to stop, of score 0.
         """
-        self.budget.pay(step, k * share)
+        self.purse.pay(step, k * share)
         scores = [
             candidate.weight
             * (
@@ -202,10 +200,10 @@ class Meter:
         chosen = self._noise.choose_top(
             [*scores, 0] if may_stop else scores,
             k=k,
-            epsilon=self.budget.choice_epsilon(share),
-            sensitivity=Fraction(sensitivity(candidates, self.budget.reach)),
+            epsilon=self.purse.choice_epsilon(share),
+            sensitivity=Fraction(sensitivity(candidates, self.purse.reach)),
             monotone=False,
-            rule="permute-and-flip" if self.budget.pure else "exponential",
+            rule="permute-and-flip" if self.purse.pure else "exponential",
         )
         return [place for place in chosen if place < len(candidates)]
 

@@ -41,8 +41,8 @@ The settings of the estimator:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -54,14 +54,16 @@ from hushtable.arrow_arrays import numbers
 from hushtable.codes import to_values
 from hushtable.engine.base import Engine
 from hushtable.errors import ParameterError
-from hushtable.methods.base import CountError, Forecast, Method, Released
+from hushtable.methods import parameters
+from hushtable.methods.base import CountError, Forecast, Method, Plan, Released
 from hushtable.methods.count_error import gaussian_error, laplace_error, n_asked, needed_rows
-from hushtable.methods.quilt import sewing
+from hushtable.methods.parameters import parameter, whole
 from hushtable.methods.quilt.domains import MAX_BUCKETS, MAX_INTERVALS, Values, values_of
-from hushtable.methods.quilt.meter import Budget, CountNoise, Meter, as_share
+from hushtable.methods.quilt.meter import CountNoise, Meter, Purse, as_share
 from hushtable.methods.quilt.schedule import ROWS_SHARE, Schedule, schedule
+from hushtable.methods.quilt.sewing import Patchwork, divided, sew
 from hushtable.privacy.composition import concentrated_share
-from hushtable.privacy.guarantee import ApproxDP, Guarantee, PureDP, check_delta, check_epsilon
+from hushtable.privacy.guarantee import ApproxDP, Guarantee, PureDP
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.rational import as_rational
 from hushtable.schema import Schema
@@ -82,6 +84,14 @@ _ONE_COLUMN = (
 )
 
 
+def _delta_or_zero(name: str, given: Any) -> Fraction:
+    """Read a delta that may be 0, the pure promise."""
+    value = as_rational(given, name=name)
+    if not 0 <= value < 1:
+        raise ParameterError(f"{name} is {given}; it must be at least 0 and below 1.")
+    return parameters.delta(name, value) if value else value
+
+
 @dataclass(frozen=True, kw_only=True)
 class Quilt(Method):
     """Publish synthetic rows and the noisy tables they were made from.
@@ -93,13 +103,14 @@ class Quilt(Method):
     Parameters
     ----------
     epsilon : number or str
-        Bound on the privacy loss, for the whole release.
+        Bound on the privacy loss of the whole release, such as 1 or ln(5).
     delta : number or str
-        Chance of exceeding it. With 0 the promise is pure, and the noise is Laplace's.
+        Chance of exceeding epsilon, such as 1e-9; with 0 the promise is pure. The noise is then
+        Laplace's.
     target : str, optional
-        A column that is to be predicted: one pair with it is always measured, and where the budget
-        allows, tables with it count more and may have two other columns. Other tables get less, so
-        the role target in the schema alone does not do this.
+        Column to be predicted, if there is one. One pair with it is always measured, and where the
+        budget allows, tables with it count more and may have two other columns. Other tables get
+        less, so the role target in the schema alone does not do this.
     particles : int
         Rows that hold the model while it is fitted: more are more precise and take longer.
     max_published : int
@@ -123,157 +134,13 @@ class Quilt(Method):
     )
     estimator: ClassVar[str] = "quilt"
 
-    epsilon: Fraction = field(
-        metadata={"help": "Bound on the privacy loss of the whole release, such as 1 or ln(5)."}
-    )
-    delta: Fraction = field(
-        default=Fraction(0),
-        metadata={"help": "Chance of exceeding epsilon, such as 1e-9; 0 is the pure promise."},
-    )
-    target: str | None = field(
-        default=None, metadata={"help": "Column to be predicted, if there is one."}
-    )
-    particles: int = field(
-        default=40_000, metadata={"help": "Rows that hold the model while it is fitted."}
-    )
-    max_published: int = field(
-        default=1_000_000, metadata={"help": "Most synthetic rows that are published."}
-    )
+    epsilon: Fraction = parameter(read=parameters.epsilon)
+    delta: Fraction = parameter(read=_delta_or_zero, default=Fraction(0))
+    target: str | None = parameter(default=None)
+    particles: int = parameter(read=whole(at_least=LEAST_PARTICLES), default=40_000)
+    max_published: int = parameter(read=whole(), default=1_000_000)
 
-    def __post_init__(self) -> None:
-        problems: list[str] = []
-        for name in ("epsilon", "delta", "particles", "max_published"):
-            try:
-                self._read(name)
-            except ParameterError as error:
-                problems += error.problems
-        if problems:
-            raise ParameterError(problems)
-
-    def _read(self, name: str) -> None:
-        """Turn a parameter into an exact number and check its range."""
-        given = getattr(self, name)
-        value: Fraction | int = as_rational(given, name=name)
-        if name == "epsilon":
-            check_epsilon(Fraction(value))
-        elif name == "delta":
-            if not 0 <= value < 1:
-                raise ParameterError(f"delta is {given}; it must be at least 0 and below 1.")
-            if value:
-                check_delta(Fraction(value))
-        else:
-            least = LEAST_PARTICLES if name == "particles" else 1
-            if value.denominator != 1 or value < least:
-                raise ParameterError(
-                    f"{name} is {given}; it must be a whole number of at least {least}."
-                )
-            value = int(value)
-        object.__setattr__(self, name, value)
-
-    # --- the method -------------------------------------------------------------------------------
-
-    def guarantee(self, schema: Schema) -> tuple[Guarantee, ...]:
-        """Promise differential privacy for one added or removed unit."""
-        self._plan(schema)
-        unit = schema.unit
-        if not self.delta:
-            return (PureDP(epsilon=self.epsilon, unit=unit, neighbors="add-remove"),)
-        return (
-            ApproxDP(epsilon=self.epsilon, delta=self.delta, unit=unit, neighbors="add-remove"),
-        )
-
-    def forecast(self, schema: Schema, rows: int | None = None) -> Forecast:
-        """Say how many tables will be measured and how noisy they are."""
-        plan = self._plan(schema)
-        budget = plan.budget
-        known = schema.rows if rows is None else rows
-        stages = plan.stages(TYPICAL_ROWS if known is None else known)
-        n_columns, n_rounds = len(plan.values), stages.n_rounds
-        left = 1 - stages.one_ways - stages.forest - stages.choices - float(plan.rows_share)
-        parts = {
-            "a count of one column": stages.one_ways / n_columns,
-            "a count of a pair of the forest": stages.forest / max(stages.n_edges, 1),
-            "a count of a table of the rounds": max(left, 0.0) / max(n_rounds * stages.n_picks, 1),
-        }
-        lines: dict[str, str | float | int] = {
-            "tables of one column": n_columns,
-            "pairs of the forest, at most": stages.n_edges,
-            "tables chosen in rounds, about": n_rounds * stages.n_picks,
-        }
-        for what, share in parts.items():
-            if share > 0:
-                std = budget.count_noise(as_share(share)).std
-                lines[f"standard deviation of {what}, about"] = round(std, 1)
-        if known is None:
-            lines["shown for"] = f"{TYPICAL_ROWS:,} rows, say; tell their number for better"
-        for values in plan.values:
-            if values.rule is not None:
-                kind = "groups of its taxonomy" if isinstance(values.rule, int) else "bins"
-                lines[f"column {values.name!r} has too many values"] = (
-                    f"counted in {values.n_values:,} {kind}"
-                )
-        first = min(stages.one_ways / n_columns, 1.0)
-        if known is not None and known < 3 * n_columns * budget.count_noise(as_share(first)).std:
-            lines["warning"] = (
-                f"{known:,} rows are few for this budget: most values will be merged, and hardly "
-                "any dependence will be seen. Spend more, or publish fewer columns."
-            )
-        buckets = [min(v.size, MAX_INTERVALS if v.is_ordered else MAX_BUCKETS) for v in plan.values]
-        n_pairs = sum(buckets) ** 2 // 2
-        held = self.particles * (2 * n_columns + 2 * (2 * n_columns + n_rounds * stages.n_picks))
-        output = 12 * n_columns * min(self.max_published, TYPICAL_ROWS if known is None else known)
-        return Forecast(
-            lines=lines,
-            split=plan.split(self.epsilon, stages.choices),
-            n_cells=sum(v.size for v in plan.values) + n_pairs,
-            memory_mb=(24 * n_pairs + held + output) / 1e6 + 20,
-        )
-
-    def count_error(self, schema: Schema, *, rows: int | None, share: float) -> CountError:
-        """Add up the noise of the values of one column, the one where that is worst.
-
-        Each column has a noisy table of its own, measured first. The best answer of all that weigh
-        the tables is no worse than this one alone; what was chosen later does not matter.
-        """
-        plan = self._plan(schema)
-        stages = plan.stages(needed_rows(schema.rows if rows is None else rows))
-        of_columns = min(stages.one_ways, float(1 - plan.rows_share))
-        errors = [
-            _sum_error(plan.budget.count_noise(part), n_asked(share, v.size))
-            for v, part in zip(
-                plan.values,
-                sewing.divided(of_columns, [v.size for v in plan.values]),
-                strict=True,
-            )
-        ]
-        return max(errors, key=lambda error: error.half_width)
-
-    def run(self, engine: Engine, noise: Noise) -> Released:
-        """Measure, choose, fit, draw."""
-        schema = engine.schema
-        plan = self._plan(schema)
-        meter = Meter(engine, noise, plan.budget)
-        quilt = sewing.sew(
-            meter,
-            plan.values,
-            public_rows=plan.public_rows,
-            target=plan.target,
-            n_particles=self.particles,
-            seed=noise.integer_below(2**64),
-        )
-        n_rows = min(max(round(quilt.total), 0), self.max_published)
-        return Released(
-            tables={
-                "data": _rows(schema, plan.values, quilt, n_rows),
-                "measured": _measured(quilt),
-                "buckets": _buckets(quilt),
-                "factors": _factors(quilt),
-                "candidates": _last_candidates(quilt),
-            },
-            estimator=_settings(plan, quilt, n_rows),
-        )
-
-    def _plan(self, schema: Schema) -> Plan:
+    def plan(self, schema: Schema) -> QuiltPlan:
         """Work out everything that is fixed before the data is read, or refuse."""
         problems = []
         names = list(schema.attributes)
@@ -289,38 +156,59 @@ class Quilt(Method):
             )
         if problems:
             raise ParameterError(problems)
-        total = concentrated_share(self.epsilon, self.delta) if self.delta else self.epsilon
-        reach = schema.unit.max_rows or 1
-        return Plan(
-            values=values_of(schema),
+        return QuiltPlan(
+            method=self,
+            schema=schema,
+            values=tuple(values_of(schema)),
             target=None if self.target is None else names.index(self.target),
-            budget=Budget(total=total, pure=not self.delta, reach=reach),
-            public_rows=schema.counted_rows,
+            total=concentrated_share(self.epsilon, self.delta) if self.delta else self.epsilon,
         )
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What follows from parameters and schema."""
+class QuiltPlan(Plan[Engine]):
+    """Hold how the columns of a schema are counted, and what may be spent on them.
 
-    values: list[Values]
+    Parameters
+    ----------
+    method : Quilt
+        The parameters.
+    schema : Schema
+        The public schema.
+    values : tuple of Values
+        How each column is counted.
+    target : int or None
+        The place of the column to be predicted.
+    total : Fraction
+        What a run may spend: the rho of zero-concentrated differential privacy, or epsilon where
+        delta is 0.
+    """
+
+    method: Quilt
+    schema: Schema
+    values: tuple[Values, ...]
     target: int | None
-    budget: Budget
-    public_rows: int | None
+    total: Fraction
+
+    def purse(self) -> Purse:
+        """Give the budget of one run, untouched."""
+        reach = self.schema.unit.max_rows or 1
+        return Purse(total=self.total, pure=not self.method.delta, reach=reach)
 
     @property
     def rows_share(self) -> Fraction:
         """What is spent on the number of rows."""
-        return ROWS_SHARE if self.public_rows is None else Fraction(0)
+        return ROWS_SHARE if self.schema.counted_rows is None else Fraction(0)
 
     def stages(self, n_rows: int) -> Schedule:
         """Divide the budget as a run does that finds so many rows."""
+        purse = self.purse()
         return schedule(
             n_rows=float(n_rows), sizes=[v.size for v in self.values],
-            total=float(self.budget.total), pure=self.budget.pure, reach=self.budget.reach,
+            total=float(purse.total), pure=purse.pure, reach=purse.reach,
         )  # fmt: skip
 
-    def split(self, epsilon: Fraction, choices: float) -> dict[str, Fraction]:
+    def split(self, choices: float) -> dict[str, Fraction]:
         """Say how epsilon is divided, in proportion to the shares that are planned."""
         of_choices = Fraction(round(choices * 100), 100) if len(self.values) > 1 else Fraction(0)
         parts = {
@@ -328,7 +216,131 @@ class Plan:
             "choices (planned)": of_choices,
             "noisy tables (planned)": 1 - self.rows_share - of_choices,
         }
-        return {step: share * epsilon for step, share in parts.items() if share}
+        return {step: share * self.method.epsilon for step, share in parts.items() if share}
+
+    # --- what hangs on it -------------------------------------------------------------------------
+
+    @property
+    def guarantees(self) -> tuple[Guarantee, ...]:
+        """Differential privacy for one added or removed unit."""
+        epsilon, delta, unit = self.method.epsilon, self.method.delta, self.schema.unit
+        if not delta:
+            return (PureDP(epsilon=epsilon, unit=unit, neighbors="add-remove"),)
+        return (ApproxDP(epsilon=epsilon, delta=delta, unit=unit, neighbors="add-remove"),)
+
+    def forecast(self, rows: int | None = None) -> Forecast:
+        """Say how many tables will be measured and how noisy they are."""
+        known = self.schema.rows if rows is None else rows
+        n_rows = TYPICAL_ROWS if known is None else known
+        stages, n_columns = self.stages(n_rows), len(self.values)
+        n_chosen = stages.n_rounds * stages.n_picks
+        buckets = [min(v.size, MAX_INTERVALS if v.is_ordered else MAX_BUCKETS) for v in self.values]
+        n_pairs = sum(buckets) ** 2 // 2
+        held = self.method.particles * (2 * n_columns + 2 * (2 * n_columns + n_chosen))
+        output = 12 * n_columns * min(self.method.max_published, n_rows)
+        return Forecast(
+            lines={
+                "tables of one column": n_columns,
+                "pairs of the forest, at most": stages.n_edges,
+                "tables chosen in rounds, about": n_chosen,
+                **self._noise_lines(stages),
+                **self._warnings(stages, known),
+            },
+            split=self.split(stages.choices),
+            n_cells=sum(v.size for v in self.values) + n_pairs,
+            memory_mb=(24 * n_pairs + held + output) / 1e6 + 20,
+        )
+
+    def _noise_lines(self, stages: Schedule) -> dict[str, str | float | int]:
+        """Say how noisy the tables of each stage are."""
+        left = 1 - stages.one_ways - stages.forest - stages.choices - float(self.rows_share)
+        n_chosen = stages.n_rounds * stages.n_picks
+        parts = {
+            "a count of one column": stages.one_ways / len(self.values),
+            "a count of a pair of the forest": stages.forest / max(stages.n_edges, 1),
+            "a count of a table of the rounds": max(left, 0.0) / max(n_chosen, 1),
+        }
+        return {
+            f"standard deviation of {what}, about": round(self._std(share), 1)
+            for what, share in parts.items()
+            if share > 0
+        }
+
+    def _warnings(self, stages: Schedule, rows: int | None) -> dict[str, str | float | int]:
+        """Say what was assumed, what is counted in bins, and whether the rows are few."""
+        lines: dict[str, str | float | int] = {}
+        if rows is None:
+            lines["shown for"] = f"{TYPICAL_ROWS:,} rows, say; tell their number for better"
+        for values in self.values:
+            if values.rule is not None:
+                kind = "groups of its taxonomy" if isinstance(values.rule, int) else "bins"
+                lines[f"column {values.name!r} has too many values"] = (
+                    f"counted in {values.n_values:,} {kind}"
+                )
+        n_columns = len(self.values)
+        first = min(stages.one_ways / n_columns, 1.0)
+        if rows is not None and rows < 3 * n_columns * self._std(first):
+            lines["warning"] = (
+                f"{rows:,} rows are few for this budget: most values will be merged, and hardly "
+                "any dependence will be seen. Spend more, or publish fewer columns."
+            )
+        return lines
+
+    def _std(self, share: float) -> float:
+        """Give the standard deviation of a count that a share of the budget buys."""
+        return self.purse().count_noise(as_share(share)).std
+
+    def count_error(self, *, rows: int | None, share: float) -> CountError:
+        """Add up the noise of the values of one column, the one where that is worst.
+
+        Each column has a noisy table of its own, measured first. The best answer of all that weigh
+        the tables is no worse than this one alone; what was chosen later does not matter.
+        """
+        stages = self.stages(needed_rows(self.schema.rows if rows is None else rows))
+        sizes = [v.size for v in self.values]
+        parts = divided(min(stages.one_ways, float(1 - self.rows_share)), sizes)
+        errors = [
+            _sum_error(self.purse().count_noise(part), n_asked(share, size))
+            for size, part in zip(sizes, parts, strict=True)
+        ]
+        return max(errors, key=lambda error: error.half_width)
+
+    def run(self, source: Engine, noise: Noise) -> Released:
+        """Measure, choose, fit, draw."""
+        purse = self.purse()
+        quilt = sew(
+            Meter(source, noise, purse),
+            self.values,
+            stages_for=self.stages,
+            public_rows=self.schema.counted_rows,
+            target=self.target,
+            n_particles=self.method.particles,
+            seed=noise.integer_below(2**64),
+        )
+        n_rows = min(max(round(quilt.total), 0), self.method.max_published)
+        return Released(
+            tables={
+                "data": _rows(self, quilt, n_rows),
+                "measured": _lists(
+                    "table",
+                    "cell",
+                    {"count": [table.counts for table in (*quilt.one_ways, *quilt.groups)]},
+                ),
+                "buckets": _lists(
+                    "column",
+                    "value",
+                    {
+                        "bucket": [bucket.astype(np.int32) for bucket in quilt.buckets],
+                        "share": quilt.shares,
+                    },
+                ),
+                "factors": _lists(
+                    "table", "cell", {"factor": [table.theta for table in quilt.field.tables]}
+                ),
+                "candidates": _last_candidates(quilt),
+            },
+            estimator=_settings(self, quilt, purse, n_rows),
+        )
 
 
 def _sum_error(noise: CountNoise, n_counts: int) -> CountError:
@@ -341,57 +353,33 @@ def _sum_error(noise: CountNoise, n_counts: int) -> CountError:
 # --- what is released -----------------------------------------------------------------------------
 
 
-def _rows(schema: Schema, values: list[Values], quilt: sewing.Quilt, n_rows: int) -> pa.Table:
+def _rows(plan: QuiltPlan, quilt: Patchwork, n_rows: int) -> pa.Table:
     drawn = quilt.field.draw(n_rows)
     columns = {}
-    for position, v in enumerate(values):
+    for position, v in enumerate(plan.values):
         codes = v.codes(
             drawn[:, position].astype(np.int64),
             quilt.buckets[position],
             quilt.shares[position],
             quilt.field.coins,
         )
-        columns[v.name] = to_values(schema.attributes[v.name], codes)
+        columns[v.name] = to_values(v.column, codes)
     return pa.table(columns)
 
 
-def _measured(quilt: sewing.Quilt) -> pa.Table:
-    tables = [*quilt.one_ways, *quilt.groups]
-    sizes = [len(table.counts) for table in tables]
-    return _table(
+def _lists(whose: str, place: str, columns: Mapping[str, Sequence[NDArray[Any]]]) -> pa.Table:
+    """Write lists below each other: whose it is, the place in it, and what is there."""
+    sizes = [len(one) for one in next(iter(columns.values()))]
+    return pa.table(
         {
-            "table": np.repeat(np.arange(len(tables), dtype=np.int32), sizes),
-            "cell": np.concatenate([np.arange(size, dtype=np.int32) for size in sizes]),
-            "count": np.concatenate([table.counts for table in tables]),
+            whose: numbers(np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)),
+            place: numbers(np.concatenate([np.arange(size, dtype=np.int32) for size in sizes])),
+            **{name: numbers(np.concatenate(lists)) for name, lists in columns.items()},
         }
     )
 
 
-def _buckets(quilt: sewing.Quilt) -> pa.Table:
-    sizes = [len(buckets) for buckets in quilt.buckets]
-    return _table(
-        {
-            "column": np.repeat(np.arange(len(sizes), dtype=np.int32), sizes),
-            "value": np.concatenate([np.arange(size, dtype=np.int32) for size in sizes]),
-            "bucket": np.concatenate(quilt.buckets).astype(np.int32),
-            "share": np.concatenate(quilt.shares),
-        }
-    )
-
-
-def _factors(quilt: sewing.Quilt) -> pa.Table:
-    factors = [table.theta for table in quilt.field.tables]
-    sizes = [len(factor) for factor in factors]
-    return _table(
-        {
-            "table": np.repeat(np.arange(len(sizes), dtype=np.int32), sizes),
-            "cell": np.concatenate([np.arange(size, dtype=np.int32) for size in sizes]),
-            "factor": np.concatenate(factors),
-        }
-    )
-
-
-def _last_candidates(quilt: sewing.Quilt) -> pa.Table:
+def _last_candidates(quilt: Patchwork) -> pa.Table:
     last = quilt.rounds[-1].candidates if quilt.rounds else []
     ends = np.cumsum([0, *(len(c.group) for c in last)], dtype=np.int32)
     members = np.array([column for c in last for column in c.group], np.int32)
@@ -404,11 +392,7 @@ def _last_candidates(quilt: sewing.Quilt) -> pa.Table:
     )
 
 
-def _table(columns: Mapping[str, NDArray[Any]]) -> pa.Table:
-    return pa.table({name: numbers(column) for name, column in columns.items()})
-
-
-def _settings(plan: Plan, quilt: sewing.Quilt, n_rows: int) -> dict[str, Any]:
+def _settings(plan: QuiltPlan, quilt: Patchwork, purse: Purse, n_rows: int) -> dict[str, Any]:
     names = [v.name for v in plan.values]
     model, sizes = quilt.field, quilt.field.sizes
     tables = [
@@ -427,8 +411,8 @@ def _settings(plan: Plan, quilt: sewing.Quilt, n_rows: int) -> dict[str, Any]:
     return {
         "total": quilt.total,
         "total_std": quilt.total_std,
-        "noise": "laplace" if plan.budget.pure else "gaussian",
-        "reach": plan.budget.reach,
+        "noise": "laplace" if purse.pure else "gaussian",
+        "reach": purse.reach,
         "columns": {
             v.name: {"bins": v.rule, "n_values": v.size, "n_buckets": size}
             for v, size in zip(plan.values, sizes, strict=True)
@@ -441,12 +425,12 @@ def _settings(plan: Plan, quilt: sewing.Quilt, n_rows: int) -> dict[str, Any]:
             "residual": residual.round(4).tolist(),
             "shrinkage": model.shrinkage,
         },
-        "spent": {step: str(share) for step, share in plan.budget.spent().items()},
-        "notes": _notes(plan, quilt, misfit, n_rows),
+        "spent": {step: str(share) for step, share in purse.spent().items()},
+        "notes": _notes(plan, quilt, purse, misfit, n_rows),
     }
 
 
-def _notes(plan: Plan, quilt: sewing.Quilt, misfit: Any, n_rows: int) -> list[str]:
+def _notes(plan: QuiltPlan, quilt: Patchwork, purse: Purse, misfit: Any, n_rows: int) -> list[str]:
     names = [v.name for v in plan.values]
     groups = [" x ".join(names[column] for column in table.group) for table in quilt.groups]
     notes = [
@@ -464,7 +448,7 @@ def _notes(plan: Plan, quilt: sewing.Quilt, misfit: Any, n_rows: int) -> list[st
         )
     if n_rows and quilt.total > 1.5 * n_rows:
         notes.append(f"Each row of `data` stands for {quilt.total / n_rows:.3g} rows of the table.")
-    shares = ", ".join(f"{step} {float(share):.3f}" for step, share in plan.budget.spent().items())
+    shares = ", ".join(f"{step} {float(share):.3f}" for step, share in purse.spent().items())
     notes.append(f"Shares of the budget that were spent: {shares}.")
     bad = [
         " x ".join(names[column] for column in table.group)

@@ -1,12 +1,33 @@
 """The stages of quilt: tables of one column, a forest of pairs, rounds of chosen tables.
 
-Exact counts are seen by the `Meter` alone. All that happens here follows from what it let out.
+What it does. It spends the budget of a run on noisy tables, in three stages, and fits a field to
+them (`hushtable.methods.quilt.field`):
+
+1. *Columns.* Each column is counted and measured. Its noisy counts decide which values are rare;
+   they are merged into buckets, and all that follows counts buckets. The field starts from columns
+   that are independent.
+2. *The forest.* Pairs of columns are chosen one after the other, each joining columns that none has
+   joined yet, by how far they are from independent. Then all of them are measured.
+3. *Rounds.* In each, a few tables are chosen that the field gets most wrong; they are measured, and
+   the field is fitted again. If most of them taught less than their noise, the next ones get twice
+   as much. The last round takes what is left.
+
+How it is private. Exact counts are seen by the `Meter` alone, which lets out noisy tables and
+private choices and has each paid first. All that is decided here (buckets, candidates, penalties,
+shares, when to stop) follows from what the meter let out before, so it is post-processing, and the
+filter of the `Purse` bounds what an adaptive sequence of such questions can cost (``quilt.md``).
+
+Why so. One table of all columns would be lost in noise, and tables of two columns are too many to
+measure all. A forest is the best model that pairs alone can give for their number, and it needs no
+fit to choose it: so it comes first and makes the field good enough to say what is still missing.
+Choosing costs budget too, which is why a choice gets much less than a table, and why several tables
+are chosen between two fits.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from dataclasses import field as default
 from fractions import Fraction
@@ -17,15 +38,9 @@ import numpy as np
 
 from hushtable.methods.quilt.domains import Floats, Integers, Values, shares_of
 from hushtable.methods.quilt.field import N_LAST_SWEEPS, Field
-from hushtable.methods.quilt.meter import (
-    Candidate,
-    Group,
-    Measured,
-    Meter,
-    as_share,
-    sensitivity,
-)
-from hushtable.methods.quilt.schedule import ROWS_SHARE, Schedule, schedule
+from hushtable.methods.quilt.meter import Candidate, Meter, PaidTable, as_share, sensitivity
+from hushtable.methods.quilt.particles import Group
+from hushtable.methods.quilt.schedule import ROWS_SHARE, Schedule
 
 PENALTY = 0.5
 """What the noise of a table costs, in parts of its expected absolute error."""
@@ -37,9 +52,10 @@ WEIGHT, TARGET_PAIR, TARGET_TRIPLE = 10, 15, 13
 """How much the error of a table matters, in tenths: the target's tables more."""
 
 _DUST = 1e-6  # a rest of the budget that buys nothing
+_N_SETTLING = 3  # times that particles are moved to where the forest is
 
 
-@dataclass
+@dataclass(frozen=True)
 class Round:
     """What is public about one round of choices, for bounds on what was not chosen.
 
@@ -55,7 +71,7 @@ class Round:
         Which of them were.
     answers : list of arrays
         What the model expected of the chosen ones before they were measured.
-    measured : list of Measured
+    measured : list of PaidTable
         Their noisy tables.
     """
 
@@ -64,7 +80,7 @@ class Round:
     candidates: list[Candidate]
     chosen: list[int]
     answers: list[Floats]
-    measured: list[Measured]
+    measured: list[PaidTable]
 
     def plain(self) -> dict[str, Any]:
         """Give it as plain data."""
@@ -83,16 +99,16 @@ class Round:
 
 
 @dataclass
-class Quilt:
-    """What came out: tables, buckets, the field and the story of the choices."""
+class Patchwork:
+    """What is sewn together: tables, buckets, the field and the story of the choices."""
 
     total: float
     total_std: float
-    one_ways: list[Measured]
+    one_ways: list[PaidTable]
     shares: list[Floats]  # of each counted value, from the noisy tables of one column
     buckets: list[Integers]
     field: Field
-    groups: list[Measured] = default(default_factory=list)
+    groups: list[PaidTable] = default(default_factory=list)
     rounds: list[Round] = default(default_factory=list)
 
 
@@ -100,59 +116,56 @@ def sew(
     meter: Meter,
     values: Sequence[Values],
     *,
+    stages_for: Callable[[int], Schedule],
     public_rows: int | None,
     target: int | None,
     n_particles: int,
     seed: int,
-) -> Quilt:
-    """Run all stages."""
-    columns = range(len(values))
-    meter.read(
-        [(column,) for column in columns],
-        {v.name: v.recoding for v in values if v.recoding is not None},
-    )
-    rows = public_rows if public_rows is not None else meter.row_count(ROWS_SHARE).counts[0]
-    plan = schedule(
-        n_rows=float(rows), sizes=[v.size for v in values], total=float(meter.budget.total),
-        pure=meter.budget.pure, reach=meter.budget.reach,
-    )  # fmt: skip
-    measured, buckets = _one_ways(meter, values, plan, target)
-    quilt = _start(measured, buckets, public_rows, n_particles=n_particles, seed=seed)
-    recode = {
-        v.name: recoding
-        for v, buckets in zip(values, quilt.buckets, strict=True)
-        if (recoding := v.bucket_recoding(buckets)) is not None
-    }
-    preferred = target if plan.prefers_target else None
-    candidates = _candidates(quilt.field.sizes, preferred)
-    meter.read(candidates, recode)
-    if candidates:
-        _forest(meter, quilt, plan, candidates, target=target, preferred=preferred)
-        _rounds(meter, quilt, plan, candidates, preferred)
+) -> Patchwork:
+    """Run all stages.
+
+    Parameters
+    ----------
+    meter : Meter
+        What lets out noisy tables and choices.
+    values : sequence of Values
+        How each column is counted.
+    stages_for : callable
+        How the budget is divided, given a number of rows that is public by then.
+    public_rows : int or None
+        The number of rows, where it is public.
+    target : int or None
+        The place of the column to be predicted.
+    n_particles, seed : int
+        For the field.
+    """
+    columns: list[Group] = [(column,) for column in range(len(values))]
+    meter.read(columns, {v.name: v.recoding for v in values if v.recoding is not None})
+    rows = public_rows if public_rows is not None else int(meter.row_count(ROWS_SHARE).counts[0])
+    stages = stages_for(rows)
+    one_ways, buckets = _one_ways(meter, values, stages, target)
+    quilt = _start(one_ways, buckets, public_rows, n_particles=n_particles, seed=seed)
+    preferred = target if stages.prefers_target else None
+    groups = _groups(quilt.field.sizes, preferred)
+    merging = {v.name: v.bucket_recoding(bucket) for v, bucket in zip(values, buckets, strict=True)}
+    meter.read(groups, {name: rule for name, rule in merging.items() if rule is not None})
+    if groups:
+        _forest(meter, quilt, stages, groups, target=target, preferred=preferred)
+    if groups and stages.n_rounds:
+        _rounds(meter, quilt, stages, groups, preferred)
     quilt.field.refresh()
     quilt.field.fit(N_LAST_SWEEPS)
     return quilt
 
 
-def _candidates(sizes: Sequence[int], target: int | None) -> list[Group]:
-    """List all pairs, and with a target all pairs with it, as far as they have few cells."""
-    pairs: list[Group] = list(combinations(range(len(sizes)), 2))
-    triples: list[Group] = []
-    if target is not None:
-        triples = [tuple(sorted((*pair, target))) for pair in pairs if target not in pair]
-    return [
-        group
-        for group in (*pairs, *triples)
-        if math.prod(sizes[column] for column in group) <= MAX_CELLS
-        and all(sizes[column] > 1 for column in group)
-    ]
+# --- columns --------------------------------------------------------------------------------------
 
 
 def _one_ways(
-    meter: Meter, values: Sequence[Values], plan: Schedule, target: int | None
-) -> tuple[list[Measured], list[Integers]]:
+    meter: Meter, values: Sequence[Values], stages: Schedule, target: int | None
+) -> tuple[list[PaidTable], list[Integers]]:
     """Measure each column and merge its rare values."""
-    share = min(plan.one_ways, float(meter.budget.left))
+    share = min(stages.one_ways, float(meter.purse.left))
     measured = [
         meter.measure("tables of one column", (column,), part)
         for column, part in enumerate(divided(share, [v.size for v in values]))
@@ -165,22 +178,15 @@ def _one_ways(
 
 
 def _start(
-    measured: list[Measured],
+    measured: list[PaidTable],
     buckets: list[Integers],
     public_rows: int | None,
     *,
     n_particles: int,
     seed: int,
-) -> Quilt:
+) -> Patchwork:
     """Start the field from the tables of one column."""
-    if public_rows is None:
-        # Each table's sum estimates the number of rows; the best mean weighs by precision.
-        precision = np.array([1 / (len(m.counts) * m.noise.std**2) for m in measured])
-        sums = np.array([float(m.counts.sum()) for m in measured])
-        total = float((precision * sums).sum() / precision.sum())
-        total_std = float(precision.sum() ** -0.5)
-    else:
-        total, total_std = float(public_rows), 0.0
+    total, total_std = _total(measured) if public_rows is None else (float(public_rows), 0.0)
     whole = max(total, 1.0)
     shares = [
         shares_of(m.counts, bucket, whole) for m, bucket in zip(measured, buckets, strict=True)
@@ -193,106 +199,32 @@ def _start(
     for m, bucket in zip(measured, buckets, strict=True):
         noise_std = m.noise.std * np.sqrt(np.bincount(bucket))
         model.add(m.group, np.bincount(bucket, m.counts), noise_std)
-    return Quilt(total, total_std, measured, shares, buckets, model)
+    return Patchwork(total, total_std, measured, shares, buckets, model)
 
 
-def _forest(
-    meter: Meter,
-    quilt: Quilt,
-    plan: Schedule,
-    groups: Sequence[Group],
-    *,
-    target: int | None,
-    preferred: int | None,
-) -> None:
-    """Choose pairs that join columns not joined yet, measure them, fit.
+def _total(measured: Sequence[PaidTable]) -> tuple[float, float]:
+    """Estimate the number of rows, and the error of that, from tables that all count them."""
+    # Each table's sum estimates it; the best mean weighs by precision.
+    precision = np.array([1 / (len(m.counts) * m.noise.std**2) for m in measured])
+    sums = np.array([float(m.counts.sum()) for m in measured])
+    return float((precision * sums).sum() / precision.sum()), float(precision.sum() ** -0.5)
 
-    The first one is a pair with the target, so that even a small budget ties it to something.
-    """
-    model, budget = quilt.field, meter.budget
-    share = as_share(plan.choice)
-    typical = budget.count_noise(as_share(plan.forest / plan.n_edges)).std
-    marginals = [
-        answer / model.total for answer in model.answers([(c,) for c in range(len(model.sizes))])
+
+# --- what may be measured -------------------------------------------------------------------------
+
+
+def _groups(sizes: Sequence[int], target: int | None) -> list[Group]:
+    """List all pairs, and with a target all pairs with it, as far as they have few cells."""
+    pairs: list[Group] = list(combinations(range(len(sizes)), 2))
+    triples: list[Group] = []
+    if target is not None:
+        triples = [tuple(sorted((*pair, target))) for pair in pairs if target not in pair]
+    return [
+        group
+        for group in (*pairs, *triples)
+        if math.prod(sizes[column] for column in group) <= MAX_CELLS
+        and all(sizes[column] > 1 for column in group)
     ]
-    independent = [
-        _candidate(group, np.outer(marginals[group[0]], marginals[group[1]]).ravel() * model.total,
-                   typical, preferred)
-        for group in groups
-        if len(group) == 2
-    ]  # fmt: skip
-    of_column = list(range(len(model.sizes)))
-    edges: list[Group] = []
-    while len(edges) < plan.n_edges:
-        open_pairs = [c for c in independent if of_column[c.group[0]] != of_column[c.group[1]]]
-        of_target = [] if edges else [c for c in open_pairs if target in c.group]
-        offered = of_target or open_pairs
-        if not offered:
-            break
-        chosen = meter.choose("choices", offered, k=1, share=share, may_stop=not of_target)
-        if not chosen:
-            break
-        edge = offered[chosen[0]].group
-        edges.append(edge)
-        kept, lost = of_column[edge[0]], of_column[edge[1]]
-        of_column = [kept if part == lost else part for part in of_column]
-    if not edges:
-        return
-    share_of_all = plan.edge(len(edges)) * len(edges)
-    if not plan.n_rounds:  # nothing comes after: spend the rest
-        share_of_all = 1.0
-    _measure(meter, quilt, "tables of the forest", edges, share_of_all)
-    for _ in range(3):
-        model.sweep()
-        model.refresh()
-    model.fit()
-
-
-def _rounds(
-    meter: Meter, quilt: Quilt, plan: Schedule, groups: Sequence[Group], target: int | None
-) -> None:
-    """Choose what the model gets most wrong, a few tables at a time, until all is spent."""
-    if not plan.n_rounds:
-        return
-    model, budget = quilt.field, meter.budget
-    choice = plan.choice
-    n_planned = plan.n_rounds * plan.n_picks
-    share = max(float(budget.left) - choice * n_planned, 0.0) / n_planned
-    while (left := float(budget.left)) > _DUST:
-        k, each = min(plan.n_picks, len(groups)), share + choice
-        if left < 1.5 * k * each:  # the last round takes what is left
-            k = min(max(1, round(left / each)), k)
-            each = left / k
-        of_choice = as_share(each * choice / (share + choice))
-        typical = budget.count_noise(as_share(each) - of_choice).std
-        answers = model.answers(groups)
-        candidates = [
-            _candidate(group, answer.ravel(), typical, target)
-            for group, answer in zip(groups, answers, strict=True)
-        ]
-        chosen = meter.choose("choices", candidates, k=k, share=of_choice)
-        picked = [groups[place] for place in chosen]
-        measured = _measure(
-            meter, quilt, "tables of the rounds", picked, each * k - float(of_choice) * k
-        )
-        quilt.rounds.append(
-            Round(
-                budget.choice_epsilon(of_choice),
-                sensitivity(candidates, budget.reach),
-                candidates,
-                chosen,
-                [answers[place].ravel() for place in chosen],
-                measured,
-            )
-        )
-        model.fit()
-        now = model.answers(picked)
-        n_small = 0
-        for place, answer in zip(chosen, now, strict=True):
-            moved = float(np.abs(answer - answers[place]).sum())
-            n_small += moved <= _noise_cost(answer.ravel(), typical)
-        if 2 * n_small > k:  # most tables taught less than their noise: fewer, sharper ones
-            share, choice = 2 * share, 2 * choice
 
 
 def _candidate(group: Group, expected: Floats, std: float, target: int | None) -> Candidate:
@@ -310,10 +242,10 @@ def _noise_cost(expected: Floats, std: float) -> float:
 
 
 def _measure(
-    meter: Meter, quilt: Quilt, step: str, groups: Sequence[Group], share: float
-) -> list[Measured]:
+    meter: Meter, quilt: Patchwork, step: str, groups: Sequence[Group], share: float
+) -> list[PaidTable]:
     """Measure tables for a share of the budget, or what is left of it, and add them."""
-    share = min(share, float(meter.budget.left))
+    share = min(share, float(meter.purse.left))
     sizes = [math.prod(quilt.field.sizes[column] for column in group) for group in groups]
     measured = [
         meter.measure(step, group, part)
@@ -330,3 +262,147 @@ def divided(share: float, sizes: Sequence[int]) -> list[Fraction]:
     roots = np.sqrt(np.asarray(sizes, np.float64))
     # A little less than all: sums of floats must not exceed what is left.
     return [as_share(part) for part in share * (1 - 1e-9) * roots / roots.sum()]
+
+
+# --- the forest -----------------------------------------------------------------------------------
+
+
+def _forest(
+    meter: Meter,
+    quilt: Patchwork,
+    stages: Schedule,
+    groups: Sequence[Group],
+    *,
+    target: int | None,
+    preferred: int | None,
+) -> None:
+    """Choose pairs that join columns not joined yet, measure them, fit."""
+    std = meter.purse.count_noise(as_share(stages.forest / stages.n_edges)).std
+    pairs = _independent_pairs(quilt.field, groups, std, preferred)
+    edges = _choose_edges(meter, pairs, stages, target)
+    if not edges:
+        return
+    # With no round to come, the forest takes the rest.
+    share = stages.edge(len(edges)) * len(edges) if stages.n_rounds else 1.0
+    _measure(meter, quilt, "tables of the forest", edges, share)
+    for _ in range(_N_SETTLING):
+        quilt.field.sweep()
+        quilt.field.refresh()
+    quilt.field.fit()
+
+
+def _independent_pairs(
+    model: Field, groups: Sequence[Group], std: float, preferred: int | None
+) -> list[Candidate]:
+    """Offer each pair by what it would be if its columns were independent."""
+    single = model.answers([(column,) for column in range(len(model.sizes))])
+    shares = [answer / model.total for answer in single]
+    return [
+        _candidate(
+            group, np.outer(*(shares[c] for c in group)).ravel() * model.total, std, preferred
+        )
+        for group in groups
+        if len(group) == 2
+    ]
+
+
+def _choose_edges(
+    meter: Meter, pairs: Sequence[Candidate], stages: Schedule, target: int | None
+) -> list[Group]:
+    """Choose pairs until all columns are joined, there are enough, or stopping is chosen.
+
+    The first one is a pair with the target, so that even a small budget ties it to something.
+    """
+    tree_of = {column: column for pair in pairs for column in pair.group}
+    edges: list[Group] = []
+    while len(edges) < stages.n_edges:
+        apart = [p for p in pairs if tree_of[p.group[0]] != tree_of[p.group[1]]]
+        of_target = [] if edges else [p for p in apart if target in p.group]
+        offered = of_target or apart
+        if not offered:
+            break
+        chosen = meter.choose(
+            "choices", offered, k=1, share=as_share(stages.choice), may_stop=not of_target
+        )
+        if not chosen:
+            break
+        first, second = offered[chosen[0]].group
+        edges.append((first, second))
+        kept, lost = tree_of[first], tree_of[second]
+        tree_of = {column: kept if tree == lost else tree for column, tree in tree_of.items()}
+    return edges
+
+
+# --- rounds ---------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Pace:
+    """Say what one table of the rounds gets, as shares of the budget."""
+
+    choice: float  # for being chosen
+    table: float  # for being measured
+
+    @classmethod
+    def planned(cls, stages: Schedule, left: float) -> _Pace:
+        """Divide what is left over all tables that are planned."""
+        n_planned = stages.n_rounds * stages.n_picks
+        return cls(stages.choice, max(left - stages.choice * n_planned, 0.0) / n_planned)
+
+    def of_round(self, left: float, n_picks: int) -> tuple[int, float]:
+        """Give how many tables a round chooses and what each gets; the last takes what is left."""
+        each = self.table + self.choice
+        if left >= 1.5 * n_picks * each:
+            return n_picks, each
+        n_picks = min(max(1, round(left / each)), n_picks)
+        return n_picks, left / n_picks
+
+    def of_choice(self, each: float) -> Fraction:
+        """Give the part of a table's share that its choice costs."""
+        return as_share(each * self.choice / (self.table + self.choice))
+
+    def double(self) -> None:
+        """Take fewer, sharper tables from now on."""
+        self.choice, self.table = 2 * self.choice, 2 * self.table
+
+
+def _rounds(
+    meter: Meter, quilt: Patchwork, stages: Schedule, groups: Sequence[Group], target: int | None
+) -> None:
+    """Choose what the model gets most wrong, a few tables at a time, until all is spent."""
+    model, purse = quilt.field, meter.purse
+    pace = _Pace.planned(stages, float(purse.left))
+    while (left := float(purse.left)) > _DUST:
+        k, each = pace.of_round(left, min(stages.n_picks, len(groups)))
+        of_choice = pace.of_choice(each)
+        std = purse.count_noise(as_share(each) - of_choice).std
+        answers = model.answers(groups)
+        candidates = [
+            _candidate(group, answer.ravel(), std, target)
+            for group, answer in zip(groups, answers, strict=True)
+        ]
+        chosen = meter.choose("choices", candidates, k=k, share=of_choice)
+        picked, before = [groups[place] for place in chosen], [answers[place] for place in chosen]
+        share = each * k - float(of_choice) * k
+        measured = _measure(meter, quilt, "tables of the rounds", picked, share)
+        quilt.rounds.append(
+            Round(
+                choice_epsilon=purse.choice_epsilon(of_choice),
+                sensitivity=sensitivity(candidates, purse.reach),
+                candidates=candidates,
+                chosen=chosen,
+                answers=[answer.ravel() for answer in before],
+                measured=measured,
+            )
+        )
+        model.fit()
+        if 2 * _n_in_vain(before, model.answers(picked), std) > k:
+            pace.double()
+
+
+def _n_in_vain(before: Sequence[Floats], after: Sequence[Floats], std: float) -> int:
+    """Count the tables that moved the model by no more than their noise costs."""
+    return sum(
+        float(np.abs(now - then).sum()) <= _noise_cost(now.ravel(), std)
+        for then, now in zip(before, after, strict=True)
+    )

@@ -1,0 +1,45 @@
+"""The coins of post-processing: what quilt draws from published numbers alone."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hushtable.kernels import field as kernels
+from hushtable.kernels.field import Floats, Integers
+
+
+class Coins:
+    """Toss the coins of post-processing: fast, repeatable, and not for protecting anybody.
+
+    Parameters
+    ----------
+    seed : int
+        Below 2**64. A method draws it from its `Noise`, so that a release is repeatable exactly
+        when its noise is.
+
+    Examples
+    --------
+    >>> Coins(1).places(np.array([3.0, 0.0, 1.0]), 4).tolist()
+    [0, 0, 0, 2]
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.state = np.array([seed], np.uint64)
+
+    def shuffle(self, values: Integers) -> Integers:
+        """Bring values into random order, in place."""
+        kernels.shuffle(values, self.state)
+        return values
+
+    def places(self, weights: Floats, n: int) -> Integers:
+        """Draw n places by weight, evenly spaced: place i floor or ceil (n share of i) times."""
+        cumulated = np.cumsum(weights)
+        if n == 0 or not len(cumulated) or not cumulated[-1] > 0:
+            return np.zeros(n, np.int64)
+        steps = (np.arange(n) + kernels.uniform(self.state)) * (cumulated[-1] / n)
+        found: Integers = np.searchsorted(cumulated, steps, side="right")
+        return np.minimum(found, len(weights) - 1)
+
+    def spread(self, weights: Floats, n: int) -> Integers:
+        """Draw n places by weight, evenly spaced, in random order."""
+        return self.shuffle(self.places(weights, n))

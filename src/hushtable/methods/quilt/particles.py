@@ -1,0 +1,81 @@
+"""Weighted rows: what they count, and how some of them are taken."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushtable.kernels import field as kernels
+from hushtable.kernels.field import Floats, Integers, Particles
+from hushtable.methods.quilt.coins import Coins
+
+Group = tuple[int, ...]
+"""Columns by their places, rising."""
+
+_TRIES_PER_ROW = 8
+_MAX_TRIES = 2_000_000
+
+
+def strides_of(shape: Sequence[int]) -> Integers:
+    """Say how far apart neighbors along each axis are, in cells.
+
+    Examples
+    --------
+    >>> strides_of((2, 3, 5)).tolist()
+    [15, 5, 1]
+    """
+    return np.array([math.prod(shape[axis + 1 :]) for axis in range(len(shape))], np.int64)
+
+
+def cells_of(rows: Particles, sizes: Group, group: Group) -> NDArray[np.uint16]:
+    """Give the cell of each row in the table of some columns."""
+    out = np.empty(len(rows), np.uint16)
+    strides = strides_of([sizes[column] for column in group])
+    kernels.index_cells(rows, np.array(group, np.int64), strides, out)
+    return out
+
+
+def tables_of(
+    rows: Particles, weights: Floats, sizes: Group, groups: Sequence[Group]
+) -> list[Floats]:
+    """Sum weights of rows over groups of columns, one array for each."""
+    shapes = [tuple(sizes[column] for column in group) for group in groups]
+    offsets = np.cumsum([0, *(math.prod(shape) for shape in shapes)])
+    flat = np.zeros(int(offsets[-1]))
+    if groups:
+        starts = np.cumsum([0, *(len(group) for group in groups)])
+        columns = np.array([column for group in groups for column in group], np.int64)
+        strides = np.concatenate([strides_of(shape) for shape in shapes])
+        kernels.add_weights(rows, weights, starts, columns, strides, offsets, flat)
+    bounds = zip(offsets[:-1], offsets[1:], shapes, strict=True)
+    return [flat[start:stop].reshape(shape) for start, stop, shape in bounds]
+
+
+def by_weight(rows: Particles, weights: Floats, n: int, coins: Coins) -> Integers:
+    """Draw n places of rows by weight, evenly spaced along the sorted rows."""
+    order = np.lexsort(tuple(np.ascontiguousarray(column) for column in rows.T[::-1]))
+    return order[coins.places(weights[order], n)]
+
+
+def balance(  # noqa: PLR0917 - the sample, what it is from, and what it is measured by
+    chosen: Integers,
+    rows: Particles,
+    weights: Floats,
+    sizes: Group,
+    pairs: Sequence[Group],
+    coins: Coins,
+) -> None:
+    """Replace chosen places of rows until their pair counts are close to those of all rows."""
+    n = len(chosen)
+    wanted = np.concatenate([table.ravel() for table in tables_of(rows, weights, sizes, pairs)])
+    found = tables_of(rows[chosen], np.ones(n), sizes, pairs)
+    excess = wanted * (-n / max(float(weights.sum()), 1e-300))
+    excess += np.concatenate([table.ravel() for table in found])
+    left, right = (np.array(side, np.int64) for side in zip(*pairs, strict=True))
+    offsets = np.cumsum([0, *(table.size for table in found)])[:-1]
+    strides = np.array(sizes, np.int64)[right]
+    offered = coins.spread(weights, min(_TRIES_PER_ROW * n, _MAX_TRIES))
+    kernels.swap_rows(rows, chosen, left, right, strides, offsets, excess, offered, coins.state)
