@@ -23,7 +23,8 @@ from pathlib import Path
 
 import numpy as np
 
-from hushtable.engine.edges import Graph, read_graph
+from hushtable.engine.edges import read_graph
+from hushtable.engine.graph import Graph
 from hushtable.methods.degrees.degrees import Degrees
 from hushtable.methods.degrees.hay import HayDegrees
 from hushtable.privacy.noise import SecureNoise

@@ -52,7 +52,8 @@ from hushtable.methods.diffgen.top_down_specialization import TopDownSpecializat
 from hushtable.methods.partition import mondrian as mondrian_module
 from hushtable.methods.partition.mondrian import Mondrian
 from hushtable.methods.partition.tree import Rules
-from hushtable.methods.uncertain.levels import Ruler
+from hushtable.methods.uncertain.ruler import Ruler
+from hushtable.methods.uncertain.uncertain import UncertainPlan
 from hushtable.privacy.count_mechanisms import OneSidedGeometric, ThresholdMatrix
 from hushtable.privacy.group_noise import GroupNoise, NoisyCells
 from hushtable.privacy.guarantee import KAnonymity, Threshold
@@ -483,12 +484,12 @@ def test_a_column_whose_tuples_are_rarer_than_promised_is_caught(monkeypatch: Pa
 
 @pytest.mark.parametrize("model", ["uniform", "gaussian"])
 def test_noise_that_is_narrower_than_checked_is_caught(model: Any, monkeypatch: Patch) -> None:
-    real = Uncertain._safe_widths
+    real = UncertainPlan._safe_widths
 
-    def narrow(self: Uncertain, finder: Any, groups: Any, shapes: Any) -> Any:
+    def narrow(self: UncertainPlan, finder: Any, groups: Any, shapes: Any) -> Any:
         return np.maximum(real(self, finder, groups, shapes) // 4, 0 if model == "uniform" else 1)
 
-    monkeypatch.setattr(Uncertain, "_safe_widths", narrow)
+    monkeypatch.setattr(UncertainPlan, "_safe_widths", narrow)
     method = Uncertain(k=4, eta="1/5", model=model)
     assert_caught(audit(method, runs=100, confidence=0.99, noise=SeededNoise(1)))
 
@@ -500,7 +501,7 @@ def test_noise_levels_that_name_the_record_are_caught(monkeypatch: Patch) -> Non
     def own_levels(self: Any, finder: Any, groups: Any, shapes: Any) -> Any:
         return np.arange(len(shapes))[:, None] // 2 + np.ones_like(shapes, np.int64)
 
-    monkeypatch.setattr(Uncertain, "_safe_widths", own_levels)
+    monkeypatch.setattr(UncertainPlan, "_safe_widths", own_levels)
     assert Ruler.draw is real
     method = Uncertain(k=4, eta="1/5")
     assert_caught(audit(method, runs=40, confidence=0.99, noise=SeededNoise(1)))

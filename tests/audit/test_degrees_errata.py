@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 from scipy.stats import beta
 
-from hushtable.engine.edges import Graph, read_graph
+from hushtable.engine.edges import read_graph
+from hushtable.engine.graph import Graph
 from hushtable.methods.degrees.degrees import Degrees
 from hushtable.methods.degrees.projection import OrderedEdges
 from hushtable.privacy.noise import SecureNoise
@@ -85,7 +86,7 @@ def test_001_2_deleting_large_nodes_is_caught_and_projecting_them_is_not() -> No
         return float((counts + drawn)[0])
 
     def n_isolated_after_projecting(g: Graph) -> float:
-        noisy, _ = method.measure(g, NOISE)
+        noisy, _ = method.plan().measure(g, NOISE)
         return float(noisy.column("nodes_up_to_degree")[0].as_py())
 
     hub = index(graph, "hub")
@@ -135,7 +136,7 @@ def test_001_1_the_tree_survives_the_same_attack() -> None:
     method = Degrees(epsilon=1, max_degree=BOUND, mechanism="partition", n_levels=4)
 
     def tree(g: Graph) -> float:
-        noisy, measured = method.measure(g, NOISE)
+        noisy, measured = method.plan().measure(g, NOISE)
         starts = noisy.column("first_degree").to_numpy()
         one, two = (np.add.reduceat(h, starts) for h in (with_hub, without_hub))
         n_nodes = np.array([measured["n_nodes"]])
@@ -176,7 +177,7 @@ def test_the_counts_lose_what_they_may_and_no_more(population: str) -> None:
     assert np.abs(one - two).sum() == method.sensitivity(bound)
 
     def statistic(g: Graph) -> float:
-        noisy, measured = method.measure(g, NOISE)
+        noisy, measured = method.plan().measure(g, NOISE)
         ratio = likelihood(noisy.column(1).to_numpy(), one, two, method.counts_scale(bound))
         if listed:
             n_nodes = np.array([measured["n_nodes"]])
@@ -261,7 +262,7 @@ def test_the_bound_is_chosen_with_these_chances() -> None:
     n_runs = 4000
     # Which edges of the hub stay depends on the key, but not how many nodes are full.
     edges = OrderedEdges(graph, key=1)
-    drawn = [method._choose_bound(edges, NOISE) for _ in range(n_runs)]
+    drawn = [method.plan().choose_bound(edges, NOISE) for _ in range(n_runs)]
     expected = chances(full, 1.0)
     merged = np.zeros(len(bounds))
     for place, chance in enumerate(expected):

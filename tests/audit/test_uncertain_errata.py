@@ -66,7 +66,7 @@ def test_002_3_local_noise_never_vanishes() -> None:
     for levels in ("exact", "safe"):
         method = Uncertain(k=5, model="gaussian", levels=levels, local=True, eta=0.2)
         widths = method.perturb(values, schema(2), SeededNoise(2)).widths
-        stds = method.geometry(schema(2)).stds(widths)
+        stds = method.plan(schema(2)).stds(widths)
         assert stds.min() > 0.01 / math.sqrt(12)
 
 

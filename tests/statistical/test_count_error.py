@@ -220,7 +220,7 @@ def test_degrees_of_a_ring() -> None:
     method = Degrees(epsilon=1, max_degree=8)
     off = []
     for _ in range(RUNS):
-        noisy, _ = method.measure(graph, SecureNoise())
+        noisy, _ = method.plan().measure(graph, SecureNoise())
         up_to = noisy.column("nodes_up_to_degree").to_numpy()
         off.append(up_to[5] - up_to[1] - 2000)
     said = method.count_error(share=1.0)

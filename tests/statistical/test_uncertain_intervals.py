@@ -11,8 +11,8 @@ from scipy.stats import binom
 
 from hushtable.engine import connect
 from hushtable.methods.uncertain.estimator import UncertainEstimator
-from hushtable.methods.uncertain.levels import Model, Ruler
-from hushtable.methods.uncertain.uncertain import Edges, Geometry, Perturbed, Uncertain
+from hushtable.methods.uncertain.ruler import Model, Ruler
+from hushtable.methods.uncertain.uncertain import Edges, Perturbed, Uncertain, UncertainPlan
 from hushtable.privacy.noise import SecureNoise
 from hushtable.schema import Schema
 
@@ -42,7 +42,7 @@ def test_equal_records_and_a_range_of_one_value(model: Model, edges: Edges) -> N
     Misses of the upper end, with everybody in the range, and of the lower end, with nobody in it.
     """
     method = Uncertain(k=2, model=model, edges=edges)
-    plan = Geometry(schema(), method, ("x", "y"))
+    plan = UncertainPlan(method, schema(), ("x", "y"))
     n = 60
     ruler: Ruler = plan.ruler
     widths = np.tile(ruler.widths(np.array([1.5, 2.0])), (n, 1))

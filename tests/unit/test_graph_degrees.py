@@ -15,7 +15,8 @@ from typer.testing import CliRunner
 
 import hushtable.graph.publish as module
 from hushtable.cli.graph import graph_app
-from hushtable.engine.edges import Graph, read_graph
+from hushtable.engine.edges import read_graph
+from hushtable.engine.graph import Graph
 from hushtable.errors import BudgetExceeded, DataError, HushtableError, ParameterError, ReleaseError
 from hushtable.graph.generate import configuration, exact, generate_graph, is_graphical
 from hushtable.graph.plot import plot_degrees
@@ -104,7 +105,7 @@ def test_splits_pay_for_all_that_one_node_moves(edges: list[tuple[int, int]]) ->
     """001-5: the weight of a split is exp(e min / (2 theta + 1)), e what a level may spend."""
     method = Degrees(epsilon=1, max_degree=8, mechanism="partition")
     noise = AskedNoise(3)
-    method.measure(read_graph(edges, nodes=range(2000)), noise)
+    method.plan().measure(read_graph(edges, nodes=range(2000)), noise)
     assert len(noise.asked) > 2
     level = method.forecast().split["splits"] / method.n_levels
     for how in noise.asked:

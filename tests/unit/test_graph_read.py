@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hushtable.engine.edges import Graph, inspect_graph, read_graph
+from hushtable.engine.edges import inspect_graph, read_graph
+from hushtable.engine.graph import Graph
 from hushtable.errors import DataError
 from hushtable.kernels.projection import sort_words
 

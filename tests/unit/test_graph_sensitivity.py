@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hushtable.engine.edges import Graph, read_graph
+from hushtable.engine.edges import read_graph
+from hushtable.engine.graph import Graph
 from hushtable.kernels.projection import projected_degrees
 from hushtable.methods.degrees.degrees import Degrees
 from hushtable.methods.degrees.projection import OrderedEdges

@@ -21,7 +21,9 @@ from hushtable.methods.alpha_beta.alpha_beta import Plan as SetPlan
 from hushtable.methods.alpha_beta.alpha_beta import _Table
 from hushtable.methods.alpha_beta.insertions import SourceNoise, UniformNoise
 from hushtable.methods.counts.noisy_counts import delta_per_row
-from hushtable.methods.uncertain.levels import CONFIDENCE_SHARE, Level, LevelFinder, Ruler
+from hushtable.methods.uncertain.cover import CONFIDENCE_SHARE, CoverCheck, Level
+from hushtable.methods.uncertain.levels import LevelFinder
+from hushtable.methods.uncertain.ruler import Ruler
 from hushtable.privacy.bounded_adversary import Ratios
 from hushtable.privacy.guarantee import PureDP
 from hushtable.privacy.noise import Coins, Integers, SecureNoise, SeededNoise
@@ -247,10 +249,10 @@ def test_a_choice_of_columns_is_paid_for(long: bool) -> None:
 # --- uncertain ------------------------------------------------------------------------------------
 
 
-def finder(n: int, k: int, eta: Fraction) -> LevelFinder:
+def cover_check(n: int, k: int, eta: Fraction) -> CoverCheck:
     points = np.linspace(0, 1, n)[:, None]
     ruler = Ruler("uniform", np.array([1 / (n - 1)]), np.array([n]))
-    return LevelFinder(points, np.full(n, k, np.int64), eta, ruler, SeededNoise(1))
+    return CoverCheck(points, np.full(n, k, np.int64), eta, ruler, SeededNoise(1))
 
 
 def test_the_final_check_leaves_room_for_its_own_error() -> None:
@@ -258,28 +260,30 @@ def test_the_final_check_leaves_room_for_its_own_error() -> None:
     from scipy.stats import binom
 
     eta = Fraction(1, 10)
-    found = finder(50, 3, eta)
+    found = cover_check(50, 3, eta)
     tolerated = float(eta * (1 - CONFIDENCE_SHARE))
     wrong = 0.0
     for turn in range(1, 40):
-        for quota, times in zip(found._quotas(turn), (20, 100), strict=True):
+        for quota, times in zip(found.quotas(turn), (20, 100), strict=True):
             passes = float(binom.cdf(quota, int(times / eta) + 1, tolerated)) if quota >= 0 else 0.0
             wrong += 50 * passes
     assert wrong <= float(eta * CONFIDENCE_SHARE)
     # And it is not wasted: one more in the long stage of the first turn would be too many.
-    more = float(binom.cdf(found._quotas(1)[1] + 1, int(100 / eta) + 1, tolerated))
+    more = float(binom.cdf(found.quotas(1)[1] + 1, int(100 / eta) + 1, tolerated))
     assert 50 * more > float(eta * CONFIDENCE_SHARE) / 4
 
 
 def test_levels_that_fail_the_final_check_are_lifted(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[int, int]] = []
 
-    def fails(self: LevelFinder, level: Level, turn: int) -> Any:
+    def fails(self: CoverCheck, level: Level, turn: int) -> Any:
         asked.append((turn, level.rung))
         return np.full(len(level.rows), turn < 3)
 
-    monkeypatch.setattr(LevelFinder, "_fails", fails)
-    levels = finder(51, 3, Fraction(1, 10)).find([np.arange(51)], np.ones((51, 1)))
+    monkeypatch.setattr(CoverCheck, "fails", fails)
+    levels = LevelFinder(cover_check(51, 3, Fraction(1, 10))).find(
+        [np.arange(51)], np.ones((51, 1))
+    )
     first = {rung for turn, rung in asked if turn == 1}
     assert first
     assert {level.rung for level in levels} == {rung + 2 for rung in first}
@@ -289,14 +293,14 @@ def test_cover_is_counted_in_the_box_that_noise_is_drawn_from() -> None:
     """51 records on a ring of 51 values: a box of w to each side covers 2 w + 1, never more."""
     eta = Fraction(1, 10)
     for k in (3, 4, 7):
-        found = finder(51, k, eta)
+        found = cover_check(51, k, eta)
         for width in range(1, 6):
             side = (2 * width + 1) * found.ruler.step[0]
             rung = math.floor(math.log2(side) * 8 - 1e-9)
             level = Level(np.arange(51), rung, np.ones(1))
             drawn_width = int(found.ruler.widths(np.array([level.size]))[0])
             draws: Integers = np.arange(-drawn_width, drawn_width + 1)[:, None]
-            lacking = found._n_uncovered(level, draws, limit=10**6)
+            lacking = found.n_uncovered(level, draws, limit=10**6)
             expected = len(draws) if 2 * drawn_width + 1 < k else 0
             assert set(lacking.tolist()) == {expected}
 
@@ -322,7 +326,7 @@ def test_records_ask_for_their_own_k_and_hide_among_their_own_group() -> None:
                      "own": {"type": "integer", "low": 2, "high": 30}})  # fmt: skip
     rows = np.array([[x, x % 2, 12 if x < 20 else 2] for x in range(40)], float)
     method = Uncertain(k=3, eta="1/5", carry=["sex"], k_column="own")
-    assert method._wanted(rows).tolist() == [12] * 20 + [3] * 20
+    assert method.plan(public).wanted(rows).tolist() == [12] * 20 + [3] * 20
     made = method.perturb(rows, public, SeededNoise(1))
     # Of one sex there are half as many within reach: 12 of them lie 24 values wide at least.
     assert (2 * made.widths[:20] + 1 >= 2 * 12 - 1).all()

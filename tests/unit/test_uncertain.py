@@ -24,8 +24,8 @@ from hushtable.kernels.anonymity import (
 from hushtable.learn import UncertainNeighbors
 from hushtable.methods.uncertain.condensation import Condensation
 from hushtable.methods.uncertain.estimator import UncertainEstimator, interval_probability
-from hushtable.methods.uncertain.levels import Ruler
 from hushtable.methods.uncertain.noise_reach import gaussian_reach, most_behind
+from hushtable.methods.uncertain.ruler import Ruler
 from hushtable.methods.uncertain.uncertain import Uncertain
 from hushtable.predicate import parse
 from hushtable.privacy.noise import SeededNoise

@@ -265,21 +265,21 @@ class SingleTest:
     def _lacking(self, table: TableInput, n: int, done: float) -> NDArray[np.int64]:
         method: Any = self.subject.method
         schema = self.subject.schema
-        geometry = method.geometry(schema)
+        plan = method.plan(schema)
         wanted = [method.k_column] * (method.k_column is not None)
         places = [list(schema.attributes).index(name) for name in
-                  (*geometry.names, *method.carry, *wanted)]  # fmt: skip
+                  (*plan.names, *method.carry, *wanted)]  # fmt: skip
         codes = np.array(table.rows, np.int64)[:, places]
-        d = len(geometry.names)
+        d = len(plan.names)
         values = codes.astype(np.float64)
-        for at, name in enumerate([*geometry.names, *method.carry, *wanted]):
+        for at, name in enumerate([*plan.names, *method.carry, *wanted]):
             column = schema.attributes[str(name)]
             if not isinstance(column, Categorical):
                 values[:, at] = float(column.exact_low) + codes[:, at] * float(column.exact_step)
-        joined = geometry.n_values if method.edges == "wrap" else None
+        joined = plan.n_values if method.edges == "wrap" else None
         lacking = np.zeros(len(codes), np.int64)
         for run in range(n):
-            perturbed = method.perturb(values, schema, self.subject.noise)
+            perturbed = plan.perturb(values, self.subject.noise)
             self.subject.n_runs += 1
             fits = n_fits(
                 codes[:, :d], perturbed.steps, perturbed.widths,

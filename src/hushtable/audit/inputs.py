@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from hushtable.engine.base import Cells, Counts
-from hushtable.engine.edges import Graph, read_graph
+from hushtable.engine.edges import read_graph
+from hushtable.engine.graph import Graph
 from hushtable.engine.memory import MemoryEngine
 from hushtable.privacy.noise import Noise
 from hushtable.recoding import Recoding

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
+from hushtable.engine.graph import Graph
 from hushtable.engine.header import read_header
 from hushtable.engine.source import as_arrow
 from hushtable.errors import DataError, TooLarge
@@ -31,70 +32,6 @@ EDGE_COLUMNS = ("source", "target")
 NODE_COLUMNS = ("node",)
 MAX_NODES = 2**31 - 1  # node codes fit 32 bits
 MAX_EDGES = 2**32  # and so do places of edges
-
-
-@dataclass(frozen=True, eq=False)
-class Graph:
-    """Hold a simple undirected graph.
-
-    Parameters
-    ----------
-    ids : Arrow array of text
-        The nodes, sorted; a node's code is its place here. The order of two nodes does not depend
-        on which other nodes there are.
-    source, target : int32 arrays
-        The ends of each edge as codes, source below target, sorted, each edge once.
-    listed : bool
-        Whether the nodes come from a list of their own; otherwise they are the ends of edges.
-    n_self_loops, n_repeated : int
-        How many rows were dropped because they joined a node to itself, or repeated an edge.
-
-    Examples
-    --------
-    >>> graph = read_graph([("b", "a"), ("a", "b"), ("a", "c"), ("c", "c")])
-    >>> graph.n_nodes, graph.n_edges, graph.n_self_loops, graph.n_repeated
-    (3, 2, 1, 1)
-    >>> graph.degrees().tolist()
-    [2, 1, 1]
-    """
-
-    ids: pa.Array
-    source: Codes
-    target: Codes
-    listed: bool
-    n_self_loops: int = 0
-    n_repeated: int = 0
-
-    @property
-    def n_nodes(self) -> int:
-        """Number of nodes."""
-        return len(self.ids)
-
-    @property
-    def n_edges(self) -> int:
-        """Number of edges."""
-        return len(self.source)
-
-    def degrees(self) -> Integers:
-        """Count the edges of each node; for the custodian's eyes."""
-        ends = np.concatenate((self.source, self.target))
-        return np.bincount(ends, minlength=self.n_nodes).astype(np.int64)
-
-    def without(self, node: int) -> Graph:
-        """Take away one node with all its edges, as the promise does.
-
-        Examples
-        --------
-        >>> read_graph([("a", "b"), ("b", "c")]).without(0).degrees().tolist()
-        [1, 1]
-        """
-        keep = (self.source != node) & (self.target != node)
-        source, target = self.source[keep], self.target[keep]
-        stays = np.arange(self.n_nodes) != node
-        if not self.listed:  # a node that has lost its only edge is no longer in the file
-            stays &= np.bincount(np.concatenate((source, target)), minlength=self.n_nodes) > 0
-        new = np.cumsum(stays, dtype=np.int32) - 1
-        return Graph(self.ids.filter(pa.array(stays)), new[source], new[target], self.listed)
 
 
 def read_graph(edges: Any, *, nodes: Any = None, columns: tuple[str, str] = EDGE_COLUMNS) -> Graph:

@@ -9,7 +9,7 @@ from hushtable.audit.cases.case import Case
 from hushtable.audit.inputs import GraphInput
 from hushtable.audit.neighbors import Pair, graph_pair, searched_graphs
 from hushtable.audit.subject import Prepared
-from hushtable.engine.edges import Graph
+from hushtable.engine.graph import Graph
 from hushtable.methods.base import Released
 from hushtable.methods.degrees.degrees import Degrees
 from hushtable.privacy.guarantee import Neighbors
@@ -50,12 +50,13 @@ def small_graphs(
 
 def measured(method: Degrees, schema: Schema) -> Prepared:
     """Measure: all that ever sees the graph. What follows is a function of its outcome alone."""
+    plan = method.plan(schema.name)
 
     def run(graph: Graph, noise: Noise) -> Released:
-        noisy, settings = method.measure(graph, noise)
+        noisy, settings = plan.measure(graph, noise)
         return Released(tables={"noisy": noisy}, estimator=settings)
 
-    return Prepared(method.guarantee(), run)
+    return Prepared(plan.guarantees, run)
 
 
 DEGREES: Case[Degrees] = Case(

@@ -10,7 +10,8 @@ from hushtable.errors import HushtableError
 from hushtable.evaluation.metric import Measured, Metric
 from hushtable.evaluation.risk.linkage import likelihood_linkage
 from hushtable.evaluation.risk.outcome import Outcome, Rate
-from hushtable.methods.uncertain.uncertain import Uncertain, record_values
+from hushtable.methods.uncertain.records import record_values
+from hushtable.methods.uncertain.uncertain import Uncertain
 from hushtable.privacy.noise import SeededNoise
 from hushtable.release import Release
 from hushtable.schema import Schema
@@ -60,7 +61,7 @@ def likelihood_attack(
             f"Run on {MOST_RECORDS:,} random rows; with fewer rows the noise is wider and there "
             "are fewer to tell apart."
         )
-    names = [*method.geometry(schema).names, *method.carry]
+    names = [*method.plan(schema).names, *method.carry]
     if method.k_column is not None:
         names.append(method.k_column)
     # Seeded, since nothing of this run is published and a report must repeat.

@@ -82,7 +82,7 @@ def likelihood_linkage(
         Whether the observer uses the published level to rule candidates out, or the likelihood
         alone.
     """
-    geometry = method.geometry(schema)
+    geometry = method.plan(schema)
     perturbed = method.perturb(values, schema, noise)
     d = len(geometry.names)
     told_apart = values[:, d : d + len(method.carry)]

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Literal, get_args
+from functools import cached_property
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hushtable.engine.edges import Graph
+from hushtable.engine.graph import Graph
 from hushtable.errors import ParameterError
-from hushtable.methods.base import CountError, Forecast, GraphMethod, Released
+from hushtable.methods import parameters
+from hushtable.methods.base import CountError, Forecast, GraphMethod, Plan, Released
 from hushtable.methods.count_error import laplace_error, n_asked
 from hushtable.methods.degrees.fit import (
     DegreeDistribution,
@@ -27,9 +29,9 @@ from hushtable.methods.degrees.fit import (
     undo_projection,
 )
 from hushtable.methods.degrees.projection import OrderedEdges
-from hushtable.privacy.guarantee import Guarantee, PureDP, Unit, check_epsilon
+from hushtable.methods.parameters import parameter, part, whole
+from hushtable.privacy.guarantee import Guarantee, PureDP
 from hushtable.privacy.noise import Noise, add_noise
-from hushtable.privacy.rational import as_rational
 from hushtable.schema import Schema
 
 Mechanism = Literal["cumulative", "partition"]
@@ -49,13 +51,26 @@ LARGEST_DEGREE = 16
 
 
 @dataclass(frozen=True)
-class _Shares:
-    """How epsilon is divided; a step that is not taken has 0."""
+class Shares:
+    """Say how epsilon is divided; a step that is not taken has 0."""
 
     bound: Fraction
     n_nodes: Fraction
     splits: Fraction
     counts: Fraction
+
+
+def _public_or_private(name: str, given: Any) -> int | str:
+    """Read a public bound on degrees, or the word for one that is chosen privately."""
+    if given == PRIVATE:
+        return PRIVATE
+    try:
+        return int(whole(1, LARGEST_BOUND)(name, given))
+    except ParameterError:
+        raise ParameterError(
+            f"{name} is {given!r}; it must be 'private' or a whole number from 1 to "
+            f"{LARGEST_BOUND:,}."
+        ) from None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,17 +80,16 @@ class Degrees(GraphMethod):
     Parameters
     ----------
     epsilon : number or str
-        Bound on the privacy loss, for the whole release.
+        Bound on the privacy loss of the whole release, such as 1.
     max_degree : int or "private"
-        Degrees are bounded by this before they are counted. A number must be public: it must not
-        come from the graph. ``private`` chooses a power of two, paid for with `bound_share`.
+        Public bound on degrees, or ``private``: chosen with part of epsilon. A number must not come
+        from the graph. ``private`` chooses a power of two, paid for with `bound_share`.
     mechanism : {"cumulative", "partition"}
-        ``cumulative`` counts the nodes up to each degree. ``partition`` cuts the degrees into
-        regions as Qardaji and Li do, repaired, to compare with.
+        How to count: ``cumulative`` counts the nodes up to each degree and is better, ``partition``
+        cuts the degrees into regions as Qardaji and Li do, repaired, to compare with.
     population : {"listed", "endpoints"}
-        Where nodes come from. ``listed``: a list of nodes is given beside the edges, and a node
-        stays in it when its edges go. ``endpoints``: a node is in the data only through its edges;
-        this costs twice the noise.
+        Where nodes come from: a list beside the edges (``listed``), or their edges alone
+        (``endpoints``), at twice the noise. A node that is listed stays when its edges go.
     n_nodes_share : number or str
         Share of epsilon for the number of nodes (``listed`` only).
     bound_share : number or str
@@ -83,11 +97,13 @@ class Degrees(GraphMethod):
     largest_bound : int
         The largest bound that ``private`` may choose.
     n_levels : int
-        How often ``partition`` cuts; public.
+        How often ``partition`` cuts the degrees; public.
     fit : {"smooth", "isotonic"}
-        How noise is taken off afterwards; ``smooth`` falls back to isotonic regression by itself.
+        How noise is taken off afterwards: ``smooth``, which falls back to isotonic regression by
+        itself, or ``isotonic`` regression alone.
     tail : {"model", "bound"}
-        ``model`` estimates what bounding the degrees took away; ``bound`` leaves degrees bounded.
+        What becomes of the edges that the bound took away: ``model`` estimates them, ``bound``
+        leaves degrees bounded.
 
     Examples
     --------
@@ -111,97 +127,36 @@ class Degrees(GraphMethod):
     summary: ClassVar[str] = "Publish the degree sequence of a graph, protecting whole nodes."
     estimator: ClassVar[str] = "degrees"
 
-    epsilon: Fraction = field(
-        metadata={"help": "Bound on the privacy loss of the whole release, such as 1."}
-    )
-    max_degree: int | str = field(
-        default=PRIVATE,
-        metadata={"help": "Public bound on degrees, or private: chosen with part of epsilon."},
-    )
-    mechanism: Mechanism = field(
-        default="cumulative",
-        metadata={"help": "cumulative is better; partition is the paper's tree, repaired."},
-    )
-    population: Population = field(
-        default="listed",
-        metadata={
-            "help": "listed: a list of nodes is given; endpoints: nodes are the ends of edges, at "
-            "twice the noise."
-        },
-    )
-    n_nodes_share: Fraction = field(
-        default=Fraction(1, 10),
-        metadata={"help": "Share of epsilon for the number of nodes (listed)."},
-    )
-    bound_share: Fraction = field(
-        default=Fraction(1, 5),
-        metadata={"help": "Share of epsilon for choosing the bound (private)."},
-    )
-    largest_bound: int = field(
-        default=1024, metadata={"help": "The largest bound that private may choose."}
-    )
-    n_levels: int = field(default=3, metadata={"help": "How often partition cuts the degrees."})
-    fit: Fit = field(
-        default="smooth",
-        metadata={"help": "How noise is taken off: smooth, or isotonic regression alone."},
-    )
-    tail: Tail = field(
-        default="model",
-        metadata={"help": "model estimates what the bound took away; bound leaves it out."},
-    )
+    epsilon: Fraction = parameter(read=parameters.epsilon)
+    max_degree: int | str = parameter(read=_public_or_private, default=PRIVATE)
+    mechanism: Mechanism = parameter(default="cumulative")
+    population: Population = parameter(default="listed")
+    n_nodes_share: Fraction = parameter(read=part, default=Fraction(1, 10))
+    bound_share: Fraction = parameter(read=part, default=Fraction(1, 5))
+    largest_bound: int = parameter(read=whole(SMALLEST_BOUND, LARGEST_BOUND), default=1024)
+    n_levels: int = parameter(read=whole(1, 20), default=3)
+    fit: Fit = parameter(default="smooth")
+    tail: Tail = parameter(default="model")
 
-    def __post_init__(self) -> None:
-        problems: list[str] = []
-        for name in ("epsilon", "n_nodes_share", "bound_share"):
-            try:
-                value = as_rational(getattr(self, name), name=name)
-                object.__setattr__(self, name, value)
-                if name == "epsilon":
-                    check_epsilon(value)
-                elif not 0 < value < 1:
-                    problems.append(f"{name} is {value}; it must lie between 0 and 1.")
-            except ParameterError as error:
-                problems += error.problems
-        for name, kind in (
-            ("mechanism", Mechanism), ("population", Population), ("fit", Fit), ("tail", Tail),
-        ):  # fmt: skip
-            if getattr(self, name) not in get_args(kind):
-                allowed = " or ".join(get_args(kind))
-                problems.append(f"{name} is {getattr(self, name)!r}; it must be {allowed}.")
-        if isinstance(self.max_degree, str) and self.max_degree.isdecimal():
-            object.__setattr__(self, "max_degree", int(self.max_degree))
-        if self.max_degree != PRIVATE and not _whole(self.max_degree, 1, LARGEST_BOUND):
-            problems.append(
-                f"max_degree is {self.max_degree!r}; it must be 'private' or a whole number from 1 "
-                f"to {LARGEST_BOUND:,}."
-            )
-        if not _whole(self.largest_bound, SMALLEST_BOUND, LARGEST_BOUND):
-            problems.append(
-                f"largest_bound is {self.largest_bound!r}; it must be a whole number from "
-                f"{SMALLEST_BOUND} to {LARGEST_BOUND:,}."
-            )
-        if not _whole(self.n_levels, 1, 20):
-            problems.append(
-                f"n_levels is {self.n_levels!r}; it must be a whole number from 1 to 20."
-            )
-        if not problems and self._shares.counts <= 0:
-            problems.append("n_nodes_share and bound_share leave nothing for the counts.")
-        if problems:
-            raise ParameterError(problems)
-
-    # --- what is public ---------------------------------------------------------------------------
+    def _problems(self, *, fields_are_right: bool) -> list[str]:
+        """Say where nothing is left for the counts."""
+        if fields_are_right and self.shares.counts <= 0:
+            return ["n_nodes_share and bound_share leave nothing for the counts."]
+        return []
 
     @property
-    def _listed(self) -> bool:
+    def listed(self) -> bool:
+        """Whether nodes come from a list of their own."""
         return self.population == "listed"
 
-    @property
-    def _shares(self) -> _Shares:
+    @cached_property
+    def shares(self) -> Shares:
+        """How epsilon is divided."""
         bound = self.epsilon * self.bound_share if self.max_degree == PRIVATE else Fraction(0)
-        n_nodes = self.epsilon * self.n_nodes_share if self._listed else Fraction(0)
+        n_nodes = self.epsilon * self.n_nodes_share if self.listed else Fraction(0)
         rest = self.epsilon - bound - n_nodes
         splits = rest / 2 if self.mechanism == "partition" else Fraction(0)
-        return _Shares(bound, n_nodes, splits, rest - splits)
+        return Shares(bound, n_nodes, splits, rest - splits)
 
     @property
     def bounds(self) -> list[int]:
@@ -231,40 +186,60 @@ class Degrees(GraphMethod):
         """
         if self.mechanism == "partition":
             return 2 * bound + 1
-        return bound if self._listed else 2 * bound
+        return bound if self.listed else 2 * bound
 
     def counts_scale(self, bound: int) -> Fraction:
         """Give the scale of the noise on each count under a bound."""
-        return self.sensitivity(bound) / self._shares.counts
-
-    def guarantee(self) -> tuple[Guarantee, ...]:
-        """Promise differential privacy for one added or removed node with all its edges."""
-        return (PureDP(epsilon=self.epsilon, unit=Unit(kind="node"), neighbors="add-remove"),)
-
-    def schema(self, name: str) -> Schema:
-        """Describe the release as a table with one row per node and its degree."""
-        lowest = 0 if self._listed else 1
-        highest = self.bounds[-1] * (LARGEST_DEGREE if self.tail == "model" else 1)
-        degree = {"type": "integer", "low": lowest, "high": highest}
-        return Schema.from_dict({"name": name, "unit": "node", "columns": {"degree": degree}})
+        return self.sensitivity(bound) / self.shares.counts
 
     def check_input(self, *, listed: bool) -> None:
         """Refuse a list of nodes where there must be none, and the other way round."""
-        if self._listed and not listed:
+        if self.listed and not listed:
             raise ParameterError(
                 "population is 'listed', but there is no list of nodes. Give one (nodes), or use "
                 "population 'endpoints' if nodes are in the data only through their edges; that "
                 "costs twice the noise."
             )
-        if listed and not self._listed:
+        if listed and not self.listed:
             raise ParameterError(
                 "population is 'endpoints', but a list of nodes is given. Leave it out, or use "
                 "population 'listed', which needs half the noise."
             )
 
-    def forecast(self, n_nodes: int | None = None) -> Forecast:
+    def plan(self, name: str = "graph") -> DegreesPlan:
+        """Say what is published: a table with one row per node and its degree."""
+        lowest = 0 if self.listed else 1
+        highest = self.bounds[-1] * (LARGEST_DEGREE if self.tail == "model" else 1)
+        degree = {"type": "integer", "low": lowest, "high": highest}
+        content = {"name": name, "unit": "node", "columns": {"degree": degree}}
+        return DegreesPlan(self, Schema.from_dict(content))
+
+    def count_error(self, *, share: float) -> CountError:
+        """Say how far the number of nodes in a range of degrees will be off; sees no data.
+
+        Examples
+        --------
+        >>> round(Degrees(epsilon=1, max_degree=64).count_error(share=0.01).half_width)
+        292
+        """
+        return self.plan().count_error(rows=None, share=share)
+
+
+@dataclass(frozen=True)
+class DegreesPlan(Plan[Graph]):
+    """Hold how degrees are bounded, counted and noised, and what is published of them."""
+
+    method: Degrees
+    schema: Schema
+
+    @property
+    def guarantees(self) -> tuple[Guarantee, ...]:
+        """Differential privacy for one added or removed node with all its edges."""
+        return (PureDP(epsilon=self.method.epsilon, unit=self.schema.unit, neighbors="add-remove"),)
+
+    def forecast(self, rows: int | None = None) -> Forecast:
         """Say how noisy the counts will be, for each bound that may come out."""
-        shares = self._shares
+        shares = self.method.shares
         split = {"counts": shares.counts}
         if shares.n_nodes:
             split["number of nodes"] = shares.n_nodes
@@ -272,41 +247,38 @@ class Degrees(GraphMethod):
             split["splits"] = shares.splits
         if shares.bound:
             split["choice of the bound"] = shares.bound
-        smallest, largest = self.bounds[0], self.bounds[-1]
+        smallest, largest = self.method.bounds[0], self.method.bounds[-1]
         lines: dict[str, str | float | int] = {}
         for bound in dict.fromkeys((smallest, largest)):
-            std = math.sqrt(2) * float(self.counts_scale(bound))
+            std = math.sqrt(2) * float(self.method.counts_scale(bound))
             lines[f"standard deviation of a count, degrees up to {bound:,}"] = std
         if shares.n_nodes:
             lines["standard deviation of the number of nodes"] = math.sqrt(2) / float(
                 shares.n_nodes
             )
-        if n_nodes is not None:
-            std = math.sqrt(2) * float(self.counts_scale(smallest))
-            lines["standard deviation of a share of nodes"] = std / max(n_nodes, 1)
-            if std > n_nodes / 4:
+        if rows is not None:
+            std = math.sqrt(2) * float(self.method.counts_scale(smallest))
+            lines["standard deviation of a share of nodes"] = std / max(rows, 1)
+            if std > rows / 4:
                 lines["warning"] = (
-                    f"with {n_nodes:,} nodes the noise is as large as the counts; use a smaller "
+                    f"with {rows:,} nodes the noise is as large as the counts; use a smaller "
                     "max_degree or a larger epsilon."
                 )
         return Forecast(lines=lines, split=split, n_cells=largest + 1, memory_mb=largest * 1e-3 + 1)
 
-    def count_error(self, *, share: float) -> CountError:
-        """Say how far the number of nodes in a range of degrees will be off; sees no data.
+    def count_error(self, *, rows: int | None, share: float) -> CountError:
+        """Say how far the number of nodes in a range of degrees will be off.
 
         Fitting afterwards only takes noise off. What bounding the degrees changes is not noise and
         is not in it.
-
-        Examples
-        --------
-        >>> round(Degrees(epsilon=1, max_degree=64).count_error(share=0.01).half_width)
-        292
         """
-        rate = 1 / self.counts_scale(self.bounds[-1])
-        bound = f"Degrees are bounded by {self.bounds[-1]:,}, the largest that may be chosen."
-        if self.mechanism == "cumulative":
+        rate = 1 / self.method.counts_scale(self.method.bounds[-1])
+        bound = (
+            f"Degrees are bounded by {self.method.bounds[-1]:,}, the largest that may be chosen."
+        )
+        if self.method.mechanism == "cumulative":
             return laplace_error(rate, 2, f"{bound} A range is the difference of two counts.")
-        n_regions = 2**self.n_levels + 1
+        n_regions = 2**self.method.n_levels + 1
         return laplace_error(
             rate, n_asked(share, n_regions),
             f"{bound} The question takes the same share of the regions as of the nodes.",
@@ -314,9 +286,9 @@ class Degrees(GraphMethod):
 
     # --- the run ----------------------------------------------------------------------------------
 
-    def run(self, graph: Graph, noise: Noise) -> Released:
+    def run(self, source: Graph, noise: Noise) -> Released:
         """Measure; the rest is post-processing."""
-        return self._released(*self.measure(graph, noise))
+        return self._released(*self.measure(source, noise))
 
     def measure(self, graph: Graph, noise: Noise) -> tuple[pa.Table, dict[str, Any]]:
         """Bound the degrees, count, add noise: all that ever sees the graph.
@@ -326,23 +298,23 @@ class Degrees(GraphMethod):
         noisy, measured
             The table of noisy counts; the bound, and the noisy number of nodes or None.
         """
-        self.check_input(listed=graph.listed)
+        self.method.check_input(listed=graph.listed)
         edges = OrderedEdges(graph, key=noise.integer_below(1 << 64))
-        bound = self._choose_bound(edges, noise)
+        bound = self.choose_bound(edges, noise)
         histogram = np.bincount(edges.degrees(bound), minlength=bound + 1).astype(np.int64)
-        if self.mechanism == "partition":
+        if self.method.mechanism == "partition":
             noisy = self._partition(histogram, noise)
         else:
             noisy = self._cumulative(histogram, noise)
         n_nodes = None
-        if self._listed:
-            drawn = noise.discrete_laplace(1 / self._shares.n_nodes, size=1)
+        if self.method.listed:
+            drawn = noise.discrete_laplace(1 / self.method.shares.n_nodes, size=1)
             n_nodes = int(add_noise(np.array([graph.n_nodes], np.int64), drawn)[0])
         return noisy, {"max_degree": bound, "n_nodes": n_nodes}
 
-    def _choose_bound(self, edges: OrderedEdges, noise: Noise) -> int:
+    def choose_bound(self, edges: OrderedEdges, noise: Noise) -> int:
         """Take the first bound that leaves few nodes at it (sparse vector), doubled."""
-        bounds, epsilon = self.bounds, self._shares.bound
+        bounds, epsilon = self.method.bounds, self.method.shares.bound
         if not epsilon:
             return bounds[0]
         scale = 4 / epsilon
@@ -356,8 +328,8 @@ class Degrees(GraphMethod):
 
     def _cumulative(self, histogram: NDArray[np.int64], noise: Noise) -> pa.Table:
         bound = len(histogram) - 1
-        drawn = noise.discrete_laplace(self.counts_scale(bound), size=bound)
-        if self._listed:
+        drawn = noise.discrete_laplace(self.method.counts_scale(bound), size=bound)
+        if self.method.listed:
             counts = np.cumsum(histogram)[:-1]
             names, degrees = "nodes_up_to_degree", np.arange(bound)
         else:
@@ -368,11 +340,11 @@ class Degrees(GraphMethod):
     def _partition(self, histogram: NDArray[np.int64], noise: Noise) -> pa.Table:
         """Cut all regions once per level, in their middle as far as that can be seen privately."""
         bound = len(histogram) - 1
-        lowest = 0 if self._listed else 1
+        lowest = 0 if self.method.listed else 1
         # Nodes at the bound are a region of their own: the model of the tail needs their number.
         regions = [(lowest, bound), (bound, bound + 1)] if bound > lowest else [(lowest, bound + 1)]
-        per_level = self._shares.splits / self.n_levels
-        for _ in range(self.n_levels):
+        per_level = self.method.shares.splits / self.method.n_levels
+        for _ in range(self.method.n_levels):
             cut: list[tuple[int, int]] = []
             for begin, end in regions:
                 if end - begin == 1:
@@ -393,7 +365,7 @@ class Degrees(GraphMethod):
             regions = cut
         starts = np.array([begin for begin, _ in regions], np.int64)
         counts = np.add.reduceat(histogram, starts)
-        drawn = noise.discrete_laplace(self.counts_scale(bound), size=len(starts))
+        drawn = noise.discrete_laplace(self.method.counts_scale(bound), size=len(starts))
         ends = np.array([end - 1 for _, end in regions], np.int64)
         return pa.table(
             {"first_degree": starts, "last_degree": ends, "nodes": add_noise(counts, drawn)}
@@ -412,20 +384,20 @@ class Degrees(GraphMethod):
             ``max_degree`` and ``n_nodes`` from the statement.
         """
         bound, n_nodes = int(measured["max_degree"]), measured["n_nodes"]
-        n_nodes_scale = 1 / self._shares.n_nodes if self._listed else Fraction(0)
+        n_nodes_scale = 1 / self.method.shares.n_nodes if self.method.listed else Fraction(0)
         known: dict[str, Any] = {
-            "variance": _variance(self.counts_scale(bound)),
+            "variance": _variance(self.method.counts_scale(bound)),
             "n_nodes": None if n_nodes is None else float(n_nodes),
             "n_nodes_variance": _variance(n_nodes_scale) if n_nodes_scale else 0.0,
         }
         counts = noisy.column(noisy.num_columns - 1).to_numpy().astype(np.float64)
-        if self.mechanism == "partition":
+        if self.method.mechanism == "partition":
             starts = noisy.column("first_degree").to_numpy()
             survival = fit_regions(counts, starts, max_degree=bound, **known)
         else:
-            rising = counts if self._listed else -counts
-            survival = fit_counts(rising, smooth=self.fit == "smooth", **known)
-        return undo_projection(survival) if self.tail == "model" else as_projected(survival)
+            rising = counts if self.method.listed else -counts
+            survival = fit_counts(rising, smooth=self.method.fit == "smooth", **known)
+        return undo_projection(survival) if self.method.tail == "model" else as_projected(survival)
 
     def _released(self, noisy: pa.Table, measured: dict[str, Any]) -> Released:
         found = self.distribution(noisy, measured)
@@ -441,7 +413,7 @@ class Degrees(GraphMethod):
         notes = [
             f"Degrees were bounded by {measured['max_degree']:,} before they were counted.",
             "The table 'data' is estimated from what was measured: the table 'noisy'"
-            + (" and n_nodes." if self._listed else "."),
+            + (" and n_nodes." if self.method.listed else "."),
         ]
         if found.acceptance < 1:
             notes.append(
@@ -456,10 +428,6 @@ class Degrees(GraphMethod):
             "notes": notes,
         }
         return Released(tables={"data": pa.table(table), "noisy": noisy}, estimator=settings)
-
-
-def _whole(value: object, low: int, high: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
 
 
 def _variance(scale: Fraction) -> float:

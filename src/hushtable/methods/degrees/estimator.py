@@ -34,14 +34,14 @@ class DegreeEstimator(Estimator):
         tables: Mapping[str, pa.Table],
     ) -> None:
         self.schema = schema
-        self._method = Degrees(**parameters)
+        self._plan = Degrees(**parameters).plan(schema.name)
         self._settings = settings
         self._noisy = tables["noisy"]
 
     @cached_property
     def distribution(self) -> DegreeDistribution:
         """The degree distribution, with what is needed for error bars."""
-        return self._method.distribution(self._noisy, self._settings)
+        return self._plan.distribution(self._noisy, self._settings)
 
     def count(self, where: str) -> Estimate:
         """Estimate how many nodes have a degree that satisfies a condition."""

@@ -1,8 +1,8 @@
 """From noisy counts to a degree distribution with error bars: all of it is post-processing.
 
-Two steps, both explained and measured in ``methods/degrees/degrees.md``. `fit_counts` and `fit_regions`
-take the noise off as far as shape allows: a distribution function rises, stays between 0 and the
-number of nodes, and is smooth where the data does not say otherwise. `undo_projection` puts back
+Two steps, both explained and measured in ``degrees.md``. `fit_counts` and `fit_regions` take the
+noise off as far as shape allows: a distribution function rises, stays between 0 and the number of
+nodes, and is smooth where the data does not say otherwise. `undo_projection` puts back
 what bounding the degrees took away, by a model.
 """
 

@@ -5,36 +5,36 @@ A baseline to compare with. The promise and its proof are in ``hay.md`` beside t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 
-from hushtable.engine.edges import Graph
-from hushtable.errors import ParameterError
+from hushtable.engine.graph import Graph
+from hushtable.methods import parameters
 from hushtable.methods.degrees.projection import OrderedEdges
-from hushtable.privacy.guarantee import Guarantee, PureDP, Unit, check_epsilon
+from hushtable.methods.parameters import Parameters, parameter, whole
+from hushtable.privacy.guarantee import Guarantee, PureDP, Unit
 from hushtable.privacy.noise import Noise, add_noise
-from hushtable.privacy.rational import as_rational
 
 Level = Literal["node", "edge"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class HayDegrees:
+class HayDegrees(Parameters):
     """Give a degree sequence with noise on each sorted degree.
 
     Parameters
     ----------
     epsilon : number or str
-        Bound on the privacy loss.
+        Bound on the privacy loss, such as 1.
     level : {"node", "edge"}
         What is protected: a node with all its edges, or a single edge.
     n_nodes : int
-        Public length of the sequence: shorter ones are filled up with zeros, of longer ones the
+        Public length of the sequence. Shorter ones are filled up with zeros, of longer ones the
         smallest degrees are cut off.
     max_degree : int, optional
         Public bound on degrees, for level ``node``.
@@ -47,31 +47,25 @@ class HayDegrees:
     Fraction(2, 1)
     """
 
-    epsilon: Fraction = field(metadata={"help": "Bound on the privacy loss, such as 1."})
-    level: Level = field(metadata={"help": "node or edge: what is protected."})
-    n_nodes: int = field(metadata={"help": "Public length of the sequence."})
-    max_degree: int | None = field(
-        default=None, metadata={"help": "Public bound on degrees, for level node."}
+    name: ClassVar[str] = "hay-degrees"
+    paper: ClassVar[str] = (
+        "Hay, Li, Miklau and Jensen, accurate estimation of the degree distribution (2009), to "
+        "compare with."
     )
+    summary: ClassVar[str] = "Give a degree sequence with noise on each sorted degree (baseline)."
 
-    def __post_init__(self) -> None:
-        problems: list[str] = []
-        try:
-            object.__setattr__(
-                self, "epsilon", check_epsilon(as_rational(self.epsilon, name="epsilon"))
-            )
-        except ParameterError as error:
-            problems += error.problems
-        if self.level not in get_args(Level):
-            problems.append(f"level is {self.level!r}; it must be node or edge.")
-        elif (self.level == "node") != (self.max_degree is not None):
-            problems.append("max_degree is needed for level node, and for that alone.")
-        if self.max_degree is not None and self.max_degree < 1:
-            problems.append(f"max_degree is {self.max_degree}; it must be at least 1.")
-        if self.n_nodes < 1:
-            problems.append(f"n_nodes is {self.n_nodes}; it must be at least 1.")
-        if problems:
-            raise ParameterError(problems)
+    epsilon: Fraction = parameter(read=parameters.epsilon)
+    level: Level = parameter()
+    n_nodes: int = parameter(read=whole())
+    max_degree: int | None = parameter(read=whole(), default=None)
+
+    def _problems(self, *, fields_are_right: bool) -> list[str]:
+        """Say where a bound is missing, or of no use."""
+        if self.level in get_args(Level) and (self.level == "node") != (
+            self.max_degree is not None
+        ):
+            return ["max_degree is needed for level node, and for that alone."]
+        return []
 
     @property
     def scale(self) -> Fraction:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from hushtable.engine.edges import Graph
+from hushtable.engine.graph import Graph
 from hushtable.kernels.projection import (
     Codes,
     Integers,

@@ -6,7 +6,7 @@ The algorithm and what is (not) promised are in ``condensation.md`` beside this 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -14,9 +14,17 @@ import numpy as np
 from hushtable.engine.base import Engine
 from hushtable.errors import Refused
 from hushtable.kernels.anonymity import Points
-from hushtable.methods.base import Forecast, Method, Released
-from hushtable.methods.uncertain.levels import Integers
-from hushtable.methods.uncertain.uncertain import Uncertain, record_values, records_by
+from hushtable.methods.base import Forecast, Method, Plan, Released
+from hushtable.methods.parameters import parameter, whole
+from hushtable.methods.uncertain.records import record_values, records_by
+from hushtable.methods.uncertain.ruler import Integers
+from hushtable.methods.uncertain.uncertain import (
+    TYPICAL_ROWS,
+    Uncertain,
+    UncertainPlan,
+    read_names,
+    read_scales,
+)
 from hushtable.privacy.guarantee import Guarantee, NoGuarantee
 from hushtable.privacy.noise import Noise
 from hushtable.schema import Schema
@@ -29,11 +37,13 @@ class Condensation(Method):
     Parameters
     ----------
     k : int
-        Smallest group.
+        Smallest group of records that is condensed.
     scales : mapping of str to number
-        Public scale per column, in which neighbors are found; by default from the schema's range.
+        Public scale of columns, COLUMN=NUMBER on the command line; the default comes from their
+        ranges. Neighbors are found in these scales.
     carry : sequence of str
-        Columns published as they are; groups are formed among records with equal values.
+        Columns published as they are, separated by commas on the command line. Groups are formed
+        among records with equal values.
 
     Examples
     --------
@@ -51,27 +61,31 @@ class Condensation(Method):
         "machine, about 100,000 records. Take a sample of so many rows out of Spark."
     )
 
-    k: int = field(metadata={"help": "Smallest group of records that is condensed."})
-    scales: Mapping[str, float] = field(
-        default_factory=dict,
-        hash=False,
-        metadata={"help": "Public scale of a column: COLUMN=NUMBER; default from its range."},
-    )
-    carry: Sequence[str] = field(
-        default=(), metadata={"help": "Columns published as they are, separated by commas."}
-    )
+    k: int = parameter(read=whole(at_least=2))
+    scales: Mapping[str, float] = parameter(read=read_scales, default_factory=dict, hash=False)
+    carry: Sequence[str] = parameter(read=read_names, default=())
 
-    def __post_init__(self) -> None:
-        same = self._as_uncertain()  # the parameters have the same meaning and the same limits
-        object.__setattr__(self, "scales", same.scales)
-        object.__setattr__(self, "carry", same.carry)
+    def plan(self, schema: Schema) -> CondensationPlan:
+        """Work out which columns are condensed, or refuse: the same as are made noisy elsewhere."""
+        same = Uncertain(k=self.k, scales=self.scales, carry=self.carry, edges="open")
+        return CondensationPlan(self, schema, same.plan(schema))
 
-    def _as_uncertain(self) -> Uncertain:
-        return Uncertain(k=self.k, scales=self.scales, carry=self.carry, edges="open")
+    def condense(self, values: Points, schema: Schema, noise: Noise) -> Integers:
+        """Make the pseudo-records, see `CondensationPlan.condense`."""
+        return self.plan(schema).condense(values, noise)
 
-    def guarantee(self, schema: Schema) -> tuple[Guarantee, ...]:
-        """Promise nothing: no bound is known on what pseudo-records tell about a record."""
-        self._as_uncertain().geometry(schema)
+
+@dataclass(frozen=True)
+class CondensationPlan(Plan[Engine]):
+    """Hold which columns are condensed, on which grids and in which scales."""
+
+    method: Condensation
+    schema: Schema
+    grids: UncertainPlan
+
+    @property
+    def guarantees(self) -> tuple[Guarantee, ...]:
+        """Nothing: no bound is known on what pseudo-records tell about a record."""
         return (
             NoGuarantee(
                 reason="pseudo-records follow the mean and covariance of groups of real ones, and "
@@ -79,26 +93,24 @@ class Condensation(Method):
             ),
         )
 
-    def forecast(self, schema: Schema, rows: int | None = None) -> Forecast:
+    def forecast(self, rows: int | None = None) -> Forecast:
         """Say how many groups there will be."""
-        noisy = len(self._as_uncertain().geometry(schema).names)
-        rows = schema.rows if rows is None else rows
+        noisy = len(self.grids.names)
+        rows = self.schema.rows if rows is None else rows
         lines: dict[str, str | float | int] = {"condensed columns": noisy}
         if rows is not None:
-            lines["groups, at most"] = rows // self.k
-        memory = (1_000_000 if rows is None else rows) * 8 * (noisy * 4 + 4) / 1e6 + 1
-        return Forecast(lines=lines, split={}, n_cells=schema.domain.size, memory_mb=memory)
+            lines["groups, at most"] = rows // self.method.k
+        memory = (TYPICAL_ROWS if rows is None else rows) * 8 * (noisy * 4 + 4) / 1e6 + 1
+        return Forecast(lines=lines, split={}, n_cells=self.schema.domain.size, memory_mb=memory)
 
-    def run(self, engine: Engine, noise: Noise) -> Released:
+    def run(self, source: Engine, noise: Noise) -> Released:
         """Form groups around random records and draw pseudo-records for each."""
-        schema = engine.schema
-        geometry = self._as_uncertain().geometry(schema)
-        values = record_values(engine, [*geometry.names, *self.carry])
-        pseudo = self.condense(values, schema, noise)
+        names = self.grids.names
+        values = record_values(source, [*names, *self.method.carry])
+        pseudo = self.condense(values, noise)
         order = np.asarray(noise.distinct_below(len(values), k=len(values)), np.int64)
-        table = geometry.table(pseudo[order], values[order, len(geometry.names) :])
         return Released(
-            tables={"data": table},
+            tables={"data": self.grids.table(pseudo[order], values[order, len(names) :])},
             estimator={
                 "model": "pseudo",
                 "noisy": [],
@@ -107,24 +119,23 @@ class Condensation(Method):
             },
         )
 
-    def condense(self, values: Points, schema: Schema, noise: Noise) -> Integers:
+    def condense(self, values: Points, noise: Noise) -> Integers:
         """Make the pseudo-records, counted in steps from each column's low."""
-        geometry = self._as_uncertain().geometry(schema)
-        d = len(geometry.names)
-        points = (values[:, :d] - geometry.low) / geometry.scale
+        grids, k, d = self.grids, self.method.k, len(self.grids.names)
+        points = (values[:, :d] - grids.low) / grids.scale
         steps = np.empty((len(values), d), np.int64)
         groups = records_by(values[:, d:])
-        small = sum(len(rows) for rows in groups if len(rows) < self.k)
+        small = sum(len(rows) for rows in groups if len(rows) < k)
         if small or not len(values):
             raise Refused(
-                f"{small} records are among fewer than k = {self.k} with the same carried values "
-                "(or there are no records); choose a smaller k or carry less."
+                f"{small} records are among fewer than k = {k} with the same carried values (or "
+                "there are no records); choose a smaller k or carry less."
             )
         for rows in groups:
-            for members in _form_groups(points[rows], self.k, noise):
+            for members in _form_groups(points[rows], k, noise):
                 pseudo = _pseudo_records(points[rows][members], noise)
-                steps[rows[members]] = np.rint(pseudo * geometry.scale / geometry.step)
-        return np.clip(steps, 0, geometry.n_values - 1)
+                steps[rows[members]] = np.rint(pseudo * grids.scale / grids.step)
+        return np.clip(steps, 0, grids.n_values - 1)
 
 
 def _form_groups(points: Points, k: int, noise: Noise) -> list[Integers]:

@@ -7,20 +7,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
 from hushtable.engine.base import Engine
 from hushtable.errors import ParameterError, Refused
 from hushtable.kernels.anonymity import Points, Vector, gaussian_scales, uniform_scales
-from hushtable.methods.base import Forecast, Method, Released
-from hushtable.methods.uncertain.levels import Integers, LevelFinder, Model, NoCover, Ruler
+from hushtable.methods.base import Forecast, Method, Plan, Released
+from hushtable.methods.parameters import parameter, rules, whole
+from hushtable.methods.uncertain.cover import CoverCheck
+from hushtable.methods.uncertain.levels import LevelFinder, NoCover
+from hushtable.methods.uncertain.records import carried_values, record_values, records_by
+from hushtable.methods.uncertain.ruler import Integers, Model, Ruler
 from hushtable.privacy.guarantee import Guarantee, NoGuarantee, UncertainAnonymity
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.rational import as_rational
@@ -35,8 +38,63 @@ MIN_ETA = Fraction(1, 1000)
 SHAPE_LIMIT = 2
 """Locally scaled noise is at most 2**2 times as wide (or narrow) as the round one, per column."""
 
+TYPICAL_ROWS = 1_000_000
+"""What the forecast of memory takes for the number of rows where it is not told."""
+
+EXPECTATION = "expectation"
+"""Stands for k records on average, in the place of a chance."""
+
 Levels = Literal["safe", "exact"]
 Edges = Literal["wrap", "open"]
+
+
+def _chance(name: str, given: Any) -> Fraction | str:
+    """Read the largest chance of fewer than k, or the word for k on average."""
+    if given == EXPECTATION:
+        return EXPECTATION
+    value = as_rational(given, name=name)
+    if not MIN_ETA <= value <= Fraction(1, 2):
+        raise ParameterError(
+            f"{name} is {given}; it must be between 0.001 and 0.5, or 'expectation'."
+        )
+    return value
+
+
+def _floor(name: str, given: Any) -> Fraction:
+    """Read the smallest spread that is believed."""
+    value = as_rational(given, name=name)
+    if not 0 < value <= 1:
+        raise ParameterError(f"{name} is {given}; it must be above 0, at most 1.")
+    return value
+
+
+def read_scales(name: str, given: Any) -> dict[str, float]:
+    """Read public scales of columns."""
+    scales: dict[str, float] = {}
+    problems: list[str] = []
+    for column, scale in rules(name, given).items():
+        try:
+            value = as_rational(scale, name=f"{name}[{column!r}]")
+        except ParameterError as error:
+            problems += error.problems
+            continue
+        if value <= 0:
+            problems.append(f"{name}[{column!r}] is {scale}; a scale must be above 0.")
+        scales[column] = float(value)
+    if problems:
+        raise ParameterError(problems)
+    return scales
+
+
+def read_names(name: str, given: Any) -> tuple[str, ...]:
+    """Read names of columns: a sequence, or a text with commas between them."""
+    names = given.split(",") if isinstance(given, str) else given
+    return tuple(column.strip() for column in names if column.strip())
+
+
+def _own_k(name: str, given: Any) -> dict[str, Any]:
+    """Read what values of a column stand for."""
+    return {str(value): k for value, k in rules(name, given).items()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,34 +104,37 @@ class Uncertain(Method):
     Parameters
     ----------
     k : int
-        How many records fit what is published at least as well as the true one, itself included.
+        How many records fit a published one at least as well as its owner does, who is counted too.
     model : {"uniform", "gaussian"}
-        The noise: evenly in a box around the record, or Gaussian. For the same promise a box needs
-        less noise.
+        The noise: evenly in a box around the record, which needs less of it, or ``gaussian``.
     levels : {"safe", "exact"}
-        ``safe``: few noise levels, and cover is counted only among records that publish the same.
-        ``exact``: each record its own, as in the paper; the level then names the record, so nothing
-        is promised.
+        How noise levels are chosen: ``safe`` shares few of them, ``exact`` is the paper's and
+        promises nothing. With ``safe``, cover is counted only among records that publish the same
+        level. With ``exact`` each record has its own, which names the record.
     eta : number, str or "expectation"
-        Largest chance, for every record, of fewer than `k`. ``"expectation"`` is the paper's
-        condition on the average alone, under which many records have no cover; nothing is promised.
+        Largest chance per record of fewer than `k`, or ``expectation``, the paper's condition on
+        the average alone. Under that many records have no cover; nothing is promised.
     local : bool
         Shape the noise like the neighborhood of each record.
     local_floor : number or str
         Smallest spread of a neighborhood that is believed, as a share of the column's scale.
     scales : mapping of str to number
-        Public scale per column, in which noise is equally large in all columns; by default the
-        standard deviation of an even spread over the schema's range.
+        Public scale of columns, COLUMN=NUMBER on the command line; the default comes from their
+        ranges. In these scales noise is equally large in all columns. The default is the standard
+        deviation of an even spread over the schema's range.
     carry : sequence of str
-        Columns published as they are. Cover is then counted only among records with equal values.
+        Columns published as they are, separated by commas on the command line. Cover is then
+        counted only among records with equal values.
     k_column : str, optional
-        An integer column that says how many records each one needs; not published.
+        Integer column that says how many records each one needs; not published.
     k_by : mapping of str to int
-        What the values of `k_column` stand for; without it, the value is the number itself.
+        What values of `k_column` stand for, VALUE=K on the command line. Without it, the value is
+        the number itself.
     edges : {"wrap", "open"}
-        ``wrap`` joins the two ends of each column's range, so that a record at the edge has
-        neighbors on all sides. ``open`` is the paper's: the edges then need several times as much
-        noise, or cannot have cover at all (Gaussian noise that points away from everybody).
+        What lies beyond the ends of a column: ``wrap`` joins them, ``open`` is the paper's and much
+        noisier. With ``wrap`` a record at the edge has neighbors on all sides. With ``open`` the
+        edges need several times as much noise, or cannot have cover at all (Gaussian noise that
+        points away from everybody).
 
     Examples
     --------
@@ -99,160 +160,63 @@ class Uncertain(Method):
         "many rows out of Spark and publish that; or publish counts, such as with partition."
     )
 
-    k: int = field(
-        metadata={"help": "How many records fit a published one as well as its owner does."}
-    )
-    model: Model = field(
-        default="uniform",
-        metadata={"help": "The noise: evenly in a box, which needs less of it, or gaussian."},
-    )
-    levels: Levels = field(
-        default="safe",
-        metadata={"help": "safe shares noise levels; exact is the paper's and promises nothing."},
-    )
-    eta: Fraction | str = field(
-        default=Fraction(1, 20),
-        metadata={"help": "Largest chance per record of fewer than k, or 'expectation' (paper)."},
-    )
-    local: bool = field(
-        default=False, metadata={"help": "Shape the noise like each record's neighborhood."}
-    )
-    local_floor: Fraction = field(
-        default=Fraction(1, 10),
-        metadata={"help": "Smallest believed spread of a neighborhood, as a share of the scale."},
-    )
-    scales: Mapping[str, float] = field(
-        default_factory=dict,
-        hash=False,
-        metadata={"help": "Public scale of a column: COLUMN=NUMBER; default from its range."},
-    )
-    carry: Sequence[str] = field(
-        default=(), metadata={"help": "Columns published as they are, separated by commas."}
-    )
-    k_column: str | None = field(
-        default=None, metadata={"help": "Integer column with each record's own k; not published."}
-    )
-    k_by: Mapping[str, int] = field(
-        default_factory=dict,
-        hash=False,
-        metadata={"help": "What values of k_column stand for: VALUE=K."},
-    )
-    edges: Edges = field(
-        default="wrap",
-        metadata={"help": "wrap joins the ends of each range; open is the paper's, much noisier."},
-    )
+    k: int = parameter(read=whole(at_least=2))
+    model: Model = parameter(default="uniform")
+    levels: Levels = parameter(default="safe")
+    eta: Fraction | str = parameter(read=_chance, default=Fraction(1, 20))
+    local: bool = parameter(default=False)
+    local_floor: Fraction = parameter(read=_floor, default=Fraction(1, 10))
+    scales: Mapping[str, float] = parameter(read=read_scales, default_factory=dict, hash=False)
+    carry: Sequence[str] = parameter(read=read_names, default=())
+    k_column: str | None = parameter(default=None)
+    k_by: Mapping[str, int] = parameter(read=_own_k, default_factory=dict, hash=False)
+    edges: Edges = parameter(default="wrap")
 
     def __post_init__(self) -> None:
-        problems = []
-        if isinstance(self.k, bool) or not isinstance(self.k, int) or self.k < 2:
-            problems.append(f"k is {self.k}; it must be a whole number of at least 2.")
-        for name, kind in (("model", Model), ("levels", Levels), ("edges", Edges)):
-            if getattr(self, name) not in get_args(kind):
-                allowed = " or ".join(get_args(kind))
-                problems.append(f"{name} is {getattr(self, name)!r}; it must be {allowed}.")
-        problems += self._read_numbers()
-        carry = self.carry.split(",") if isinstance(self.carry, str) else self.carry
-        object.__setattr__(self, "carry", tuple(name.strip() for name in carry if name.strip()))
-        if self.levels == "exact" and self.eta != "expectation":
+        super().__post_init__()
+        if self.levels == "exact":
             # The default eta is no wish of the caller's; exact levels are the paper's condition.
-            object.__setattr__(self, "eta", "expectation")
-        if self.eta == "expectation":
+            object.__setattr__(self, "eta", EXPECTATION)
+        if self.eta == EXPECTATION:
             # The closed formulas for expected cover are those of open columns.
             object.__setattr__(self, "edges", "open")
+
+    def _problems(self, *, fields_are_right: bool) -> list[str]:
+        """Say where k_by asks for too few, or is about no column."""
+        problems = []
+        if fields_are_right:
+            problems += [
+                f"k_by[{value!r}] is {k}; it must be a whole number of at least k = {self.k}."
+                for value, k in self.k_by.items()
+                if isinstance(k, bool) or not isinstance(k, int) or k < self.k
+            ]
         if self.k_by and self.k_column is None:
             problems.append("k_by is given without k_column; name the column it is about.")
-        if problems:
-            raise ParameterError(problems)
-
-    def _read_numbers(self) -> list[str]:
-        """Turn eta, the floor, the scales and k_by into exact or plain numbers."""
-        problems: list[str] = []
-
-        def number(name: str, given: Any) -> Fraction | None:
-            try:
-                return as_rational(given, name=name)
-            except ParameterError as error:
-                problems.extend(error.problems)
-                return None
-
-        if self.eta != "expectation":
-            eta = number("eta", self.eta)
-            if eta is not None and not MIN_ETA <= eta <= Fraction(1, 2):
-                problems.append(
-                    f"eta is {self.eta}; it must be between 0.001 and 0.5, or 'expectation'."
-                )
-            object.__setattr__(self, "eta", eta)
-        floor = number("local_floor", self.local_floor)
-        if floor is not None and not 0 < floor <= 1:
-            problems.append(f"local_floor is {self.local_floor}; it must be above 0, at most 1.")
-        object.__setattr__(self, "local_floor", floor)
-        scales = {name: number(f"scales[{name!r}]", value) for name, value in self.scales.items()}
-        problems += [
-            f"scales[{name!r}] is {self.scales[name]}; a scale must be above 0."
-            for name, value in scales.items()
-            if value is not None and value <= 0
-        ]
-        object.__setattr__(
-            self, "scales", {name: float(value or 0) for name, value in scales.items()}
-        )
-        wanted = {str(value): k for value, k in self.k_by.items()}
-        problems += [
-            f"k_by[{value!r}] is {k}; it must be a whole number of at least k = {self.k}."
-            for value, k in wanted.items()
-            if isinstance(k, bool) or not isinstance(k, int) or k < self.k
-        ]
-        object.__setattr__(self, "k_by", wanted)
         return problems
 
-    # --- before the data is read ------------------------------------------------------------------
-
-    def guarantee(self, schema: Schema) -> tuple[Guarantee, ...]:
-        """Promise k with probability 1 - eta for each record, or say why nothing is promised."""
-        self.geometry(schema)
-        if self.levels == "exact":
-            return (
-                NoGuarantee(
-                    reason="each record's noise level is a function of the record, so whoever "
-                    "holds the original records can look it up and name the person"
-                ),
-            )
-        if isinstance(self.eta, str):
-            return (
-                NoGuarantee(
-                    reason=f"{self.k} records fit on average only, so many a record may fit nobody "
-                    "but its owner"
-                ),
-            )
-        return (UncertainAnonymity(k=self.k, eta=self.eta),)
-
-    def forecast(self, schema: Schema, rows: int | None = None) -> Forecast:
-        """Say how large the noise would be if records were spread evenly over the domain."""
-        plan = self.geometry(schema)
-        rows = schema.rows if rows is None else rows
-        lines: dict[str, str | float | int] = {
-            "noisy columns": len(plan.names),
-            "carried columns": len(self.carry),
-        }
-        if not isinstance(self.eta, str):
-            lines["errors drawn per record to check its cover"] = int(120 / self.eta) + 2
-        if rows is not None and rows >= self.k:
-            # Half of k / rows of an even spread lies within this share of each column's range.
-            share = min(1.0, (self.k / rows) ** (1 / len(plan.names)))
-            lines["noise as a share of a column's range, at least about"] = round(share, 3)
-            if share > 0.5:
-                lines["warning"] = (
-                    f"{rows:,} records in {len(plan.names)} columns are few: the noise will be of "
-                    "the order of the whole range. Publish fewer columns."
-                )
-        elif rows is not None:
-            lines["warning"] = f"fewer than k = {self.k} records cannot be published."
-        n_rows = 1_000_000 if rows is None else rows
-        memory = n_rows * 8 * (len(plan.names) * 6 + 8) / 1e6 + 1
-        return Forecast(lines=lines, split={}, n_cells=schema.domain.size, memory_mb=memory)
-
-    def geometry(self, schema: Schema) -> Geometry:
+    def plan(self, schema: Schema) -> UncertainPlan:
         """Work out what is fixed by the schema and the parameters, or say all that is wrong."""
+        noisy = tuple(
+            name for name in schema.attributes if name not in self.carry and name != self.k_column
+        )
         problems = [
+            *self._unknown_columns(schema),
+            *(problem for name in noisy for problem in self._unfit(name, schema)),
+            *self._wrong_k_column(schema),
+        ]
+        if schema.unit.kind == "node" or (schema.unit.max_rows or 1) > 1:
+            problems.append(
+                f"the unit is {schema.unit.describe()}, and cover is counted in records; publish "
+                "one record per person."
+            )
+        if not noisy:
+            problems.append("no column is left to be made noisy.")
+        if problems:
+            raise ParameterError(problems)
+        return UncertainPlan(self, schema, noisy)
+
+    def _unknown_columns(self, schema: Schema) -> list[str]:
+        return [
             f"{name}: there is no column {column!r}; the columns are "
             f"{', '.join(schema.attributes)}."
             for name, columns in (
@@ -263,26 +227,29 @@ class Uncertain(Method):
             for column in columns
             if column not in schema.attributes
         ]
-        noisy = []
-        for name, column in schema.attributes.items():
-            if name in self.carry or name == self.k_column:
-                continue
-            noisy.append(name)
-            if isinstance(column, Categorical):
-                problems.append(
-                    f"column {name!r} is categorical and cannot be made noisy; give it role: "
-                    "identifier to leave it out, or name it in carry to publish it as it is "
-                    "(cover is then counted among records with the same value)."
-                )
-            elif column.missing == "category":
-                problems.append(
-                    f"column {name!r} may be missing, and a missing value cannot be made noisy; "
-                    "use missing: forbid and fill or remove such rows, or leave the column out."
-                )
-            elif column.n_values < 2 and name not in self.scales:
-                problems.append(
-                    f"column {name!r} has one possible value only; leave it out, or give its scale."
-                )
+
+    def _unfit(self, name: str, schema: Schema) -> list[str]:
+        """Say why a column cannot be made noisy."""
+        column = schema.attributes[name]
+        if isinstance(column, Categorical):
+            return [
+                f"column {name!r} is categorical and cannot be made noisy; give it role: "
+                "identifier to leave it out, or name it in carry to publish it as it is "
+                "(cover is then counted among records with the same value)."
+            ]
+        if column.missing == "category":
+            return [
+                f"column {name!r} may be missing, and a missing value cannot be made noisy; "
+                "use missing: forbid and fill or remove such rows, or leave the column out."
+            ]
+        if column.n_values < 2 and name not in self.scales:
+            return [
+                f"column {name!r} has one possible value only; leave it out, or give its scale."
+            ]
+        return []
+
+    def _wrong_k_column(self, schema: Schema) -> list[str]:
+        problems = []
         if self.k_column in schema.attributes:
             column = schema.attributes[str(self.k_column)]
             if not isinstance(column, Integer) or column.missing == "category":
@@ -291,113 +258,11 @@ class Uncertain(Method):
                 )
         if self.k_column in self.carry:
             problems.append(f"k_column {self.k_column!r} cannot be carried; it is not published.")
-        if schema.unit.kind == "node" or (schema.unit.max_rows or 1) > 1:
-            problems.append(
-                f"the unit is {schema.unit.describe()}, and cover is counted in records; publish "
-                "one record per person."
-            )
-        if not noisy:
-            problems.append("no column is left to be made noisy.")
-        if problems:
-            raise ParameterError(problems)
-        return Geometry(schema, self, tuple(noisy))
-
-    # --- the run ----------------------------------------------------------------------------------
-
-    def run(self, engine: Engine, noise: Noise) -> Released:
-        """Find the levels, add the noise, and hand out the records in random order."""
-        schema = engine.schema
-        plan = self.geometry(schema)
-        names = [*plan.names, *self.carry, *[self.k_column] * (self.k_column is not None)]
-        values = record_values(engine, [str(name) for name in names])
-        perturbed = self.perturb(values, schema, noise)
-        order = np.asarray(noise.distinct_below(len(values), k=len(values)), np.int64)
-        return plan.released(perturbed, values, order)
+        return problems
 
     def perturb(self, values: Points, schema: Schema, noise: Noise) -> Perturbed:
-        """Make the noisy records in the order of the originals, for attacks on the method itself.
-
-        Parameters
-        ----------
-        values : array
-            The noisy columns in the schema's order, then `carry`, then `k_column`.
-        """
-        plan = self.geometry(schema)
-        k = self._wanted(values)
-        d = len(plan.names)
-        steps = np.rint((values[:, :d] - plan.low) / plan.step).astype(np.int64)
-        points = steps * (plan.step / plan.scale)
-        self._check_rows(len(points), k)
-        groups = records_by(values[:, d : d + len(self.carry)])
-        shapes = self._shapes(points, k, groups)
-        if self.levels == "exact":
-            widths = self._exact_widths(plan, points, k, shapes)
-        else:
-            finder = LevelFinder(points, k, self._chance, plan.ruler, noise)
-            widths = self._safe_widths(finder, groups, shapes)
-        errors = plan.ruler.draw(widths, noise)
-        return Perturbed(steps=plan.ruler.place(steps + errors), widths=widths)
-
-    def _wanted(self, values: Points) -> Integers:
-        """Give each record's own k, at least the promised one."""
-        if self.k_column is None:
-            return np.full(len(values), self.k, np.int64)
-        given = np.rint(values[:, -1]).astype(np.int64)
-        if self.k_by:
-            own = {int(value): k for value, k in self.k_by.items()}
-            given = np.asarray([own.get(int(value), self.k) for value in given], np.int64)
-        return np.maximum(given, self.k)
-
-    def _check_rows(self, n: int, k: Integers) -> None:
-        if n < self.k or n < k.max(initial=0):
-            raise Refused(
-                f"there are fewer records than k asks for (k is up to {k.max(initial=self.k)}); "
-                "nobody can hide among so few. Choose a smaller k or publish more records."
-            )
-
-    def _shapes(self, points: Points, k: Integers, groups: list[Integers]) -> Points:
-        """Measure the spread of each record's k nearest neighbors (its own group's only)."""
-        shapes = np.ones_like(points)
-        if not self.local:
-            return shapes
-        for rows in groups:
-            tree = cKDTree(points[rows])
-            for value in np.unique(k[rows]).tolist():
-                asked = rows[k[rows] == value]
-                _, near = tree.query(points[asked], k=min(value, len(rows)))
-                near = near.reshape(len(asked), -1)
-                spread = points[rows][near].std(axis=1)
-                shapes[asked] = np.maximum(spread, float(self.local_floor))
-        if self.levels == "exact":
-            return shapes
-        # Safe levels share their shape too: powers of two around the geometric mean.
-        powers = np.log2(shapes)
-        powers = np.rint(powers - powers.mean(axis=1, keepdims=True))
-        return np.asarray(2.0 ** np.clip(powers, -SHAPE_LIMIT, SHAPE_LIMIT))
-
-    def _exact_widths(
-        self, plan: Geometry, points: Points, k: Integers, shapes: Points
-    ) -> Integers:
-        solve = uniform_scales if self.model == "uniform" else gaussian_scales
-        sizes = solve(points, k.astype(np.float64), shape=shapes if self.local else None)
-        n_infinite = int(np.isinf(sizes).sum())
-        if n_infinite:
-            raise Refused(_infeasible(self.model, n_infinite))
-        return plan.ruler.widths(sizes[:, None] * shapes)
-
-    @property
-    def _chance(self) -> Fraction | None:
-        return None if isinstance(self.eta, str) else self.eta
-
-    def _safe_widths(self, finder: LevelFinder, groups: list[Integers], shapes: Points) -> Integers:
-        try:
-            levels = finder.find(groups, shapes)
-        except NoCover as failure:
-            raise Refused(_infeasible(self.model, len(failure.rows))) from None
-        widths = np.empty(shapes.shape, np.int64)
-        for level in levels:
-            widths[level.rows] = finder.ruler.widths(level.size * level.shape)
-        return widths
+        """Make the noisy records in the order of the originals, see `UncertainPlan.perturb`."""
+        return self.plan(schema).perturb(values, noise)
 
 
 @dataclass(frozen=True)
@@ -417,12 +282,59 @@ class Perturbed:
 
 
 @dataclass(frozen=True)
-class Geometry:
-    """Know what schema and parameters fix: the columns, their grids and their scales."""
+class UncertainPlan(Plan[Engine]):
+    """Hold which columns are made noisy, on which grids and in which scales."""
 
-    schema: Schema
     method: Uncertain
+    schema: Schema
     names: tuple[str, ...]
+
+    @property
+    def guarantees(self) -> tuple[Guarantee, ...]:
+        """K with probability 1 - eta for each record, or why nothing is promised."""
+        k, eta = self.method.k, self.method.eta
+        if self.method.levels == "exact":
+            return (
+                NoGuarantee(
+                    reason="each record's noise level is a function of the record, so whoever "
+                    "holds the original records can look it up and name the person"
+                ),
+            )
+        if isinstance(eta, str):
+            return (
+                NoGuarantee(
+                    reason=f"{k} records fit on average only, so many a record may fit nobody but "
+                    "its owner"
+                ),
+            )
+        return (UncertainAnonymity(k=k, eta=eta),)
+
+    def forecast(self, rows: int | None = None) -> Forecast:
+        """Say how large the noise would be if records were spread evenly over the domain."""
+        rows = self.schema.rows if rows is None else rows
+        k, eta, d = self.method.k, self.method.eta, len(self.names)
+        lines: dict[str, str | float | int] = {
+            "noisy columns": d,
+            "carried columns": len(self.method.carry),
+        }
+        if not isinstance(eta, str):
+            lines["errors drawn per record to check its cover"] = int(120 / eta) + 2
+        if rows is not None and rows >= k:
+            # Half of k / rows of an even spread lies within this share of each column's range.
+            share = min(1.0, (k / rows) ** (1 / d))
+            lines["noise as a share of a column's range, at least about"] = round(share, 3)
+            if share > 0.5:
+                lines["warning"] = (
+                    f"{rows:,} records in {d} columns are few: the noise will be of the order of "
+                    "the whole range. Publish fewer columns."
+                )
+        elif rows is not None:
+            lines["warning"] = f"fewer than k = {k} records cannot be published."
+        n_rows = TYPICAL_ROWS if rows is None else rows
+        memory = n_rows * 8 * (d * 6 + 8) / 1e6 + 1
+        return Forecast(lines=lines, split={}, n_cells=self.schema.domain.size, memory_mb=memory)
+
+    # --- grids ------------------------------------------------------------------------------------
 
     @property
     def _columns(self) -> list[Integer | Number]:
@@ -468,13 +380,15 @@ class Geometry:
             return np.asarray(self.ruler.reach(widths) * self.scale)
         return np.asarray(self.step * np.sqrt((2.0 * widths + 1) ** 2 - 1) / math.sqrt(12))
 
+    # --- tables -----------------------------------------------------------------------------------
+
     def table(self, steps: Integers, carried: Points) -> pa.Table:
         """Write numbers of steps and carried values as a table in the schema's order."""
         columns: dict[str, pa.Array] = {}
         for name, column in self.schema.attributes.items():
             if name in self.method.carry:
                 place = list(self.method.carry).index(name)
-                columns[name] = _carried(column, carried[:, place])
+                columns[name] = carried_values(column, carried[:, place])
             elif name in self.names:
                 place = self.names.index(name)
                 if isinstance(column, Integer):
@@ -483,6 +397,98 @@ class Geometry:
                     values = self.low[place] + steps[:, place] * self.step[place]
                     columns[name] = pa.array(values, pa.float64())
         return pa.table(columns)
+
+    # --- the run ----------------------------------------------------------------------------------
+
+    def run(self, source: Engine, noise: Noise) -> Released:
+        """Find the levels, add the noise, and hand out the records in random order."""
+        own_k = self.method.k_column
+        names = [*self.names, *self.method.carry, *([] if own_k is None else [own_k])]
+        values = record_values(source, names)
+        perturbed = self.perturb(values, noise)
+        order = np.asarray(noise.distinct_below(len(values), k=len(values)), np.int64)
+        return self.released(perturbed, values, order)
+
+    def perturb(self, values: Points, noise: Noise) -> Perturbed:
+        """Make the noisy records in the order of the originals, for attacks on the method itself.
+
+        Parameters
+        ----------
+        values : array
+            The noisy columns in the schema's order, then `carry`, then `k_column`.
+        """
+        k = self.wanted(values)
+        d = len(self.names)
+        steps = np.rint((values[:, :d] - self.low) / self.step).astype(np.int64)
+        points = steps * (self.step / self.scale)
+        self._check_rows(len(points), k)
+        groups = records_by(values[:, d : d + len(self.method.carry)])
+        shapes = self._shapes(points, k, groups)
+        if self.method.levels == "exact":
+            widths = self._exact_widths(points, k, shapes)
+        else:
+            eta = None if isinstance(self.method.eta, str) else self.method.eta
+            finder = LevelFinder(CoverCheck(points, k, eta, self.ruler, noise))
+            widths = self._safe_widths(finder, groups, shapes)
+        errors = self.ruler.draw(widths, noise)
+        return Perturbed(steps=self.ruler.place(steps + errors), widths=widths)
+
+    def wanted(self, values: Points) -> Integers:
+        """Give each record's own k, at least the promised one."""
+        if self.method.k_column is None:
+            return np.full(len(values), self.method.k, np.int64)
+        given = np.rint(values[:, -1]).astype(np.int64)
+        if self.method.k_by:
+            own = {int(value): k for value, k in self.method.k_by.items()}
+            given = np.asarray([own.get(int(value), self.method.k) for value in given], np.int64)
+        return np.maximum(given, self.method.k)
+
+    def _check_rows(self, n: int, k: Integers) -> None:
+        most = k.max(initial=self.method.k)
+        if n < most:
+            raise Refused(
+                f"there are fewer records than k asks for (k is up to {most}); nobody can hide "
+                "among so few. Choose a smaller k or publish more records."
+            )
+
+    def _shapes(self, points: Points, k: Integers, groups: list[Integers]) -> Points:
+        """Measure the spread of each record's k nearest neighbors (its own group's only)."""
+        shapes = np.ones_like(points)
+        if not self.method.local:
+            return shapes
+        for rows in groups:
+            tree = cKDTree(points[rows])
+            for value in np.unique(k[rows]).tolist():
+                asked = rows[k[rows] == value]
+                _, near = tree.query(points[asked], k=min(value, len(rows)))
+                near = near.reshape(len(asked), -1)
+                spread = points[rows][near].std(axis=1)
+                shapes[asked] = np.maximum(spread, float(self.method.local_floor))
+        if self.method.levels == "exact":
+            return shapes
+        # Safe levels share their shape too: powers of two around the geometric mean.
+        powers = np.log2(shapes)
+        powers = np.rint(powers - powers.mean(axis=1, keepdims=True))
+        return np.asarray(2.0 ** np.clip(powers, -SHAPE_LIMIT, SHAPE_LIMIT))
+
+    def _exact_widths(self, points: Points, k: Integers, shapes: Points) -> Integers:
+        model = self.method.model
+        solve = uniform_scales if model == "uniform" else gaussian_scales
+        sizes = solve(points, k.astype(np.float64), shape=shapes if self.method.local else None)
+        n_infinite = int(np.isinf(sizes).sum())
+        if n_infinite:
+            raise Refused(_infeasible(model, n_infinite))
+        return self.ruler.widths(sizes[:, None] * shapes)
+
+    def _safe_widths(self, finder: LevelFinder, groups: list[Integers], shapes: Points) -> Integers:
+        try:
+            levels = finder.find(groups, shapes)
+        except NoCover as failure:
+            raise Refused(_infeasible(self.method.model, len(failure.rows))) from None
+        widths = np.empty(shapes.shape, np.int64)
+        for level in levels:
+            widths[level.rows] = self.ruler.widths(level.size * level.shape)
+        return widths
 
     def released(self, perturbed: Perturbed, values: Points, order: Integers) -> Released:
         """Turn the noisy records into the public table, in the given order."""
@@ -519,24 +525,6 @@ _NOISE_NOTE = {
 }
 
 
-def record_values(engine: Engine, columns: Sequence[str]) -> Points:
-    """Give the private records as numbers, one row each: values, or codes of categories.
-
-    Records are the occupied cells of the finest table, each as often as it is counted, so every
-    engine has them, in an order that says nothing about the order of the private rows.
-    """
-    cells = engine.counts(columns)
-    values = np.empty(cells.codes.shape)
-    for place, name in enumerate(columns):
-        column, codes = engine.schema.attributes[name], cells.codes[:, place]
-        if isinstance(column, Categorical):
-            values[:, place] = codes
-        else:
-            values[:, place] = float(column.exact_low) + codes * float(column.exact_step)
-            values[codes == column.missing_code, place] = np.nan
-    return np.repeat(values, cells.counts, axis=0)
-
-
 def _infeasible(model: Model, n_rows: int) -> str:
     if model == "uniform":
         return (
@@ -550,25 +538,3 @@ def _infeasible(model: Model, n_rows: int) -> str:
         "with joined ends, k must be well below eta times the number of records that carry the "
         "same values. Choose a smaller k, carry less, or use edges=wrap or model=uniform."
     )
-
-
-def records_by(carried: Points) -> list[Integers]:
-    """Group rows by the values they carry: one array of rows for each combination."""
-    if carried.shape[1] == 0:
-        return [np.arange(len(carried))]
-    _, group_of = np.unique(carried, axis=0, return_inverse=True)
-    group_of = group_of.reshape(-1)
-    order = np.argsort(group_of, kind="stable")
-    starts = np.flatnonzero(np.diff(group_of[order], prepend=-1))
-    return np.split(order, starts[1:])
-
-
-def _carried(column: Categorical | Integer | Number, values: NDArray[np.float64]) -> pa.Array:
-    if isinstance(column, Categorical):
-        labels = [column.value(int(code)) for code in range(column.size)]
-        return pa.array([labels[int(code)] for code in values], pa.string())
-    missing = np.isnan(values)
-    if isinstance(column, Integer):
-        whole = np.where(missing, 0, values).astype(np.int64)
-        return pa.array(whole, pa.int64(), mask=missing)
-    return pa.array(values, pa.float64(), mask=missing)

@@ -1,0 +1,76 @@
+"""What methods for graphs are given: nodes and edges, as codes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from hushtable.kernels.projection import Codes, Integers
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """Hold a simple undirected graph.
+
+    Parameters
+    ----------
+    ids : Arrow array of text
+        The nodes, sorted; a node's code is its place here. The order of two nodes does not depend
+        on which other nodes there are.
+    source, target : int32 arrays
+        The ends of each edge as codes, source below target, sorted, each edge once.
+    listed : bool
+        Whether the nodes come from a list of their own; otherwise they are the ends of edges.
+    n_self_loops, n_repeated : int
+        How many rows were dropped because they joined a node to itself, or repeated an edge.
+
+    Examples
+    --------
+    >>> from hushtable.engine.edges import read_graph
+    >>> graph = read_graph([("b", "a"), ("a", "b"), ("a", "c"), ("c", "c")])
+    >>> graph.n_nodes, graph.n_edges, graph.n_self_loops, graph.n_repeated
+    (3, 2, 1, 1)
+    >>> graph.degrees().tolist()
+    [2, 1, 1]
+    """
+
+    ids: pa.Array
+    source: Codes
+    target: Codes
+    listed: bool
+    n_self_loops: int = 0
+    n_repeated: int = 0
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes."""
+        return len(self.ids)
+
+    @property
+    def n_edges(self) -> int:
+        """Number of edges."""
+        return len(self.source)
+
+    def degrees(self) -> Integers:
+        """Count the edges of each node; for the custodian's eyes."""
+        ends = np.concatenate((self.source, self.target))
+        return np.bincount(ends, minlength=self.n_nodes).astype(np.int64)
+
+    def without(self, node: int) -> Graph:
+        """Take away one node with all its edges, as the promise does.
+
+        Examples
+        --------
+        >>> from hushtable.engine.edges import read_graph
+        >>> read_graph([("a", "b"), ("b", "c")]).without(0).degrees().tolist()
+        [1, 1]
+        """
+        keep = (self.source != node) & (self.target != node)
+        source, target = self.source[keep], self.target[keep]
+        stays = np.arange(self.n_nodes) != node
+        if not self.listed:  # a node that has lost its only edge is no longer in the file
+            stays &= np.bincount(np.concatenate((source, target)), minlength=self.n_nodes) > 0
+        new = np.cumsum(stays, dtype=np.int32) - 1
+        return Graph(self.ids.filter(pa.array(stays)), new[source], new[target], self.listed)
