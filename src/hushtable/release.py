@@ -25,6 +25,8 @@ from hushtable.engine.header import stored_rows
 from hushtable.engine.published import Parts
 from hushtable.errors import DataError, HushtableError, ReleaseError, TooLarge
 from hushtable.estimate import Estimate, Estimator
+from hushtable.estimate.drawing import Generator
+from hushtable.estimate.published import Published
 from hushtable.files.memory import physical_memory
 from hushtable.files.scratch import Scratch, why_not_written
 from hushtable.methods.registry import estimator_for
@@ -314,6 +316,11 @@ class Release:
         """
         with self._fitting():
             return self._estimator.drawn_frame() if drawn else self._estimator.frame()
+
+    def published(self, rng: Generator) -> Published:
+        """Say what is published, to be laid beside the original; see `Estimator.published`."""
+        with self._fitting():
+            return self._estimator.published(rng)
 
     @property
     def recode(self) -> Mapping[str, Recoding]:

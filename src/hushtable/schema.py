@@ -361,6 +361,14 @@ class Schema(_Model):
         """The product of the published columns."""
         return Domain({name: column.size for name, column in self.attributes.items()})
 
+    def select(self, names: Iterable[str]) -> Schema:
+        """Describe some of the published columns, row by row."""
+        return Schema(
+            name=self.name,
+            missing_values=self.missing_values,
+            columns={name: self.attributes[name] for name in names},
+        )
+
     def require_confirmed(self) -> None:
         """Refuse a schema with parts that were taken from the data and not confirmed."""
         open_parts = [

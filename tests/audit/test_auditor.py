@@ -15,7 +15,6 @@ from scipy.stats import binom
 
 from hushtable.audit import audit
 from hushtable.audit.bounds import Tally, at_least, at_most, loss_at_least, visible_loss
-from hushtable.audit.cases import CASES
 from hushtable.audit.claims import n_fits
 from hushtable.audit.clock import Clock
 from hushtable.audit.features import features
@@ -28,7 +27,8 @@ from hushtable.audit.neighbors import (
     searched_pairs,
     with_and_without,
 )
-from hushtable.audit.subject import Subject
+from hushtable.audit.run import case_of
+from hushtable.audit.subject import Prepared, Subject
 from hushtable.errors import ParameterError
 from hushtable.methods import (
     METHODS,
@@ -47,7 +47,9 @@ from hushtable.methods import (
 )
 from hushtable.methods.base import GraphMethod, Released
 from hushtable.methods.degrees.degrees import Degrees
+from hushtable.methods.parameters import Parameters
 from hushtable.methods.partition.mondrian import Mondrian
+from hushtable.methods.registry import listings
 from hushtable.privacy.guarantee import ApproxDP, PureDP
 from hushtable.privacy.noise import Noise, SecureNoise, SeededNoise
 from hushtable.schema import Schema
@@ -109,11 +111,11 @@ class Geometric:
         return Released({}, {"count": int(engine.n_rows() + draws[0] - draws[1])})
 
 
-def one_audit(mechanism: Geometric, runs: int, error: float, limit: float) -> Any:
+def one_audit(mechanism: Any, runs: int, error: float, limit: float) -> Any:
     """Search and test as the audit does, without search over tables."""
     pair = with_and_without(GRAIN, "one row", [(0,)] * 3, [(0,)])
     claim = LossClaim("known", [pair], limit, limit)
-    subject = Subject(mechanism, GRAIN, lambda m, e, n: m.run(e, n), SeededNoise(1))
+    subject = Subject(mechanism, GRAIN, Prepared((), mechanism.run), SeededNoise(1))
     return LossTest(subject, claim, runs, error, Clock()).finding()
 
 
@@ -140,10 +142,10 @@ def test_the_bound_comes_close_to_the_loss() -> None:
 
 def test_every_method_registers_its_neighbors() -> None:
     """A new method has to say on what it is audited, and to be among the methods below."""
-    assert set(METHODS) <= set(CASES), "register the neighbors of the new method in CASES"
-    assert set(METHODS) <= {name(method) for method in REAL}
+    assert {name for name, listing in listings().items() if listing.audit} == {m.name for m in REAL}
+    assert all(listings()[name].audit for name in METHODS), "name the case of the new method"
     for method in REAL:
-        case = CASES[name(method)]
+        case = case_of(method.name)
         schema = case.schema(method)
         if isinstance(method, GraphMethod):
             assert list(case.pairs(method, schema))
@@ -168,7 +170,7 @@ def test_neighbors_differ_in_one_row_or_one_person() -> None:
     for method in REAL:
         if isinstance(method, GraphMethod):
             continue
-        case = CASES[name(method)]
+        case = case_of(method.name)
         schema = case.schema(method)
         for pair in case.pairs(method, schema):
             if schema.unit.kind == "person":
@@ -181,7 +183,7 @@ def test_neighbors_differ_in_one_row_or_one_person() -> None:
                 assert two <= one
                 assert len({person for person, _ in one - two}) == 1
             else:
-                assert rows_apart(pair) == ((1, 1) if name(method) == "frapp" else (1, 0))
+                assert rows_apart(pair) == ((1, 1) if method.name == "frapp" else (1, 0))
 
 
 def test_all_small_tables_are_searched() -> None:
@@ -300,12 +302,8 @@ REAL: dict[Any, int] = {
 """The methods, and how often each is run in CI."""
 
 
-def name(method: Any) -> str:
-    return str(getattr(method, "name", type(method).__name__.lower()))
-
-
-def label(method: Any) -> str:
-    return f"{name(method)}-{list(REAL).index(method)}"
+def label(method: Parameters) -> str:
+    return f"{method.name}-{list(REAL).index(method)}"
 
 
 def passes(method: Any, runs: int) -> None:
@@ -330,7 +328,9 @@ def test_the_methods_as_they_are_pass_at_length(method: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "method", [ContingencyTable(epsilon=1), AlphaBeta(alpha="2/5", beta="1/10")], ids=name
+    "method",
+    [ContingencyTable(epsilon=1), AlphaBeta(alpha="2/5", beta="1/10")],
+    ids=lambda m: m.name,
 )
 def test_the_search_finds_most_of_the_loss(method: Any) -> None:
     """These lose all of epsilon on some pair, so that a good search proves most of it."""

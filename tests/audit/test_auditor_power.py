@@ -17,12 +17,11 @@ import pyarrow as pa
 import pytest
 
 import hushtable.methods.counts.columns as columns_module
-import hushtable.methods.counts.generalize_suppress as suppress_module
 import hushtable.methods.counts.noisy_counts as noisy_counts_module
 import hushtable.methods.diffgen.specialize as specialize_module
 import hushtable.methods.partition.partition as partition_module
 from hushtable.audit import Report, audit
-from hushtable.audit.cases import CASES
+from hushtable.audit.run import case_of
 from hushtable.engine.base import Cells, Engine
 from hushtable.engine.baskets import Tuples
 from hushtable.engine.memory import MemoryEngine
@@ -42,11 +41,14 @@ from hushtable.methods.alpha_beta import alpha_beta as alpha_beta_module
 from hushtable.methods.alpha_beta.insertions import UniformNoise
 from hushtable.methods.base import Released
 from hushtable.methods.counts.column_choice import PairNoise
+from hushtable.methods.counts.columns import ColumnsPlan
+from hushtable.methods.counts.generalize_suppress import GeneralizeSuppressPlan
 from hushtable.methods.degrees.degrees import Degrees
 from hushtable.methods.degrees.projection import OrderedEdges
-from hushtable.methods.diffgen import top_down_specialization as tds_module
+from hushtable.methods.diffgen.contingency_table import ContingencyTablePlan
 from hushtable.methods.diffgen.scores import Max
 from hushtable.methods.diffgen.specialize import SpanChoice, choice_of
+from hushtable.methods.diffgen.top_down_specialization import TopDownSpecializationPlan
 from hushtable.methods.partition import mondrian as mondrian_module
 from hushtable.methods.partition.mondrian import Mondrian
 from hushtable.methods.partition.tree import Rules
@@ -164,14 +166,19 @@ def test_003_2_support_from_the_data_is_caught(method: Any, monkeypatch: Patch) 
 class FloatCounts(ContingencyTable):
     """Publish counts with Laplace noise in double precision."""
 
-    def run(self, engine: Engine, noise: Noise) -> Released:
-        released = super().run(engine, noise).tables["data"]
-        exact = engine.counts(list(engine.schema.attributes))
+    def plan(self, schema: Schema) -> ContingencyTablePlan:
+        return FloatCountsPlan(**vars(super().plan(schema)))
+
+
+class FloatCountsPlan(ContingencyTablePlan):
+    def run(self, source: Engine, noise: Noise) -> Released:
+        released = super().run(source, noise).tables["data"]
+        exact = source.counts(list(self.schema.attributes))
         counts = np.zeros(released.num_rows)
         counts[exact.domain.pack(exact.codes)[:, 0]] = exact.counts
         even = (noise.uniform_below(2**53, size=2 * len(counts)) + 0.5) / 2**53
         laplace = np.log(even[: len(counts)]) - np.log(even[len(counts) :])
-        columns = {name: released.column(name) for name in engine.schema.attributes}
+        columns = {name: released.column(name) for name in self.schema.attributes}
         return Released({"data": pa.table(columns | {"count": counts + laplace})})
 
 
@@ -189,10 +196,17 @@ class BestOf(ContingencyTable):
 
     tries: int = 2
 
-    def run(self, engine: Engine, noise: Noise) -> Released:
-        there = engine.n_rows() > 0
-        for _ in range(self.tries):
-            released = ContingencyTable.run(self, engine, noise)
+    def plan(self, schema: Schema) -> ContingencyTablePlan:
+        return BestOfPlan(**vars(super().plan(schema)))
+
+
+class BestOfPlan(ContingencyTablePlan):
+    method: BestOf
+
+    def run(self, source: Engine, noise: Noise) -> Released:
+        there = source.n_rows() > 0
+        for _ in range(self.method.tries):
+            released = super().run(source, noise)
             if (released.tables["data"]["noisy_count"][0].as_py() > 0) == there:
                 break
         return released
@@ -443,23 +457,18 @@ def test_twice_the_retention_of_frapp_is_caught(monkeypatch: Patch) -> None:
 
 
 def test_one_row_too_few_is_caught(monkeypatch: Patch) -> None:
-    real = GeneralizeSuppress.run
+    real = GeneralizeSuppressPlan.run
 
-    def lenient(self: GeneralizeSuppress, engine: Engine, noise: Noise) -> Released:
-        low = replace(self)
-        object.__setattr__(low, "k", self.k - 1)
-        return real(low, engine, noise)
+    def lenient(self: GeneralizeSuppressPlan, source: Engine, noise: Noise) -> Released:
+        return real(replace(self, method=replace(self.method, k=self.method.k - 1)), source, noise)
 
-    assert suppress_module.GeneralizeSuppress is GeneralizeSuppress
-    monkeypatch.setattr(GeneralizeSuppress, "run", lenient)
+    monkeypatch.setattr(GeneralizeSuppressPlan, "run", lenient)
     assert_caught(attacked(GeneralizeSuppress(k=5), 1))
 
 
 def test_a_group_that_is_one_row_too_small_is_caught(monkeypatch: Patch) -> None:
-    monkeypatch.setattr(
-        TopDownSpecialization, "guarantee", lambda self, schema: (KAnonymity(k=self.k + 1),)
-    )
-    assert tds_module.TopDownSpecialization is TopDownSpecialization
+    one_more = property(lambda plan: (KAnonymity(k=plan.method.k + 1),))
+    monkeypatch.setattr(TopDownSpecializationPlan, "guarantees", one_more)
     assert_caught(attacked(TopDownSpecialization(k=4), 1))
     monkeypatch.setattr(Mondrian, "guarantee", lambda self, schema: (KAnonymity(k=self.k + 1),))
     assert mondrian_module.Mondrian is Mondrian
@@ -468,8 +477,8 @@ def test_a_group_that_is_one_row_too_small_is_caught(monkeypatch: Patch) -> None
 
 def test_a_column_whose_tuples_are_rarer_than_promised_is_caught(monkeypatch: Patch) -> None:
     method = Columns(epsilon=1, delta="1/100", k=4, max_columns=2, columns=[["a"], ["b"]])
-    real = method.guarantee(CASES["columns"].schema(method))
-    monkeypatch.setattr(Columns, "guarantee", lambda self, schema: (real[0], Threshold(k=5)))
+    real = method.guarantee(case_of("columns").schema(method))
+    monkeypatch.setattr(ColumnsPlan, "guarantees", (real[0], Threshold(k=5)))
     assert_caught(attacked(method, 300), finding=-1)
 
 
@@ -501,8 +510,8 @@ def test_noise_levels_that_name_the_record_are_caught(monkeypatch: Patch) -> Non
 def test_counts_of_cells_are_those_of_the_table() -> None:
     """The engine of the audit counts what it was given."""
     method = NoisyCounts(epsilon=1, mechanism="pure")
-    schema = CASES["noisy-counts"].schema(method)
-    for pair in CASES["noisy-counts"].pairs(method, schema):
+    schema = case_of("noisy-counts").schema(method)
+    for pair in case_of("noisy-counts").pairs(method, schema):
         for given in (pair.one, pair.two):
             cells: Cells = given.open(SeededNoise(1)).counts(list(schema.attributes))  # type: ignore[union-attr]
             assert int(cells.counts.sum()) == len(given.rows)  # type: ignore[union-attr]

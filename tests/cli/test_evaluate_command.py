@@ -81,12 +81,12 @@ def test_what_cannot_be_done_is_said_before_the_work(
 def test_an_interrupt_leaves_nothing(
     run: Run, tables: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from hushtable.evaluation.utility import utility
+    from hushtable.evaluation.utility import closeness
 
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(utility, "run_workload", interrupted)
+    monkeypatch.setattr(closeness, "run_workload", interrupted)
     before = sorted(tables.iterdir())
     private = tables / "private.csv"
     done = run(

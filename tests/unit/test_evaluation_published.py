@@ -11,8 +11,9 @@ import pytest
 from hushtable import Columns, Degrees, Partition, Schema, SeededNoise, evaluate, publish
 from hushtable.datasets import sample, sample_schema
 from hushtable.errors import ParameterError
-from hushtable.evaluation.published import Background
-from hushtable.evaluation.rows import Rows, draw_inside, read_rows
+from hushtable.estimate.drawing import draw_inside
+from hushtable.estimate.published import Background
+from hushtable.evaluation.rows import Rows, read_rows
 from hushtable.evaluation.side_by_side import lay_side_by_side
 from hushtable.evaluation.utility.marginals import Binned, coarse_bins, total_variation
 from hushtable.graph.publish import publish_graph
@@ -90,7 +91,7 @@ def test_rows_of_a_release_are_those_it_publishes(tmp_path: Path) -> None:
         ROWS, sample_schema(), Frapp(retention="1/2"), out=tmp_path / "r", noise=SeededNoise(1)
     )
     compared = lay_side_by_side(release, ROWS)
-    rows = compared.published.blocks[0].rows(np.random.default_rng(0))
+    rows = Rows.drawn(compared.published.blocks[0], np.random.default_rng(0))
     assert rows.table().cast(release.frame().schema).equals(release.frame())
 
 
@@ -99,7 +100,7 @@ def test_regions_are_drawn_from_the_given_generator(tmp_path: Path) -> None:
         ROWS, sample_schema(), Partition(epsilon=2), out=tmp_path / "r", noise=SeededNoise(1)
     )
     block = lay_side_by_side(release, ROWS).published.blocks[0]
-    one, two, other = (block.rows(np.random.default_rng(seed)).table() for seed in (1, 1, 2))
+    one, two, other = (Rows.drawn(block, np.random.default_rng(seed)).table() for seed in (1, 1, 2))
     assert one.equals(two)
     assert not one.equals(other)
 

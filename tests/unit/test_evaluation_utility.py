@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hushtable.datasets import sample, sample_schema
 from hushtable.evaluation.rows import read_rows
 from hushtable.evaluation.side_by_side import lay_side_by_side
+from hushtable.evaluation.utility.closeness import measure_utility
 from hushtable.evaluation.utility.marginals import (
     cramers_v,
     largest_gap,
@@ -20,7 +21,6 @@ from hushtable.evaluation.utility.marginals import (
     total_variation,
     wasserstein,
 )
-from hushtable.evaluation.utility.utility import measure_utility
 from hushtable.evaluation.utility.workload import draw_questions
 from hushtable.predicate import parse
 from hushtable.schema import Schema

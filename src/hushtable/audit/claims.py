@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.audit.bounds import Tally, at_least, at_most
-from hushtable.audit.cases import CASES
+from hushtable.audit.cases import Case
 from hushtable.audit.clock import Clock
 from hushtable.audit.events import Both, Not, Within
 from hushtable.audit.inputs import Row, TableInput
@@ -20,8 +20,6 @@ from hushtable.audit.loss import LossClaim
 from hushtable.audit.neighbors import (
     Pair,
     corner_cells,
-    searched_graphs,
-    searched_pairs,
 )
 from hushtable.audit.report import Finding, Witness
 from hushtable.audit.subject import Subject
@@ -42,11 +40,11 @@ BEYOND_DELTA = "epsilon, where delta is spent"
 
 
 def loss_claims(
-    promise: Guarantee, name: str, subject: Subject, largest: int
+    promise: Guarantee, case: Case[Any], subject: Subject, largest: int
 ) -> Iterator[LossClaim]:
     """Turn a promise about neighbors into bounds on the loss; nothing for other promises."""
     if isinstance(promise, PureDP | ApproxDP):
-        pairs = _pairs(name, subject, promise.neighbors, largest)
+        pairs = _pairs(case, subject, promise.neighbors, largest)
         epsilon = float(promise.epsilon)
         delta = float(promise.delta)
         yield LossClaim(promise.explain(), pairs, epsilon, epsilon, delta)
@@ -59,36 +57,29 @@ def loss_claims(
         rises = math.log(odds_limit(promise.d, promise.gamma))
         # ... and falls to d / gamma of what it was at most, if the ratio is this small.
         falls = math.log(promise.gamma / promise.d)
-        there_or_not = [*_repeated(subject), *_pairs(name, subject, "add-remove", largest)]
+        there_or_not = [*_repeated(subject), *_pairs(case, subject, "add-remove", largest)]
         if promise.adversary == "independent":
             yield LossClaim(promise.explain(), there_or_not, rises, falls, measure=LOG_RATIO)
             return
         # Who knows that a person takes part compares two tuples that could be that person's.
-        exchanged = [*_exchanged(there_or_not), *_pairs(name, subject, "replace", largest)]
+        exchanged = [*_exchanged(there_or_not), *_pairs(case, subject, "replace", largest)]
         yield LossClaim(promise.explain(), exchanged, rises, rises, measure=LOG_RATIO)
         yield LossClaim(
             promise.explain(), there_or_not, math.inf, falls, measure=f"{LOG_RATIO}, against"
         )
 
 
-def _pairs(name: str, subject: Subject, relation: Neighbors, largest: int) -> list[Pair]:
-    case, method, schema = CASES[name], subject.method, subject.schema
-    searched: Iterator[Pair]
-    if name == "degrees":
-        listed = method.population == "listed"
-        searched = itertools.chain.from_iterable(
-            searched_graphs(n, listed=listed) for n in range(2, largest + 1)
-        )
-    else:
-        searched = searched_pairs(schema, relation, largest)
-        if _relation_of(subject) != relation:
-            return list(searched)
+def _pairs(case: Case[Any], subject: Subject, relation: Neighbors, largest: int) -> list[Pair]:
+    method, schema = subject.method, subject.schema
+    searched = case.search(method, schema, relation, largest)
+    if _relation_of(subject) != relation:
+        return list(searched)
     return [*case.pairs(method, schema), *searched]
 
 
 def _relation_of(subject: Subject) -> Neighbors:
     """Say which neighbors the worst cases of a method are."""
-    for promise in subject.method.guarantee(subject.schema):
+    for promise in subject.prepared.guarantees:
         if isinstance(promise, PureDP | ApproxDP):
             return promise.neighbors
     return "add-remove"
@@ -188,7 +179,7 @@ class SingleTest:
             tuple(cell for cell, n in zip(cells, numbers, strict=True) for _ in range(n))
             for numbers in itertools.product(sizes, repeat=len(cells))
         ]
-        target = getattr(self.subject.method, "target", None) or schema.target
+        target = self.subject.method.parameters().get("target", schema.target)
         names = [name for name in schema.attributes if name != target]
         return self._never(
             ((TableInput(schema, rows), k) for rows in tables if rows),
@@ -236,7 +227,7 @@ class SingleTest:
         The record is chosen on one half of the runs and tested on the other.
         """
         eta, half = float(self.promise.eta), max(1, self.runs // 2)
-        tables, notes = list(_record_tables(self.subject)), []
+        tables, notes = list(_record_tables(self.subject.schema, self.promise.k)), []
         worst: tuple[float, TableInput, int] | None = None
         for table in tables:
             try:
@@ -272,22 +263,23 @@ class SingleTest:
         )  # fmt: skip
 
     def _lacking(self, table: TableInput, n: int, done: float) -> NDArray[np.int64]:
-        method, schema = self.subject.method, self.subject.schema
-        geometry = method.plan(schema)
+        method: Any = self.subject.method
+        schema = self.subject.schema
+        plan = method.plan(schema)
         wanted = [method.k_column] * (method.k_column is not None)
         places = [list(schema.attributes).index(name) for name in
-                  (*geometry.names, *method.carry, *wanted)]  # fmt: skip
+                  (*plan.names, *method.carry, *wanted)]  # fmt: skip
         codes = np.array(table.rows, np.int64)[:, places]
-        d = len(geometry.names)
+        d = len(plan.names)
         values = codes.astype(np.float64)
-        for at, name in enumerate([*geometry.names, *method.carry, *wanted]):
+        for at, name in enumerate([*plan.names, *method.carry, *wanted]):
             column = schema.attributes[str(name)]
             if not isinstance(column, Categorical):
                 values[:, at] = float(column.exact_low) + codes[:, at] * float(column.exact_step)
-        joined = geometry.n_values if method.edges == "wrap" else None
+        joined = plan.n_values if method.edges == "wrap" else None
         lacking = np.zeros(len(codes), np.int64)
         for run in range(n):
-            perturbed = method.perturb(values, schema, self.subject.noise)
+            perturbed = plan.perturb(values, self.subject.noise)
             self.subject.n_runs += 1
             fits = n_fits(
                 codes[:, :d], perturbed.steps, perturbed.widths,
@@ -348,9 +340,9 @@ def n_fits(
     return np.asarray((fits & same).sum(axis=1))
 
 
-def _record_tables(subject: Subject) -> Iterator[TableInput]:
+def _record_tables(schema: Schema, k: int) -> Iterator[TableInput]:
     """Give records spread evenly, and most of them crowded with one far away."""
-    shape, n = subject.schema.domain.shape, max(24, 8 * subject.method.k)
+    shape, n = schema.domain.shape, max(24, 8 * k)
     # Multiples of irrational numbers are spread evenly in every number of columns.
     steps = np.sqrt(np.array([2, 3, 5, 7, 11, 13, 17, 19][: len(shape)], np.float64))
     spread = (np.arange(1, n + 1)[:, None] * steps) % 1.0
@@ -358,7 +350,7 @@ def _record_tables(subject: Subject) -> Iterator[TableInput]:
         codes = np.floor(spread * squeeze * np.array(shape)).astype(int)
         if squeeze < 1:
             codes[-1] = np.array(shape) - 1
-        yield TableInput(subject.schema, tuple(tuple(map(int, row)) for row in codes))
+        yield TableInput(schema, tuple(tuple(map(int, row)) for row in codes))
 
 
 def _visible_rate(eta: float, n: int, error: float) -> float:

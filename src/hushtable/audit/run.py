@@ -7,16 +7,16 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from hushtable.audit.cases import CASES, Case
+from hushtable.audit.cases import Case
 from hushtable.audit.claims import BEYOND_DELTA, SingleTest, loss_claims
 from hushtable.audit.clock import Clock
 from hushtable.audit.loss import LossTest
 from hushtable.audit.neighbors import Pair
 from hushtable.audit.report import Finding, Report
-from hushtable.audit.subject import Subject, remembering_plans
+from hushtable.audit.subject import Prepared, Subject
 from hushtable.errors import HushtableError, ParameterError
-from hushtable.evaluation.progress import Progress, silent
-from hushtable.methods.base import GraphMethod
+from hushtable.methods import registry
+from hushtable.methods.parameters import Parameters
 from hushtable.privacy.guarantee import (
     Guarantee,
     KAnonymity,
@@ -25,6 +25,7 @@ from hushtable.privacy.guarantee import (
     UncertainAnonymity,
 )
 from hushtable.privacy.noise import Noise, SecureNoise
+from hushtable.progress import Progress, silent
 from hushtable.schema import Schema
 
 CONFIDENCE = 1 - 1e-6
@@ -35,7 +36,7 @@ Test = Callable[[float, Clock], Finding]
 
 
 def audit(
-    method: Any,
+    method: Parameters,
     schema: Schema | None = None,
     *,
     runs: int = RUNS,
@@ -54,7 +55,7 @@ def audit(
 
     Parameters
     ----------
-    method : Method or GraphMethod
+    method : Parameters
         The method, with its parameters.
     schema : Schema, optional
         The public schema of the inputs; by default a small one that fits the parameters.
@@ -92,21 +93,14 @@ def audit(
         problems.append(f"largest is {largest}; it must be from 0 to 5.")
     if problems:
         raise ParameterError(problems)
-    name = getattr(method, "name", type(method).__name__.lower())
-    case = _case(name)
-    schema = _default_schema(case, method) if schema is None else schema
-    promises: tuple[Guarantee, ...] = (
-        method.guarantee() if isinstance(method, GraphMethod) else method.guarantee(schema)
-    )
-    copy = dataclasses.replace(method)
-    if case.plans_stay:
-        copy = remembering_plans(copy)
-    subject = Subject(copy, schema, case.run, noise or SecureNoise())
+    case = case_of(method.name)
+    schema, prepared = _prepared(case, method, schema)
+    subject = Subject(method, schema, prepared, noise or SecureNoise())
     started = time.monotonic()
     tests = [
         test
-        for promise in promises
-        for test in _tests(promise, name, subject, runs=runs, largest=largest, pairs=pairs)
+        for promise in prepared.guarantees
+        for test in _tests(promise, case, subject, runs=runs, largest=largest, pairs=pairs)
     ]
     findings = []
     for number, test in enumerate(tests):
@@ -119,8 +113,8 @@ def audit(
         findings.append(test((1 - confidence) / len(tests), clock))
     progress("done", 1.0)
     return Report(
-        method=name,
-        parameters=_parameters(method),
+        method=method.name,
+        parameters=method.parameters(),
         confidence=confidence,
         n_runs=subject.n_runs,
         seconds=time.monotonic() - started,
@@ -128,37 +122,36 @@ def audit(
     )
 
 
-def _case(name: str) -> Case:
-    if name not in CASES:
+def case_of(name: str) -> Case[Any]:
+    """Give what a method is audited on, as its listing names it."""
+    listing = registry.find(name)
+    if listing is None or not listing.audit:
         raise ParameterError(
-            f"method {name!r} has no registered neighbors; add them to CASES in "
-            "hushtable.audit.cases."
+            f"method {name!r} has no registered neighbors; name its case in the audit of its "
+            "listing, see hushtable.methods.listing."
         )
-    return CASES[name]
+    case: Case[Any] = listing.load(listing.audit)
+    return case
 
 
-def _default_schema(case: Case, method: Any) -> Schema:
+def _prepared(
+    case: Case[Any], method: Parameters, schema: Schema | None
+) -> tuple[Schema, Prepared]:
+    """Plan the method for the schema, or for a small one that fits it."""
+    if schema is not None:
+        return schema, case.prepare(method, schema)
     try:
         schema = case.schema(method)
-        if not isinstance(method, GraphMethod):
-            method.guarantee(schema)
+        return schema, case.prepare(method, schema)
     except HushtableError as error:
         raise ParameterError(
             ["these parameters need a schema of their own; give one.", *error.problems]
         ) from error
-    return schema
-
-
-def _parameters(method: Any) -> dict[str, Any]:
-    if hasattr(method, "parameters"):
-        content: dict[str, Any] = method.parameters()
-        return content
-    return dataclasses.asdict(method)
 
 
 def _tests(
     promise: Guarantee,
-    name: str,
+    case: Case[Any],
     subject: Subject,
     *,
     runs: int,
@@ -176,7 +169,7 @@ def _tests(
     }.get(type(promise))
     if single is not None:
         return [lambda error, clock: single(SingleTest(subject, promise, runs, error, clock))]
-    claims = list(loss_claims(promise, name, subject, largest))
+    claims = list(loss_claims(promise, case, subject, largest))
     if pairs is not None:
         claims = [
             dataclasses.replace(claim, pairs=list(pairs))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,10 +11,26 @@ from hushtable.audit.features import Features, features
 from hushtable.audit.inputs import CodedTable, Input
 from hushtable.errors import HushtableError
 from hushtable.methods.base import Released
+from hushtable.methods.parameters import Parameters
+from hushtable.privacy.guarantee import Guarantee
 from hushtable.privacy.noise import Noise
 from hushtable.schema import Schema
 
-Run = Callable[[Any, Any, Noise], Released]
+
+@dataclass(frozen=True)
+class Prepared:
+    """Hold a method that was planned once, to be run often.
+
+    Parameters
+    ----------
+    guarantees : tuple of Guarantee
+        What is promised.
+    run : callable
+        Takes an opened input and noise, and gives what is published.
+    """
+
+    guarantees: tuple[Guarantee, ...]
+    run: Callable[[Any, Noise], Released]
 
 
 @dataclass
@@ -24,19 +39,19 @@ class Subject:
 
     Parameters
     ----------
-    method : Method or GraphMethod
-        The method; a copy of the caller's.
+    method : Parameters
+        The method.
     schema : Schema
         The public schema of the inputs.
-    run : callable
-        Takes the method, an opened input and noise, and gives what is published.
+    prepared : Prepared
+        What is promised, and what is run.
     noise : Noise
         Where randomness comes from.
     """
 
-    method: Any
+    method: Parameters
     schema: Schema
-    run: Run
+    prepared: Prepared
     noise: Noise
     n_runs: int = 0
     _opened: dict[Input, Any] = field(default_factory=dict)
@@ -49,7 +64,7 @@ class Subject:
         if isinstance(opened, CodedTable):
             opened.renew()
         self.n_runs += 1
-        return self.run(self.method, opened, self.noise)
+        return self.prepared.run(opened, self.noise)
 
     def seen(self, given: Input) -> Features:
         """Run the method once and list what can be seen; a refusal is seen, too."""
@@ -63,26 +78,3 @@ class Subject:
         found = Samples()
         found.add(self.seen(given) for _ in range(n))
         return found
-
-
-def remembering_plans(copy: Any) -> Any:
-    """Let a copy of a method work out only once what follows from its parameters and a schema.
-
-    A plan sees no data (the first law of the house), so that it is the same in every run; working
-    it out in exact arithmetic takes longer than many a run.
-    """
-    for name in ("plan", "_plan"):
-        bound = getattr(copy, name, None)
-        if callable(bound):
-            plans: dict[int, Any] = {}
-
-            @functools.wraps(bound)
-            def remembered(
-                schema: Any = "graph", bound: Any = bound, plans: dict[int, Any] = plans
-            ) -> Any:
-                if id(schema) not in plans:
-                    plans[id(schema)] = bound(schema)
-                return plans[id(schema)]
-
-            object.__setattr__(copy, name, remembered)
-    return copy

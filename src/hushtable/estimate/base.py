@@ -13,7 +13,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hushtable.errors import ReleaseError
+from hushtable.estimate.drawing import Generator
+from hushtable.estimate.published import Published, published_rows
 from hushtable.recoding import Recoding
+from hushtable.schema import Schema
 
 CONFIDENCE = 0.95
 
@@ -65,6 +68,9 @@ class Estimate:
 class Estimator(ABC):
     """Read one kind of release: its statement and its tables, nothing else."""
 
+    schema: Schema
+    """What conditions may be about."""
+
     recode: Mapping[str, Recoding] = MappingProxyType({})
     """How columns were made coarser before they were published, for those that were."""
 
@@ -75,6 +81,16 @@ class Estimator(ABC):
     @abstractmethod
     def frame(self) -> pa.Table:
         """Give microdata: one row per published person."""
+
+    def published(self, rng: Generator) -> Published:
+        """Say what is published, to be laid beside the original.
+
+        Parameters
+        ----------
+        rng : Generator
+            Where values come from that the release leaves open.
+        """
+        return published_rows(self.schema, self.frame(), self.recode)
 
     def drawn_frame(self) -> pa.Table:
         """Give microdata with values drawn from inside generalized cells, where there are any."""

@@ -7,6 +7,9 @@ of their own analysts repeat a draw. Noise that keeps a promise is `hushtable.pr
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
+
+from hushtable.recoding import Intervals, Recoding
 
 Generator = np.random.Generator
 
@@ -14,3 +17,28 @@ Generator = np.random.Generator
 def fresh() -> Generator:
     """Make a generator that starts anywhere."""
     return np.random.default_rng()
+
+
+def draw_inside(recoding: Recoding, codes: NDArray[np.int64], rng: Generator) -> NDArray[np.int64]:
+    """Draw a value of the original column for each generalized one, evenly.
+
+    Examples
+    --------
+    >>> halves = Intervals(("low", "high"), 10, False, (0, 5))
+    >>> drawn = draw_inside(halves, np.array([0, 1, 1]), fresh())
+    >>> (drawn >= 5).tolist()
+    [False, True, True]
+    """
+    picks = (rng.random(len(codes)) * recoding.widths[codes]).astype(np.int64)
+    if isinstance(recoding, Intervals):
+        starts = np.append(recoding.starts, recoding.n_values)
+        return np.asarray(starts[codes] + picks)
+    members, starts = members_of(recoding)
+    return np.asarray(members[starts[codes] + picks])
+
+
+def members_of(recoding: Recoding) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """List the old codes by their new one, and say where those of each begin."""
+    new = recoding.apply(np.arange(recoding.n_values + recoding.has_missing))
+    members = np.argsort(new, kind="stable")
+    return members, np.searchsorted(new[members], np.arange(recoding.size))

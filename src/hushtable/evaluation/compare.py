@@ -16,9 +16,9 @@ from typing import Any, Literal
 from hushtable.engine.header import Data
 from hushtable.errors import HushtableError, ParameterError, ReleaseError
 from hushtable.evaluation.evaluate import INTERNAL, evaluate
-from hushtable.evaluation.progress import Progress, silent
 from hushtable.files.whole_file import write_whole
 from hushtable.privacy.ledger import Ledger
+from hushtable.progress import Progress, silent
 from hushtable.release import Release
 
 NO_TIME = (

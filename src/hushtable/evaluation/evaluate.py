@@ -16,12 +16,12 @@ import numpy as np
 from hushtable.engine.edges import EDGE_COLUMNS
 from hushtable.engine.header import Data
 from hushtable.errors import ParameterError
-from hushtable.evaluation.progress import Progress, silent
-from hushtable.evaluation.risk.risk import Risk, assess
-from hushtable.evaluation.rows import Rows, read_rows, some_columns
+from hushtable.evaluation.risk.attacks import Risk, assess
+from hushtable.evaluation.rows import Rows, read_rows
 from hushtable.evaluation.side_by_side import SideBySide, lay_side_by_side
-from hushtable.evaluation.utility.utility import Utility, measure_utility
+from hushtable.evaluation.utility.closeness import Utility, measure_utility
 from hushtable.files.whole_file import write_whole
+from hushtable.progress import Progress, silent
 from hushtable.release import SEEDED, Release, Statement
 from hushtable.schema import Schema
 
@@ -248,7 +248,7 @@ def _risk(
         opened.all_rows.table(),
         rows,
         control and control.table(),
-        some_columns(opened.schema, list(opened.published.schema.attributes)),
+        opened.schema.select(opened.published.schema.attributes),
         opened.release,
         rng,
         lambda _: progress("attacks", min(next(done) / (steps + 1), 1.0)),

@@ -1,4 +1,4 @@
-"""Values that were measured more than once: their mean, and how sure it is."""
+"""Values that were measured more than once: their mean or rate, and how sure it is."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.stats import t
+from scipy.stats import norm, t
 
 from hushtable.evaluation.metric import Measured, Metric
 
@@ -56,3 +56,19 @@ def over_repeats(
         low=max(mean - half, metric.low),
         high=min(mean + half, metric.high),
     )
+
+
+def wilson(hits: float, n: int, *, confidence: float = CONFIDENCE) -> tuple[float, float]:
+    """Give the Wilson interval of a rate.
+
+    Examples
+    --------
+    >>> low, high = wilson(0, 100)
+    >>> round(low, 3), round(high, 3)
+    (0.0, 0.037)
+    """
+    z = float(norm.ppf(0.5 + confidence / 2))
+    rate, spread = hits / n, z * z / n
+    center = (rate + spread / 2) / (1 + spread)
+    half = z * math.sqrt(rate * (1 - rate) / n + spread / (4 * n)) / (1 + spread)
+    return max(center - half, 0.0), min(center + half, 1.0)

@@ -14,7 +14,7 @@ from hushtable.engine import connect
 from hushtable.engine.header import Data, read_header
 from hushtable.engine.memory import MemoryEngine
 from hushtable.engine.source import as_arrow
-from hushtable.recoding import Intervals, Recoding
+from hushtable.estimate.published import Block, ByColumn
 from hushtable.schema import Categorical, Column, Identifier, Schema
 
 Codes = NDArray[np.int32]
@@ -39,10 +39,15 @@ class Rows:
     n_rows: int
 
     @classmethod
-    def of(cls, schema: Schema, codes: Mapping[str, NDArray[np.int64]]) -> Rows:
+    def of(cls, schema: Schema, codes: ByColumn) -> Rows:
         """Hold arrays of codes."""
         narrow = {name: np.asarray(codes[name], np.int32) for name in schema.attributes}
         return cls(schema, narrow, len(next(iter(narrow.values()))))
+
+    @classmethod
+    def drawn(cls, block: Block, rng: np.random.Generator) -> Rows:
+        """Take the rows of a block, with values as precise as the original's."""
+        return cls.of(block.schema, block.rows(rng))
 
     def take(self, places: NDArray[np.int64]) -> Rows:
         """Take some rows."""
@@ -51,7 +56,7 @@ class Rows:
     def select(self, names: Sequence[str]) -> Rows:
         """Take some columns."""
         return Rows(
-            some_columns(self.schema, names),
+            self.schema.select(names),
             {name: self.codes[name] for name in names},
             self.n_rows,
         )
@@ -92,15 +97,6 @@ class Rows:
         )
 
 
-def some_columns(schema: Schema, names: Sequence[str]) -> Schema:
-    """Describe some columns of a table, row by row."""
-    return Schema(
-        name=schema.name,
-        missing_values=schema.missing_values,
-        columns={name: schema.attributes[name] for name in names},
-    )
-
-
 def read_rows(data: Data, schema: Schema) -> Rows:
     r"""Read a table by the schema's rules, in an order of its own.
 
@@ -111,7 +107,7 @@ def read_rows(data: Data, schema: Schema) -> Rows:
     [1, 3, 3]
     """
     data = as_arrow(data)
-    public = some_columns(schema, list(schema.attributes))
+    public = schema.select(schema.attributes)
     lowered = {name.lower() for name in public.columns}
     # Columns that are not compared are not looked at, whatever they are.
     others = [name for name in read_header(data).names if name.lower() not in lowered and name]
@@ -125,30 +121,3 @@ def read_rows(data: Data, schema: Schema) -> Rows:
 def is_ordered(column: Column) -> bool:
     """Tell whether the order of a column's values means something."""
     return not isinstance(column, Categorical) or column.ordered
-
-
-def draw_inside(
-    recoding: Recoding, codes: NDArray[np.int64], rng: np.random.Generator
-) -> NDArray[np.int64]:
-    """Draw a value of the original column for each generalized one, evenly.
-
-    Examples
-    --------
-    >>> halves = Intervals(("low", "high"), 10, False, (0, 5))
-    >>> drawn = draw_inside(halves, np.array([0, 1, 1]), np.random.default_rng(0))
-    >>> (drawn >= 5).tolist()
-    [False, True, True]
-    """
-    picks = (rng.random(len(codes)) * recoding.widths[codes]).astype(np.int64)
-    if isinstance(recoding, Intervals):
-        starts = np.append(recoding.starts, recoding.n_values)
-        return np.asarray(starts[codes] + picks)
-    members, starts = members_of(recoding)
-    return np.asarray(members[starts[codes] + picks])
-
-
-def members_of(recoding: Recoding) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """List the old codes by their new one, and say where those of each begin."""
-    new = recoding.apply(np.arange(recoding.n_values + recoding.has_missing))
-    members = np.argsort(new, kind="stable")
-    return members, np.searchsorted(new[members], np.arange(recoding.size))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,10 +12,10 @@ import numpy as np
 from hushtable.engine.edges import EDGE_COLUMNS, read_graph
 from hushtable.engine.header import Data
 from hushtable.errors import ParameterError
+from hushtable.estimate import Estimate
+from hushtable.estimate.published import Block, Published
 from hushtable.evaluation.items import open_items
-from hushtable.evaluation.published import Published, estimator_of, open_release, open_rows
 from hushtable.evaluation.rows import Rows, read_rows
-from hushtable.methods.counts.columns_estimator import ColumnsEstimator
 from hushtable.release import Release
 from hushtable.schema import Integer, Schema
 
@@ -48,6 +48,11 @@ class SideBySide:
     all_rows: Rows | None
 
     @property
+    def count(self) -> Callable[[str], Estimate] | None:
+        """What answers a WHERE clause; None where rows are all there is."""
+        return None if self.release is None else self.release.count
+
+    @property
     def n_original(self) -> int:
         """How many rows, tuples, people or nodes the original has."""
         if self.whole is not None:
@@ -72,25 +77,21 @@ def lay_side_by_side(
                 "the release is a plain table, which says nothing about its columns: give the "
                 "schema, too."
             )
-        rows = read_rows(release, schema)
-        published = open_rows(rows, rows.table())
         original = read_rows(data, schema)
         return SideBySide(
-            release=None, schema=schema, published=published, originals=[original],
-            whole=original, all_rows=original,
+            release=None, schema=schema, published=_plain(read_rows(release, schema)),
+            originals=[original], whole=original, all_rows=original,
         )  # fmt: skip
     if schema is not None:
         raise ParameterError("a release brings its own schema; leave the schema out.")
-    if release.statement.estimator.get("kind") == "columns":
-        estimator = estimator_of(release)
-        assert isinstance(estimator, ColumnsEstimator)  # noqa: S101 - by its kind
-        if estimator.plan.listing is not None:
-            published, originals = open_items(estimator, data)
-            return SideBySide(
-                release=release, schema=release.schema, published=published,
-                originals=originals, whole=None, all_rows=None,
-            )  # fmt: skip
-    published = open_release(release)
+    # Rows that are attacked are drawn once, the same in every evaluation.
+    published = release.published(np.random.default_rng(0))
+    if published.items is not None:
+        published, originals = open_items(published, release.schema, data)
+        return SideBySide(
+            release=release, schema=release.schema, published=published,
+            originals=originals, whole=None, all_rows=None,
+        )  # fmt: skip
     if published.about == "nodes":
         degrees = read_graph(data, nodes=nodes, columns=edge_columns).degrees()
         column = published.schema.attributes["degree"]
@@ -110,3 +111,14 @@ def lay_side_by_side(
         release=release, schema=release.schema, published=published, originals=originals,
         whole=whole, all_rows=all_rows,
     )  # fmt: skip
+
+
+def _plain(rows: Rows) -> Published:
+    """Take a plain table for a release of itself."""
+    codes = {name: codes.astype(np.int64) for name, codes in rows.codes.items()}
+    return Published(
+        schema=rows.schema,
+        blocks=(Block(rows.schema, codes),),
+        whole_rows=rows.table(),
+        notes=("This is a plain table: it comes with no promise, and with no intervals.",),
+    )

@@ -25,6 +25,9 @@ class Listing:
         The kind of estimator that its statements ask for; "" where it publishes no release.
     estimator : str
         The class that reads this kind of release.
+    attack : str
+        An attack on its releases alone, which `hushtable evaluate` runs beside those on any rows;
+        "" where there is none. See `hushtable.evaluation.risk.attacks.OwnAttack`.
     takes : {"table", "graph"}
         What it publishes something about.
     baseline : bool
@@ -42,6 +45,7 @@ class Listing:
     audit: str
     kind: str = ""
     estimator: str = ""
+    attack: str = ""
     takes: Input = "table"
     baseline: bool = False
 

@@ -14,14 +14,14 @@ MAX_BLOCK_CELLS = 1 << 18
 
 
 @dataclass(frozen=True)
-class Block:
+class JointCount:
     """Name columns that are counted together, and the groups whose tables follow from that."""
 
     columns: tuple[str, ...]
     groups: tuple[int, ...]
 
 
-def cover(groups: Sequence[Sequence[str]], sizes: Mapping[str, int]) -> list[Block]:
+def cover(groups: Sequence[Sequence[str]], sizes: Mapping[str, int]) -> list[JointCount]:
     """Put groups of columns into few blocks, each of at most `MAX_BLOCK_CELLS` cells.
 
     A group that is larger than that has a block of its own. Blocks grow greedily: from the first
@@ -31,7 +31,7 @@ def cover(groups: Sequence[Sequence[str]], sizes: Mapping[str, int]) -> list[Blo
     --------
     >>> pairs = [("a", "b"), ("a", "c"), ("b", "c")]
     >>> cover(pairs, {"a": 4, "b": 4, "c": 4})
-    [Block(columns=('a', 'b', 'c'), groups=(0, 1, 2))]
+    [JointCount(columns=('a', 'b', 'c'), groups=(0, 1, 2))]
     >>> len(cover(pairs, {"a": 1000, "b": 1000, "c": 1000}))
     3
     """
@@ -57,7 +57,7 @@ def cover(groups: Sequence[Sequence[str]], sizes: Mapping[str, int]) -> list[Blo
             columns[best] = None
             n_cells *= sizes[best]
         inside = tuple(number for number, group in left.items() if group <= columns.keys())
-        blocks.append(Block(tuple(columns), inside))
+        blocks.append(JointCount(tuple(columns), inside))
         for number in inside:
             del left[number]
     return blocks

@@ -8,14 +8,13 @@ known: a release is in random order. Its report is internal, for the custodian.
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm
 
+from hushtable.evaluation.repeats import wilson
 from hushtable.kernels.anonymity import rank_owners
 from hushtable.methods.uncertain.uncertain import Uncertain
 from hushtable.privacy.noise import Noise
@@ -118,19 +117,3 @@ def likelihood_linkage(
         fewer_than_k=float((ranks < method.k).mean()),
         rank_quantiles={f"{q:g}": float(np.quantile(ranks, q)) for q in (0, 0.05, 0.25, 0.5, 0.95)},
     )
-
-
-def wilson(hits: float, n: int, *, confidence: float = 0.95) -> tuple[float, float]:
-    """Give the Wilson interval of a rate.
-
-    Examples
-    --------
-    >>> low, high = wilson(0, 100)
-    >>> round(low, 3), round(high, 3)
-    (0.0, 0.037)
-    """
-    z = float(norm.ppf(0.5 + confidence / 2))
-    rate, spread = hits / n, z * z / n
-    center = (rate + spread / 2) / (1 + spread)
-    half = z * math.sqrt(rate * (1 - rate) / n + spread / (4 * n)) / (1 + spread)
-    return max(center - half, 0.0), min(center + half, 1.0)

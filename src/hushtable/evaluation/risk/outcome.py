@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hushtable.evaluation.metric import Measured
-from hushtable.evaluation.risk.linkage import wilson
+from hushtable.evaluation.repeats import wilson
 
 VERDICT = 0.999
 """How sure one must be that an attack beats its reference before saying so."""

@@ -100,7 +100,7 @@ def set_scene(  # noqa: PLR0917 - the tables in the order of assess
     Parameters
     ----------
     original, published, control : table
-        See `hushtable.evaluation.risk.risk.assess`.
+        See `hushtable.evaluation.risk.attacks.assess`.
     schema : Schema
         The public schema.
     recode : mapping of str to Recoding

@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hushtable.estimate.published import Block
 from hushtable.evaluation.metric import Measured, Metric
-from hushtable.evaluation.progress import Progress, silent
-from hushtable.evaluation.published import Block
 from hushtable.evaluation.repeats import over_repeats
 from hushtable.evaluation.rows import Rows, is_ordered
 from hushtable.evaluation.utility.marginals import coarse_bins
+from hushtable.progress import Progress, silent
 from hushtable.recoding import Groups, Intervals, Recoding
 from hushtable.schema import Column, Schema
 
@@ -179,7 +179,7 @@ def learn(
     n_train = n_release = n_test = 0
     for repeat in range(n_repeats):
         train, test = _split(original, control, rng)
-        release = _some(_published(block, rng), MAX_TRAIN, rng)
+        release = _some(Rows.of(block.schema, block.cells(rng)), MAX_TRAIN, rng)
         n_train, n_release, n_test = train.n_rows, release.n_rows, test.n_rows
         truth, known = classes.of(test, target), classes.of(train, target)
         sources = {
@@ -291,13 +291,6 @@ def _some(rows: Rows, most: int, rng: np.random.Generator) -> Rows:
     if rows.n_rows <= most:
         return rows
     return rows.take(np.sort(rng.choice(rows.n_rows, most, replace=False)))
-
-
-def _published(block: Block, rng: np.random.Generator) -> Rows:
-    """Give rows in the released values; draw only where the release itself leaves values open."""
-    if block.redraw is not None:
-        return block.redraw(rng)
-    return Rows.of(block.schema, block.released)
 
 
 # --- features -------------------------------------------------------------------------------------

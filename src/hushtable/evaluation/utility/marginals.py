@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hushtable.estimate.published import Background, Block
 from hushtable.evaluation.metric import Measured, Metric
-from hushtable.evaluation.progress import Progress, silent
-from hushtable.evaluation.published import Background, Block
 from hushtable.evaluation.repeats import over_repeats
 from hushtable.evaluation.rows import Rows, is_ordered
+from hushtable.progress import Progress, silent
 from hushtable.recoding import Groups, Intervals, Recoding
 from hushtable.schema import Categorical, Column
 

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from hushtable.errors import InvalidInput, Refused
 from hushtable.estimate import Estimate
 from hushtable.evaluation.metric import Measured, Metric
-from hushtable.evaluation.progress import Progress, silent
-from hushtable.evaluation.risk.linkage import wilson
+from hushtable.evaluation.repeats import wilson
 from hushtable.evaluation.rows import Rows, is_ordered
+from hushtable.progress import Progress, silent
 from hushtable.schema import Categorical, Column
 
 Floats = NDArray[np.float64]

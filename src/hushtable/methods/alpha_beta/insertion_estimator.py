@@ -26,6 +26,8 @@ from numpy.typing import NDArray
 from hushtable.codes import plain, to_codes
 from hushtable.errors import ParameterError
 from hushtable.estimate.base import Estimate, Estimator
+from hushtable.estimate.drawing import Generator
+from hushtable.estimate.published import Background, Published, published_rows
 from hushtable.methods.alpha_beta.alpha_beta import VIEW, AlphaBeta
 from hushtable.methods.alpha_beta.insertions import SourceNoise, UniformNoise
 from hushtable.methods.alpha_beta.two_coins import NORMAL, Answer, TwoCoins, ends
@@ -132,6 +134,36 @@ class InsertionEstimator(Estimator):
     def frame(self) -> pa.Table:
         """Give the tuples as published; most of them are noise."""
         return plain(self.table.select(list(self.schema.attributes)))
+
+    def published(self, rng: Generator) -> Published:
+        """Lay the tuples beside the original's, with what insertions add on average."""
+        noise, n_views, table = self.noise, self.view, self.table
+        if self.method.views > 1 and self.method.view_rule == "algorithm-4":
+            # Later views depend on the first one, which alone is a plain draw of two coins.
+            table, n_views = table.filter(pa.array(table.column(VIEW).to_numpy() == 1)), 1
+        if isinstance(noise, UniformNoise):
+            background = Background(n_views * noise.expected)
+        else:
+            first = next(iter(self.schema.attributes)).replace('"', '""')
+            everything = parse(f'"{first}" IS NOT NULL OR TRUE', self.schema)
+            shares = {
+                name: np.asarray(weights, np.float64) / sum(weights)
+                for name, weights in zip(noise.domain.names, noise.weights, strict=True)
+            }
+            background = Background(n_views * expected_insertions(everything, noise), shares)
+        return published_rows(
+            self.schema,
+            table.select(list(self.schema.attributes)),
+            about="distinct tuples",
+            background=background,
+            notes=(
+                "This release is about distinct tuples, so the original is compared without its "
+                "repetitions.",
+                "Most published tuples are noise of a known law; what it adds on average is taken "
+                "off every distribution. Models are trained on the tuples as published, noise "
+                "included.",
+            ),
+        )
 
     def count(self, where: str) -> Estimate:
         """Estimate how many distinct tuples of the table satisfy a condition."""

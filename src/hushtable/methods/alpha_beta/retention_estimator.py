@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from hushtable.codes import plain, to_codes
 from hushtable.estimate.base import Estimate, Estimator
+from hushtable.estimate.drawing import Generator
+from hushtable.estimate.published import Background, Published, published_rows
 from hushtable.methods.alpha_beta.frapp import Frapp
 from hushtable.methods.alpha_beta.two_coins import TwoCoins
 from hushtable.predicate import parse
@@ -49,6 +51,19 @@ class RetentionEstimator(Estimator):
     def frame(self) -> pa.Table:
         """Give the rows as published; most of them are random."""
         return plain(self.table.select(list(self.schema.attributes)))
+
+    def published(self, rng: Generator) -> Published:
+        """Lay the rows beside the original's, with what the replaced ones add on average."""
+        return published_rows(
+            self.schema,
+            self.frame(),
+            background=Background(float(1 - self.retention) * self.table.num_rows),
+            notes=(
+                "Most published rows are replaced by random ones of a known law; what they add on "
+                "average is taken off every distribution. Models are trained on the rows as "
+                "published, noise included.",
+            ),
+        )
 
     def count(self, where: str) -> Estimate:
         """Estimate how many rows of the private table satisfy a condition."""

@@ -32,8 +32,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from hushtable.codes import repeated
 from hushtable.errors import Refused
 from hushtable.estimate.base import Estimate, Estimator
+from hushtable.estimate.drawing import Generator
+from hushtable.estimate.published import DRAWN, Block, ItemGroups, Published, absent
 from hushtable.methods.counts.cell_estimator import (
     Interval,
     most_suppressed,
@@ -77,7 +80,7 @@ class ColumnsEstimator(Estimator):
         self._views: dict[int, ColumnView] = {}
 
     @cached_property
-    def schema(self) -> Schema:
+    def schema(self) -> Schema:  # type: ignore[override] # made when asked for
         """What conditions may be about: the table's columns, or a column for each item."""
         if self.plan.listing is None:
             return self.private_schema
@@ -141,6 +144,41 @@ class ColumnsEstimator(Estimator):
             return self.table.select(list(self.private_schema.attributes)).take(pa.array(rows))
         taken = self.table.select([listing.item, listing.value]).take(pa.array(rows))
         return taken.add_column(0, str(self.private_schema.unit.column), pa.array(owners))
+
+    def published(self, rng: Generator) -> Published:
+        """Lay each column beside the same attributes of the original; of a long table, items."""
+        listing = self.plan.listing
+        if listing is not None:
+            items = ItemGroups(listing.item, listing.value, self.columns, self._block)
+            return Published(schema=self.schema, blocks=(), about="people", items=items)
+        there = {name for names in self.columns for name in names}
+        published = self.schema.select(name for name in self.schema.attributes if name in there)
+        return Published(
+            schema=published,
+            blocks=tuple(
+                self._block(number, [name for name in published.attributes if name in names])
+                for number, names in enumerate(self.columns)
+            ),
+            notes=(
+                "Groups of columns are published, not whole rows: pairs and triples are compared "
+                "where a group holds them, and a model learns from one group.",
+                *absent(self.schema, published),
+                *((DRAWN,) if self.recode else ()),
+            ),
+        )
+
+    def _block(self, number: int, names: Sequence[str]) -> Block:
+        """Repeat each tuple of a column by its count, where it has any of these attributes."""
+        codes, counts = self._view(number).codes, self._tuples.of_column(number).counts
+        schema, recode = self.schema.select(names), self._recode(names)
+        there = np.logical_or.reduce(
+            [
+                codes[name] != (recode.get(name) or column).missing_code
+                for name, column in schema.attributes.items()
+            ]
+        )
+        rows = repeated(np.where(there, counts, 0))
+        return Block(schema, {name: codes[name][rows] for name in names}, recode)
 
     # --- conditions on one column -----------------------------------------------------------------
 

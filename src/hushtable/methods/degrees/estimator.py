@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -12,6 +13,8 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from hushtable.estimate.base import CONFIDENCE, Estimate, Estimator
+from hushtable.estimate.drawing import Generator
+from hushtable.estimate.published import Published, published_rows
 from hushtable.methods.degrees.degrees import Degrees
 from hushtable.methods.degrees.fit import DegreeDistribution
 from hushtable.predicate import parse
@@ -64,6 +67,15 @@ class DegreeEstimator(Estimator):
             model_std=model_std,
             notes=notes,
         )
+
+    def published(self, rng: Generator) -> Published:
+        """Lay the degrees beside those of the graph, as a column of one row per node."""
+        note = (
+            "A release of degrees has one column: there are no pairs of columns to compare and "
+            "nothing to predict."
+        )
+        rows = published_rows(self.schema, self.frame(), about="nodes", notes=(note,))
+        return replace(rows, whole_rows=None)
 
     def frame(self) -> pa.Table:
         """Give one row per node: the degree sequence, from the largest down."""

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from hushtable.codes import repeated
 from hushtable.estimate.base import CONFIDENCE, Estimate, Estimator
-from hushtable.estimate.drawing import fresh
+from hushtable.estimate.drawing import draw_inside, fresh
 from hushtable.estimate.noise_sum import NoiseSum
 from hushtable.estimate.uneven import cut_error
 from hushtable.methods.diffgen.generalized_table import COUNT, NOISY_COUNT, labels_of
@@ -120,14 +120,12 @@ class GeneralizedEstimator(Estimator):
 
     def drawn_frame(self) -> pa.Table:
         """Draw a value inside its part for every generalized one, evenly and independently."""
-        repeats, generator = self._repeated(), fresh()
+        repeats, rng = self._repeated(), fresh()
         columns = {}
         for name, column in self.schema.attributes.items():
             codes = self.codes[name][repeats]
             if name in self.recode:
-                members, starts = _members(self.recode[name], column.size)
-                widths = np.diff(np.append(starts, len(members)))[codes]
-                codes = members[starts[codes] + generator.integers(np.maximum(widths, 1))]
+                codes = draw_inside(self.recode[name], codes, rng)
             distinct, inverse = np.unique(codes, return_inverse=True)
             columns[name] = pa.array(decode(column, distinct)).take(pa.array(inverse.reshape(-1)))
         return pa.table(columns)
@@ -287,10 +285,3 @@ def _recoding(cut: Mapping[str, Any]) -> Recoding:
     if "starts" in cut:
         return Intervals(*known, tuple(cut["starts"]))
     return Groups(*known, tuple(cut["groups"]))
-
-
-def _members(recoding: Recoding, size: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """List the old codes by their new one, and where each new one's begin."""
-    new = recoding.apply(np.arange(size))
-    members = np.argsort(new, kind="stable")
-    return members, np.searchsorted(new[members], np.arange(recoding.size))

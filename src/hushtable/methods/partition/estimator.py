@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from hushtable.codes import repeated
 from hushtable.estimate.base import CONFIDENCE, Estimate, Estimator
 from hushtable.estimate.drawing import Generator, fresh
+from hushtable.estimate.published import Published, encoded, published_rows
 from hushtable.estimate.uneven import cut_error
 from hushtable.methods.partition.axes import Axis
 from hushtable.methods.partition.consistency import NoisyTree
@@ -158,6 +159,15 @@ class RegionEstimator(Estimator):
             target=self._plan.target,
             summarize=self._method.summarize,
             rng=rng,
+        )
+
+    def published(self, rng: Generator) -> Published:
+        """Lay rows beside the original's, drawn anew whenever they are asked for."""
+        return published_rows(
+            self.schema,
+            self.frame(rng),
+            redraw=lambda again: encoded(self.schema, self.frame(again)),
+            notes=("Values inside a region are drawn anew for each repetition.",),
         )
 
 

@@ -9,6 +9,7 @@ LISTINGS = (
         audit="hushtable.audit.cases.uncertain:UNCERTAIN",
         kind="uncertain",
         estimator="hushtable.methods.uncertain.estimator:UncertainEstimator",
+        attack="hushtable.evaluation.risk.likelihood:likelihood_attack",
     ),
     Listing(
         name="condensation",

@@ -33,6 +33,8 @@ from scipy.stats import norm
 
 from hushtable.errors import TooLarge
 from hushtable.estimate.base import CONFIDENCE, Estimate, Estimator
+from hushtable.estimate.drawing import Generator
+from hushtable.estimate.published import Block, Published, absent
 from hushtable.methods.uncertain.noise_reach import gaussian_reach, most_behind, uniform_reach
 from hushtable.predicate import Predicate, parse
 from hushtable.predicate.classes import Classes, classify
@@ -190,6 +192,7 @@ class UncertainEstimator(Estimator):
         tables: Mapping[str, pa.Table],
     ) -> None:
         table = tables["data"]
+        self.schema = schema
         self._table = table
         self._published = Schema.model_validate(
             {
@@ -225,6 +228,28 @@ class UncertainEstimator(Estimator):
         column = self._published.attributes[name]
         assert not isinstance(column, Categorical)  # noqa: S101 - the method refuses these
         return column
+
+    def published(self, rng: Generator) -> Published:
+        """Lay the records beside the original's, with noisy values on the columns' grids."""
+        there = self.schema.select(self._published.attributes)
+        codes = {
+            name: self._nearest(name) if name in self._noisy else self._codes[name]
+            for name in there.attributes
+        }
+        return Published(
+            schema=there,
+            blocks=(Block(there, codes),),
+            whole_rows=self.frame(),
+            notes=(
+                "Noisy values are rounded to the column's grid, and to its nearest end outside it.",
+                *absent(self.schema, there),
+            ),
+        )
+
+    def _nearest(self, name: str) -> NDArray[np.int64]:
+        column = self._numeric(name)
+        steps = np.rint((self._z[name] - float(column.exact_low)) / float(column.exact_step))
+        return np.clip(steps, 0, column.n_values - 1).astype(np.int64)
 
     def count(self, where: str) -> Estimate:
         """Estimate how many records satisfy a WHERE clause, with an interval that assumes nothing.

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from hushtable.estimate import Estimate
+from hushtable.estimate.published import Block
 from hushtable.evaluation.metric import Measured
-from hushtable.evaluation.progress import Progress, silent
-from hushtable.evaluation.published import Block
 from hushtable.evaluation.repeats import over_repeats
 from hushtable.evaluation.rows import Rows
 from hushtable.evaluation.side_by_side import SideBySide
@@ -36,6 +35,7 @@ from hushtable.evaluation.utility.workload import (
     draw_questions,
     run_workload,
 )
+from hushtable.progress import Progress, silent
 from hushtable.schema import Integer
 
 Draws = Sequence[Sequence[Rows]]
@@ -187,7 +187,7 @@ def measure_utility(
     notes = list(published.notes)
     for_draws, for_triples, for_questions, for_models = rng.spawn(4)
     draws = [
-        [block.rows(for_draws) for _ in range(n_draws if block.is_random else 1)]
+        [Rows.drawn(block, for_draws) for _ in range(n_draws if block.is_random else 1)]
         for block in published.blocks
     ]
     marginals = compare_marginals(
@@ -261,7 +261,7 @@ def _workload(
         ]
     if not questions:
         return None
-    count, rows = compared.published.count, draws[0][0]
+    count, rows = compared.count, draws[0][0]
 
     def answer(question: Question) -> Estimate:
         if count is not None:

@@ -18,15 +18,18 @@ import pyarrow as pa
 
 from hushtable.evaluation.risk import inference, linkability, membership, singling_out
 from hushtable.evaluation.risk.anonymity import Anonymity, measure
-from hushtable.evaluation.risk.likelihood import likelihood_attack
 from hushtable.evaluation.risk.outcome import Outcome
 from hushtable.evaluation.risk.records import Scene, set_scene
+from hushtable.methods.registry import find
 from hushtable.recoding import Recoding
 from hushtable.release import Release
 from hushtable.schema import Schema
 
-Progress = Callable[[str], None]
+Step = Callable[[str], None]
 """Called with the name of each step as it starts."""
+
+OwnAttack = Callable[[pa.Table, Schema, Release, np.random.Generator], list[Outcome]]
+"""Takes the private table, its schema, the release and what draws samples."""
 
 NO_CONTROL = (
     "No control table was given: rates are compared with the naive attacker only, so what the "
@@ -70,7 +73,7 @@ def assess(  # noqa: PLR0917 - the tables, then what is known about them
     schema: Schema,
     release: Release | None,
     rng: np.random.Generator,
-    progress: Progress | None = None,
+    progress: Step | None = None,
     *,
     quasi: Sequence[str] | None = None,
     sensitive: Sequence[str] | None = None,
@@ -113,9 +116,11 @@ def assess(  # noqa: PLR0917 - the tables, then what is known about them
     if scene.control is not None:
         tell("membership")
         attacks += membership.run(scene)
-    if release is not None and release.statement.method == "uncertain":
-        tell("likelihood linkage")
-        attacks += likelihood_attack(original, schema, release, rng)
+    listing = None if release is None else find(release.statement.method)
+    if release is not None and listing is not None and listing.attack:
+        tell("the attack on this method alone")
+        own: OwnAttack = listing.load(listing.attack)
+        attacks += own(original, schema, release, rng)
     tell("anonymity")
     return Risk(
         attacks=tuple(attacks),

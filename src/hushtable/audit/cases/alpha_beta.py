@@ -1,0 +1,76 @@
+"""Worst cases of the alpha-beta algorithm and of FRAPP."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from hushtable.audit.cases.case import Case, planned
+from hushtable.audit.cases.made_up import counted_schema, made_schema, whole
+from hushtable.audit.events import Several, Within
+from hushtable.audit.inputs import TableInput
+from hushtable.audit.neighbors import Pair, corner_cells, with_and_without
+from hushtable.audit.subject import Prepared
+from hushtable.engine.base import Engine
+from hushtable.methods.alpha_beta.alpha_beta import AlphaBeta
+from hushtable.methods.alpha_beta.frapp import Frapp
+from hushtable.methods.base import Released
+from hushtable.privacy.noise import Noise
+from hushtable.schema import Schema
+
+_MEMORY = Path("/dev/shm")  # noqa: S108 - folders made in it are the owner's alone
+
+
+def set_schema(method: AlphaBeta) -> Schema:
+    """Give a domain of some tuples, or the columns that have a source."""
+    columns = {name: whole(len(weights)) for name, weights in method.source.items()}
+    return made_schema(columns or {"x": whole(8)})
+
+
+def set_pairs(method: AlphaBeta, schema: Schema) -> Iterator[Pair]:
+    """Look at a tuple that is in the table or not; by itself and beside others (004-1).
+
+    Of several views, it may be in all or in none (004-2).
+    """
+    one, *others = corner_cells(schema, 3)
+    hints: list[Several] = []
+    if method.views > 1:
+        columns = schema.attributes.values()
+        shown = ",".join(str(column.value(code)) for column, code in zip(columns, one, strict=True))
+        seen = tuple(Within(f"data[{shown},{view}]") for view in range(1, method.views + 1))
+        hints = [Several(method.views, seen), Several(1, seen)]
+    for base in ([], others, [others[0]] * 5):
+        yield with_and_without(schema, f"a tuple beside {len(base)} rows", base, [one], *hints)
+
+
+def exchanged_pairs(method: Frapp, schema: Schema) -> Iterator[Pair]:
+    """Look at a row in the place of another."""
+    one, two, *_ = corner_cells(schema)
+    for others in ((), (one, two)):
+        yield Pair(
+            f"a row exchanged beside {len(others)}",
+            TableInput(schema, (one, *others)),
+            TableInput(schema, (two, *others)),
+        )
+
+
+def all_views(method: AlphaBeta, schema: Schema) -> Prepared:
+    """Publish all views of a table that does not change, with a memory of their own."""
+    if method.views == 1:
+        return planned(method, schema)
+
+    def run(engine: Engine, noise: Noise) -> Released:
+        # Made-up coins need not survive a power cut: in memory, where the system has such a place.
+        with tempfile.TemporaryDirectory(dir=_MEMORY if _MEMORY.is_dir() else None) as folder:
+            remembering = replace(method, coins=Path(folder) / "coins")
+            for _ in range(method.views):
+                released = remembering.run(engine, noise)
+            return released
+
+    return Prepared(method.guarantee(schema), run)
+
+
+ALPHA_BETA = Case(set_schema, set_pairs, all_views)
+FRAPP: Case[Frapp] = Case(lambda _: counted_schema({}), exchanged_pairs, planned)

@@ -1,0 +1,64 @@
+"""Schemas and neighbors that several families are audited on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from hushtable.audit.inputs import Row
+from hushtable.audit.neighbors import Pair, corner_cells, with_and_without
+from hushtable.schema import Schema
+
+
+def made_schema(columns: Mapping[str, Any], unit: Any = "row") -> Schema:
+    """Describe a made-up table."""
+    return Schema.from_dict({"name": "audit", "unit": unit, "columns": columns})
+
+
+def whole(n_values: int, **more: Any) -> dict[str, Any]:
+    """Describe a column of so many whole numbers."""
+    return {"type": "integer", "low": 0, "high": n_values - 1, **more}
+
+
+def words(*values: str, **more: Any) -> dict[str, Any]:
+    """Describe a column of words."""
+    return {"type": "categorical", "values": list(values), **more}
+
+
+def generalized(rules: Mapping[str, Any]) -> dict[str, Any]:
+    """Make numeric columns that each rule leaves at least two values of."""
+    columns = {}
+    for name, rule in rules.items():
+        cuts = rule if isinstance(rule, list) else [0, rule]
+        high = int(max(cuts)) + int(max(cuts) - min(cuts)) + 1
+        columns[name] = {"type": "integer", "low": int(min(cuts)) - 1, "high": high}
+    return columns
+
+
+def counted_schema(rules: Mapping[str, Any]) -> Schema:
+    """Give six tuples, or the columns that are generalized."""
+    return made_schema(generalized(rules) if rules else {"x": whole(3), "sex": words("F", "M")})
+
+
+def predicted_schema(target: str | None) -> Schema:
+    """Give a number, a category and a class to predict."""
+    classes = words("Y", "N", role="target")
+    return made_schema({"x": whole(4), "sex": words("F", "M"), target or "class": classes})
+
+
+def copies(schema: Schema, counts: Sequence[int]) -> Iterator[Pair]:
+    """Give some copies of one row, and one unit more."""
+    row = corner_cells(schema)[0]
+    for count in dict.fromkeys(max(0, count) for count in counts):
+        yield with_and_without(
+            schema, f"{count} copies of a row and one more", [row] * count, [row]
+        )
+
+
+def rows_by_name(schema: Schema) -> Callable[[Mapping[str, int]], Row]:
+    """Give what makes a row of the codes that are named; the others are 0."""
+
+    def row(codes: Mapping[str, int]) -> Row:
+        return tuple(codes.get(name, 0) for name in schema.attributes)
+
+    return row

@@ -1,0 +1,71 @@
+"""Worst cases of recursive partitioning and of Mondrian."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from hushtable.audit.cases.case import Case, no_pairs, planned
+from hushtable.audit.cases.made_up import made_schema, predicted_schema, rows_by_name, words
+from hushtable.audit.events import Within
+from hushtable.audit.neighbors import Pair, with_and_without
+from hushtable.audit.subject import Prepared
+from hushtable.engine.base import Engine
+from hushtable.methods.base import Released
+from hushtable.methods.partition.mondrian import Mondrian
+from hushtable.methods.partition.partition import Partition
+from hushtable.privacy.noise import Noise
+from hushtable.schema import Schema
+
+
+def cut_schema(method: Partition) -> Schema:
+    """Give three ordered values and a class: the example of erratum 001-3."""
+    target = method.target or "class"
+    return made_schema(
+        {
+            "v": words("v0", "v1", "v2", ordered=True),
+            target: words("+", "-", role="target"),
+        }
+    )
+
+
+def cut_pairs(method: Partition, schema: Schema) -> Iterator[Pair]:
+    """Look at a choice between two cuts (001-3), and at two even halves (001-7, 001-8)."""
+    target = method.target or schema.target
+    row, sizes = rows_by_name(schema), schema.domain.sizes
+    first = next(name for name in schema.attributes if name != target)
+    yes = {} if target is None else {target: 0}
+    no = {} if target is None else {target: sizes[target] - 1}
+    near, next_to, far = {first: 0}, {first: min(1, sizes[first] - 1)}, {first: sizes[first] - 1}
+    yield with_and_without(
+        schema, "a cut that tips (001-3)",
+        [row(near | yes), row(next_to | no), row(next_to | no)], [row(near | yes)],
+        Within("tree[0].cut", 2, 2),
+    )  # fmt: skip
+    # Of all tables with up to three rows of a kind, the one that shows the printed weights soonest.
+    yield with_and_without(
+        schema, "a cut that one more row makes rare (001-3)",
+        [row(next_to | no), row(next_to | no), row(far | yes)], [row(far | yes)],
+        Within("tree[0].cut", 1, 1),
+    )  # fmt: skip
+    for count in (method.stop_count, 3):
+        even = [row(near | yes)] * max(0, count) + [row(far | no)] * max(0, count)
+        yield with_and_without(schema, "even halves (001-7, 001-8)", even, [row(near | yes)])
+
+
+def listed_groups(method: Mondrian, schema: Schema) -> Prepared:
+    """List the groups and how many rows each has."""
+
+    def run(engine: Engine, noise: Noise) -> Released:
+        sizes = method.groups(engine).counts.sum(axis=1)
+        return Released({"data": pa.table({"group": np.arange(len(sizes)), "count": sizes})})
+
+    return Prepared(method.guarantee(schema), run)
+
+
+PARTITION = Case(cut_schema, cut_pairs, planned)
+MONDRIAN: Case[Mondrian] = Case(
+    lambda method: predicted_schema(method.target), no_pairs, listed_groups
+)
