@@ -239,6 +239,16 @@ def _publish_command(name: str) -> Any:
             Literal["secure", "opendp"], typer.Option(help="Whose samplers draw the noise.")
         ] = "secure",
         purpose: Annotated[str, typer.Option(help="Why, for the ledger.")] = "",
+        same_people: Annotated[
+            str | None,
+            typer.Option(
+                metavar="REASON",
+                help="Why another table than the ledger's is about the same people; on record.",
+            ),
+        ] = None,
+        receipt: Annotated[
+            str | None, typer.Option(help="A receipt that the ledger must contain.")
+        ] = None,
         memory_limit: Annotated[
             str | None, typer.Option(help="Limit for counting, such as 1GB.")
         ] = None,
@@ -254,6 +264,8 @@ def _publish_command(name: str) -> Any:
             engine=engine,
             noise=noise,
             purpose=purpose,
+            same_people=same_people,
+            receipt=receipt,
             memory_limit=memory_limit,
         )
         if as_json:

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from hushtable.engine.header import stored_rows
 from hushtable.engine.published import Parts
@@ -36,6 +36,10 @@ SEEDED_MARK = "seeded"  # stands in the name of every file of rows that seeded n
 NOT_PRIVATE = (
     "this release is not private: it was made with seeded noise, which anybody can subtract; it is "
     "for tests only."
+)
+UNCOUNTED = (
+    "This ledger also takes releases that it cannot count: others of the same data may have been "
+    "published beside what it adds up."
 )
 
 AttachmentName = Annotated[str, Field(pattern=r"^[a-z0-9_-]+\.(svg|md)$")]
@@ -76,12 +80,26 @@ class TableFile(BaseModel):
 
 
 class LedgerReceipt(BaseModel):
-    """Say where the spending is recorded: the entry, and the digest that proves it later."""
+    """Say that the spending is recorded, by a digest that proves it to the ledger's owner.
+
+    It has no number: that would tell how many charges came before, failed ones included.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    entry: int
     receipt: str
+    uncounted: bool = Field(
+        False,
+        description="Whether the ledger also takes releases that it cannot count.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_number(cls, given: Any) -> Any:
+        # Statements of earlier versions have one.
+        if isinstance(given, dict):
+            return {name: value for name, value in given.items() if name != "entry"}
+        return given
 
 
 class Statement(BaseModel):
@@ -138,11 +156,12 @@ class Statement(BaseModel):
             f"| {name} | `{table.file}` | {table.rows:,} |" for name, table in self.tables.items()
         )
         spent = (
-            f"Recorded as entry {self.ledger.entry} of the custodian's ledger "
-            f"(receipt `{self.ledger.receipt[:16]}`)."
+            f"Recorded in the custodian's ledger (receipt `{self.ledger.receipt[:16]}`)."
             if self.ledger
             else "Not recorded in a ledger: other releases of the same table are not counted."
         )
+        if self.ledger and self.ledger.uncounted:
+            spent += f"\n\n> **{UNCOUNTED}**"
         warning = f"> **{NOT_PRIVATE[0].upper()}{NOT_PRIVATE[1:]}**\n\n" if self.seeded else ""
         notes = "\n".join(f"- {note}" for note in self.estimator.get("notes", []))
         text = (

@@ -221,14 +221,11 @@ def _names(folders: Sequence[Path]) -> list[str]:
 def _publishing_times(
     releases: Sequence[Release], ledger: Ledger | str | Path
 ) -> list[float | None]:
-    """Find the entries of releases; an entry counts only if its receipt is the statement's."""
+    """Find the entries of releases by the receipts in their statements."""
     book = ledger if isinstance(ledger, Ledger) else Ledger.open(ledger)
-    known = {(entry.id, entry.receipt): entry.seconds for entry in book.entries()}
+    known = {entry.receipt: entry.seconds for entry in book.entries()}
     receipts = [release.statement.ledger for release in releases]
-    return [
-        known.get((receipt.entry, receipt.receipt)) if receipt is not None else None
-        for receipt in receipts
-    ]
+    return [known.get(receipt.receipt) if receipt is not None else None for receipt in receipts]
 
 
 def _notes(

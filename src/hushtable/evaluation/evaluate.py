@@ -121,7 +121,7 @@ class Evaluation:
         ledger = self.statement.ledger
         return {
             "split": dict(self.statement.split),
-            "ledger": ledger and {"entry": ledger.entry, "receipt": ledger.receipt},
+            "ledger": ledger and ledger.model_dump(),
         }
 
     def write_json(self, path: str | Path) -> None:
