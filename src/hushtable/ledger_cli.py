@@ -179,19 +179,20 @@ def _table(records: list[dict[str, Any]], became: Callable[[Mapping[str, Any]], 
     table = Table(box=None, header_style="bold")
     for name in ("number", "time (UTC)"):
         table.add_column(name, no_wrap=True)
+    has_receipts = any("receipt" in record for record in records)
+    if has_receipts:
+        table.add_column("receipt", no_wrap=True)
     table.add_column("purpose", min_width=12, overflow="fold")
     for name in ("epsilon", "delta"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("status", min_width=8, overflow="fold")
-    if any("receipt" in record for record in records):
-        table.add_column("receipt", no_wrap=True)
     for record in records:
         amounts = _amounts(record["cost" if "cost" in record else "amount"])
         if not record.get("counted", True):
             amounts = ("not counted", "")
         purpose, time = _one_line(record["purpose"]), _time(record["time"])
-        receipt = (record["receipt"][:16],) if "receipt" in record else ()
-        table.add_row(str(record["id"]), time, purpose, *amounts, became(record), *receipt)
+        receipt = (record["receipt"][:16],) if has_receipts else ()
+        table.add_row(str(record["id"]), time, *receipt, purpose, *amounts, became(record))
     return table
 
 

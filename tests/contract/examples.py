@@ -37,11 +37,11 @@ EXAMPLES: list[Method] = [
     Partition(epsilon=1),
     Partition(epsilon="1/2", target="sex", split="random-attribute", test_from=2, max_depth=6),
     Partition(epsilon=1, split="midpoint", summarize="lower", consistent=False, test_from=0),
-    AlphaBeta(d="1/20", gamma="1/2"),
-    AlphaBeta(prior_factor="1/10", n_public=6000, gamma="3/5", adversary="independent"),
+    AlphaBeta(d="3/10", n_public=6000, gamma="1/2"),
+    AlphaBeta(prior_factor=1, n_public=6000, gamma="3/5", adversary="independent"),
     AlphaBeta(alpha="9/20", beta="1/20"),
     AlphaBeta(
-        prior_factor="1/10", n_public=6000, gamma="1/2", source={"region": [4, 2, 2, 1, 1]}
+        prior_factor=1, n_public=6000, gamma="3/4", source={"region": [4, 2, 2, 1, 1]}
     ),
     Frapp(retention="1/5"),
     Columns(

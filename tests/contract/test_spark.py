@@ -365,7 +365,7 @@ DRIVER_SIDE: list[Method] = [
     NoisyCounts(epsilon=1, delta="1e-6", k=10, generalize=COARSE, row_count_share="1/20"),
     DiffGen(epsilon=1, specializations=4),
     Partition(epsilon=1, max_depth=5),
-    AlphaBeta(d="1/20", gamma="1/2"),
+    AlphaBeta(d="3/10", n_public=6000, gamma="1/2"),
     GeneralizeSuppress(k=5, generalize=COARSE),
     Columns(
         epsilon=2, delta="1e-6", k=10, max_columns=2, generalize=COARSE,

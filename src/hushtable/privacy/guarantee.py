@@ -528,7 +528,7 @@ def compose(guarantees: Sequence[Guarantee]) -> Guarantee:
         )
     if problems:
         raise CompositionError(problems)
-    epsilon = sum((term.epsilon for term in terms), Fraction(0))
+    epsilon = check_epsilon(sum((term.epsilon for term in terms), Fraction(0)))
     delta = sum((term.delta for term in terms), Fraction(0))
     unit, neighbors = terms[0].unit, terms[0].neighbors
     if delta == 0:

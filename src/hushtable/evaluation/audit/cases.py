@@ -34,6 +34,7 @@ from hushtable.privacy.noise import Noise
 from hushtable.schema import Categorical, Schema
 
 _MEMORY = Path("/dev/shm")  # noqa: S108 - folders made in it are the owner's alone
+_MOST_TUPLES = 1000  # of a domain that alpha-beta is audited on: each run inserts some of them
 
 
 def run_on_table(method: Method, engine: Engine, noise: Noise) -> Released:
@@ -126,7 +127,12 @@ def paired_schema(method: Any) -> Schema:
 def set_schema(method: AlphaBeta) -> Schema:
     """Give a domain of some tuples, or the columns that have a source."""
     columns = {name: _whole(len(weights)) for name, weights in method.source.items()}
-    return _schema(columns or {"x": _whole(8)})
+    if method.d is None:
+        return _schema(columns or {"x": _whole(8)})
+    # Large enough that knowing how many tuples there are gives none of them a chance above d.
+    size = math.ceil((method.n_public or 1) / method.d)
+    schema = _schema({"x": _whole(min(max(size, 8), _MOST_TUPLES))})
+    return schema if method.n_public else schema.model_copy(update={"rows": 1})
 
 
 def sparse_schema(method: Columns) -> Schema:
