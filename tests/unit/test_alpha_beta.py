@@ -117,15 +117,30 @@ def test_all_problems_are_told_at_once() -> None:
     [
         (AlphaBeta(prior_factor=10, n_public=500, gamma="1/5"), SMALL, ParameterError, "too small"),
         (AlphaBeta(prior_factor=10, gamma="1/5"), SMALL, ParameterError, "give n_public"),
-        (AlphaBeta(d="1/100", n_public=1, gamma="1/5"), grid(9, unit="node"), ParameterError, "unit is node"),
+        (
+            AlphaBeta(d="1/100", n_public=1, gamma="1/5"),
+            grid(9, unit="node"),
+            ParameterError,
+            "unit is node",
+        ),
         (
             AlphaBeta(d="1/100", n_public=1, gamma="1/5", views=2, coins="x"),
             grid(9, unit={"kind": "person", "column": "who", "max_rows": 2}),
             ParameterError,
             "unit is person",
         ),
-        (AlphaBeta(d="1/100", n_public=1, gamma="1/5", views=2), SMALL, ParameterError, "file for coins"),
-        (AlphaBeta(d="1/100", n_public=1, gamma="1/5"), grid(*[100] * 6), TooLarge, "max_tuples is 20,000,000"),
+        (
+            AlphaBeta(d="1/100", n_public=1, gamma="1/5", views=2),
+            SMALL,
+            ParameterError,
+            "file for coins",
+        ),
+        (
+            AlphaBeta(d="1/100", n_public=1, gamma="1/5"),
+            grid(*[100] * 6),
+            TooLarge,
+            "max_tuples is 20,000,000",
+        ),
         (AlphaBeta(alpha="1/2", beta="1/99", max_tuples=5), SMALL, TooLarge, "fewer or coarser"),
         (
             AlphaBeta(d="1/100", n_public=1, gamma="1/5", alpha="49/100", beta="1/100"),
@@ -135,7 +150,14 @@ def test_all_problems_are_told_at_once() -> None:
             r" lower d to 0.002519",
         ),
         (
-            AlphaBeta(d="1/100", n_public=1, gamma="1/50", alpha="2/3", beta="1/6", adversary="independent"),
+            AlphaBeta(
+                d="1/100",
+                n_public=1,
+                gamma="1/50",
+                alpha="2/3",
+                beta="1/6",
+                adversary="independent",
+            ),
             SMALL,
             ParameterError,
             "rule tuples out",
@@ -242,7 +264,9 @@ def test_domain_larger_than_any_float(rule: str, tmp_path: Path) -> None:
     columns = {f"x{i}": {"type": "integer", "low": 0, "high": 39} for i in range(200)}
     schema = Schema.from_dict({"name": "wide", "columns": columns})
     insert = Fraction(500, schema.domain.size)
-    method = AlphaBeta(d=insert, n_public=1, gamma="1/2", views=2, view_rule=rule, coins=tmp_path / "coins")  # type: ignore[arg-type]
+    method = AlphaBeta(
+        d=insert, n_public=1, gamma="1/2", views=2, view_rule=rule, coins=tmp_path / "coins"
+    )  # type: ignore[arg-type]
     assert "e+320" in str(method.forecast(schema, 1000).lines["tuples in the domain"])
     rows = np.random.default_rng(1).integers(0, 40, (1000, 200))
     for view in range(2):
@@ -377,7 +401,12 @@ def test_a_view_too_many_is_refused_before_it_is_charged(rule: str, tmp_path: Pa
 
 def test_algorithm_4_refuses_a_changed_table(tmp_path: Path) -> None:
     method = AlphaBeta(
-        d="1/100", n_public=1, gamma="1/2", views=3, view_rule="algorithm-4", coins=tmp_path / "coins"
+        d="1/100",
+        n_public=1,
+        gamma="1/2",
+        views=3,
+        view_rule="algorithm-4",
+        coins=tmp_path / "coins",
     )
     publish(table_of(SMALL, [(1, 1), (1, 1)]), SMALL, method, out=tmp_path / "1")
     publish(table_of(SMALL, [(1, 1)]), SMALL, method, out=tmp_path / "2")  # the same set

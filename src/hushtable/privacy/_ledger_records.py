@@ -218,19 +218,24 @@ class State:
                 "differential privacy, or charge a ledger that was started to take what it cannot "
                 "count ('hushtable ledger init FILE --allow-uncounted'; its statements say so)."
             )
-        if (
-            self.tables
-            and same_people is None
-            and (table is None or table.digest not in self.tables)
-        ):
-            known = ", ".join(bound.describe() for bound in self.tables.values())
+        if same_people is None and (known := self._other_than(table)):
             given = "a charge without a schema" if table is None else table.describe()
             problems.append(
-                f"this ledger pays for {known}, and {given} is something else. If it is about "
-                "other people, use their ledger. If it is about the same people, say so and why: "
+                f"this ledger {known}, and {given} is something else. If it is about other "
+                "people, use their ledger. If it is about the same people, say so and why: "
                 "'--same-people REASON' (same_people=); the reason goes on record."
             )
         return problems
+
+    def _other_than(self, table: Table | None) -> str:
+        """Say what the ledger is for, unless it is for this table or not bound yet."""
+        if self.tables:
+            if table is not None and table.digest in self.tables:
+                return ""
+            return "pays for " + ", ".join(bound.describe() for bound in self.tables.values())
+        # Not bound yet: a name is all it says about whom it is for.
+        other = table is not None and self.name not in {"", table.name}
+        return f"is called {self.name!r}" if other else ""
 
     def cost(self, guarantees: Sequence[Guarantee]) -> Budget:
         """Add up what differential privacy counts; refuse what cannot be added to this ledger."""
