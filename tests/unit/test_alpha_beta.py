@@ -232,6 +232,52 @@ def test_a_prior_below_blind_guessing_is_warned_of() -> None:
     assert "warning" not in method.forecast(SMALL, 24).lines
 
 
+@pytest.mark.parametrize("adversary", ["exclusive", "independent"])
+def test_a_d_below_blind_guessing_is_refused_at_the_border(adversary: str) -> None:
+    """n/m itself is a promise, whatever is smaller is not; so for prior_factor and 1."""
+    least, step = Fraction(100, 1200), Fraction(1, 10**30)
+    given: dict[str, Any] = {"n_public": 100, "gamma": "1/5", "adversary": adversary}
+    bounded, _ = AlphaBeta(d=least, **given).guarantee(SMALL)
+    assert isinstance(bounded, BoundedAdversary)
+    assert bounded == AlphaBeta(prior_factor=1, **given).guarantee(SMALL)[0]
+    for below in (least - step, least / 2, Fraction(1, 10**60)):
+        with pytest.raises(ParameterError, match=r"below n/m.*the promise is empty.*sure of") as e:
+            AlphaBeta(d=below, **given).guarantee(SMALL)
+        assert "Raise d to at least 0.08333 (write it as 1/12)" in str(e.value)
+    for below in (1 - step, Fraction(1, 2), Fraction(1, 10**60)):
+        with pytest.raises(ParameterError, match=r"prior_factor is .*, below 1: the promise is em"):
+            AlphaBeta(prior_factor=below, **given).guarantee(SMALL)
+    # The schema's public number of rows serves as well; without either nothing can be checked.
+    with pytest.raises(ParameterError, match="d needs a public number of tuples: give n_public"):
+        AlphaBeta(d="1/10", gamma="1/5").guarantee(SMALL)
+    with pytest.raises(ParameterError, match="below n/m = 300/1200"):
+        AlphaBeta(d="1/10", gamma="1/5").guarantee(grid(30, 40, rows=300))
+    assert AlphaBeta(d="1/10", gamma="1/5").guarantee(grid(30, 40, rows=120))
+
+
+@pytest.mark.parametrize("n_tuples", [1, 30, 100, 500])
+@pytest.mark.parametrize("gamma", [Fraction(1, 20), Fraction(1, 2), Fraction(9, 10)])
+def test_at_the_border_a_published_tuple_is_true_with_a_chance_of_gamma(
+    n_tuples: int, gamma: Fraction
+) -> None:
+    """The derivation in alpha_beta.md, exactly: n s true ones among n s + (m - n) b."""
+    border = Fraction(n_tuples, 1200)
+    if border >= gamma:
+        pytest.skip("no d between n/m and gamma")
+    for factor, at_most in ((1, True), (Fraction(99, 100), False)):
+        for adversary in ("independent", "exclusive"):
+            plan = AlphaBeta(d=factor * border, gamma=gamma, adversary=adversary).plan(SMALL)  # type: ignore[arg-type]
+            keep, insert = plan.noise.alpha + plan.noise.beta, plan.noise.beta
+            true = n_tuples * keep
+            share = true / (true + (1200 - n_tuples) * insert)
+            if adversary == "independent":
+                assert (share == gamma) is (factor == 1)
+                assert (share <= gamma) is at_most
+                assert share == plan.ratios.posterior(border, "independent")
+            elif at_most:
+                assert share <= gamma
+
+
 def test_epsilon_beyond_any_meaning_is_charged_in_full(tmp_path: Path) -> None:
     """A domain of 40**40: the bound on observers stands, and no ledger pays for it."""
     schema = Schema.from_dict(

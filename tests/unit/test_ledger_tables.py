@@ -461,7 +461,7 @@ def test_a_receipt_cannot_be_guessed_from_what_is_known(
         assert seen.isdisjoint(digest for _, _, digest in records)
         seen |= {digest for _, _, digest in records}
     # Nor from a receipt: the next one needs a number that only the ledger has.
-    (_, body, first), (_, after, second) = records[1:]
+    (_, _, first), (_, after, second) = records[1:]
     bare = {k: v for k, v in json.loads(after).items() if k != "salt"}
     assert digest_of(first, json.dumps(bare, sort_keys=True, separators=(",", ":"))) != second
     assert digest_of(first, after) == second
