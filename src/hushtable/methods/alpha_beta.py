@@ -555,9 +555,9 @@ Lower d or raise gamma.
         raise ParameterError(
             f"{given}: the promise is empty. Whoever knows only that there are about {n_tuples:,} "
             f"tuples gives each a larger chance than d on average, so the bound gamma is not about "
-            f"them, and they can become {float(reached):.4g} sure of a published tuple. {advice}, "
-            "with a gamma above d; publish more or finer columns; or give a smaller n_public if "
-            "there are fewer tuples."
+            f"them, and they can become {float(reached):.1%} sure of a published tuple. {advice}, "
+            "with a gamma above d; publish more or finer columns; or correct n_public if it "
+            "is too large."
         )
 
     def _source_plan(self, schema: Schema) -> Plan:
