@@ -14,7 +14,7 @@ from hushtable import Ledger
 
 from .conftest import Result, Run
 
-NOISY = ("--epsilon", "1/2", "--mechanism", "pure")
+NOISY = ("--epsilon", 50, "--delta", "1e-6", "--k", 5)
 
 
 @pytest.fixture

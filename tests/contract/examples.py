@@ -41,7 +41,7 @@ EXAMPLES: list[Method] = [
     AlphaBeta(prior_factor=1, n_public=6000, gamma="3/5", adversary="independent"),
     AlphaBeta(alpha="9/20", beta="1/20"),
     AlphaBeta(
-        prior_factor=1, n_public=6000, gamma="3/4", source={"region": [4, 2, 2, 1, 1]}
+        prior_factor=1, n_public=6000, gamma="4/5", source={"region": [4, 2, 2, 1, 1]}
     ),
     Frapp(retention="1/5"),
     Columns(

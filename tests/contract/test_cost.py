@@ -151,7 +151,7 @@ LADDERS = [
     *ladders(Frapp, {}, retention=("1e-9", "1/100", "1/5", "9/10", Fraction(10**40 - 1, 10**40),
                                    Fraction(10**300 - 1, 10**300))),
     *ladders(NoisyCounts, {"epsilon": 1, "delta": "1e-6", "k": 10, "generalize": COARSE},
-             epsilon=EPSILONS, delta=DELTAS, k=KS, mechanism=("truncated", "paper")),
+             epsilon=EPSILONS, delta=DELTAS, k=KS, mechanism=("tight", "paper")),
     *ladders(NoisyCounts, {"mechanism": "pure", "generalize": COARSE}, epsilon=EPSILONS),
     *ladders(Partition, {}, epsilon=EPSILONS),
     *ladders(Quilt, {"epsilon": 1}, epsilon=EPSILONS, delta=DELTAS),

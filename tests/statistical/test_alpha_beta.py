@@ -59,7 +59,7 @@ def test_interval_of_two_coins(q: int, n_items: int, low: str, high: str) -> Non
     [
         AlphaBeta(d="3/10", n_public=6000, gamma="1/2"),
         AlphaBeta(d="3/10", n_public=6000, gamma="1/2", adversary="independent"),
-        AlphaBeta(prior_factor=1, n_public=6000, gamma="3/4", source={"region": [4, 2, 2, 1, 1]}),
+        AlphaBeta(prior_factor=1, n_public=6000, gamma="4/5", source={"region": [4, 2, 2, 1, 1]}),
         Frapp(retention="1/5"),
     ],
     ids=["exclusive", "independent", "source", "frapp"],
