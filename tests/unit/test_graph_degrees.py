@@ -177,7 +177,7 @@ def test_spending_is_recorded_before_edges_are_read(
 ) -> None:
     from hushtable.privacy.guarantee import Unit
 
-    ledger = Ledger.create(tmp_path / "ledger", epsilon=1, unit=Unit(kind="node"), name="g")
+    ledger = Ledger.create(tmp_path / "ledger", epsilon=1, unit=Unit(kind="node"))
     seen = []
 
     def read(*args: object, **kwargs: object) -> None:
