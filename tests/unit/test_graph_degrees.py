@@ -194,9 +194,7 @@ def test_spending_is_recorded_before_edges_are_read(
     with pytest.raises(BudgetExceeded):
         publish_graph([(1, 2)], method, out=tmp_path / "out", ledger=ledger)
     for broken in (tmp_path / "absent.txt", 7):
-        fresh = Ledger.create(
-            tmp_path / f"l{len(str(broken))}", epsilon=1, unit=Unit(kind="node"), name="g"
-        )
+        fresh = Ledger.create(tmp_path / f"l{len(str(broken))}", epsilon=1, unit=Unit(kind="node"))
         with pytest.raises(DataError):
             publish_graph(broken, method, out=tmp_path / "out", ledger=fresh)
         assert [e.status for e in fresh.entries()] in ([], ["charged"])
