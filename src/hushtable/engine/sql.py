@@ -83,11 +83,12 @@ class SqlEngine:
     @cached_property
     def _all(self) -> Source:
         """All rows, of one moment."""
-        if not self._source.copied:
-            return self._source
+        source = self._source.here(self._wanted)
+        if not source.copied:
+            return source
         places = {f"c{position}": name for position, name in enumerate(self._wanted)}
         kept = {name: place for place, name in places.items()}
-        return self._source.keep(self._source.select(places), kept, drawn=True)
+        return source.keep(source.select(places), kept, drawn=True)
 
     @property
     def _wanted(self) -> list[str]:
@@ -531,6 +532,7 @@ def encoded_rows(source: Source, schema: Schema) -> Encoded:
     places = {f"c{position}": name for position, name in enumerate(schema.attributes)}
     person = schema.unit.column
     wanted = places if person is None else {**places, "person": person}
+    source = source.here(list(dict.fromkeys(wanted.values())))
     raw = source.select(wanted, in_order=True)
     if person is not None:
         raw = raw.mutate(nobody=is_missing(raw.person, schema.missing_values))
