@@ -21,7 +21,7 @@ import hushtable as ht
 from contract import engine_checks
 from contract.engine_checks import ALIKE_CHECKS, CHECKS, Make, alike_rows, alike_schema, alike_table
 from hushtable.drafting import draft
-from hushtable.engine import MemoryEngine, SqlEngine, connect
+from hushtable.engine import Cells, MemoryEngine, SqlEngine, connect
 from hushtable.engine.database import DatabaseSource
 from hushtable.errors import DataError
 from hushtable.privacy.noise import SecureNoise, SeededNoise
@@ -262,12 +262,27 @@ def test_every_engine_is_guarded(kind: type, monkeypatch: pytest.MonkeyPatch) ->
     table, schema = alike_table(alike_rows(5, 50)), alike_schema()
     engine = connect(table, schema, engine="memory" if kind is MemoryEngine else "duckdb")
     assert isinstance(engine, kind)
-    monkeypatch.setattr(kind, "n_rows", lambda _: 49)
+    real = {name: getattr(kind, name) for name in ("_histograms", "_counts", "_marginals")}
+
+    def twice(name: str) -> Callable[..., Any]:
+        def answer(*question: Any) -> Any:
+            found = real[name](*question)
+            if isinstance(found, Cells):
+                found.counts[-1] += 1
+            else:
+                tables = list(found.values()) if isinstance(found, dict) else found
+                tables[-1].flat[-1] += 1
+            return found
+
+        return answer
+
+    for name in real:
+        monkeypatch.setattr(kind, name, twice(name))
     for ask in (
-        lambda: engine.histograms(["y"]),
+        lambda: engine.histograms(["x", "y"]),
         lambda: engine.histograms(["y"], by="z"),
         lambda: engine.counts(["y"]),
-        lambda: engine.marginals([["y"]]),
+        lambda: engine.marginals([["x"], ["y"]]),
         lambda: engine.tuples([[0], [1]], max_groups=2),
         lambda: engine.publish_cells(["y"], lambda *_: pa.table({}), SecureNoise()),
     ):

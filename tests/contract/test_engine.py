@@ -275,6 +275,7 @@ def test_every_type_of_column(engine: Any) -> None:
         (pa.array(["1\n", "\t1", " 1 ", "1\u2028"]), unread, [0, 1, 0, 0, 3]),
         (pa.array([1, 2]), listed, [1, 0, 0, 0, 1]),
         (pa.array([True, False]), listed, [0, 0, 1, 0, 1]),
+        (pa.array([True, None]), listed | {"values": ["true", "false", "x", "y"]}, [1, 0, 0, 0, 1]),
         (pa.array([datetime.date(2024, 12, 31)]), listed, [0, 0, 0, 1, 0]),
         (pa.nulls(3), listed, [0, 0, 0, 0, 3]),
         (pa.nulls(3), number, [0, 0, 0, 0, 3]),
