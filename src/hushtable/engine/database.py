@@ -18,7 +18,7 @@ import lazy_loader
 import pyarrow as pa
 
 from hushtable.engine.encode import Expression
-from hushtable.engine.header import Header
+from hushtable.engine.header import Header, Kind
 from hushtable.engine.source import Source, connect_duckdb, explained, plain_type
 
 ibis = lazy_loader.load("ibis")
@@ -50,7 +50,11 @@ class DatabaseSource(Source):
         places = {f"c{position}": name for position, name in enumerate(dict.fromkeys(names))}
         raw = self.select(places)
         backend = self.table.get_backend()
-        travel = {place: _travelling(raw[place], backend.name) for place in places}
+        kinds = dict(zip(self.header.names, self.header.kinds, strict=True))
+        travel = {
+            place: _travelling(raw[place], kinds[name], backend.name)
+            for place, name in places.items()
+        }
         connection = connect_duckdb(self.header, self.memory_limit)
         try:
             _copy(connection.con, backend, raw.select(**travel))
@@ -58,13 +62,18 @@ class DatabaseSource(Source):
             raise explained(error) from None
         connection.raw_sql("SET lock_configuration = true")
         copy = connection.table(_ROWS)
-        arrived = {place: _arrived(copy[place], raw[place].type()) for place in places}
+        arrived = {
+            place: _arrived(copy[place], raw[place].type(), kinds[name])
+            for place, name in places.items()
+        }
         return Source(copy.select(**arrived), {name: place for place, name in places.items()})
 
 
-def _travelling(raw: Expression, database: str) -> Expression:
+def _travelling(raw: Expression, header: Kind, database: str) -> Expression:
     """Give a column as it leaves the database: a type that no driver changes on the way."""
     kind = raw.type()
+    if header.family == "other":
+        return ibis.null("string")  # can neither be published nor name a person
     if _is_long_decimal(kind):
         return raw.cast("string")
     if database == "sqlite":  # which stores numbers and texts only, whatever a column is called
@@ -75,8 +84,10 @@ def _travelling(raw: Expression, database: str) -> Expression:
     return raw
 
 
-def _arrived(copy: Expression, kind: Any) -> Expression:
+def _arrived(copy: Expression, kind: Any, header: Kind) -> Expression:
     """Give a column the type that it had, after it has travelled as another."""
+    if header.family == "other":
+        return copy
     if _is_long_decimal(kind):
         # 1.0 and 1.00 are one number, hence one text.
         return copy.contains(".").ifelse(copy.re_replace(r"\.?0+$", ""), copy)

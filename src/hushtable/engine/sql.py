@@ -1,4 +1,4 @@
-"""Counts from a table that stays where it is: DuckDB, Spark, or whatever ibis speaks to."""
+"""Counts from a table that DuckDB or Spark reads; both are asked through ibis."""
 
 from __future__ import annotations
 
