@@ -95,7 +95,7 @@ def test_texts_with_a_collation(
     def make(table: pa.Table, schema: Schema) -> Any:
         frame = to_spark(session, table, tmp_path)
         texts = [f.name for f in frame.schema.fields if f.dataType.typeName() == "string"]
-        alike = {name: functions.collate(name, "UNICODE_CI_AI_RTRIM") for name in texts}
+        alike = {name: functions.collate(name, "UNICODE_CI_AI") for name in texts}
         return connect(frame.withColumns(alike), schema)
 
     check(make)
