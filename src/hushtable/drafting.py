@@ -59,6 +59,7 @@ def draft(data: Data, *, name: str | None = None) -> Schema:
         raise DataError([f"column number {n} of the data has no name." for n in unnamed])
     if name is None:
         name = _stem(header.files[0]) if header.files else "table"
+    source = source.here(header.names)
     rows = source.select({f"c{i}": column for i, column in enumerate(header.names)})
     n_rows = int(source.fetch(rows.agg(n=ibis._.count()))["n"][0].as_py())
     if n_rows == 0:

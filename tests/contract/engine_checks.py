@@ -688,6 +688,154 @@ def check_tuples_refuse(make: Make) -> None:
             wide.tuples([[0], [1]], max_groups=max_groups)
 
 
+# --- one row, one cell ----------------------------------------------------------------------------
+
+# Equal to a database that ignores case, accents, spaces at the end, or how a sign is composed.
+ALIKE = ("b24", "B24", "b24 ", "é", "É", "e", "e\u0301", "ß", "ss", "SS", "ﬀ", "ff", "I", "ı", "")
+
+
+def alike_schema(*, missing_values: Sequence[str] = ("NA",), outside: str = "missing") -> Schema:
+    """Describe four columns of texts that collations take for one another."""
+    listed = {"type": "categorical", "missing": "category", "outside": outside}
+    return Schema.from_dict(
+        {"name": "alike", "missing_values": missing_values, "columns": {
+            "x": {**listed, "values": ALIKE},
+            "y": {**listed, "values": ALIKE[:2]},
+            "z": {**listed, "values": ["na", "nA"]},
+            "n": {"type": "number", "low": -1, "high": 1, "step": 1, "missing": "category"},
+        }}
+    )  # fmt: skip
+
+
+def alike_table(rows: Sequence[tuple[Any, ...]]) -> pa.Table:
+    """Write rows of `alike_schema`."""
+    kinds = {"x": pa.string(), "y": pa.string(), "z": pa.string(), "n": pa.float64()}
+    return pa.table(
+        {name: pa.array([row[at] for row in rows], kind)
+         for at, (name, kind) in enumerate(kinds.items())}
+    )  # fmt: skip
+
+
+def alike_rows(seed: int, n_rows: int) -> list[tuple[Any, ...]]:
+    """Draw rows: each of the texts, others that are like them, and signs for no value."""
+    draw = np.random.default_rng(seed)
+    z = ["na", "nA", "NA", "Na", "na ", None]
+    n = [0.0, -0.0, 1.0, -1.0, math.nan, None]
+    columns = ([*ALIKE, "Ss", "NA", "na", None], ["b24", "B24", "b24 ", "B24 ", None], z, n)
+    places = [draw.integers(len(column), size=n_rows) for column in columns]
+    return [
+        tuple(column[at] for column, at in zip(columns, row, strict=True))
+        for row in zip(*places, strict=True)
+    ]
+
+
+def all_answers(engine: Engine) -> dict[str, Counter[Any]]:
+    """Ask everything that can be asked of a wide table: how often each cell, in each answer."""
+    names = list(engine.schema.attributes)
+    answers = {}
+    for name, histogram in engine.histograms(names).items():
+        answers[f"histogram {name}"] = _occupied(histogram)
+    for name, histogram in engine.histograms(names, by="y").items():
+        answers[f"histogram {name} by y"] = _occupied(histogram)
+    groups = [["x", "y"], ["z"], names]
+    for group, table in zip(groups, engine.marginals(groups), strict=True):
+        answers[f"marginal {group}"] = _occupied(table)
+    for group in groups:
+        cells = engine.counts(group)
+        found = zip(map(tuple, cells.codes.tolist()), cells.counts.tolist(), strict=True)
+        answers[f"cells {group}"] = Counter(dict(found))
+    answers["rows"] = Counter({"rows": engine.n_rows()})
+    return answers
+
+
+def _occupied(table: Any) -> Counter[Any]:
+    return Counter({place: int(table[place]) for place in zip(*table.nonzero(), strict=True)})
+
+
+def assert_one_more(before: Engine, after: Engine) -> None:
+    """Compare all answers: one row more is one more in one cell of each."""
+    old, new = all_answers(before), all_answers(after)
+    for question, cells in new.items():
+        more = cells.copy()
+        more.subtract(old[question])
+        changed = {cell: n for cell, n in more.items() if n}
+        assert list(changed.values()) == [1], question
+
+
+def check_one_row_is_one_row_in_each_answer(make: Make) -> None:
+    schema = alike_schema()
+    rows = alike_rows(17, 60)
+    added = [("B24", "b24", "nA", -0.0), ("e\u0301", "B24", "NA", 1.0), ("SS", None, "na", None)]
+    before = make(alike_table(rows), schema)
+    assert_answers(before, alike_table(rows), schema, by="x")
+    for row in added:
+        assert_one_more(before, make(alike_table([*rows, row]), schema))
+
+
+def assert_added_row_is_one_more(make: Make, seed: int, n_rows: int) -> None:
+    """Compare the answers on a random table with those on the same table and one row more."""
+    *rows, row = alike_rows(seed, n_rows + 1)
+    schema, more = alike_schema(), alike_table([*rows, row])
+    after = make(more, schema)
+    assert_answers(after, more, schema, by="z")
+    assert_one_more(make(alike_table(rows), schema), after)
+
+
+def check_unlisted_texts_that_are_alike_are_outside(make: Make) -> None:
+    schema = Schema.from_dict(
+        {"name": "t", "columns": {"x": {"type": "categorical", "values": ["b24", "é"]}}}
+    )
+    table = pa.table({"x": ["b24", "B24", "b24 ", "é", "e", "e\u0301", "É"]})
+    assert_breaks(make(table, schema), table, schema)
+
+
+def check_persons_that_are_alike_are_several(make: Make) -> None:
+    who = ["anna", "Anna", "anna ", "ánna", "anna", "ss", "ß"]
+    table = pa.table({"who": who, "person": range(7), "visit": [1] * 7})
+    engine = make(table, persons_schema(1))
+    assert engine.n_rows() == 6
+    assert engine.counts(["person", "visit"]).counts.sum() == 6
+    assert make(table, persons_schema(2)).n_rows() == 7
+    more = table.take([*range(7), 0, 0])
+    assert make(more, persons_schema(1)).n_rows() == 6  # the same person again: no row more
+
+
+def check_items_and_persons_that_are_alike(make: Make) -> None:
+    schema = Schema.from_dict(
+        {"name": "ratings", "unit": {"kind": "person", "column": "who", "max_rows": 50},
+         "columns": {
+             "who": {"role": "identifier"},
+             "movie": {"type": "categorical", "values": ["m", "M", "m ", "ß", "ss"]},
+             "rating": {"type": "categorical", "values": ["a", "A", "á"], "missing": "category"},
+         }}
+    )  # fmt: skip
+    listing = Listing("movie", "rating")
+    rows = [("p", "m", "a"), ("P", "m", "A"), ("p", "ss", "á"), ("p ", "ß", "A")]
+    groups = [[0, 1], [2], [3, 4]]
+    items, values = (schema.attributes[name].values for name in ("movie", "rating"))  # type: ignore[union-attr]
+
+    def opened(rows: Sequence[tuple[str, ...]]) -> Engine:
+        names = ("who", "movie", "rating")
+        return make(pa.table(dict(zip(names, zip(*rows, strict=True), strict=True))), schema)
+
+    for more in ([], [("Q", "M", "a")], [("p", "M", "a")], [("p", "m ", "á")]):
+        people: dict[str, dict[int, int]] = {}
+        for who, movie, rating in [*rows, *more]:
+            people.setdefault(who, {})[items.index(movie)] = values.index(rating)
+        engine = opened([*rows, *more])
+        answer = engine.tuples(groups, max_groups=3, listing=listing)
+        assert as_counter(answer) == tuples_by_hand(list(people.values()), groups)
+        assert answer.n_records == len(people)
+        support = engine.pairs(listing).support
+        assert support.tolist() == [sum(i in m for m in people.values()) for i in range(5)]
+
+
+ALIKE_CHECKS = [
+    check_one_row_is_one_row_in_each_answer,
+    check_unlisted_texts_that_are_alike_are_outside,
+    check_persons_that_are_alike_are_several,
+    check_items_and_persons_that_are_alike,
+]
 CHECKS = [check for name, check in sorted(globals().items()) if name.startswith("check_")]
 
 

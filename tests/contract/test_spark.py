@@ -27,6 +27,7 @@ import scipy.stats
 
 import hushtable
 from contract.engine_checks import (
+    ALIKE_CHECKS,
     CHECKS,
     Make,
     check_broken_rules,
@@ -83,6 +84,21 @@ def maker(session: Any, folder: Path) -> Make:
         return connect(to_spark(session, table, folder), schema)
 
     return make
+
+
+@pytest.mark.parametrize("check", ALIKE_CHECKS, ids=lambda check: check.__name__)
+def test_texts_with_a_collation(
+    session: Any, check: Callable[[Make], None], tmp_path: Path
+) -> None:
+    from pyspark.sql import functions
+
+    def make(table: pa.Table, schema: Schema) -> Any:
+        frame = to_spark(session, table, tmp_path)
+        texts = [f.name for f in frame.schema.fields if f.dataType.typeName() == "string"]
+        alike = {name: functions.collate(name, "UNICODE_CI_AI") for name in texts}
+        return connect(frame.withColumns(alike), schema)
+
+    check(make)
 
 
 # Each asks some hundred questions, which Spark answers one by one.
@@ -640,6 +656,18 @@ def test_a_task_that_fails_for_good_publishes_nothing(
         parts.write(tmp_path / "parts")
     assert "secretword" not in str(error.value)
     assert not list(tmp_path.glob("parts/part-*"))
+
+
+@pytest.mark.usefixtures("on_executors")
+def test_counts_of_executors_that_do_not_add_up_are_not_published(
+    session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SqlEngine, "n_rows", lambda _: 1999)
+    method = NoisyCounts(epsilon=1, delta="1e-3", k=5)
+    table = wide_table({(c, "a"): 40 for c in range(50)})
+    with pytest.raises(DataError, match="do not add up"):
+        hushtable.publish(to_spark(session, table, tmp_path), WIDE, method, out=tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.usefixtures("on_executors")

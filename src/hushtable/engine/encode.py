@@ -93,7 +93,7 @@ def as_text(raw: Expression, listed: Iterable[str] = ()) -> Expression:
         ]
         return ibis.cases(*branches, else_=raw.cast("string"))
     if kind.is_boolean():
-        return raw.ifelse("true", "false")
+        return ibis.cases((raw, "true"), (~raw, "false"))  # neither: NULL
     return raw.cast("string")
 
 

@@ -205,7 +205,7 @@ def open_in_spark(data: Data, header: Header) -> Source:
     # Plain names: Spark takes a dot for a field, and case for nothing.
     places = {name: f"raw{position}" for position, name in enumerate(header.names)}
     name = _fresh_name()
-    data.toDF(*places.values()).createOrReplaceTempView(name)
+    _by_bytes(data.toDF(*places.values())).createOrReplaceTempView(name)
     source = SparkSource(
         _backend(data.sparkSession).table(name),
         places,
@@ -215,6 +215,18 @@ def open_in_spark(data: Data, header: Header) -> Source:
     )
     weakref.finalize(source, _forget, data.sparkSession, name)
     return source
+
+
+def _by_bytes(frame: Any) -> Any:
+    """Take collations off texts: two that are equal under one would put a row into two cells."""
+    from pyspark.sql import functions  # noqa: PLC0415 - an extra
+
+    plain = {
+        field.name: functions.collate(field.name, "UTF8_BINARY")
+        for field in frame.schema.fields
+        if getattr(field.dataType, "collation", "UTF8_BINARY") != "UTF8_BINARY"
+    }
+    return frame.withColumns(plain) if plain else frame
 
 
 class SparkSource(Source):

@@ -23,12 +23,13 @@ follows from how the query is built:
   execution is refused (`require_one_run`).
 - *Where a row lies says nothing more than the row.* The file is chosen by a hash of the cell, the
   number of files is a setting, and rows lie in the order of their cells.
-- *Nothing is lost or doubled on the way.* The rows in the files must be as many as were made.
+- *Nothing is lost or doubled on the way.* The counts must add up to the rows of the table, and the
+  rows in the files must be as many as were made; otherwise the files do not become a release.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,7 @@ import pyarrow.parquet as pq
 
 from hushtable.domain import Domain
 from hushtable.engine.base import Cells
+from hushtable.engine.checked import not_once
 from hushtable.engine.encode import Expression
 from hushtable.engine.published import Keys, Parts, RowsOf, Whole
 from hushtable.engine.rules import N_RULES
@@ -96,10 +98,11 @@ def publish_on_executors(
     domain: Domain,
     wide: Domain,
     also: Keys | Whole | None,
+    n_rows: Callable[[], int],
 ) -> Parts:
     """Prepare the rows of a tally of cells, whose keys are packed with `wide`.
 
-    Nothing is counted or drawn before they are written.
+    Nothing is counted or drawn before they are written. The tally must add up to `n_rows`.
     """
     empty = Cells(domain, np.empty((0, len(domain.shape)), np.int64), np.empty(0, np.int64))
     schema = plain(rows_of(empty, noise)).replace_schema_metadata().schema
@@ -112,26 +115,29 @@ def publish_on_executors(
                 cells = _with_others(cells, _all_of(domain, wide, cells.sparkSession))
             elif also is not None:
                 cells = _with_others(cells, _sent(also, domain, wide, cells.sparkSession))
-            return _write(cells, task, folder)
+            return _write(cells, task, folder, n_rows)
 
     return Parts(write)
 
 
-def _write(cells: Any, task: _Task, folder: Path) -> Sequence[str]:
+def _write(cells: Any, task: _Task, folder: Path, n_rows: Callable[[], int]) -> Sequence[str]:
     from pyspark.sql import Observation, functions  # noqa: PLC0415 - an extra
     from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415 - an extra
 
     keys = [f"key{limb}" for limb in range(len(task.wide.limbs))]
     n_parts = int(cells.sparkSession.conf.get("spark.sql.shuffle.partitions"))
     placed = cells.select(*keys, COUNT).repartition(n_parts, *keys).sortWithinPartitions(*keys)
+    counted, made = Observation(), Observation()
+    placed = placed.observe(counted, functions.sum(COUNT).alias(COUNT))
     drawn = placed.mapInArrow(task, from_arrow_schema(task.schema))
-    made = Observation()
     (
         drawn.observe(made, functions.count(functions.lit(1)).alias(COUNT))
         .write.option("compression", "zstd")
         .option("mapreduce.fileoutputcommitter.algorithm.version", "1")
         .parquet(folder.resolve().as_uri())
     )
+    if int(counted.get[COUNT] or 0) != n_rows():
+        raise not_once(task.domain.names)
     return _tidied(folder, int(made.get[COUNT]))
 
 
