@@ -44,4 +44,6 @@ def _strict(schema: Schema) -> Schema:
         name: column if isinstance(column, Identifier) else column.model_copy(update=rules)
         for name, column in schema.columns.items()
     }
-    return Schema.model_validate(dict(schema) | {"columns": columns})
+    return Schema(
+        name=schema.name, unit=schema.unit, missing_values=schema.missing_values, columns=columns
+    )

@@ -511,6 +511,10 @@ class Schema(_Model):
         means the same to whoever reads it later.
         """
         content = self.model_dump(mode="json", exclude_defaults=True)
+        if "missing_values" in self.confirm:
+            columns, marks = content.pop("columns"), content.pop("confirm")
+            content |= {"missing_values": list(self.missing_values), "confirm": marks}
+            content["columns"] = columns
         for name, column in content["columns"].items():
             # The kind of a column is what one reads first, what is left to do last.
             first = {key: column.pop(key) for key in ("type", "role") if key in column}
