@@ -591,6 +591,8 @@ def _problems(error: ValidationError) -> list[str]:
     sentences = []
     for problem in error.errors():
         place = [str(part) for part in problem["loc"]]
+        if problem["type"] == "default_factory_not_called":
+            continue  # a default that depends on what is wrong, which is said by itself
         if problem["type"] in {"too_short", "string_too_short"}:
             if problem["input"]:
                 continue  # what was given is wrong, which is said of each by itself
