@@ -481,13 +481,16 @@ def check_large_domain(make: Make) -> None:
 
 def check_far_bounds(make: Make) -> None:
     low = 2**62 + 1  # not a double
-    column = {"type": "integer", "low": low, "high": low + 3}
+    column = {"type": "integer", "low": low, "high": low + 3, "outside": "refuse"}
     schema = Schema.from_dict({"name": "far", "columns": {"x": column, "y": column}})
     values = [low, low + 3, low + 1, low + 1]
     table = pa.table({"x": values, "y": [str(value) for value in values]})
     assert_answers(make(table, schema), table, schema)
     outside = pa.table({"x": [low - 1, low + 4], "y": [str(low - 1), str(low + 4)]})
     assert_breaks(make(outside, schema), outside, schema)
+    column.pop("outside")
+    clipped = Schema.from_dict({"name": "far", "columns": {"x": column, "y": column}})
+    assert_answers(make(outside, clipped), outside, clipped)
 
 
 def check_weird_names(make: Make) -> None:
