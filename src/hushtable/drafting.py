@@ -1,9 +1,9 @@
 """A first schema from the data, for the custodian's eyes.
 
-A schema is public, and what was taken from private data is not: one row can change a column's type
-or role, whether it has missing values, which words mean that, and of course bounds and lists. So all
-of a draft but the names in it is marked ``confirm``, each part by its name, and nothing is published
-before a person has checked that it is public knowledge (see `Schema.require_confirmed`).
+A schema is public, and what was taken from private data is not: one row can change the type or the
+role of a column, whether it has missing values, which words mean that, and of course bounds and
+lists. So all of a draft but the names in it is marked ``confirm``, each part by its name, and
+nothing is published before a person has checked that it is public (see `Schema.require_confirmed`).
 """
 
 from __future__ import annotations

@@ -3,10 +3,11 @@
 The schema is written by the custodian and read by everybody. Nothing in it may be taken from the
 private data without a person confirming that it is public: see `hushtable.drafting`.
 
-By default every cell has a code, whatever is in it: a number beyond the bounds counts as the nearest
-bound, and what is no value of the column counts as missing where that is a category, else as the
-column's ``other`` value. So every table can be published, and one row more or less changes every
-count by at most one row. Only who says ``missing: forbid`` or ``outside: refuse`` has tables refused.
+By default every cell has a code, whatever is in it: a number beyond the bounds counts as the
+nearest bound, and what is no value of the column counts as missing where that is a category, else
+as the column's ``other`` value. So every table can be published, and one row more or less changes
+every count by at most one row. Only with ``missing: forbid`` or ``outside: refuse`` are there
+tables that are refused.
 """
 
 from __future__ import annotations
@@ -148,6 +149,12 @@ class _Column(_Model):
         return self
 
 
+def _listed_default(said: Mapping[str, Any]) -> Outside:
+    """Choose what an unlisted value counts as, from the fields before."""
+    has_missing = said.get("missing") == "category"
+    return "missing" if has_missing and said.get("other") is None else "other"
+
+
 class Categorical(_Column):
     """A column with a public list of values, in a public order."""
 
@@ -157,7 +164,7 @@ class Categorical(_Column):
     taxonomy: TaxonomyField | None = None
     other: Text | None = Field(None, description=f"{_OTHER}the first of the list.")
     outside: Outside = Field(
-        default_factory=lambda said: _listed_default(said),
+        default_factory=_listed_default,
         description=f"{_OUTSIDE} By default missing where that is a category and there is no "
         "`other`, else other.",
     )
@@ -198,12 +205,6 @@ class Categorical(_Column):
     def other_code(self) -> int:
         """The code of the value `other`: by default the first of the list."""
         return 0 if self.other is None else self.values.index(self.other)
-
-
-def _listed_default(said: Mapping[str, Any]) -> Outside:
-    """Choose what an unlisted value counts as, from the fields before."""
-    has_missing = said.get("missing") == "category"
-    return "missing" if has_missing and said.get("other") is None else "other"
 
 
 class _Numeric(_Column):

@@ -101,7 +101,9 @@ def test_by_default_every_row_is_published(name: str, run: Run, place: Path) -> 
     (place / "neighbor.csv").write_text(f"{HEADER}\n")
     neighbor = publish(run, place, data=str(place / "neighbor.csv"), out=str(place / "again"))
     assert (neighbor.code, neighbor.err) == (0, "")
-    one, two = (json.loads((place / out / "statement.json").read_text()) for out in ("out", "again"))
+    one, two = (
+        json.loads((place / out / "statement.json").read_text()) for out in ("out", "again")
+    )
     for statement in (one, two):
         statement.pop("ledger")
         statement["tables"]["data"].pop("sha256")

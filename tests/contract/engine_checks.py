@@ -293,7 +293,21 @@ def hostile_rows() -> tuple[Schema, list[dict[str, str | None]]]:
     plain: dict[str, str | None] = {
         "who": "new", "age": "5", "weight": "1.5", "sex": "M", "smoker": "no", "town": "Ayre",
     }  # fmt: skip
-    cells = (None, "", "nan", "inf", "-inf", "junk", "99", "-99", "2.6", "9" * 60, "1e300", "F ", "f")
+    cells = (
+        None,
+        "",
+        "nan",
+        "inf",
+        "-inf",
+        "junk",
+        "99",
+        "-99",
+        "2.6",
+        "9" * 60,
+        "1e300",
+        "F ",
+        "f",
+    )
     rows = [plain | {name: cell} for name in plain for cell in cells]
     return schema, [*rows, *(dict.fromkeys(plain, cell) for cell in cells), plain | {"who": "old"}]
 
@@ -350,7 +364,9 @@ def check_elements_of_hostile_rows(make: Make) -> None:
     )
     for columns_missing in (False, True):
         if columns_missing:
-            kept = {n: {**c, "missing": "category"} if "type" in c else c for n, c in columns.items()}
+            kept = {
+                n: {**c, "missing": "category"} if "type" in c else c for n, c in columns.items()
+            }
             kept["rating"].pop("other")
             schema = Schema.from_dict(schema.to_dict() | {"columns": kept})
         pairs = make(table, schema).pairs(RATINGS)

@@ -20,7 +20,6 @@ from hushtable.errors import DataError, Unconfirmed
 from hushtable.fitting import misfits
 from hushtable.schema import Schema
 
-
 IDENTIFIER = {"role": "identifier", "confirm": ["role"]}
 
 
@@ -161,7 +160,7 @@ def test_a_mark_is_one_line_that_can_be_deleted() -> None:
     Schema.parse(kept).require_confirmed()
 
 
-# --- the law: what one row can change stands under a mark ------------------------------------------
+# --- the law: what one row can change stands under a mark ------------------------------------
 
 CELLS = st.one_of(
     st.none(),

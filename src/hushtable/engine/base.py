@@ -62,8 +62,9 @@ class Engine(Protocol):
 
     Every answer is about the rows that count: with unit ``person``, at most ``max_rows`` rows of
     each person, a uniformly random part where there are more, and no row that names no person.
-    Where the schema says ``forbid`` or ``refuse``, an answer over rows that break such a rule raises
-    `DataError` naming every broken rule of the columns asked for; other rules give each row a cell.
+    Where the schema says ``forbid`` or ``refuse``, an answer over rows that break such a rule
+    raises `DataError` naming every broken rule of the columns asked for; other rules give each row
+    a cell.
     """
 
     @property

@@ -17,8 +17,8 @@ answer. A value becomes
 What is no value, unreadable or outside gets the code that the schema's rules say. A text in a
 numeric column that cannot be read has no nearest bound, so where numbers are clipped it counts as
 no value. By default every raw value has a code this way: encoding is a function of the one cell,
-defined for all of them. Only under ``forbid`` and ``refuse`` is there a negative code, which marks a
-table that is refused, see `hushtable.engine.base`.
+defined for all of them. Only under ``forbid`` and ``refuse`` is there a negative code, which marks
+a table that is refused, see `hushtable.engine.base`.
 """
 
 from __future__ import annotations

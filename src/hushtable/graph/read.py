@@ -2,9 +2,9 @@
 
 The rules, the same for every format: node ids are compared as text, blanks around them do not
 count; an edge has no direction; an edge that stands there several times, in either direction,
-counts once; an edge from a node to itself is dropped, and so is one with an empty end, or with an end
-that is not in the list of nodes where there is one. So every list of pairs is a graph, and whether a
-release succeeds does not tell what somebody's row holds.
+counts once; an edge from a node to itself is dropped, and so is one with an empty end, or with an
+end that is not in the list of nodes where there is one. So every list of pairs is a graph, and
+whether a release succeeds does not tell what somebody's row holds.
 """
 
 from __future__ import annotations
