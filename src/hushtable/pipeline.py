@@ -154,7 +154,10 @@ def carry_out(
                 parameters=method.parameters(),
                 guarantee=_in_short(promised) if noise.is_private else SEEDED,
                 guarantees=promised,
-                unprotected=tuple(dict.fromkeys(s for p in promised for s in p.unprotected)),
+                unprotected=(
+                    *dict.fromkeys(s for p in promised for s in p.unprotected),
+                    *schema.conditions,
+                ),
                 split={step: str(share) for step, share in split.items()},
                 public_schema=schema.to_dict(),
                 estimator={"kind": method.estimator, **released.estimator},

@@ -139,6 +139,21 @@ class Statement(BaseModel):
             raise ValueError("notes must be a list of printable texts")
         return estimator
 
+    @field_validator("public_schema")
+    @classmethod
+    def _rules_are_written(cls, schema: dict[str, Any]) -> dict[str, Any]:
+        """Write down the rules of statements from when what did not fit was refused unless said."""
+        columns = schema.get("columns")
+        if not isinstance(columns, dict):
+            return schema
+        before = {"missing": "forbid", "outside": "refuse"}
+        return schema | {
+            "columns": {
+                name: before | column if isinstance(column, dict) and "type" in column else column
+                for name, column in columns.items()
+            }
+        }
+
     @property
     def seeded(self) -> bool:
         """Whether the noise came from a seed, so that nothing is protected."""
@@ -164,6 +179,7 @@ class Statement(BaseModel):
             spent += f"\n\n> **{UNCOUNTED}**"
         warning = f"> **{NOT_PRIVATE[0].upper()}{NOT_PRIVATE[1:]}**\n\n" if self.seeded else ""
         notes = "\n".join(f"- {note}" for note in self.estimator.get("notes", []))
+        fits = "\n".join(f"- {sentence}" for sentence in _cells_in_words(self.public_schema))
         text = (
             f"# {self.public_schema.get('name', '')}\n\n{warning}"
             f"Published with the method `{self.method}` ({self.paper}) on {self.created}.\n\n"
@@ -174,12 +190,37 @@ class Statement(BaseModel):
             + f"## Parameters\n\n| parameter | value |\n|---|---|\n{parameters}\n\n"
             f"## The data\n\n| table | file | rows |\n|---|---|---|\n{tables}\n\n"
             + (f"{notes}\n\n" if notes else "")
+            + (f"Cells of the private table that did not fit:\n\n{fits}\n\n" if fits else "")
             + "".join(f"![{file}]({file})\n\n" for file in self.attachments if file.endswith("svg"))
             + "Load it with `hushtable.Release.load(folder)`, ask it with "
             '`hushtable query FOLDER "WHERE clause"`.\n'
         )
         # A terminal must not be told what to do by the texts of a schema.
         return re.sub(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", "\N{REPLACEMENT CHARACTER}", text)
+
+
+def _cells_in_words(schema: Mapping[str, Any]) -> list[str]:
+    """Say what cells counted as that did not fit, in one sentence for columns of the same rules."""
+    alike: dict[str, list[str]] = {}
+    for name, column in schema.get("columns", {}).items():
+        if "type" not in column:
+            continue
+        is_list = column["type"] == "categorical"
+        other = "the first value of the list" if is_list else "the low bound"
+        if "other" in column:
+            other = f"`{column['other']}`"
+        refused = "had the table refused"
+        counted = {"other": f"counted as {other}", "clip": "counted as the nearest bound",
+                   "missing": "counted as missing", "category": "counted as missing",
+                   "forbid": refused, "refuse": refused}  # fmt: skip
+        no_value, outside = counted[column["missing"]], counted[column["outside"]]
+        unlisted = "an unlisted value" if is_list else "a number outside the bounds"
+        said = f"no value {no_value}; {unlisted} {outside}."
+        if not is_list:
+            junk = no_value if column["outside"] == "clip" else outside
+            said = f"{said[:-1]}; what is no such number {junk}."
+        alike.setdefault(said, []).append(f"`{name}`")
+    return [f"{', '.join(names)}: {said}" for said, names in alike.items()]
 
 
 def _cell(value: Any) -> str:

@@ -32,8 +32,16 @@ def code_by_hand(  # noqa: PLR0911, PLR0912 - one case after the other, as it is
     value: Any, column: Column, missing_values: Sequence[str]
 ) -> int:
     """Encode one value, as the documentation of `hushtable.engine.encode` says."""
-    nothing = MISSING if column.missing_code is None else column.missing_code
-    unreadable = nothing if column.outside == "missing" else UNREADABLE
+    other = 0
+    if column.other is not None:
+        other = next(i for i in range(column.n_values) if column.value(i) == column.other)
+    nothing = {"forbid": MISSING, "category": column.n_values, "other": other}[column.missing]
+    unreadable = {
+        "refuse": UNREADABLE,
+        "clip": UNREADABLE if column.missing == "forbid" else nothing,
+        "missing": nothing,
+        "other": other,
+    }[column.outside]
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return nothing
     if isinstance(column, Categorical):
@@ -41,7 +49,7 @@ def code_by_hand(  # noqa: PLR0911, PLR0912 - one case after the other, as it is
             return column.values.index(value)
         if value in missing_values:
             return nothing
-        return nothing if column.outside == "missing" else OUTSIDE
+        return {"missing": nothing, "other": other, "refuse": OUTSIDE}[column.outside]
     if value in missing_values:
         return nothing
     number = value
@@ -74,7 +82,7 @@ def code_by_hand(  # noqa: PLR0911, PLR0912 - one case after the other, as it is
     if 0 <= place < column.n_values:
         return int(place)
     ends = 0 if place < 0 else column.n_values - 1
-    return {"refuse": OUTSIDE, "clip": ends, "missing": nothing}[column.outside]
+    return {"refuse": OUTSIDE, "clip": ends, "missing": nothing, "other": other}[column.outside]
 
 
 def codes_by_hand(table: pa.Table, schema: Schema) -> dict[str, list[int]]:
@@ -205,9 +213,12 @@ JUNK_TEXTS = ["x", "1_000", "0x1F", "1,5", "1 2", "--1", "1e", "e1", ".", "+", "
 
 
 def random_table(
-    seed: int, *, outside: str, missing: str, n_rows: int = 300
+    seed: int, *, outside: str, missing: str, n_rows: int = 300, other: bool = False
 ) -> tuple[pa.Table, Schema]:
-    """Make a table with everything that may come, under the given rules."""  # fmt: skip
+    """Make a table with everything that may come under the given rules without being refused.
+
+    With `other`, columns have a value that is not the first for what holds none of theirs.
+    """
     draw = np.random.default_rng(seed)
 
     def pick(values: Sequence[Any]) -> list[Any]:
@@ -215,17 +226,19 @@ def random_table(
 
     rules = {"outside": outside, "missing": missing}
     texts = {"outside": "refuse" if outside == "clip" else outside, "missing": missing}
+    others = dict[str, Any](zip(["listed", "whole", "real"], ["ç", 3, 0.5], strict=True))
+    others = {key: {"other": value} if other else {} for key, value in others.items()}
     listed = ["a", "b b", "ç", "'; --", '"', "?x", "a,b", "l\nm", "ﬀ", "A"]
-    gaps = [None, "", "?"] if missing == "category" else []
-    # Clipping cannot help a text that is no number.
-    numbers = [t for t in NUMBER_TEXTS if outside == "missing" or t not in ("2.50", ".5", "4.4999",
-                                                                        "-0.5")]  # fmt: skip
-    numbers = [t for t in numbers if missing == "category" or t not in (None, "", "?", "nan")]
-    strangers = ["zz", "b", "a "] if outside == "missing" else []
-    junk = JUNK_TEXTS if outside == "missing" else []
+    gaps = [None, "", "?"] if missing != "forbid" else []
+    # Clipping cannot help a text that is no number: it is no value, which may be forbidden.
+    lenient = outside in ("missing", "other") or (outside == "clip" and missing != "forbid")
+    numbers = [t for t in NUMBER_TEXTS if lenient or t not in ("2.50", ".5", "4.4999", "-0.5")]
+    numbers = [t for t in numbers if missing != "forbid" or t not in (None, "", "?", "nan")]
+    strangers = ["zz", "b", "a "] if outside in ("missing", "other") else []
+    junk = JUNK_TEXTS if lenient else []
     reals = [-1e308, -0.26, -0.25, -0.2, 0.0, 0.1, 0.25, 0.3, 0.74, 0.75, 1.0, 1.24, 1.25, 1.3,
              7e15, math.inf, -math.inf, 5e-324]  # fmt: skip
-    none = [None] if missing == "category" else []
+    none = [None] if missing != "forbid" else []
     wholes = [*range(-4, 13), 2**62, -(2**63), 2**63 - 1, *none]
     columns = {
         "listed": pa.array(pick(listed + gaps + strangers), pa.string()),
@@ -239,20 +252,138 @@ def random_table(
             "name": "random",
             "missing_values": MISSING_VALUES,
             "columns": {
-                "whole text": {"type": "integer", "low": -2, "high": 7, **rules},
-                "listed": {"type": "categorical", "values": listed, **texts},
-                "real": {"type": "number", "low": 0, "high": 1, "step": 0.5, **rules},
-                "whole": {"type": "integer", "low": -2, "high": 7, **rules},
-                "real text": {"type": "number", "low": -1, "high": 5, "step": 0.25, **rules},
+                "whole text": {"type": "integer", "low": -2, "high": 7, **rules, **others["whole"]},
+                "listed": {"type": "categorical", "values": listed, **texts, **others["listed"]},
+                "real": {"type": "number", "low": 0, "high": 1, "step": 0.5, **rules,
+                         **others["real"]},
+                "whole": {"type": "integer", "low": -2, "high": 7, **rules, **others["whole"]},
+                "real text": {"type": "number", "low": -1, "high": 5, "step": 0.25, **rules,
+                              **others["real"]},
+            },
+        }
+    )  # fmt: skip
+    return pa.table(columns), schema
+
+
+def check_random_tables_with_other_values(make: Make) -> None:
+    for seed, missing in ((31, "other"), (32, "category")):
+        table, schema = random_table(seed, outside="other", missing=missing, other=True)
+        assert_answers(make(table, schema), table, schema, by="listed" if seed == 31 else None)
+    recode = recodings(schema, {"listed": {v: v[:1] for v in schema.attributes["listed"].values},
+                                "whole": 3, "real text": [0, 0.25, 2.5]})  # type: ignore[union-attr] # fmt: skip
+    assert_answers(make(table, schema), table, schema, recode=recode)
+
+
+def hostile_rows() -> tuple[Schema, list[dict[str, str | None]]]:
+    """Give a schema that says nothing of rules, and rows that fit it in no way."""
+    schema = Schema.from_dict(
+        {
+            "name": "defaults",
+            "unit": {"kind": "person", "column": "who", "max_rows": 2},
+            "columns": {
+                "who": {"role": "identifier"},
+                "age": {"type": "integer", "low": 1, "high": 9},
+                "weight": {"type": "number", "low": 0, "high": 2, "step": 0.5},
+                "sex": {"type": "categorical", "values": ["F", "M"]},
+                "smoker": {"type": "categorical", "values": ["yes", "no"], "missing": "category"},
+                "town": {"type": "categorical", "values": ["Ayre", "else"], "other": "else"},
             },
         }
     )
-    return pa.table(columns), schema
+    plain: dict[str, str | None] = {
+        "who": "new", "age": "5", "weight": "1.5", "sex": "M", "smoker": "no", "town": "Ayre",
+    }  # fmt: skip
+    cells = (
+        None,
+        "",
+        "nan",
+        "inf",
+        "-inf",
+        "junk",
+        "99",
+        "-99",
+        "2.6",
+        "9" * 60,
+        "1e300",
+        "F ",
+        "f",
+    )
+    rows = [plain | {name: cell} for name in plain for cell in cells]
+    return schema, [*rows, *(dict.fromkeys(plain, cell) for cell in cells), plain | {"who": "old"}]
+
+
+def check_a_row_of_any_kind_changes_answers_by_that_row(make: Make) -> None:
+    """By default encoding is defined for every row: nothing is refused, nothing counts twice."""
+    schema, rows = hostile_rows()
+    plain = {"age": "5", "weight": "1.5", "sex": "M", "smoker": "no", "town": "Ayre"}
+    base = [{"who": who, **plain} for who in ("old", "old", "young")]
+    names = list(schema.attributes)
+
+    def answers(rows: list[dict[str, Any]]) -> list[Any]:
+        table = pa.table({name: pa.array([row[name] for row in rows], pa.string())
+                          for name in ("who", *names)})  # fmt: skip
+        engine = make(table, schema)
+        cells = engine.counts(names)
+        histograms = engine.histograms(names)
+        return [engine.n_rows(), cells.counts.sum(), *engine.marginals([names[:2], names[2:]]),
+                *histograms.values()]  # fmt: skip
+
+    # All hostile rows at once, then without one of them that is a person's only row, and so on.
+    persons = [{**row, "who": row["who"] and f"{row['who']}{i}"} for i, row in enumerate(rows)]
+    whole, before = answers([*base, *persons]), answers(base)
+    n_nobody = sum(row["who"] in (None, "") for row in persons)
+    assert n_nobody == 4
+    assert whole[0] == len(base) + len(persons) - n_nobody
+    assert all(np.sum(answer) == whole[0] for answer in whole)
+    assert all(np.sum(answer) == len(base) for answer in before)
+    for row in persons[:: len(persons) // 8]:
+        with_row = answers([*base, row])
+        steps = [np.abs(a - b).sum() for a, b in zip(with_row, before, strict=True)]
+        assert steps == [row["who"] not in (None, "")] * len(steps)
+    # A third row of a person does not count.
+    assert answers([*base, {**base[0]}])[0] == len(base)
+
+
+def check_elements_of_hostile_rows(make: Make) -> None:
+    """In a long table a missing item or value is the other one, unless missing is a category."""
+    columns = {
+        "who": {"role": "identifier"},
+        "movie": {"type": "categorical", "values": ["m0", "m1", "else"], "other": "else"},
+        "rating": {"type": "integer", "low": 1, "high": 5, "other": 3},
+    }
+    schema = Schema.from_dict(
+        {"name": "t", "unit": {"kind": "person", "column": "who", "max_rows": 9},
+         "columns": columns}
+    )  # fmt: skip
+    table = pa.table(
+        {
+            "who": ["a", "b", "c", "d", None, "f"],
+            "movie": ["m0", None, "zz", "", "m0", "m1"],
+            "rating": pa.array([None, 5, 99, -9, 1, 4], pa.int64()),
+        }
+    )
+    for columns_missing in (False, True):
+        if columns_missing:
+            kept = {
+                n: {**c, "missing": "category"} if "type" in c else c for n, c in columns.items()
+            }
+            kept["rating"].pop("other")
+            schema = Schema.from_dict(schema.to_dict() | {"columns": kept})
+        pairs = make(table, schema).pairs(RATINGS)
+        found = make(table, schema).tuples([[0], [1], [2]], max_groups=3, listing=RATINGS)
+        elements = list(zip(found.items.tolist(), found.values.tolist(), found.counts.tolist(),
+                            strict=True))  # fmt: skip
+        if columns_missing:
+            assert pairs.support.tolist() == [0, 1, 1]
+            assert elements == [(1, 3, 1), (2, 4, 1)]
+        else:
+            assert pairs.support.tolist() == [1, 1, 3]
+            assert elements == [(0, 2, 1), (1, 3, 1), (2, 0, 1), (2, 4, 2)]
 
 
 def check_random_tables(make: Make) -> None:
     for seed, (outside, missing) in enumerate(
-        [("clip", "category"), ("clip", "forbid"), ("missing", "category")]
+        [("clip", "category"), ("clip", "forbid"), ("missing", "category"), ("other", "other")]
     ):
         table, schema = random_table(seed, outside=outside, missing=missing)
         assert_answers(make(table, schema), table, schema, by="listed" if seed == 2 else None)
@@ -297,8 +428,8 @@ def check_broken_rules(make: Make) -> None:
 def check_errors_keep_values_secret(make: Make) -> None:
     schema = Schema.from_dict(
         {"name": "t", "columns": {
-            "age": {"type": "integer", "low": 0, "high": 9},
-            "sex": {"type": "categorical", "values": ["F", "M"]},
+            "age": {"type": "integer", "low": 0, "high": 9, "outside": "refuse"},
+            "sex": {"type": "categorical", "values": ["F", "M"], "outside": "refuse"},
         }}
     )  # fmt: skip
     table = pa.table({"age": ["1", "271828"], "sex": ["F", "secretword"]})
@@ -366,13 +497,16 @@ def check_large_domain(make: Make) -> None:
 
 def check_far_bounds(make: Make) -> None:
     low = 2**62 + 1  # not a double
-    column = {"type": "integer", "low": low, "high": low + 3}
+    column = {"type": "integer", "low": low, "high": low + 3, "outside": "refuse"}
     schema = Schema.from_dict({"name": "far", "columns": {"x": column, "y": column}})
     values = [low, low + 3, low + 1, low + 1]
     table = pa.table({"x": values, "y": [str(value) for value in values]})
     assert_answers(make(table, schema), table, schema)
     outside = pa.table({"x": [low - 1, low + 4], "y": [str(low - 1), str(low + 4)]})
     assert_breaks(make(outside, schema), outside, schema)
+    column.pop("outside")
+    clipped = Schema.from_dict({"name": "far", "columns": {"x": column, "y": column}})
+    assert_answers(make(outside, clipped), outside, clipped)
 
 
 def check_weird_names(make: Make) -> None:
@@ -488,14 +622,17 @@ def check_persons_are_sampled_evenly(make: Make) -> None:
     assert ((kept > 14) & (kept < 85)).all()
 
 
-def check_nobody_is_refused(make: Make) -> None:
+def check_nobody_does_not_count(make: Make) -> None:
     table = pa.table({"who": ["a", None, "", "b"], "person": [1, 2, 3, 4], "visit": [1, 1, 1, 1]})
     engine = make(table, persons_schema(1))
     assert [(item.column, item.n_rows) for item in engine.rule_breaks()] == [("who", 2)]
-    for ask in (engine.n_rows, lambda: engine.counts(["person"]),
-                lambda: engine.histograms(["visit"])):  # fmt: skip
-        with pytest.raises(DataError, match="column 'who': 2 rows name no person"):
-            ask()
+    assert engine.n_rows() == 2
+    assert engine.counts(["person"]).codes.ravel().tolist() == [1, 4]
+    assert engine.histograms(["visit"])["visit"][1] == 2
+    crowded = pa.concat_tables([table, table])
+    assert make(crowded, persons_schema(1)).histograms(["person"])["person"][:5].tolist() == (
+        [0, 1, 0, 0, 1]
+    )
 
 
 # --- tuples and pairs -----------------------------------------------------------------------------
@@ -504,7 +641,7 @@ GROUPS = [[0, 1, 2], [3, 4, 5, 6], [9, 7, 8], [0, 5, 11], [3, 4, 5, 6]]  # the l
 RATINGS = Listing("movie", "rating")
 
 
-def ratings_schema(max_rows: int = 50) -> Schema:
+def ratings_schema(max_rows: int = 50, **rules: str) -> Schema:
     """Describe ratings of twelve movies."""
     return Schema.from_dict(
         {
@@ -512,8 +649,8 @@ def ratings_schema(max_rows: int = 50) -> Schema:
             "unit": {"kind": "person", "column": "who", "max_rows": max_rows},
             "columns": {
                 "who": {"role": "identifier"},
-                "movie": {"type": "categorical", "values": [f"m{i}" for i in range(12)]},
-                "rating": {"type": "integer", "low": 1, "high": 3, "missing": "category"},
+                "movie": {"type": "categorical", "values": [f"m{i}" for i in range(12)], **rules},
+                "rating": {"type": "integer", "low": 1, "high": 3, "missing": "category", **rules},
             },
         }
     )
@@ -661,7 +798,7 @@ def check_tuples_of_nobody(make: Make) -> None:
 
 
 def check_tuples_refuse(make: Make) -> None:
-    schema = ratings_schema()
+    schema = ratings_schema(outside="refuse")
     table = pa.table({"who": ["a", "b"], "movie": ["m1", "secretword"], "rating": [271828, 1]})
     engine = make(table, schema)
     for ask in (lambda: engine.tuples(GROUPS, max_groups=2, listing=RATINGS),
@@ -679,8 +816,9 @@ def check_tuples_refuse(make: Make) -> None:
     with pytest.raises(ParameterError, match="unit person"):
         clinic.tuples([[0]], max_groups=1, listing=Listing("sex", "age"))
     broken = Schema.from_dict(
-        {"name": "t", "columns": {"sex": {"type": "categorical", "values": ["F"]},
-                                  "age": {"type": "integer", "low": 0, "high": 9}}}
+        {"name": "t", "columns": {
+            "sex": {"type": "categorical", "values": ["F"], "outside": "refuse"},
+            "age": {"type": "integer", "low": 0, "high": 9}}}
     )  # fmt: skip
     wide = make(pa.table({"sex": ["F", "secretword"], "age": [1, 2]}), broken)
     for max_groups in (1, 2):

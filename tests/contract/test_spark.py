@@ -692,11 +692,16 @@ def test_rows_that_did_not_arrive_are_missed(
 def test_broken_rules_are_refused_before_executors_draw(session: Any, tmp_path: Path) -> None:
     method = NoisyCounts(epsilon=1, delta="1e-3", k=5)
     table = pa.table({"cell": [1, 271828], "kind": ["a", "secretword"]})
+    strict = WIDE.to_dict()
+    strict["columns"]["cell"]["outside"] = "refuse"
+    strict_schema = Schema.from_dict(strict)
+    frame = to_spark(session, table, tmp_path)
     with pytest.raises(DataError) as error:
-        hushtable.publish(to_spark(session, table, tmp_path), WIDE, method, out=tmp_path / "out")
+        hushtable.publish(frame, strict_schema, method, out=tmp_path / "out")
     assert "column 'cell': 1 rows lie outside" in str(error.value)
     assert "271828" not in str(error.value)
     assert "secretword" not in str(error.value)
+    assert hushtable.publish(frame, WIDE, method, out=tmp_path / "out").table().num_rows == 0
 
 
 def test_a_task_refuses_codes_of_broken_rules() -> None:

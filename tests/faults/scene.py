@@ -30,7 +30,7 @@ SCHEMA = """
 name: marked people
 columns:
   id: {role: identifier}
-  age: {type: integer, low: 0, high: 99}
+  age: {type: integer, low: 0, high: 99, missing: forbid, outside: refuse}
   town: {type: categorical, values: [Ayre, Brill, Cray], missing: category, outside: missing}
 """
 OPTIONS = ("--epsilon", str(float(EPSILON)), "--delta", "1e-9", "--k", "2")

@@ -484,10 +484,13 @@ def test_the_file_of_coins_is_private_and_complete(tmp_path: Path) -> None:
 def test_nothing_is_remembered_of_a_view_that_was_not_drawn(tmp_path: Path) -> None:
     method = AlphaBeta(d="1/100", n_public=1, gamma="1/2", views=2, coins=tmp_path / "coins")
     broken = pa.table({"a": [1], "b": [99]})
+    strict = SMALL.to_dict()
+    strict["columns"]["b"]["outside"] = "refuse"
+    schema = Schema.from_dict(strict)
     with pytest.raises(DataError):
-        publish(broken, SMALL, method, out=tmp_path / "1")
+        publish(broken, schema, method, out=tmp_path / "1")
     for number in range(2):
-        publish(table_of(SMALL, [(1, 1)]), SMALL, method, out=tmp_path / f"v{number}")
+        publish(table_of(SMALL, [(1, 1)]), schema, method, out=tmp_path / f"v{number}")
 
 
 def test_several_views_cost_an_exchange(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from hushtable.datasets import sample_schema
 from hushtable.domain import Domain
+from hushtable.engine.encode import Rules
 from hushtable.errors import ParameterError, SchemaError, TaxonomyError, Unconfirmed
 from hushtable.recoding import recode, recodings
 from hushtable.schema import Categorical, Integer, Number, Schema
@@ -42,6 +43,10 @@ def one_column(**column: object) -> Schema:
         ({"type": "categorical", "values": [True, False]}, "put it in quotes"),
         ({"type": "categorical", "values": ["a"], "outside": "clip"}, "clip is for numbers"),
         ({"type": "categorical", "values": ["a"], "outside": "missing"}, "missing: category"),
+        ({"type": "categorical", "values": ["a"], "other": "b"}, "other 'b' is not one of"),
+        ({"type": "integer", "low": 0, "high": 3, "other": 4}, "other 4 is not one of"),
+        ({"type": "number", "low": 0, "high": 1, "step": 0.5, "other": 0.3}, "other 0.3 is not"),
+        ({**AGE, "missing": "category", "other": 4}, "other 4 is the value of no cell"),
         ({"type": "categorical", "values": ["a", "b"], "taxonomy": {"*": ["a"]}}, "not cover: b"),
         (
             {"type": "categorical", "values": ["a"], "taxonomy": {"*": ["a", "b"]}},
@@ -135,6 +140,42 @@ def test_publish_waits_for_confirmation() -> None:
     schema = one_column(type="integer", low=0, high=3, confirm=["low", "high"])
     with pytest.raises(Unconfirmed, match=r"column 'c': low, high came from the data"):
         schema.require_confirmed()
+
+
+@pytest.mark.parametrize(
+    ("column", "missing", "outside", "other"),
+    [
+        (AGE, "other", "clip", 0),
+        ({**AGE, "other": 7}, "other", "clip", 7),
+        ({"type": "number", "low": -1, "high": 1, "step": 0.5, "other": 0.5}, "other", "clip", 3),
+        ({**AGE, "missing": "category"}, "category", "clip", 0),
+        ({"type": "categorical", "values": ["a", "b"]}, "other", "other", 0),
+        ({"type": "categorical", "values": ["a", "b"], "other": "b"}, "other", "other", 1),
+        ({"type": "categorical", "values": ["a"], "missing": "category"}, "category", "missing", 0),
+        (
+            {"type": "categorical", "values": ["a", "b"], "missing": "category", "other": "b"},
+            "category", "other", 1,
+        ),
+    ],
+)  # fmt: skip
+def test_by_default_every_cell_has_a_code(
+    column: dict[str, object], missing: str, outside: str, other: int
+) -> None:
+    schema = one_column(**column)
+    rules = schema.attributes["c"]
+    assert (rules.missing, rules.outside, rules.other_code) == (missing, outside, other)
+    assert not rules.refuses
+    assert schema.conditions == ()
+    codes = Rules.of(rules)
+    for code in (codes.no_value, codes.unreadable, codes.below, codes.above):
+        assert 0 <= code < rules.size
+    written = schema.to_dict()["columns"]["c"]
+    assert (written["missing"], written["outside"]) == (missing, outside)
+    assert Schema.from_dict(schema.to_dict()) == schema
+    for strict in ({"missing": "forbid", "outside": "refuse"}, {"outside": "refuse"}):
+        without = {key: value for key, value in column.items() if key != "other"}
+        refusing = one_column(**without | strict)
+        assert "rows all fit" in refusing.conditions[0]
 
 
 def test_missing_is_its_own_code() -> None:

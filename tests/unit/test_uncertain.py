@@ -196,7 +196,9 @@ def test_bad_values_are_the_engines_to_refuse(tmp_path: Any) -> None:
 
     for values in ([1.0, math.nan, 3.0], [1.0, 500.0, 3.0]):
         table = pa.table({"x0": values, "x1": [1.0, 2.0, 3.0]})
-        engine = connect(table, make_schema(), noise=SeededNoise(1))
+        strict = make_schema().to_dict()
+        strict["columns"]["x0"] |= {"missing": "forbid", "outside": "refuse"}
+        engine = connect(table, Schema.from_dict(strict), noise=SeededNoise(1))
         with pytest.raises(DataError, match="'x0': 1 rows"):
             Uncertain(k=2, eta=0.2).run(engine, SeededNoise(1))
 

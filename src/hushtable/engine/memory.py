@@ -74,9 +74,6 @@ class MemoryEngine(CheckedEngine):
         codes, persons = self._encoded
         if persons is None:
             return Encoded(codes, None)
-        n_nobody = int(np.count_nonzero(persons < 0))
-        if n_nobody:
-            refuse_broken([person_break(self._schema, n_nobody)])
         max_rows = self._schema.unit.max_rows
         assert max_rows is not None  # noqa: S101 - Unit checks it
         kept = _bounded(persons, max_rows, self._noise)
@@ -247,13 +244,14 @@ def _bounded(persons: NDArray[np.int32], max_rows: int, noise: Noise) -> NDArray
     chosen in the same way whether that person is in the table or not, and the promise holds for
     every outcome of the coins, hence on average (joint convexity of the divergence). Coins that do
     not depend on the data are all it takes; what must not happen is a choice that looks at other
-    people's rows.
+    people's rows. Rows of nobody do not count: they might all be one person's.
     """
     coins = noise.uniform_below(2**62, size=len(persons))
     order = np.lexsort((coins, persons))
+    order = order[np.count_nonzero(persons < 0) :]  # rows of nobody, which come first
     starts = np.flatnonzero(np.diff(persons[order], prepend=-1))
-    n_each = np.diff(np.append(starts, len(persons)))
-    place = np.arange(len(persons)) - np.repeat(starts, n_each)
+    n_each = np.diff(np.append(starts, len(order)))
+    place = np.arange(len(order)) - np.repeat(starts, n_each)
     return np.sort(order[place < max_rows])
 
 

@@ -93,15 +93,14 @@ class SqlEngine(CheckedEngine):
         person, max_rows = self._schema.unit.column, self._schema.unit.max_rows
         if person is None or max_rows is None:
             return self._all
-        n_nobody = self._n_nobody()
-        if n_nobody:
-            refuse_broken([person_break(self._schema, n_nobody)])
-        if self._most_rows(person) <= max_rows:
+        if not self._n_nobody() and self._most_rows(person) <= max_rows:
             return self._all  # ranking the rows would keep them all, and cost more than counting
         places = {f"c{position}": name for position, name in enumerate(self._schema.attributes)}
         # The engine's own random numbers suffice: the promise holds for every outcome of coins
         # that do not depend on the data, and a person's rows are ranked among themselves only.
-        drawn = self._all.select({"person": person, **places}).mutate(coin=ibis.random())
+        rows = self._all.select({"person": person, **places})
+        rows = rows.filter(~is_missing(rows.person, self._schema.missing_values))
+        drawn = rows.mutate(coin=ibis.random())
         ranked = drawn.mutate(
             place=ibis.row_number().over(group_by=drawn.person, order_by=drawn.coin)
         )
@@ -280,13 +279,20 @@ class SqlEngine(CheckedEngine):
         rows = self._rows.select({"owner": self._schema.unit.column or "", **places})
         for place, name in places.items():
             # A table of few different values is encoded, and rows look their codes up. NULL finds
-            # none, and is no value in any case.
+            # none: it is no value, and has the code of that.
             distinct = rows.select(**{f"{place}_raw": rows[place], place: rows[place]}).distinct()
             codes = encode(distinct, self._schema, {place: name}, recode=recode)
             missing = (recode.get(name) or self._schema.attributes[name]).missing_code
             if missing is not None:
                 codes = codes.filter(codes[place] != missing)
-            rows = rows.rename({f"{place}_raw": place}).join(codes, f"{place}_raw")
+            rows = rows.rename({f"{place}_raw": place})
+            if missing is not None:
+                rows = rows.join(codes, f"{place}_raw")
+                continue
+            rows = rows.left_join(codes, f"{place}_raw")
+            rules, recoding = Rules.of(self._schema.attributes[name]), recode.get(name)
+            rules = rules if recoding is None else rules.recoded(recoding)
+            rows = rows.mutate(**{place: rows[place].fill_null(rules.no_value)})
         rows = rows.select("owner", *places)
         kept = sql_baskets.at_most(sql_baskets.each_item_once(rows), max_values)
         return self._rows.keep(kept, {}, drawn=max_values is not None)
@@ -316,7 +322,7 @@ class SqlEngine(CheckedEngine):
         return numbered.keep(elements, {})
 
     def rule_breaks(self) -> list[RuleBreak]:
-        """List every broken rule of the whole table, for the custodian."""
+        """List every broken rule, and rows of nobody, of the whole table, for the custodian."""
         broken = Broken()
         everything = list(self._schema.attributes)
         for name, codes, counts in self._one_way(self._all, everything, only_broken=True):

@@ -277,7 +277,7 @@ class Uncertain(Method):
             elif column.missing == "category":
                 problems.append(
                     f"column {name!r} may be missing, and a missing value cannot be made noisy; "
-                    "use missing: forbid and fill or remove such rows, or leave the column out."
+                    "use missing: other, which counts it as one value, or leave the column out."
                 )
             elif column.n_values < 2 and name not in self.scales:
                 problems.append(
