@@ -21,8 +21,10 @@ from hushtable.privacy.ledger import Entry, Ledger
 from hushtable.privacy.noise import Noise, make_noise
 from hushtable.release import SEEDED, LedgerReceipt, Release, ReleaseWriter, Statement
 from hushtable.schema import Schema
+from hushtable.silence import OwnNote, silenced
 
 
+@silenced
 def publish(
     data: Any,
     schema: Schema | str | Path,
@@ -109,6 +111,7 @@ def _require_nouns(schema: object, method: object) -> None:
         raise ParameterError(problems)
 
 
+@silenced
 def carry_out(
     method: Parameters,
     schema: Schema,
@@ -197,7 +200,7 @@ def _telling(entry: Entry | None, what: str) -> Iterator[None]:
         said = what.format(entry=entry.id)
         if isinstance(error, HushtableError):
             raise type(error)([*error.problems, said]) from error
-        error.add_note(said)  # whatever else it is, Ctrl-C included
+        error.add_note(OwnNote(said))  # whatever else it is, Ctrl-C included
         raise
 
 

@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from hushtable.engine.header import stored_rows
 from hushtable.engine.published import Parts
-from hushtable.errors import HushtableError, ReleaseError, TooLarge
+from hushtable.errors import HushtableError, HushtableWarning, ReleaseError, TooLarge
 from hushtable.estimate import Estimate, Estimator, estimator_for
 from hushtable.machine import physical_memory
 from hushtable.privacy.guarantee import AnyGuarantee, NoGuarantee
@@ -42,7 +42,7 @@ AttachmentName = Annotated[str, Field(pattern=r"^[a-z0-9_-]+\.(svg|md)$")]
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
-class SeededReleaseWarning(UserWarning):
+class SeededReleaseWarning(HushtableWarning):
     """Say that a release is not private because its noise came from a seed."""
 
 
