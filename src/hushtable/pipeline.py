@@ -154,7 +154,7 @@ def carry_out(
                 split={step: str(share) for step, share in split.items()},
                 public_schema=schema.to_dict(),
                 estimator={"kind": method.estimator, **released.estimator},
-                tables=writer.add_tables(released.tables),
+                tables=writer.add_tables(released.tables, schema),
                 attachments=writer.add_attachments(released.attachments),
                 ledger=LedgerReceipt(entry=entry.id, receipt=entry.receipt) if entry else None,
                 versions=_versions(),

@@ -28,6 +28,7 @@ from hushtable.privacy.guarantee import AnyGuarantee, NoGuarantee
 from hushtable.recoding import Recoding
 from hushtable.schema import Schema
 from hushtable.scratch import Scratch, why_not_written
+from hushtable.written_rows import write_parquet
 
 STATEMENT = "statement.json"
 STATEMENT_FOR_PEOPLE = "STATEMENT.md"
@@ -339,7 +340,7 @@ class Release:
         frame = self.frame()
         with _whole_file(path) as part:
             if path.suffix == ".parquet":
-                pq.write_table(frame, part)
+                write_parquet(frame, part, self.schema)
             else:
                 pa_csv.write_csv(_formula_safe(frame), part)
 
@@ -437,7 +438,9 @@ class ReleaseWriter:
     def __exit__(self, *_: object) -> None:
         self._scratch.close()
 
-    def add_tables(self, tables: Mapping[str, pa.Table | Parts]) -> dict[str, TableFile]:
+    def add_tables(
+        self, tables: Mapping[str, pa.Table | Parts], schema: Schema
+    ) -> dict[str, TableFile]:
         """Write the tables; a single one is ``data.parquet``, several go into ``data/``.
 
         With seeded noise, the names of the files say so. What executors write is a folder of that
@@ -453,7 +456,7 @@ class ReleaseWriter:
                 if isinstance(table, Parts):
                     files[name] = self._written_by_executors(table, path, file)
                     continue
-                pq.write_table(table.replace_schema_metadata(), path, compression="zstd")
+                write_parquet(table, path, schema)
             except OSError as error:
                 raise ReleaseError(f"cannot write {file}: {why_not_written(error)}.") from error
             files[name] = TableFile(file=file, sha256=_digest(path), rows=table.num_rows)

@@ -44,9 +44,9 @@ from hushtable.engine.published import Keys, Parts, RowsOf, Whole
 from hushtable.engine.rules import N_RULES
 from hushtable.engine.spark import SparkSource
 from hushtable.errors import DataError, ReleaseError
-from hushtable.microdata import plain
 from hushtable.privacy.noise import Noise
 from hushtable.silence import silenced
+from hushtable.written_rows import bare
 
 COUNT = "n"
 
@@ -90,7 +90,7 @@ class _Task:
         return self._rows(Cells(self.domain, codes, counts))
 
     def _rows(self, cells: Cells) -> pa.Table:
-        return plain(self.rows_of(cells, self.noise)).replace_schema_metadata().cast(self.schema)
+        return bare(self.rows_of(cells, self.noise)).cast(self.schema)
 
 
 def publish_on_executors(
@@ -108,7 +108,7 @@ def publish_on_executors(
     Nothing is counted or drawn before they are written.
     """
     empty = Cells(domain, np.empty((0, len(domain.shape)), np.int64), np.empty(0, np.int64))
-    schema = plain(rows_of(empty, noise)).replace_schema_metadata().schema
+    schema = bare(rows_of(empty, noise)).schema
     task = _Task(domain, wide, rows_of, noise, schema)
 
     def write(folder: Path) -> Sequence[str]:
