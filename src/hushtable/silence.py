@@ -69,7 +69,7 @@ def silence_also(quiet: contextlib.AbstractContextManager[Any]) -> None:
 
 def _without_values(error: BaseException) -> BaseException:
     place = error.__traceback__
-    if isinstance(error, Exception) and not isinstance(error, HushtableError):
+    if isinstance(error, Exception) and not isinstance(error, HushtableError | HushtableWarning):
         error = _in_own_words(error).with_traceback(place)
     _forget_others(error)
     traceback.clear_frames(place)  # rows are in the variables of functions

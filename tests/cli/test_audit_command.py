@@ -52,7 +52,7 @@ def test_a_violation_names_the_witness(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_graphs_and_promises_that_are_none() -> None:
-    result = run("degrees", "--epsilon", "1", "--max-degree", "2", "--runs", "40", "--json")
+    result = run("degrees", "--epsilon", "1", "--max-degree", "2", "--runs", "120", "--json")
     assert result.exit_code == 0
     assert json.loads(result.stdout)["method"] == "degrees"
     result = run("condensation", "--k", "3")

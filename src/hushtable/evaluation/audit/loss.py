@@ -104,8 +104,15 @@ class LossTest:
         limit = claim.forward if choice.on_first else claim.backward
         bound = loss_at_least(*tallies, delta=claim.delta, error=self.error)
         visible = visible_delta if claim.about_delta else visible_loss
-        least = visible(tallies[1], limit=limit, delta=claim.delta, error=self.error)
-        reason = self.subject.outlook.nothing_to_compare()
+        asked = {"limit": limit, "delta": claim.delta, "error": self.error}
+        least, where = visible(tallies[1], **asked), "as common as this one"
+        if math.isinf(least):  # too common an event, so that none could have been seen at this one
+            least, where = visible(Tally(0, n_tested), **asked), "that the neighbor never has"
+        notes = (
+            f"What would have been seen: with a chance of 95 %, at an event {where}.",
+            *_delta_note(claim.delta, n_tested),
+        )
+        reason = self.subject.outlook.nothing_to_compare(is_rare=claim.about_delta)
         if not reason and math.isinf(least):
             reason = f"{n_tested:,} runs on each side are too few to see any violation"
         verdict: Verdict = "NOT TESTED" if reason else "NO VIOLATION FOUND"
@@ -125,7 +132,7 @@ class LossTest:
             witness=Witness(
                 pair.name, sides[0], sides[1], choice.event.describe(), tallies[0], tallies[1]
             ),
-            notes=_delta_note(claim.delta, n_tested),
+            notes=() if reason else notes,
         )
 
     def _search(self, limits: Limits) -> tuple[Pair, Choice]:

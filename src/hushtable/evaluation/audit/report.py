@@ -75,8 +75,8 @@ class Finding:
     bound : float, optional
         The bound that the runs prove.
     resolution : float, optional
-        The least violation that would have been seen, at an event as common as the one tested, with
-        a chance of 95 %.
+        The least violation that would have been seen with a chance of 95 %, at an event as common
+        as the one tested, or else at one that the neighbor never has.
     n_inputs : int
         Pairs of neighbors, or inputs, that were searched.
     witness : Witness, optional
@@ -201,10 +201,7 @@ def _told(finding: Finding) -> list[str]:
         bound = f"{finding.bound:.4g}" if math.isfinite(finding.bound) else "nothing"
         said.append(f"  {finding.measure}: promised {finding.limit:.4g}, proved at least {bound}.")
     if finding.verdict == "NO VIOLATION FOUND" and finding.resolution is not None:
-        said.append(
-            f"  {finding.n_inputs:,} inputs searched; what would have been seen is meant at an "
-            "event as common as this one, with a chance of 95 %."
-        )
+        said.append(f"  {finding.n_inputs:,} inputs searched.")
     if finding.verdict == "VIOLATION" and witness is not None:
         said.append(f"  input: {_rows(witness.likelier)}")
         if witness.other is not None:

@@ -37,12 +37,17 @@ class Outlook:
             self._first = found
         self._varied = self._varied or found != self._first
 
-    def nothing_to_compare(self) -> str:
-        """Say why no difference could have been seen, or nothing if one could."""
+    def nothing_to_compare(self, *, is_rare: bool) -> str:
+        """Say why no difference could have been seen, or nothing if one could.
+
+        What is rare (`is_rare`) need not happen once to have been looked for.
+        """
         if self._varied:  # be it by refusing some of the runs
             return ""
         if self.n_released == 0:
             return f"every run was refused: {self.refusal or 'there was none'}"
+        if is_rare:
+            return ""
         return "all runs on all inputs showed the same, so that nothing could tell them apart"
 
 
