@@ -107,7 +107,7 @@ def visible_loss(less: Tally, *, limit: float, delta: float, error: float) -> fl
     Examples
     --------
     >>> round(visible_loss(Tally(100, 1000), limit=1.0, delta=0, error=1e-6), 2)
-    1.67
+    1.65
     >>> visible_loss(Tally(900, 1000), limit=1.0, delta=0, error=1e-6)
     inf
     """
@@ -121,7 +121,7 @@ def visible_delta(less: Tally, *, limit: float, delta: float, error: float) -> f
     Examples
     --------
     >>> round(visible_delta(Tally(0, 10_000), limit=1.0, delta=1e-6, error=1e-6), 4)
-    0.006
+    0.009
     """
     rate = _rate_caught(less, limit=limit, delta=delta, error=error)
     return rate - math.exp(limit) * less.rate if rate < 2 else math.inf

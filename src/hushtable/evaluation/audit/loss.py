@@ -132,7 +132,7 @@ class LossTest:
             witness=Witness(
                 pair.name, sides[0], sides[1], choice.event.describe(), tallies[0], tallies[1]
             ),
-            notes=() if reason else notes,
+            notes=notes if verdict == "NO VIOLATION FOUND" else (),
         )
 
     def _search(self, limits: Limits) -> tuple[Pair, Choice]:
