@@ -19,11 +19,12 @@ from typer.main import get_command
 # The names of the package are imported when they are first used: most commands need few of them.
 import hushtable as ht
 from hushtable.compare_cli import compare
-from hushtable.errors import HushtableError, ParameterError
+from hushtable.errors import HushtableError, HushtableWarning, InternalError, ParameterError
 from hushtable.evaluate_cli import evaluate
 from hushtable.lazy_cli import as_command, lazy_group
 from hushtable.ledger_cli import ledger_app
 from hushtable.method_options import with_method_options
+from hushtable.silence import OwnNote, silenced
 from hushtable.terminal_cli import console, print_json, visible
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ def schema_check(schema: SchemaPath, data: DataPath, as_json: AsJson = False) ->
     from hushtable.fitting import misfits  # noqa: PLC0415 - keeps the other commands quick
 
     public = ht.Schema.load(schema)
-    found = misfits(data, public)
+    found = silenced(lambda: misfits(data, public))()
     unconfirmed = list(public.unconfirmed)
     if as_json:
         print_json(
@@ -425,6 +426,10 @@ def main() -> None:
         app()
     except ParameterError as error:
         _fail(str(error), 2)
+    except InternalError as error:
+        if debug:
+            traceback.print_tb(error.__traceback__)
+        _fail(f"{error}\nRun again with --debug to see where, and report it.", 1)
     except HushtableError as error:
         _fail(str(error), 1)
     except KeyboardInterrupt as error:
@@ -439,7 +444,7 @@ def main() -> None:
 
 def _notes(error: BaseException) -> list[str]:
     """Give what the pipeline added to an error; notes of other libraries may quote values."""
-    return [note for note in getattr(error, "__notes__", ()) if note.startswith("Entry ")]
+    return [note for note in getattr(error, "__notes__", ()) if isinstance(note, OwnNote)]
 
 
 def _show_warning(  # noqa: PLR0917 - as `warnings` calls it
@@ -451,7 +456,7 @@ def _show_warning(  # noqa: PLR0917 - as `warnings` calls it
     line: str | None = None,
 ) -> None:
     # Warnings of other libraries may quote values, and are for those who develop.
-    if category.__module__.partition(".")[0] == "hushtable":
+    if issubclass(category, HushtableWarning):
         sys.stderr.write(f"hushtable: {message}\n")
 
 

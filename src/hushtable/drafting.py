@@ -20,6 +20,7 @@ from hushtable.engine.header import Data
 from hushtable.engine.source import Source, open_source
 from hushtable.errors import DataError
 from hushtable.schema import MAX_COLUMN_SIZE, Schema
+from hushtable.silence import silenced
 
 MISSING_WORDS = ("", "?", "NA", "N/A", "NaN", "nan", "NULL", "null")  # usual signs for no value
 
@@ -30,6 +31,7 @@ _GRID_POINTS = 1000  # about the finest grid that is proposed
 _MAX_DECIMALS = 6
 
 
+@silenced
 def draft(data: Data, *, name: str | None = None) -> Schema:
     """Propose a schema for a table, marking what came from the data as ``confirm``.
 

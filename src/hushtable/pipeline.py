@@ -22,8 +22,10 @@ from hushtable.privacy.ledger import Entry, Ledger
 from hushtable.privacy.noise import Noise, make_noise
 from hushtable.release import SEEDED, LedgerReceipt, Release, ReleaseWriter, Statement
 from hushtable.schema import Schema
+from hushtable.silence import OwnNote, silenced
 
 
+@silenced
 def publish(
     data: Any,
     schema: Schema | str | Path,
@@ -124,6 +126,7 @@ def _require_nouns(schema: object, method: object) -> None:
         raise ParameterError(problems)
 
 
+@silenced
 def carry_out(
     method: Parameters,
     schema: Schema,
@@ -161,7 +164,7 @@ def carry_out(
                 split={step: str(share) for step, share in split.items()},
                 public_schema=schema.to_dict(),
                 estimator={"kind": method.estimator, **released.estimator},
-                tables=writer.add_tables(released.tables),
+                tables=writer.add_tables(released.tables, schema),
                 attachments=writer.add_attachments(released.attachments),
                 ledger=LedgerReceipt(receipt=entry.receipt, uncounted=book.holds_uncounted())
                 if book and entry
@@ -207,7 +210,7 @@ def _telling(entry: Entry | None, what: str) -> Iterator[None]:
         said = what.format(entry=entry.id)
         if isinstance(error, HushtableError):
             raise type(error)([*error.problems, said]) from error
-        error.add_note(said)  # whatever else it is, Ctrl-C included
+        error.add_note(OwnNote(said))  # whatever else it is, Ctrl-C included
         raise
 
 

@@ -21,13 +21,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from hushtable.engine.header import stored_rows
 from hushtable.engine.published import Parts
-from hushtable.errors import HushtableError, ReleaseError, TooLarge
+from hushtable.errors import HushtableError, HushtableWarning, ReleaseError, TooLarge
 from hushtable.estimate import Estimate, Estimator, estimator_for
 from hushtable.machine import physical_memory
 from hushtable.privacy.guarantee import AnyGuarantee, NoGuarantee
 from hushtable.recoding import Recoding
 from hushtable.schema import Schema
 from hushtable.scratch import Scratch, why_not_written
+from hushtable.written_rows import write_parquet
 
 STATEMENT = "statement.json"
 STATEMENT_FOR_PEOPLE = "STATEMENT.md"
@@ -46,7 +47,7 @@ AttachmentName = Annotated[str, Field(pattern=r"^[a-z0-9_-]+\.(svg|md)$")]
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
-class SeededReleaseWarning(UserWarning):
+class SeededReleaseWarning(HushtableWarning):
     """Say that a release is not private because its noise came from a seed."""
 
 
@@ -399,7 +400,7 @@ class Release:
         frame = self.frame()
         with _whole_file(path) as part:
             if path.suffix == ".parquet":
-                pq.write_table(frame, part)
+                write_parquet(frame, part, self.schema)
             else:
                 pa_csv.write_csv(_formula_safe(frame), part)
 
@@ -497,7 +498,9 @@ class ReleaseWriter:
     def __exit__(self, *_: object) -> None:
         self._scratch.close()
 
-    def add_tables(self, tables: Mapping[str, pa.Table | Parts]) -> dict[str, TableFile]:
+    def add_tables(
+        self, tables: Mapping[str, pa.Table | Parts], schema: Schema
+    ) -> dict[str, TableFile]:
         """Write the tables; a single one is ``data.parquet``, several go into ``data/``.
 
         With seeded noise, the names of the files say so. What executors write is a folder of that
@@ -513,7 +516,7 @@ class ReleaseWriter:
                 if isinstance(table, Parts):
                     files[name] = self._written_by_executors(table, path, file)
                     continue
-                pq.write_table(table.replace_schema_metadata(), path, compression="zstd")
+                write_parquet(table, path, schema)
             except OSError as error:
                 raise ReleaseError(f"cannot write {file}: {why_not_written(error)}.") from error
             files[name] = TableFile(file=file, sha256=_digest(path), rows=table.num_rows)

@@ -71,9 +71,9 @@ def verdicts(report: Report) -> list[str]:
 
 
 def assert_caught(report: Report, finding: int = 0) -> None:
-    assert verdicts(report)[finding] == "FAIL", "\n".join(report.lines())
+    assert verdicts(report)[finding] == "VIOLATION", "\n".join(report.lines())
     assert report.findings[finding].witness is not None
-    assert not report.passed
+    assert report.verdict == "VIOLATION"
 
 
 # --- any method: noise, sensitivity, support ------------------------------------------------------
@@ -117,7 +117,7 @@ def test_half_the_sensitivity_of_a_person_is_caught(monkeypatch: Patch) -> None:
         }
     )
     method = ContingencyTable(epsilon=1)
-    assert attacked(method, 200, schema).passed
+    assert attacked(method, 200, schema).verdict == "NO VIOLATION FOUND"
     real = GroupNoise.add
 
     def for_one_row(self: GroupNoise, *arguments: Any) -> NoisyCells:

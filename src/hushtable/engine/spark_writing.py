@@ -46,8 +46,9 @@ from hushtable.engine.published import Keys, Parts, RowsOf, Whole
 from hushtable.engine.rules import N_RULES
 from hushtable.engine.spark import SparkSource
 from hushtable.errors import DataError, ReleaseError
-from hushtable.microdata import plain
 from hushtable.privacy.noise import Noise
+from hushtable.silence import silenced
+from hushtable.written_rows import bare
 
 COUNT = "n"
 
@@ -77,16 +78,21 @@ class _Task:
     schema: pa.Schema
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        # What fails here is logged there, and the logs of executors are the cluster's.
+        published = silenced(self._published)
         for batch in batches:
-            keys = np.stack([batch[at].to_numpy() for at in range(len(self.wide.limbs))], axis=1)
-            codes = self.wide.unpack(keys) - N_RULES
-            if codes.min(initial=0) < 0:
-                raise DataError("rows that break a rule came in after the rules were checked.")
-            counts = np.asarray(batch[len(self.wide.limbs)].to_numpy(), np.int64)
-            yield from self._rows(Cells(self.domain, codes, counts)).to_batches()
+            yield from published(batch).to_batches()
+
+    def _published(self, batch: pa.RecordBatch) -> pa.Table:
+        keys = np.stack([batch[at].to_numpy() for at in range(len(self.wide.limbs))], axis=1)
+        codes = self.wide.unpack(keys) - N_RULES
+        if codes.min(initial=0) < 0:
+            raise DataError("rows that break a rule came in after the rules were checked.")
+        counts = np.asarray(batch[len(self.wide.limbs)].to_numpy(), np.int64)
+        return self._rows(Cells(self.domain, codes, counts))
 
     def _rows(self, cells: Cells) -> pa.Table:
-        return plain(self.rows_of(cells, self.noise)).replace_schema_metadata().cast(self.schema)
+        return bare(self.rows_of(cells, self.noise)).cast(self.schema)
 
 
 def publish_on_executors(
@@ -105,7 +111,7 @@ def publish_on_executors(
     Nothing is counted or drawn before they are written. The tally must add up to `n_rows`.
     """
     empty = Cells(domain, np.empty((0, len(domain.shape)), np.int64), np.empty(0, np.int64))
-    schema = plain(rows_of(empty, noise)).replace_schema_metadata().schema
+    schema = bare(rows_of(empty, noise)).schema
     task = _Task(domain, wide, rows_of, noise, schema)
 
     def write(folder: Path) -> Sequence[str]:

@@ -20,6 +20,7 @@ from hushtable.evaluation.progress import Progress, silent
 from hushtable.evaluation.whole_file import write_whole
 from hushtable.privacy.ledger import Ledger
 from hushtable.release import Release
+from hushtable.silence import silenced
 
 NO_TIME = (
     "How long publishing took depends on the private data, so no statement says it; name the "
@@ -116,6 +117,7 @@ class Comparison:
         write_whole(path, render(self))
 
 
+@silenced
 def compare(
     data: Data,
     releases: Sequence[Release | str | Path],

@@ -24,6 +24,7 @@ from hushtable.evaluation.whole_file import write_whole
 from hushtable.graph.read import EDGE_COLUMNS
 from hushtable.release import SEEDED, Release, Statement
 from hushtable.schema import Schema
+from hushtable.silence import silenced
 
 INTERNAL = (
     "Internal. This report compares a release with the private table. The comparison is not "
@@ -136,6 +137,7 @@ class Evaluation:
         write_whole(path, render(self.to_dict()))
 
 
+@silenced
 def evaluate(
     release: Release | str | Path | Any,
     data: Data,

@@ -12,8 +12,10 @@ from hushtable.pipeline import carry_out, promise
 from hushtable.privacy.ledger import Ledger
 from hushtable.privacy.noise import Noise, make_noise
 from hushtable.release import Release
+from hushtable.silence import silenced
 
 
+@silenced
 def publish_graph(
     edges: Any,
     method: GraphMethod,
