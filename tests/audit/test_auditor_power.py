@@ -56,13 +56,14 @@ from hushtable.privacy.group_noise import GroupNoise, NoisyCells
 from hushtable.privacy.guarantee import KAnonymity, Threshold
 from hushtable.privacy.noise import Integers, Noise, SeededNoise, add_noise
 from hushtable.schema import Schema
+from seeds import shifted
 
 Patch = pytest.MonkeyPatch
 
 
 def attacked(method: Any, n: int, schema: Schema | None = None, **more: Any) -> Report:
     """Audit with the runs that the errata state: twice for power, and as many to find the event."""
-    settings = {"confidence": 0.99, "largest": 0, "noise": SeededNoise(n)} | more
+    settings = {"confidence": 0.99, "largest": 0, "noise": SeededNoise(shifted(n))} | more
     return audit(method, schema, runs=4 * n, **settings)
 
 
@@ -480,7 +481,7 @@ def test_noise_that_is_narrower_than_checked_is_caught(model: Any, monkeypatch: 
 
     monkeypatch.setattr(Uncertain, "_safe_widths", narrow)
     method = Uncertain(k=4, eta="1/5", model=model)
-    assert_caught(audit(method, runs=100, confidence=0.99, noise=SeededNoise(1)))
+    assert_caught(audit(method, runs=100, confidence=0.99, noise=SeededNoise(shifted(1))))
 
 
 def test_noise_levels_that_name_the_record_are_caught(monkeypatch: Patch) -> None:
@@ -493,7 +494,7 @@ def test_noise_levels_that_name_the_record_are_caught(monkeypatch: Patch) -> Non
     monkeypatch.setattr(Uncertain, "_safe_widths", own_levels)
     assert Ruler.draw is real
     method = Uncertain(k=4, eta="1/5")
-    assert_caught(audit(method, runs=40, confidence=0.99, noise=SeededNoise(1)))
+    assert_caught(audit(method, runs=40, confidence=0.99, noise=SeededNoise(shifted(1))))
 
 
 def test_counts_of_cells_are_those_of_the_table() -> None:
@@ -502,5 +503,5 @@ def test_counts_of_cells_are_those_of_the_table() -> None:
     schema = CASES["noisy-counts"].schema(method)
     for pair in CASES["noisy-counts"].pairs(method, schema):
         for given in (pair.one, pair.two):
-            cells: Cells = given.open(SeededNoise(1)).counts(list(schema.attributes))  # type: ignore[union-attr]
+            cells: Cells = given.open(SeededNoise(shifted(1))).counts(list(schema.attributes))  # type: ignore[union-attr]
             assert int(cells.counts.sum()) == len(given.rows)  # type: ignore[union-attr]

@@ -24,6 +24,7 @@ from hushtable.methods.partition import Partition
 from hushtable.privacy.guarantee import PureDP
 from hushtable.privacy.noise import Integers, Noise, SecureNoise, SeededNoise
 from hushtable.schema import Integer, Schema
+from seeds import shifted
 
 ALPHA = 1e-7
 AUDIT = 0.01
@@ -139,7 +140,7 @@ def test_001_3_the_audit_catches_the_printed_weights(
     """Sensitivity 2 in scores is exp(epsilon q); 1 is the Delta = 1/2 of quality (2)."""
     monkeypatch.setattr(Rules, "sensitivity", wrong)
     rules = ONE_LEVEL.plan(SCHEMA).rules
-    assert epsilon_seen(split_after_v1(rules), SeededNoise(5), alpha=AUDIT) > 1
+    assert epsilon_seen(split_after_v1(rules), SeededNoise(shifted(5)), alpha=AUDIT) > 1
 
 
 # --- 001-7: the class vote ------------------------------------------------------------------------
@@ -178,7 +179,7 @@ def test_001_7_counts_by_class_pay_for_count_and_majority() -> None:
 
 def test_001_7_the_audit_catches_a_vote_that_was_not_paid_for() -> None:
     event = majority_and_count(count_and_vote)
-    assert epsilon_seen(event, SeededNoise(3), alpha=AUDIT, n_runs=8000) > 1
+    assert epsilon_seen(event, SeededNoise(shifted(3)), alpha=AUDIT, n_runs=8000) > 1
 
 
 def test_001_7_the_classes_of_a_leaf_share_one_budget() -> None:
@@ -228,7 +229,7 @@ def test_001_8_every_leaf_has_what_its_path_did_not_spend(split: str) -> None:
         "c": {"type": "categorical", "values": ["+", "-"], "role": "target"}}})  # fmt: skip
     method = Partition(epsilon=1, max_depth=9, test_from=2, split=split, stop_count=20)  # type: ignore[arg-type]
     plan = method.plan(schema)
-    rng = np.random.default_rng(1)
+    rng = np.random.default_rng(shifted(1))
     codes = np.stack((rng.integers(0, 20, 300), rng.integers(0, 2, 300)), axis=1)
     ones = np.ones(300, np.int64)
     tree, _ = grow(Rows(plan.axes, codes, rng.integers(0, 2, 300), 2, ones), plan.rules,
@@ -294,11 +295,11 @@ def leaf_event(*, charged: bool) -> Callable[[Noise, bool], bool]:
 def test_001_8_tests_and_leaves_together_keep_the_promise() -> None:
     """The loss of this event is all of epsilon, 2: nothing is left over and nothing too much."""
     assert epsilon_seen(leaf_event(charged=True), SecureNoise(), alpha=ALPHA) <= 2
-    assert epsilon_seen(leaf_event(charged=True), SeededNoise(1), alpha=AUDIT) > 1.7
+    assert epsilon_seen(leaf_event(charged=True), SeededNoise(shifted(1)), alpha=AUDIT) > 1.7
 
 
 def test_001_8_the_audit_catches_leaves_that_forget_what_was_spent() -> None:
-    assert epsilon_seen(leaf_event(charged=False), SeededNoise(2), alpha=AUDIT) > 2
+    assert epsilon_seen(leaf_event(charged=False), SeededNoise(shifted(2)), alpha=AUDIT) > 2
 
 
 def test_001_8_candidates_come_from_bounds_and_leave_no_empty_side() -> None:

@@ -26,6 +26,7 @@ from hushtable.methods import DiffGen, NoisyCounts, Partition
 from hushtable.methods.base import Method
 from hushtable.privacy.noise import SecureNoise, SeededNoise
 from hushtable.schema import Schema
+from seeds import shifted
 
 FALSE_ALARM = 1e-6
 SHARED_NOISE = 5  # questions of one release that count as one
@@ -46,8 +47,8 @@ def coverage(
     assert isinstance(engine, MemoryEngine)
     codes = engine.codes(list(schema.attributes))
     rows = Rows.of(schema, codes)
-    questions = draw_questions(rows, np.random.default_rng(1), per_cell=per_cell)
-    estimator = released(method, table, schema, SeededNoise(4))
+    questions = draw_questions(rows, np.random.default_rng(shifted(1)), per_cell=per_cell)
+    estimator = released(method, table, schema, SeededNoise(shifted(4)))
     answers = [(estimator.count(question.sql), truth) for question, truth in questions]
     held = [answer.low <= truth <= answer.high for answer, truth in answers]
     widths = [(answer.high - answer.low) / table.num_rows for answer, _ in answers]
