@@ -417,7 +417,9 @@ def test_a_transcript_decides_the_release(delta: str, monkeypatch: pytest.Monkey
     schema = sample_schema()
 
     def run(table: pa.Table) -> Released:
-        return method.run(connect(table, schema, noise=SeededNoise(shifted(0))), FixedSeed(shifted(5)))
+        return method.run(
+            connect(table, schema, noise=SeededNoise(shifted(0))), FixedSeed(shifted(5))
+        )
 
     Recorder.transcript = []
     monkeypatch.setattr("hushtable.methods.quilt.Meter", Recorder)
@@ -456,13 +458,16 @@ def test_the_player_would_notice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sewing, "_one_ways", peeking)
     Recorder.transcript = []
     monkeypatch.setattr("hushtable.methods.quilt.Meter", Recorder)
-    first = method.run(connect(sample(), schema, noise=SeededNoise(shifted(0))), FixedSeed(shifted(5)))
+    first = method.run(
+        connect(sample(), schema, noise=SeededNoise(shifted(0))), FixedSeed(shifted(5))
+    )
     monkeypatch.setattr("hushtable.methods.quilt.Meter", Player)
     Player.transcript = list(Recorder.transcript)
     different = False
     try:
         again = method.run(
-            connect(sample().slice(0, 300), schema, noise=SeededNoise(shifted(0))), FixedSeed(shifted(5))
+            connect(sample().slice(0, 300), schema, noise=SeededNoise(shifted(0))),
+            FixedSeed(shifted(5)),
         )
         different = not again.tables["buckets"].equals(first.tables["buckets"])
     except (AssertionError, ValueError, IndexError):
