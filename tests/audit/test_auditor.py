@@ -120,13 +120,16 @@ def one_audit(mechanism: Geometric, runs: int, error: float, limit: float) -> An
 
 
 def test_false_alarms_are_as_rare_as_stated() -> None:
-    """Audits at 80 % confidence of a mechanism that loses exactly what it promises."""
+    """Audits at 80 % confidence of a mechanism that loses exactly what it promises.
+
+    The last one is missed with probability below 1e-8 by the best event, of 0.731 and 0.269.
+    """
     mechanism = Geometric(1.0, np.random.default_rng(shifted(2)))
     n_audits = 150
     alarms = sum(one_audit(mechanism, 120, 0.2, 1.0).verdict == "FAIL" for _ in range(n_audits))
     # More alarms than this have probability below 1e-6, if each has 0.2.
     assert alarms <= binom.isf(1e-6, n_audits, 0.2)
-    assert one_audit(mechanism, 4000, 0.2, 0.8).verdict == "FAIL"  # and alarms do go off
+    assert one_audit(mechanism, 4000, 0.2, 0.7).verdict == "FAIL"  # and alarms do go off
 
 
 def test_the_bound_comes_close_to_the_loss() -> None:
