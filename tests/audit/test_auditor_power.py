@@ -388,7 +388,7 @@ def test_001_8_leaves_that_forget_what_was_spent_are_caught(monkeypatch: Patch) 
         CASES["partition"].schema(method), "even halves (001-8)",
         [(0, 0)] * 5 + [(2, 1)] * 5, [(0, 0)], both,
     )  # fmt: skip
-    assert_caught(attacked(method, 250, pairs=[pair]))
+    assert_caught(attacked(method, 400, pairs=[pair]))
 
 
 # --- degrees --------------------------------------------------------------------------------------
