@@ -60,6 +60,7 @@ from hushtable.methods.degrees import Degrees
 from hushtable.privacy.guarantee import ApproxDP, PureDP
 from hushtable.privacy.noise import Noise, SecureNoise, SeededNoise
 from hushtable.schema import Schema
+from seeds import shifted
 
 # --- bounds ---------------------------------------------------------------------------------------
 
@@ -127,24 +128,27 @@ def one_audit(mechanism: Geometric, runs: int, error: float, limit: float) -> An
     """Search and test as the audit does, without search over tables."""
     pair = with_and_without(GRAIN, "one row", [(0,)] * 3, [(0,)])
     claim = LossClaim("known", [pair], limit, limit)
-    subject = Subject(mechanism, GRAIN, lambda m, e, n: m.run(e, n), SeededNoise(1))
+    subject = Subject(mechanism, GRAIN, lambda m, e, n: m.run(e, n), SeededNoise(shifted(1)))
     return LossTest(subject, claim, runs, error, Clock()).finding()
 
 
 def test_false_alarms_are_as_rare_as_stated() -> None:
-    """Audits at 80 % confidence of a mechanism that loses exactly what it promises."""
-    mechanism = Geometric(1.0, np.random.default_rng(2))
+    """Audits at 80 % confidence of a mechanism that loses exactly what it promises.
+
+    The last one is missed with probability below 1e-8 by the best event, of 0.731 and 0.269.
+    """
+    mechanism = Geometric(1.0, np.random.default_rng(shifted(2)))
     n_audits = 150
     alarms = sum(
         one_audit(mechanism, 120, 0.2, 1.0).verdict == "VIOLATION" for _ in range(n_audits)
     )
     # More alarms than this have probability below 1e-6, if each has 0.2.
     assert alarms <= binom.isf(1e-6, n_audits, 0.2)
-    assert one_audit(mechanism, 4000, 0.2, 0.8).verdict == "VIOLATION"  # and alarms do go off
+    assert one_audit(mechanism, 4000, 0.2, 0.7).verdict == "VIOLATION"  # and alarms do go off
 
 
 def test_the_bound_comes_close_to_the_loss() -> None:
-    mechanism = Geometric(1.0, np.random.default_rng(3))
+    mechanism = Geometric(1.0, np.random.default_rng(shifted(3)))
     finding = one_audit(mechanism, 20_000, 1e-6, 1.0)
     assert finding.verdict == "NO VIOLATION FOUND"
     assert 0.8 < finding.bound <= 1.0
@@ -241,7 +245,7 @@ def test_a_person_of_many_rows_is_drawn_anew_in_every_run() -> None:
         }
     )
     table = TableInput(schema, tuple((x,) for x in range(10)), (0,) * 10)
-    engine, seen = table.open(SeededNoise(1)), set()
+    engine, seen = table.open(SeededNoise(shifted(1))), set()
     for _ in range(60):
         engine.renew()
         cells = engine.counts(["x"])
@@ -266,7 +270,7 @@ def test_records_that_fit_are_those_of_the_methods_own_check() -> None:
     """Two ways to count: from the definition here, and by the kernel of the linkage attack."""
     from hushtable.kernels.anonymity import rank_owners
 
-    draw = np.random.default_rng(4)
+    draw = np.random.default_rng(shifted(4))
     for is_box in (True, False):
         codes = draw.integers(0, 15, (40, 2))
         widths = np.repeat(draw.integers(1, 4, (2, 1)), 20, axis=0) * np.ones((1, 2), int)
@@ -351,7 +355,7 @@ def test_the_methods_as_they_are_pass_at_length(method: Any) -> None:
 )
 def test_the_search_finds_most_of_the_loss(method: Any) -> None:
     """These lose all of epsilon on some pair, so that a good search proves most of it."""
-    finding = audit(method, runs=12_000, largest=1, noise=SeededNoise(5)).findings[0]
+    finding = audit(method, runs=12_000, largest=1, noise=SeededNoise(shifted(5))).findings[0]
     assert finding.verdict == "NO VIOLATION FOUND"
     assert finding.bound > 0.75 * finding.limit  # type: ignore[operator]
 

@@ -21,6 +21,7 @@ from hushtable.engine.baskets import Groups, Listing, Tuples
 from hushtable.errors import DataError, ParameterError, TooLarge
 from hushtable.recoding import Recoding, recoded_domain, recodings
 from hushtable.schema import Categorical, Column, Integer, Schema
+from seeds import shifted
 
 Make = Callable[[pa.Table, Schema], Engine]
 
@@ -219,7 +220,7 @@ def random_table(
 
     With `other`, columns have a value that is not the first for what holds none of theirs.
     """
-    draw = np.random.default_rng(seed)
+    draw = np.random.default_rng(shifted(seed))
 
     def pick(values: Sequence[Any]) -> list[Any]:
         return [values[i] for i in draw.integers(len(values), size=n_rows)]
@@ -480,7 +481,7 @@ def check_single_column_with_gaps(make: Make) -> None:
 
 
 def check_large_domain(make: Make) -> None:
-    draw = np.random.default_rng(3)
+    draw = np.random.default_rng(shifted(3))
     names = [f"x{i}" for i in range(9)]
     schema = Schema.from_dict(
         {"name": "large", "columns": {
@@ -535,7 +536,7 @@ def check_marginals(make: Make) -> None:
             name: {"type": "integer", "low": 0, "high": size - 1}
             for name, size in zip(names, sizes, strict=True)}}
     )  # fmt: skip
-    draw = np.random.default_rng(11)
+    draw = np.random.default_rng(shifted(11))
     rows = {name: draw.integers(0, size, 400) for name, size in zip(names, sizes, strict=True)}
     groups = [[a, b] for i, a in enumerate(names) for b in names[i + 1 :]]
     groups += [[name] for name in names] + [["x11", "x2", "x8"], ["x4", "x0", "x9", "x10"]]
@@ -583,7 +584,7 @@ def persons_schema(max_rows: int) -> Schema:
 def persons_table(sizes: Sequence[int]) -> pa.Table:
     """Give each person a number of visits, in mixed order."""
     rows = [(person, visit) for person, size in enumerate(sizes) for visit in range(size)]
-    rows = [rows[i] for i in np.random.default_rng(1).permutation(len(rows))]
+    rows = [rows[i] for i in np.random.default_rng(shifted(1)).permutation(len(rows))]
     return pa.table(
         {"who": [f"p{person}" for person, _ in rows], "person": [p for p, _ in rows],
          "visit": [v for _, v in rows]}
@@ -658,7 +659,7 @@ def ratings_schema(max_rows: int = 50, **rules: str) -> Schema:
 
 def ratings_by_hand(n: int = 800) -> dict[int, dict[int, int]]:
     """Give the ratings of each person: movie to code of the rating."""
-    draw = np.random.default_rng(8)
+    draw = np.random.default_rng(shifted(8))
     people: dict[int, dict[int, int]] = {}
     for person, movie, rating in zip(
         draw.integers(0, 200, n), draw.integers(0, 12, n), draw.integers(0, 3, n), strict=True
@@ -672,7 +673,7 @@ def ratings_table(people: dict[int, dict[int, int]]) -> pa.Table:
     rows = [(p, m, r + 1) for p, mine in people.items() for m, r in mine.items()]
     rows += [(p, m, 1) for p, m, _ in rows[::7]]
     rows += [(p, (m + 1) % 12, None) for p, m, _ in rows[::5]]
-    order = np.random.default_rng(2).permutation(len(rows))
+    order = np.random.default_rng(shifted(2)).permutation(len(rows))
     who, movie, rating = zip(*(rows[i] for i in order), strict=True)
     return pa.table(
         {"who": [f"p{p}" for p in who], "movie": [f"m{m}" for m in movie],
@@ -717,7 +718,7 @@ def check_tuples_of_a_long_table(make: Make) -> None:
 
 def check_tuples_of_a_wide_table(make: Make) -> None:
     schema = _clinic()
-    draw = np.random.default_rng(4)
+    draw = np.random.default_rng(shifted(4))
     age, sex, bmi = draw.integers(0, 5, 300), draw.integers(0, 3, 300), draw.integers(0, 4, 300)
     table = _clinic_rows(
         [None if a == 4 else int(a) for a in age], [(None, "F", "M")[s] for s in sex],

@@ -94,6 +94,7 @@ def table(method: Method) -> pa.Table:
     if not is_numeric(method):
         return sample()
     rows = sample().slice(0, 600).select(["visit", "age", "sex"])
+    # Fixed: evaluations on record (tests/golden) are of these rows.
     wait = np.random.default_rng(5).integers(0, 49, rows.num_rows) / 4
     return rows.append_column("wait", pa.array(wait))
 

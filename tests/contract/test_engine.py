@@ -36,6 +36,7 @@ from hushtable.errors import DataError, ParameterError, SchemaError, TooLarge
 from hushtable.privacy.guarantee import Unit
 from hushtable.privacy.noise import SeededNoise
 from hushtable.schema import Schema
+from seeds import shifted
 
 
 def to_csv(table: pa.Table, path: Path, *, delimiter: str = ",") -> Path:
@@ -377,7 +378,7 @@ def test_seeded_choice_of_rows_is_repeatable(tmp_path: Path) -> None:
     texts = to_csv(table, tmp_path / "t.csv")
 
     def chosen(data: Any, seed: int) -> list[list[int]]:
-        engine = connect(data, schema, engine="memory", noise=SeededNoise(seed))
+        engine = connect(data, schema, engine="memory", noise=SeededNoise(shifted(seed)))
         codes: list[list[int]] = engine.counts(["person", "visit"]).codes.tolist()
         return codes
 
@@ -421,7 +422,7 @@ def test_overflow_goes_to_a_folder_of_ones_own_and_is_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    draw = np.random.default_rng(0)
+    draw = np.random.default_rng(shifted(0))
     n_rows, names = 1_000_000, ["a", "b", "c", "d"]
     table = pa.table({name: draw.integers(0, 1_000_000, size=n_rows) for name in names})
     columns = {name: {"type": "integer", "low": 0, "high": 999_999} for name in names}
@@ -443,7 +444,9 @@ def test_overflow_goes_to_a_folder_of_ones_own_and_is_removed(
 
 
 def test_too_little_memory_is_said() -> None:
-    table = pa.table({"x": np.random.default_rng(0).integers(0, 2**31 - 2, size=1_000_000)})
+    table = pa.table(
+        {"x": np.random.default_rng(shifted(0)).integers(0, 2**31 - 2, size=1_000_000)}
+    )
     schema = Schema.from_dict(
         {"name": "t", "columns": {"x": {"type": "integer", "low": 0, "high": 2**31 - 2}}}
     )

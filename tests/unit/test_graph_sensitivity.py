@@ -14,12 +14,13 @@ from hushtable.graph.project import OrderedEdges
 from hushtable.graph.read import Graph, read_graph
 from hushtable.kernels.projection import projected_degrees
 from hushtable.methods.degrees import Degrees
+from seeds import shifted
 
 
 def pair_orders(n_nodes: int) -> list[list[tuple[int, int]]]:
     """Some orders of all pairs: two regular ones and three shuffled ones."""
     pairs = list(itertools.combinations(range(n_nodes), 2))
-    rng = np.random.default_rng(20)
+    rng = np.random.default_rng(shifted(20))
     shuffled = [[pairs[i] for i in rng.permutation(len(pairs))] for _ in range(3)]
     return [pairs, pairs[::-1], *shuffled]
 
