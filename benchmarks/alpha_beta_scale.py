@@ -34,7 +34,7 @@ from benchmarks.papers.alpha_beta_figures import DATA, N_DOMAIN, N_PAPER, adult_
 
 REPETITIONS = 3
 CHUNK = 1 << 22
-METHOD = AlphaBeta(d=Fraction(10 * N_PAPER, N_DOMAIN), gamma="1/5")
+METHOD = AlphaBeta(d=Fraction(10 * N_PAPER, N_DOMAIN), n_public=30_200, gamma="1/5")
 
 PUBLISH = """
 import sys

@@ -17,7 +17,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         # The file of coins is private: it belongs beside the ledger, not beside the release.
-        method = AlphaBeta(d="3/10", gamma="3/5", views=2, coins=str(home / "clinic.coins"))
+        method = AlphaBeta(
+            d="3/10", n_public=6000, gamma="3/5", views=2, coins=str(home / "clinic.coins")
+        )
         print("The promise, before any row is read:")
         for promise in method.guarantee(schema):
             print(" ", promise.explain())

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from hushtable.schema import Schema
+from seeds import shifted
 
 CITIES = [f"city {number}" for number in range(20)]
 
@@ -31,7 +32,7 @@ SCHEMA = Schema.from_dict(
 
 def people(n: int, seed: int) -> pa.Table:
     """Draw people."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(shifted(seed))
     age = rng.integers(0, 100, n)
     sex = rng.integers(0, 2, n)
     weight = np.clip(np.round((50 + age / 3 + 15 * sex + rng.normal(0, 12, n)) * 2) / 2, 0, 200)
@@ -53,7 +54,7 @@ def people(n: int, seed: int) -> pa.Table:
 
 def noise(n: int, seed: int) -> pa.Table:
     """Draw rows that say nothing: every value of the domain is equally likely."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(shifted(seed))
     columns = {}
     for name, column in SCHEMA.attributes.items():
         values = [column.value(code) for code in range(column.size)]
@@ -63,7 +64,7 @@ def noise(n: int, seed: int) -> pa.Table:
 
 def independent(table: pa.Table, seed: int) -> pa.Table:
     """Shuffle each column on its own: nothing is left but single columns."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(shifted(seed))
     return pa.table(
         {
             name: table.column(name).take(pa.array(rng.permutation(table.num_rows)))

@@ -75,8 +75,8 @@ def methods(n_tuples: int) -> dict[str, Method]:
         "FRAPP": Frapp(retention=retention),
         "minimal beta": AlphaBeta(alpha=HALF - c / 2, beta=c / 2),
         "printed beta": AlphaBeta(alpha=HALF - d / GAMMA, beta=d / GAMMA),
-        "exclusive (default)": AlphaBeta(d=d, gamma=GAMMA),
-        "independent": AlphaBeta(d=d, gamma=GAMMA, adversary="independent"),
+        "exclusive (default)": AlphaBeta(d=d, n_public=30_200, gamma=GAMMA),
+        "independent": AlphaBeta(d=d, n_public=30_200, gamma=GAMMA, adversary="independent"),
     }
 
 

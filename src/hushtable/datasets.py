@@ -128,7 +128,7 @@ def adult(folder: str | Path, *, complete: bool = True) -> tuple[pa.Table, Schem
     if complete:
         table = table.drop_null()
     trees = json.loads((folder / "tds_taxonomytree.json").read_text())
-    missing = "forbid" if complete else "category"
+    missing = "other" if complete else "category"
     columns: dict[str, Any] = {}
     for name in table.column_names:
         if name in _ADULT_NUMBERS:

@@ -14,6 +14,7 @@
     │   ├── BudgetExceeded        the ledger's cap does not allow it
     │   ├── CompositionError      these promises cannot be added up
     │   └── TooLarge              more cells, rows or memory than the stated limit
+    ├── InternalError             nobody foresaw it; what another library said is withheld
     ├── LedgerError               the ledger cannot be read or written, or was tampered with
     └── ReleaseError              a release folder is missing, incomplete or in the way
 
@@ -84,9 +85,21 @@ class TooLarge(Refused):
     """The request needs more cells, rows or memory than the stated limit."""
 
 
+class InternalError(HushtableError):
+    """Something failed that nobody foresaw, while private rows were read.
+
+    The traceback shows where. What the library said that failed may quote private values, and is
+    nowhere.
+    """
+
+
 class LedgerError(HushtableError):
     """The ledger cannot be read or written, or was tampered with."""
 
 
 class ReleaseError(HushtableError):
     """A release folder is missing, incomplete or in the way."""
+
+
+class HushtableWarning(UserWarning):
+    """What hushtable warns of, apart from all that other libraries do."""

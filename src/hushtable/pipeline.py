@@ -17,13 +17,16 @@ from hushtable.engine import EngineName, connect, inspect_source, is_in_spark, l
 from hushtable.errors import HushtableError, ParameterError
 from hushtable.methods.base import Method, Released
 from hushtable.methods.parameters import Parameters
+from hushtable.payment import Payment
 from hushtable.privacy.guarantee import Guarantee, NoGuarantee
 from hushtable.privacy.ledger import Entry, Ledger
 from hushtable.privacy.noise import Noise, make_noise
 from hushtable.release import SEEDED, LedgerReceipt, Release, ReleaseWriter, Statement
 from hushtable.schema import Schema
+from hushtable.silence import OwnNote, silenced
 
 
+@silenced
 def publish(
     data: Any,
     schema: Schema | str | Path,
@@ -35,6 +38,8 @@ def publish(
     engine: EngineName = "auto",
     noise: Literal["secure", "opendp"] | Noise = "secure",
     purpose: str = "",
+    same_people: str | None = None,
+    receipt: str | None = None,
     memory_limit: str | None = None,
 ) -> Release:
     """Publish a private table with a promise.
@@ -53,7 +58,8 @@ def publish(
     out : path
         The folder to make; it must not exist.
     ledger : Ledger or path, optional
-        Where the spending is recorded.
+        Where the spending is recorded. It pays for one schema, and refuses any other. The last
+        receipt of it is kept beside the release, and asked for by the next one.
     reservation : int, optional
         A reservation in the ledger that this release uses up.
     engine : {"auto", "memory", "duckdb", "spark"}
@@ -62,6 +68,11 @@ def publish(
         Where randomness comes from.
     purpose : str
         Why, for the ledger.
+    same_people : str, optional
+        Your word, with the reason, that this table is about the same people as those that the
+        ledger pays for; it goes on record.
+    receipt : str, optional
+        A receipt that the ledger must contain, such as the last release's.
     memory_limit : str, optional
         Limit for DuckDB, or memory of a Spark session that is started here, such as ``"1GB"``.
 
@@ -75,6 +86,14 @@ def publish(
     _require_nouns(schema, method)
     schema.require_confirmed()
     promised, forecast = method.guarantee(schema), method.forecast(schema, schema.rows)
+    payment = Payment(
+        ledger=ledger,
+        reservation=reservation,
+        purpose=purpose,
+        same_people=same_people,
+        receipt=receipt,
+    )
+    promised = promise(promised, schema, noise=source, payment=payment, out=out)
     if method.one_machine and (engine == "spark" or is_in_spark(data)):
         raise ParameterError(method.one_machine)
     data = locate(data, engine=engine, memory_limit=memory_limit)
@@ -89,9 +108,7 @@ def publish(
         ),
         noise=source,
         out=out,
-        ledger=ledger,
-        reservation=reservation,
-        purpose=purpose,
+        payment=payment,
     )
 
 
@@ -110,6 +127,7 @@ def _require_nouns(schema: object, method: object) -> None:
         raise ParameterError(problems)
 
 
+@silenced
 def carry_out(
     method: Parameters,
     schema: Schema,
@@ -119,28 +137,20 @@ def carry_out(
     run: Callable[[], Released],
     noise: Noise,
     out: str | Path,
-    ledger: Ledger | str | Path | None = None,
-    reservation: int | None = None,
-    purpose: str = "",
+    payment: Payment,
 ) -> Release:
     """Charge, then run, then write: the one place where private data may be read.
 
-    `run` is called once, after the spending was recorded. What it reads stays private; what it
-    returns is published.
+    `promised` and `payment` are those of `promise`. `run` is called once, after the spending was
+    recorded. What it reads stays private; what it returns is published.
     """
-    if reservation is not None and ledger is None:
-        raise ParameterError(
-            f"reservation {reservation} is one of a ledger; name the ledger too, or leave it out."
-        )
-    promised = _promise(promised, noise)
-    book = Ledger.open(ledger, timeout=_PATIENCE) if isinstance(ledger, str | Path) else ledger
+    book = payment.book
     with ReleaseWriter(out, seeded=not noise.is_private) as writer:
-        entry = (
-            book.charge(promised, purpose=purpose or method.name, reservation=reservation)
-            if book
-            else None
-        )
+        entry = payment.charge(promised, schema, method=method.name)
         with _telling(entry, _STANDS):
+            if book:
+                # Before anything can be published: what is out is never newer than the receipt.
+                book.leave_receipt(writer.folder.parent)
             released = run()
             statement = Statement(
                 method=method.name,
@@ -148,13 +158,18 @@ def carry_out(
                 parameters=method.parameters(),
                 guarantee=_in_short(promised) if noise.is_private else SEEDED,
                 guarantees=promised,
-                unprotected=tuple(dict.fromkeys(s for p in promised for s in p.unprotected)),
+                unprotected=(
+                    *dict.fromkeys(s for p in promised for s in p.unprotected),
+                    *schema.conditions,
+                ),
                 split={step: str(share) for step, share in split.items()},
                 public_schema=schema.to_dict(),
                 estimator={"kind": method.estimator, **released.estimator},
-                tables=writer.add_tables(released.tables),
+                tables=writer.add_tables(released.tables, schema),
                 attachments=writer.add_attachments(released.attachments),
-                ledger=LedgerReceipt(entry=entry.id, receipt=entry.receipt) if entry else None,
+                ledger=LedgerReceipt(receipt=entry.receipt, uncounted=book.holds_uncounted())
+                if book and entry
+                else None,
                 versions=_versions(),
                 created=datetime.datetime.now(datetime.UTC).date().isoformat(),
             )
@@ -173,8 +188,6 @@ def _digest(statement: Statement) -> str:
     files = sorted((name, table.sha256) for name, table in statement.tables.items())
     return hashlib.sha256(json.dumps(files).encode()).hexdigest()
 
-
-_PATIENCE = 300.0  # seconds for a busy ledger: giving up after the charge would waste it
 
 _STANDS = (
     "Entry {entry} of the ledger was charged before the table was read, and nothing was published. "
@@ -198,7 +211,7 @@ def _telling(entry: Entry | None, what: str) -> Iterator[None]:
         said = what.format(entry=entry.id)
         if isinstance(error, HushtableError):
             raise type(error)([*error.problems, said]) from error
-        error.add_note(said)  # whatever else it is, Ctrl-C included
+        error.add_note(OwnNote(said))  # whatever else it is, Ctrl-C included
         raise
 
 
@@ -207,10 +220,20 @@ def _versions() -> dict[str, str]:
     return {name: version(name) for name in names} | {"python": platform.python_version()}
 
 
-def _promise(guarantees: tuple[Guarantee, ...], noise: Noise) -> tuple[Guarantee, ...]:
-    if noise.is_private:
-        return guarantees
-    return (NoGuarantee(reason="the noise was drawn from a seed, so anybody can subtract it"),)
+def promise(
+    guarantees: tuple[Guarantee, ...],
+    schema: Schema,
+    *,
+    noise: Noise,
+    payment: Payment,
+    out: str | Path,
+) -> tuple[Guarantee, ...]:
+    """Say what is promised with this noise, and refuse what the ledger will not take."""
+    if not noise.is_private:
+        seeded = "the noise was drawn from a seed, so anybody can subtract it"
+        guarantees = (NoGuarantee(reason=seeded),)
+    payment.require(guarantees, schema, beside=Path(out).parent)
+    return guarantees
 
 
 def _in_short(guarantees: tuple[Guarantee, ...]) -> str:

@@ -19,11 +19,11 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from hushtable.engine.header import stored_rows
 from hushtable.engine.published import Parts
-from hushtable.errors import DataError, HushtableError, ReleaseError, TooLarge
+from hushtable.errors import DataError, HushtableError, HushtableWarning, ReleaseError, TooLarge
 from hushtable.estimate import Estimate, Estimator
 from hushtable.estimate.drawing import Generator
 from hushtable.estimate.published import Published
@@ -33,6 +33,7 @@ from hushtable.methods.registry import estimator_for
 from hushtable.privacy.guarantee import AnyGuarantee, NoGuarantee, Unit
 from hushtable.recoding import Recoding
 from hushtable.schema import Schema
+from hushtable.written_rows import write_parquet
 
 STATEMENT = "statement.json"
 STATEMENT_FOR_PEOPLE = "STATEMENT.md"
@@ -42,12 +43,16 @@ NOT_PRIVATE = (
     "this release is not private: it was made with seeded noise, which anybody can subtract; it is "
     "for tests only."
 )
+UNCOUNTED = (
+    "This ledger also takes releases that it cannot count: others of the same data may have been "
+    "published beside what it adds up."
+)
 
 AttachmentName = Annotated[str, Field(pattern=r"^[a-z0-9_-]+\.(svg|md)$")]
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
-class SeededReleaseWarning(UserWarning):
+class SeededReleaseWarning(HushtableWarning):
     """Say that a release is not private because its noise came from a seed."""
 
 
@@ -81,12 +86,26 @@ class TableFile(BaseModel):
 
 
 class LedgerReceipt(BaseModel):
-    """Say where the spending is recorded: the entry, and the digest that proves it later."""
+    """Say that the spending is recorded, by a digest that proves it to the ledger's owner.
+
+    It has no number: that would tell how many charges came before, failed ones included.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    entry: int
     receipt: str
+    uncounted: bool = Field(
+        False,
+        description="Whether the ledger also takes releases that it cannot count.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_number(cls, given: Any) -> Any:
+        # Statements of earlier versions have one.
+        if isinstance(given, dict):
+            return {name: value for name, value in given.items() if name != "entry"}
+        return given
 
 
 class Statement(BaseModel):
@@ -126,6 +145,21 @@ class Statement(BaseModel):
             raise ValueError("notes must be a list of printable texts")
         return estimator
 
+    @field_validator("public_schema")
+    @classmethod
+    def _rules_are_written(cls, schema: dict[str, Any]) -> dict[str, Any]:
+        """Write down the rules of statements from when what did not fit was refused unless said."""
+        columns = schema.get("columns")
+        if not isinstance(columns, dict):
+            return schema
+        before = {"missing": "forbid", "outside": "refuse"}
+        return schema | {
+            "columns": {
+                name: before | column if isinstance(column, dict) and "type" in column else column
+                for name, column in columns.items()
+            }
+        }
+
     @property
     def seeded(self) -> bool:
         """Whether the noise came from a seed, so that nothing is protected."""
@@ -143,13 +177,15 @@ class Statement(BaseModel):
             f"| {name} | `{table.file}` | {table.rows:,} |" for name, table in self.tables.items()
         )
         spent = (
-            f"Recorded as entry {self.ledger.entry} of the custodian's ledger "
-            f"(receipt `{self.ledger.receipt[:16]}`)."
+            f"Recorded in the custodian's ledger (receipt `{self.ledger.receipt[:16]}`)."
             if self.ledger
             else "Not recorded in a ledger: other releases of the same table are not counted."
         )
+        if self.ledger and self.ledger.uncounted:
+            spent += f"\n\n> **{UNCOUNTED}**"
         warning = f"> **{NOT_PRIVATE[0].upper()}{NOT_PRIVATE[1:]}**\n\n" if self.seeded else ""
         notes = "\n".join(f"- {note}" for note in self.estimator.get("notes", []))
+        fits = "\n".join(f"- {sentence}" for sentence in _cells_in_words(self.public_schema))
         text = (
             f"# {self.public_schema.get('name', '')}\n\n{warning}"
             f"Published with the method `{self.method}` ({self.paper}) on {self.created}.\n\n"
@@ -160,12 +196,37 @@ class Statement(BaseModel):
             + f"## Parameters\n\n| parameter | value |\n|---|---|\n{parameters}\n\n"
             f"## The data\n\n| table | file | rows |\n|---|---|---|\n{tables}\n\n"
             + (f"{notes}\n\n" if notes else "")
+            + (f"Cells of the private table that did not fit:\n\n{fits}\n\n" if fits else "")
             + "".join(f"![{file}]({file})\n\n" for file in self.attachments if file.endswith("svg"))
             + "Load it with `hushtable.Release.load(folder)`, ask it with "
             '`hushtable query FOLDER "WHERE clause"`.\n'
         )
         # A terminal must not be told what to do by the texts of a schema.
         return re.sub(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", "\N{REPLACEMENT CHARACTER}", text)
+
+
+def _cells_in_words(schema: Mapping[str, Any]) -> list[str]:
+    """Say what cells counted as that did not fit, in one sentence for columns of the same rules."""
+    alike: dict[str, list[str]] = {}
+    for name, column in schema.get("columns", {}).items():
+        if "type" not in column:
+            continue
+        is_list = column["type"] == "categorical"
+        other = "the first value of the list" if is_list else "the low bound"
+        if "other" in column:
+            other = f"`{column['other']}`"
+        refused = "had the table refused"
+        counted = {"other": f"counted as {other}", "clip": "counted as the nearest bound",
+                   "missing": "counted as missing", "category": "counted as missing",
+                   "forbid": refused, "refuse": refused}  # fmt: skip
+        no_value, outside = counted[column["missing"]], counted[column["outside"]]
+        unlisted = "an unlisted value" if is_list else "a number outside the bounds"
+        said = f"no value {no_value}; {unlisted} {outside}."
+        if not is_list:
+            junk = no_value if column["outside"] == "clip" else outside
+            said = f"{said[:-1]}; what is no such number {junk}."
+        alike.setdefault(said, []).append(f"`{name}`")
+    return [f"{', '.join(names)}: {said}" for said, names in alike.items()]
 
 
 def _cell(value: Any) -> str:
@@ -349,7 +410,7 @@ class Release:
         frame = self.frame()
         with _whole_file(path) as part:
             if path.suffix == ".parquet":
-                pq.write_table(frame, part)
+                write_parquet(frame, part, self.schema)
             else:
                 pa_csv.write_csv(_formula_safe(frame), part)
 
@@ -469,7 +530,9 @@ class ReleaseWriter:
     def __exit__(self, *_: object) -> None:
         self._scratch.close()
 
-    def add_tables(self, tables: Mapping[str, pa.Table | Parts]) -> dict[str, TableFile]:
+    def add_tables(
+        self, tables: Mapping[str, pa.Table | Parts], schema: Schema
+    ) -> dict[str, TableFile]:
         """Write the tables; a single one is ``data.parquet``, several go into ``data/``.
 
         With seeded noise, the names of the files say so. What executors write is a folder of that
@@ -485,7 +548,7 @@ class ReleaseWriter:
                 if isinstance(table, Parts):
                     files[name] = self._written_by_executors(table, path, file)
                     continue
-                pq.write_table(table.replace_schema_metadata(), path, compression="zstd")
+                write_parquet(table, path, schema)
             except OSError as error:
                 raise ReleaseError(f"cannot write {file}: {why_not_written(error)}.") from error
             files[name] = TableFile(file=file, sha256=_digest(path), rows=table.num_rows)

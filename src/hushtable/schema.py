@@ -2,6 +2,12 @@
 
 The schema is written by the custodian and read by everybody. Nothing in it may be taken from the
 private data without a person confirming that it is public: see `hushtable.engine.drafting`.
+
+By default every cell has a code, whatever is in it: a number beyond the bounds counts as the
+nearest bound, and what is no value of the column counts as missing where that is a category, else
+as the column's ``other`` value. So every table can be published, and one row more or less changes
+every count by at most one row. Only with ``missing: forbid`` or ``outside: refuse`` are there
+tables that are refused.
 """
 
 from __future__ import annotations
@@ -12,7 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, cast
 
 from pydantic import (
     BaseModel,
@@ -34,7 +40,16 @@ from hushtable.taxonomy import Taxonomy
 
 Value = str | int | float | None
 
+Outside = Literal["clip", "other", "missing", "refuse"]
+
 MAX_COLUMN_SIZE = 2**31 - 1  # a column's codes, that of missing included, fit 32 bits
+
+_CONFIRM = "Parts that were taken from the data; delete this line to confirm them."
+_OUTSIDE = (
+    "What a cell outside the public domain counts as: the nearest bound (clip), the value `other`, "
+    "or missing. With refuse, a table with such a cell is refused."
+)
+_OTHER = "The value that a cell counts as which holds none of the column's values; by default "
 
 
 def _exact(value: float) -> Fraction:
@@ -78,19 +93,20 @@ class Identifier(_Model):
     """A column that points at a person and never leaves the private table."""
 
     role: Literal["identifier"]
+    confirm: tuple[str, ...] = Field((), description=_CONFIRM)
 
 
 class _Column(_Model):
     role: Literal["attribute", "target"] = "attribute"
-    missing: Literal["forbid", "category"] = Field(
-        "forbid", description="Whether a value may be missing; if so, missing is its own category."
+    missing: Literal["other", "category", "forbid"] = Field(
+        "other",
+        description="What a cell without a value counts as: the value `other`, or a category of "
+        "its own. With forbid, a table with such a cell is refused.",
     )
-    outside: Literal["refuse", "clip", "missing"] = Field(
-        "refuse", description="What happens to a value outside the public domain."
-    )
-    confirm: tuple[str, ...] = Field(
-        (), description="Parts that were taken from the data; delete this line to confirm them."
-    )
+    confirm: tuple[str, ...] = Field((), description=_CONFIRM)
+    if TYPE_CHECKING:  # each kind of column declares these in its own terms
+        outside: Outside
+        other: Value
 
     @property
     @abstractmethod
@@ -111,11 +127,32 @@ class _Column(_Model):
         """The code that means missing, if the column has one."""
         return self.n_values if self.missing == "category" else None
 
+    @property
+    @abstractmethod
+    def other_code(self) -> int:
+        """The code of the value `other`: by default the first."""
+
+    @property
+    def refuses(self) -> bool:
+        """Whether a cell of this column can make a table be refused."""
+        return self.missing == "forbid" or self.outside == "refuse"
+
     @model_validator(mode="after")
-    def _outside_goes_somewhere(self) -> Self:
-        if self.outside == "missing" and self.missing == "forbid":
+    def _cells_go_somewhere(self) -> Self:
+        if self.outside == "missing" and self.missing != "category":
             raise ValueError("outside: missing needs missing: category")
+        if self.other is not None and "other" not in (self.missing, self.outside):
+            raise ValueError(
+                f"other {shown(self.other)} is the value of no cell; say missing: other or "
+                "outside: other, or take it out"
+            )
         return self
+
+
+def _listed_default(said: Mapping[str, Any]) -> Outside:
+    """Choose what an unlisted value counts as, from the fields before."""
+    has_missing = said.get("missing") == "category"
+    return "missing" if has_missing and said.get("other") is None else "other"
 
 
 class Categorical(_Column):
@@ -125,15 +162,23 @@ class Categorical(_Column):
     values: tuple[Text, ...] = Field(min_length=1)
     ordered: bool = Field(False, description="Whether the order of the values means something.")
     taxonomy: TaxonomyField | None = None
+    other: Text | None = Field(None, description=f"{_OTHER}the first of the list.")
+    outside: Outside = Field(
+        default_factory=_listed_default,
+        description=f"{_OUTSIDE} By default missing where that is a category and there is no "
+        "`other`, else other.",
+    )
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         problems = []
+        if self.other is not None and self.other not in self.values:
+            problems.append(f"other {shown(self.other)} is not one of the values; list it too")
         if len(set(self.values)) < len(self.values):
             twice = sorted(v for v, n in Counter(self.values).items() if n > 1)
             problems.append(f"values stand twice: {', '.join(twice)}")
         if self.outside == "clip":
-            problems.append("outside: clip is for numbers; use refuse or missing")
+            problems.append("outside: clip is for numbers; use other, missing or refuse")
         if self.taxonomy is not None:
             extra = set(self.taxonomy.values) - set(self.values)
             lacking = set(self.values) - set(self.taxonomy.values)
@@ -156,8 +201,15 @@ class Categorical(_Column):
         """Give the value behind a code."""
         return None if code == self.missing_code else self.values[code]
 
+    @property
+    def other_code(self) -> int:
+        """The code of the value `other`: by default the first of the list."""
+        return 0 if self.other is None else self.values.index(self.other)
+
 
 class _Numeric(_Column):
+    outside: Outside = Field("clip", description=_OUTSIDE)
+
     @property
     @abstractmethod
     def exact_low(self) -> Fraction:
@@ -168,6 +220,22 @@ class _Numeric(_Column):
     def exact_step(self) -> Fraction:
         """The distance between neighboring values."""
 
+    @property
+    def other_code(self) -> int:
+        """The code of the value `other`: by default that of the low bound."""
+        return 0 if self.other is None else int(self._place_of_other())
+
+    def _place_of_other(self) -> Fraction:
+        return (_exact(cast(float, self.other)) - self.exact_low) / self.exact_step
+
+    def _other_problem(self) -> str:
+        if self.other is None:
+            return ""
+        place = self._place_of_other()
+        if place.denominator == 1 and 0 <= place < self.n_values:
+            return ""
+        return f"other {self.other} is not one of the column's values"
+
 
 class Integer(_Numeric):
     """A column of whole numbers between public bounds, both included."""
@@ -175,11 +243,14 @@ class Integer(_Numeric):
     type: Literal["integer"]
     low: int
     high: int
+    other: int | None = Field(None, description=f"{_OTHER}low.")
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.low > self.high:
             raise ValueError(f"low {self.low} is above high {self.high}")
+        if problem := self._other_problem():
+            raise ValueError(problem)
         if self.high - self.low >= MAX_COLUMN_SIZE:
             raise ValueError(
                 f"{self.high - self.low + 1} values are too many; use type: number "
@@ -214,6 +285,7 @@ class Number(_Numeric):
     low: float = Field(allow_inf_nan=False)
     high: float = Field(allow_inf_nan=False)
     step: float = Field(gt=0, allow_inf_nan=False)
+    other: float | None = Field(None, allow_inf_nan=False, description=f"{_OTHER}low.")
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -226,6 +298,8 @@ class Number(_Numeric):
             )
         if cells >= MAX_COLUMN_SIZE:
             raise ValueError(f"{int(cells) + 1} grid points are too many; use a coarser step")
+        if problem := self._other_problem():
+            raise ValueError(problem)
         return self
 
     @property
@@ -261,7 +335,9 @@ def _column_kind(value: Any) -> str | None:
 
 def _identifier_only(value: Any) -> Any:
     # An identifier is dropped, so whatever domain it was given does not matter.
-    return {"role": "identifier"} if isinstance(value, Mapping) else value
+    if not isinstance(value, Mapping):
+        return value
+    return {key: value[key] for key in ("role", "confirm") if key in value}
 
 
 Column = Categorical | Integer | Number
@@ -304,6 +380,7 @@ class Schema(_Model):
     missing_values: tuple[Text, ...] = Field(
         ("",), description="Texts that mean a value is missing."
     )
+    confirm: tuple[str, ...] = Field((), description=_CONFIRM)
     columns: dict[str, ColumnField] = Field(min_length=1)
 
     @model_validator(mode="after")
@@ -369,16 +446,41 @@ class Schema(_Model):
             columns={name: self.attributes[name] for name in names},
         )
 
+    @property
+    def unconfirmed(self) -> dict[str, tuple[str, ...]]:
+        """What was taken from the data and not confirmed, by where: the schema, or a column."""
+        marks = {"schema": self.confirm}
+        marks |= {f"column {name!r}": column.confirm for name, column in self.columns.items()}
+        return {where: parts for where, parts in marks.items() if parts}
+
     def require_confirmed(self) -> None:
         """Refuse a schema with parts that were taken from the data and not confirmed."""
         open_parts = [
-            f"column {name!r}: {', '.join(column.confirm)} came from the data; check that it is "
-            "public knowledge, correct it, then delete the line 'confirm'."
-            for name, column in self.attributes.items()
-            if column.confirm
+            f"{where}: {', '.join(parts)} came from the data; check that it is public knowledge, "
+            "correct it, then delete the line 'confirm'."
+            for where, parts in self.unconfirmed.items()
         ]
         if open_parts:
             raise Unconfirmed(open_parts)
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """What the promise takes for granted about the table: nothing, unless a column refuses.
+
+        Examples
+        --------
+        >>> Schema.parse("{name: t, columns: {age: {type: integer, low: 0, high: 9}}}").conditions
+        ()
+        """
+        columns = [name for name, column in self.attributes.items() if column.refuses]
+        if not columns:
+            return ()
+        return (
+            f"Tables that do not fit. {_listed(columns)} (missing: forbid or outside: refuse) "
+            "makes a table be refused if one of its cells does not fit. The promise is for tables "
+            "whose rows all fit; whoever learns that a release failed learns that some row of this "
+            "table does not.",
+        )
 
     @classmethod
     def load(cls, path: str | Path) -> Schema:
@@ -412,12 +514,26 @@ class Schema(_Model):
             raise SchemaError(_problems(error)) from error
 
     def to_dict(self) -> dict[str, Any]:
-        """Write as plain data, leaving out what has its default value."""
+        """Write as plain data: what has its default value is left out, but for rules of cells.
+
+        What becomes of a cell that does not fit is part of the promise, so it is written down, and
+        means the same to whoever reads it later.
+        """
         content = self.model_dump(mode="json", exclude_defaults=True)
+        if "missing_values" in self.confirm:
+            columns, marks = content.pop("columns"), content.pop("confirm")
+            content |= {"missing_values": list(self.missing_values), "confirm": marks}
+            content["columns"] = columns
         for name, column in content["columns"].items():
             # The kind of a column is what one reads first, what is left to do last.
             first = {key: column.pop(key) for key in ("type", "role") if key in column}
             last = {key: column.pop(key) for key in ("confirm",) if key in column}
+            if name in self.attributes:
+                rules = self.attributes[name]
+                said = {key: column.pop(key) for key in ("other",) if key in column}
+                last = {"missing": rules.missing, "outside": rules.outside, **said, **last}
+                for key in ("missing", "outside"):
+                    column.pop(key, None)
             content["columns"][name] = first | column | last
         return content
 
@@ -431,10 +547,15 @@ class Schema(_Model):
         True
         """
         content = self.to_dict()
-        for column in content["columns"].values():
-            if column.get("confirm"):
-                column["confirm"] = OneLine(column["confirm"])  # it is deleted by hand
+        for part in (content, *content["columns"].values()):
+            if part.get("confirm"):
+                part["confirm"] = OneLine(part["confirm"])  # it is deleted by hand
         return write_yaml(content)
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown_names = ", ".join(map(repr, names))
+    return f"Column {shown_names}" if len(names) == 1 else f"Each of the columns {shown_names}"
 
 
 def decode(column: Column, codes: Iterable[int]) -> list[Value]:
@@ -479,6 +600,8 @@ def _problems(error: ValidationError) -> list[str]:
     sentences = []
     for problem in error.errors():
         place = [str(part) for part in problem["loc"]]
+        if problem["type"] == "default_factory_not_called":
+            continue  # a default that depends on what is wrong, which is said by itself
         if problem["type"] in {"too_short", "string_too_short"}:
             if problem["input"]:
                 continue  # what was given is wrong, which is said of each by itself

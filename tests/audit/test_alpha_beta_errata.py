@@ -77,7 +77,7 @@ EVERYONE = np.arange(N)
 @pytest.mark.parametrize("adversary", ["exclusive", "independent"])
 def test_t_in_or_out(adversary: str) -> None:
     """The promise survives the best attack, which comes close to it; false alarm 1e-6."""
-    method = AlphaBeta(d="1/50", gamma="1/5", adversary=adversary)  # type: ignore[arg-type]
+    method = AlphaBeta(d="1/50", n_public=1, gamma="1/5", adversary=adversary)  # type: ignore[arg-type]
     view = seen(method, EVERYONE)
     found = max(
         lower_bound_of_epsilon(*both_sides(view)), lower_bound_of_epsilon(*both_sides(~view)[::-1])
@@ -87,21 +87,21 @@ def test_t_in_or_out(adversary: str) -> None:
 
 
 def test_rerun_without_memoized_coins_is_caught() -> None:
-    method = AlphaBeta(d="1/50", gamma="1/5")
+    method = AlphaBeta(d="1/50", n_public=1, gamma="1/5")
     twice = seen(method, EVERYONE) & seen(method, EVERYONE)
     assert lower_bound_of_epsilon(*both_sides(twice)) > 1.3 * epsilon_of(method)
 
 
 def test_memoized_views_survive_the_same_attack(tmp_path: Path) -> None:
     """Three views of a table that does not change, any pattern of a tuple over them."""
-    method = AlphaBeta(d="1/50", gamma="1/5", views=3, coins=tmp_path / "coins")
+    method = AlphaBeta(d="1/50", n_public=1, gamma="1/5", views=3, coins=tmp_path / "coins")
     for _ in range(3):
         released = method.run(connect(pa.table({"x": EVERYONE}), SCHEMA), SecureNoise())
     data = released.tables["data"]
     pattern = np.zeros(2 * N, np.int64)
     for number, x in zip(*(data.column(n).to_numpy() for n in ("view", "x")), strict=True):
         pattern[x] |= 1 << (number - 1)
-    single = epsilon_of(AlphaBeta(d="1/50", gamma="1/5"))
+    single = epsilon_of(AlphaBeta(d="1/50", n_public=1, gamma="1/5"))
     events = [np.isin(pattern, wanted) for wanted in ([0b111, 0b011, 0b101], [1], [1, 3, 5, 7])]
     for event in events:
         # Tuples of the table were all new in view 1, so even the bound of one view holds.
@@ -111,7 +111,7 @@ def test_memoized_views_survive_the_same_attack(tmp_path: Path) -> None:
 
 def test_a_tuple_that_comes_later_hides_among_fresh_insertions(tmp_path: Path) -> None:
     """Without them, "in view 2 and not in view 1" would be certain to be new."""
-    method = AlphaBeta(d="1/50", gamma="1/5", views=2, coins=tmp_path / "coins")
+    method = AlphaBeta(d="1/50", n_public=1, gamma="1/5", views=2, coins=tmp_path / "coins")
     for rows in (EVERYONE[:0], EVERYONE):
         released = method.run(connect(pa.table({"x": rows}), SCHEMA), SecureNoise())
     data = released.tables["data"]
@@ -251,7 +251,7 @@ def test_004_3_linking_observers() -> None:
     c = 1 / odds_limit(ADULT_D, GAMMA)
     minimal = Ratios.of_one_view(keep=HALF, insert=c / 2)
     assert float(minimal.posterior(ADULT_D, "exclusive")) == pytest.approx(0.333, abs=5e-4)
-    promise = AlphaBeta(d=ADULT_D, gamma=GAMMA).guarantee(SCHEMA)[0]
+    promise = AlphaBeta(d=ADULT_D, n_public=1, gamma=GAMMA).guarantee(SCHEMA)[0]
     assert isinstance(promise, BoundedAdversary)
     assert promise.adversary == "exclusive"
     assert solve(ADULT_D, GAMMA, "exclusive") == (HALF, c / (1 + c))
@@ -276,7 +276,7 @@ def test_004_5_an_exact_n_is_not_taken() -> None:
 
 def test_004_6_a_coin_per_copy_would_break_it(tmp_path: Path) -> None:
     """Five copies of each tuple: published as often as single ones; false alarm 1e-6."""
-    method = AlphaBeta(d="1/50", gamma="1/5")
+    method = AlphaBeta(d="1/50", n_public=1, gamma="1/5")
     view = seen(method, np.repeat(EVERYONE, 5))
     assert lower_bound_of_epsilon(*both_sides(~view)[::-1]) <= epsilon_of(method)
     assert abs(int(view[:N].sum()) - N / 2) < 5 * math.sqrt(N / 4)

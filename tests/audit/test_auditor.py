@@ -14,7 +14,15 @@ import pytest
 from scipy.stats import binom
 
 from hushtable.audit import audit
-from hushtable.audit.bounds import Tally, at_least, at_most, loss_at_least, visible_loss
+from hushtable.audit.bounds import (
+    POWER,
+    Tally,
+    at_least,
+    at_most,
+    loss_at_least,
+    visible_delta,
+    visible_loss,
+)
 from hushtable.audit.claims import n_fits
 from hushtable.audit.clock import Clock
 from hushtable.audit.features import features
@@ -29,7 +37,7 @@ from hushtable.audit.neighbors import (
 )
 from hushtable.audit.run import case_of
 from hushtable.audit.subject import Prepared, Subject
-from hushtable.errors import ParameterError
+from hushtable.errors import ParameterError, TooLarge
 from hushtable.methods import (
     METHODS,
     AlphaBeta,
@@ -53,6 +61,7 @@ from hushtable.methods.registry import listings
 from hushtable.privacy.guarantee import ApproxDP, PureDP
 from hushtable.privacy.noise import Noise, SecureNoise, SeededNoise
 from hushtable.schema import Schema
+from seeds import shifted
 
 # --- bounds ---------------------------------------------------------------------------------------
 
@@ -85,13 +94,18 @@ def test_the_bound_on_the_loss_is_wrong_no_more_often_than_stated() -> None:
 
 
 def test_the_resolution_is_the_least_loss_that_is_caught() -> None:
-    less = Tally(300, 5000)
+    """With the stated chance, exactly, by summing over all outcomes."""
+    less, n = Tally(300, 5000), 5000
+    caught = np.array(
+        [loss_at_least(Tally(h, n), less, delta=0.01, error=1e-6) > 1 for h in range(n + 1)]
+    )
     loss = visible_loss(less, limit=1.0, delta=0.01, error=1e-6)
-    for change, caught in ((0.01, True), (-0.01, False)):
-        hits = round(5000 * (math.exp(loss + change) * less.rate + 0.01))
-        bound = loss_at_least(Tally(hits, 5000), less, delta=0.01, error=1e-6)
-        assert (bound > 1) is caught
+    delta = visible_delta(less, limit=1.0, delta=0.01, error=1e-6)
+    for rate in (math.exp(loss) * less.rate + 0.01, math.e * less.rate + delta):
+        chance = binom.pmf(np.arange(n + 1), n, rate)[caught].sum()
+        assert chance == pytest.approx(POWER, abs=1e-6)
     assert visible_loss(Tally(900, 1000), limit=1.0, delta=0, error=1e-6) == math.inf
+    assert visible_delta(Tally(900, 1000), limit=1.0, delta=0, error=1e-6) == math.inf
 
 
 # --- the whole procedure, on a mechanism whose loss is known --------------------------------------
@@ -115,24 +129,29 @@ def one_audit(mechanism: Any, runs: int, error: float, limit: float) -> Any:
     """Search and test as the audit does, without search over tables."""
     pair = with_and_without(GRAIN, "one row", [(0,)] * 3, [(0,)])
     claim = LossClaim("known", [pair], limit, limit)
-    subject = Subject(mechanism, GRAIN, Prepared((), mechanism.run), SeededNoise(1))
+    subject = Subject(mechanism, GRAIN, Prepared((), mechanism.run), SeededNoise(shifted(1)))
     return LossTest(subject, claim, runs, error, Clock()).finding()
 
 
 def test_false_alarms_are_as_rare_as_stated() -> None:
-    """Audits at 80 % confidence of a mechanism that loses exactly what it promises."""
-    mechanism = Geometric(1.0, np.random.default_rng(2))
+    """Audits at 80 % confidence of a mechanism that loses exactly what it promises.
+
+    The last one is missed with probability below 1e-8 by the best event, of 0.731 and 0.269.
+    """
+    mechanism = Geometric(1.0, np.random.default_rng(shifted(2)))
     n_audits = 150
-    alarms = sum(one_audit(mechanism, 120, 0.2, 1.0).verdict == "FAIL" for _ in range(n_audits))
+    alarms = sum(
+        one_audit(mechanism, 120, 0.2, 1.0).verdict == "VIOLATION" for _ in range(n_audits)
+    )
     # More alarms than this have probability below 1e-6, if each has 0.2.
     assert alarms <= binom.isf(1e-6, n_audits, 0.2)
-    assert one_audit(mechanism, 4000, 0.2, 0.8).verdict == "FAIL"  # and alarms do go off
+    assert one_audit(mechanism, 4000, 0.2, 0.7).verdict == "VIOLATION"  # and alarms do go off
 
 
 def test_the_bound_comes_close_to_the_loss() -> None:
-    mechanism = Geometric(1.0, np.random.default_rng(3))
+    mechanism = Geometric(1.0, np.random.default_rng(shifted(3)))
     finding = one_audit(mechanism, 20_000, 1e-6, 1.0)
-    assert finding.verdict == "PASS"
+    assert finding.verdict == "NO VIOLATION FOUND"
     assert 0.8 < finding.bound <= 1.0
     assert 1.0 < finding.resolution < 1.25
 
@@ -227,7 +246,7 @@ def test_a_person_of_many_rows_is_drawn_anew_in_every_run() -> None:
         }
     )
     table = TableInput(schema, tuple((x,) for x in range(10)), (0,) * 10)
-    engine, seen = table.open(SeededNoise(1)), set()
+    engine, seen = table.open(SeededNoise(shifted(1))), set()
     for _ in range(60):
         engine.renew()
         cells = engine.counts(["x"])
@@ -252,7 +271,7 @@ def test_records_that_fit_are_those_of_the_methods_own_check() -> None:
     """Two ways to count: from the definition here, and by the kernel of the linkage attack."""
     from hushtable.kernels.anonymity import rank_owners
 
-    draw = np.random.default_rng(4)
+    draw = np.random.default_rng(shifted(4))
     for is_box in (True, False):
         codes = draw.integers(0, 15, (40, 2))
         widths = np.repeat(draw.integers(1, 4, (2, 1)), 20, axis=0) * np.ones((1, 2), int)
@@ -308,8 +327,9 @@ def label(method: Parameters) -> str:
 
 def passes(method: Any, runs: int) -> None:
     report = audit(method, runs=runs)
-    assert report.passed, "\n".join(report.lines())
-    promised = [f for f in report.findings if f.verdict != "NOTHING PROMISED"]
+    promised = [f for f in report.findings if f.reason != "nothing is promised"]
+    told = "\n".join(report.lines())
+    assert all(f.verdict == "NO VIOLATION FOUND" for f in promised), told
     assert bool(promised) is not isinstance(method, Condensation)
     for finding in promised:
         assert finding.n_inputs >= 1
@@ -334,9 +354,107 @@ def test_the_methods_as_they_are_pass_at_length(method: Any) -> None:
 )
 def test_the_search_finds_most_of_the_loss(method: Any) -> None:
     """These lose all of epsilon on some pair, so that a good search proves most of it."""
-    finding = audit(method, runs=12_000, largest=1, noise=SeededNoise(5)).findings[0]
-    assert finding.verdict == "PASS"
+    finding = audit(method, runs=12_000, largest=1, noise=SeededNoise(shifted(5))).findings[0]
+    assert finding.verdict == "NO VIOLATION FOUND"
     assert finding.bound > 0.75 * finding.limit  # type: ignore[operator]
+
+
+# --- where nothing could have been seen -----------------------------------------------------------
+
+
+def audited(run: Any, monkeypatch: pytest.MonkeyPatch, method: Any = None, runs: int = 400) -> Any:
+    """Audit a method that runs in another way."""
+    method = method or ContingencyTable(epsilon=1)
+    monkeypatch.setattr(type(method), "run", run)
+    return audit(method, runs=runs, largest=1)
+
+
+def refuse(self: Any, engine: Any, noise: Noise) -> Released:
+    raise TooLarge("the domain has too many cells.")
+
+
+@pytest.mark.parametrize(
+    "method", [ContingencyTable(epsilon=1), GeneralizeSuppress(k=5), TopDownSpecialization(k=3),
+               NoisyCounts(epsilon=1, delta="1/100", k=5), AlphaBeta(alpha="2/5", beta="1/10")],
+    ids=lambda method: method.name,
+)  # fmt: skip
+def test_a_method_that_refuses_every_run_is_not_tested(
+    method: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report = audited(refuse, monkeypatch, method)
+    assert report.verdict == "NOT TESTED"
+    for finding in report.findings:
+        assert finding.headline == (
+            "NOT TESTED (every run was refused: TooLarge: the domain has too many cells.)"
+        )
+
+
+def test_tables_that_are_all_refused_are_not_tested(monkeypatch: pytest.MonkeyPatch) -> None:
+    def perturb(self: Any, *arguments: Any) -> Any:
+        raise TooLarge("too many records.")
+
+    monkeypatch.setattr(Uncertain, "perturb", perturb)
+    report = audit(Uncertain(k=3, eta="1/5"), runs=40)
+    assert report.verdict == "NOT TESTED"
+    assert "too many records" in report.findings[0].reason
+
+
+def test_a_method_that_always_shows_the_same_is_not_tested(monkeypatch: pytest.MonkeyPatch) -> None:
+    report = audited(lambda *_: Released({}, {"n": 7}), monkeypatch)
+    assert report.verdict == "NOT TESTED"
+    assert "showed the same" in report.findings[0].reason
+
+
+def test_too_few_runs_to_see_anything_are_no_test() -> None:
+    report = audit(ContingencyTable(epsilon=3), runs=12, largest=0)
+    assert report.verdict == "NOT TESTED"
+    assert "too few" in report.findings[0].reason
+
+
+@pytest.mark.parametrize("words", ["the same words", "words about {} rows"])
+def test_whether_and_how_a_run_refuses_is_seen(words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One row more, and it refuses: with certainty, whatever it publishes otherwise."""
+
+    def run(self: Any, engine: Any, noise: Noise) -> Released:
+        n_rows = engine.n_rows()
+        if n_rows > 5 or "{}" in words:
+            raise TooLarge(words.format(n_rows))
+        return Released({}, {"n": 7})
+
+    report = audited(run, monkeypatch)
+    assert report.verdict == "VIOLATION"
+    assert "refused: " in report.findings[0].witness.event
+
+
+def test_rare_refusals_that_do_not_depend_on_rows_are_no_violation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def run(self: Any, engine: Any, noise: Noise) -> Released:
+        if noise.uniform_below(4, size=1)[0] == 0:
+            raise TooLarge("bad luck.")
+        return Released({}, {"n": 7})
+
+    assert audited(run, monkeypatch, runs=2000).verdict == "NO VIOLATION FOUND"
+
+
+def test_nothing_promised_is_nothing_tested() -> None:
+    report = audit(Condensation(k=3))
+    assert report.verdict == "NOT TESTED"
+    assert report.findings[0].headline == "NOT TESTED (nothing is promised)"
+
+
+def test_what_would_have_been_seen_is_said_in_words_of_the_promise() -> None:
+    noisy = audit(NoisyCounts(epsilon=1, delta="1/100", k=5), runs=2000, largest=0).findings
+    groups = audit(TopDownSpecialization(k=3), runs=200).findings
+    tuples = audit(GeneralizeSuppress(k=5), runs=200).findings
+    said = [finding.headline for finding in (*noisy, *groups, *tuples)]
+    for words in (
+        "NO VIOLATION FOUND (would have seen epsilon above ",
+        "NO VIOLATION FOUND (would have seen delta above 0.",
+        "NO VIOLATION FOUND (would have seen it on any of ",
+        "NO VIOLATION FOUND (would have seen that a tuple of 4 rows is published with a chance",
+    ):
+        assert any(line.startswith(words) for line in said), (words, said)
 
 
 # --- what can be asked for ------------------------------------------------------------------------
@@ -355,8 +473,8 @@ def test_a_schema_of_ones_own() -> None:
     report = audit(
         NoisyCounts(epsilon=1, delta="1e-6", k=10, generalize={"age": 20}), schema, runs=300
     )
-    assert report.passed
-    assert "too small" in report.findings[0].notes[0]
+    assert report.verdict == "NO VIOLATION FOUND"
+    assert "too small" in report.findings[0].notes[1]
     assert report.to_dict()["findings"][0]["witness"]["runs"] == 150
 
 
@@ -367,20 +485,20 @@ def test_parameters_that_name_columns_get_a_schema_that_has_them() -> None:
         AlphaBeta(prior_factor=1, n_public=1, gamma="4/5", source={"age": [1, 1, 1, 2, 2]}),
         Uncertain(k=3, eta="1/5", carry=["sex"], k_column="own"),
     ):
-        assert audit(method, runs=24, largest=0).passed
+        assert audit(method, runs=24, largest=0).verdict != "VIOLATION"
 
 
 def test_several_views_are_audited_together() -> None:
     """Each run publishes all of them, with a memory of its own."""
     method = AlphaBeta(alpha="2/5", beta="1/10", views=2)
-    report = audit(method, runs=200, largest=0)
-    assert report.passed
+    report = audit(method, runs=400, largest=0)
+    assert report.verdict == "NO VIOLATION FOUND"
     assert report.findings[0].limit == pytest.approx(2.2, abs=0.1)
 
 
 def test_time_is_kept() -> None:
     report = audit(ContingencyTable(epsilon=1), runs=10**9, seconds=2, largest=0)
-    assert report.passed
+    assert report.verdict != "VIOLATION"
     assert report.seconds < 20
     assert report.findings[0].witness is not None
     assert 1 <= report.findings[0].witness.tally.runs < 10**6

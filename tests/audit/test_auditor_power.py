@@ -1,9 +1,14 @@
 """Mechanisms that are broken on purpose: the auditor must fail every one of them.
 
 The errata state how many runs N on each side an attack takes with its event known, counts as
-expected and 99 % confidence, and to take twice as many for power. So many are tested here, and as
-many again look for the event: 4 N runs on each side, at the same confidence. All of it is seeded,
-so the outcome is always the same.
+expected and 99 % confidence, and to take twice as many for power. At least so many are tested here,
+and as many again look for the event: 4 N runs on each side, at the same confidence.
+
+Power: every mechanism is caught on all but one in a thousand seeds or fewer. That is exact, by
+summing over all counts of the final test, where the chances of the event are known beforehand or
+the search names nothing better; the number stands at the test. Elsewhere the event that is found
+has so much to spare that the final test fails with probability below 1e-6 at the rates seen in the
+runs. Nothing that keeps its promise is tested here but once, where the false alarm is 1e-6.
 """
 
 from __future__ import annotations
@@ -21,6 +26,8 @@ import hushtable.methods.counts.noisy_counts as noisy_counts_module
 import hushtable.methods.diffgen.specialize as specialize_module
 import hushtable.methods.partition.partition as partition_module
 from hushtable.audit import Report, audit
+from hushtable.audit.events import Both, Within
+from hushtable.audit.neighbors import with_and_without
 from hushtable.audit.run import case_of
 from hushtable.engine.base import Cells, Engine
 from hushtable.engine.baskets import Tuples
@@ -59,13 +66,14 @@ from hushtable.privacy.group_noise import GroupNoise, NoisyCells
 from hushtable.privacy.guarantee import KAnonymity, Threshold
 from hushtable.privacy.noise import Integers, Noise, SeededNoise, add_noise
 from hushtable.schema import Schema
+from seeds import shifted
 
 Patch = pytest.MonkeyPatch
 
 
 def attacked(method: Any, n: int, schema: Schema | None = None, **more: Any) -> Report:
     """Audit with the runs that the errata state: twice for power, and as many to find the event."""
-    settings = {"confidence": 0.99, "largest": 0, "noise": SeededNoise(n)} | more
+    settings = {"confidence": 0.99, "largest": 0, "noise": SeededNoise(shifted(n))} | more
     return audit(method, schema, runs=4 * n, **settings)
 
 
@@ -74,9 +82,9 @@ def verdicts(report: Report) -> list[str]:
 
 
 def assert_caught(report: Report, finding: int = 0) -> None:
-    assert verdicts(report)[finding] == "FAIL", "\n".join(report.lines())
+    assert verdicts(report)[finding] == "VIOLATION", "\n".join(report.lines())
     assert report.findings[finding].witness is not None
-    assert not report.passed
+    assert report.verdict == "VIOLATION"
 
 
 # --- any method: noise, sensitivity, support ------------------------------------------------------
@@ -120,7 +128,8 @@ def test_half_the_sensitivity_of_a_person_is_caught(monkeypatch: Patch) -> None:
         }
     )
     method = ContingencyTable(epsilon=1)
-    assert attacked(method, 200, schema).passed
+    clean = attacked(method, 200, schema, confidence=1 - 1e-6)
+    assert clean.verdict == "NO VIOLATION FOUND"
     real = GroupNoise.add
 
     def for_one_row(self: GroupNoise, *arguments: Any) -> NoisyCells:
@@ -225,17 +234,19 @@ SUPPRESSED = {"epsilon": 1, "delta": "1/100", "k": 10}
 
 @pytest.mark.parametrize("mechanism", ["tight", "paper"])
 def test_000_five_times_delta_is_caught(mechanism: Any, monkeypatch: Patch) -> None:
+    """Events of 0.05 and 0, of which delta allows 0.01: missed with probability 4e-8."""
     real = noisy_counts_module.make_count_mechanism
 
     def leaky(kind: str, *, epsilon: Fraction, delta: Fraction, k: int) -> Any:
         return real(kind, epsilon=epsilon, delta=5 * delta, k=k)
 
     monkeypatch.setattr(noisy_counts_module, "make_count_mechanism", leaky)
-    assert_caught(attacked(NoisyCounts(**SUPPRESSED, mechanism=mechanism), 760), finding=1)
+    assert_caught(attacked(NoisyCounts(**SUPPRESSED, mechanism=mechanism), 1100), finding=1)
 
 
 @pytest.mark.parametrize("kind", [OneSidedGeometric, ThresholdMatrix])
 def test_a_threshold_that_is_one_too_low_is_caught(kind: Any, monkeypatch: Patch) -> None:
+    """Each of 2,026 runs shows it with probability 0.01: missed with probability 2e-9."""
     real = kind.noisy
     monkeypatch.setattr(kind, "noisy", lambda self, counts, noise: real(self, counts + 1, noise))
     mechanism = "tight" if kind is OneSidedGeometric else "paper"
@@ -351,16 +362,32 @@ def test_class_sizes_without_noise_are_caught(monkeypatch: Patch) -> None:
 # --- partition ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("wrong", "epsilon", "n"), [(1, "1/2", 700), (2, 1, 2700)])
+@pytest.mark.parametrize(
+    ("wrong", "epsilon", "rows", "n"),
+    [(1, 1, [(2, 1)], 250), (2, 2, [(1, 1), (2, 1), (2, 1)], 2250)],
+)
 def test_001_3_the_printed_weights_are_caught(
-    wrong: int, epsilon: Any, n: int, monkeypatch: Patch
+    wrong: int, epsilon: int, rows: list[Any], n: int, monkeypatch: Patch
 ) -> None:
-    """Sensitivity 2 in scores is exp(epsilon q); nearly all of epsilon is for one split."""
+    """Sensitivity 2 in scores is exp(epsilon q); nearly all of epsilon is for one split.
+
+    Of all tables with up to three rows of a kind, these show it soonest, by an event of 0.5 and
+    0.049, or of 0.271 and 0.0187: missed with probability 2e-8, or 6e-5.
+    """
     monkeypatch.setattr(Rules, "sensitivity", wrong)
-    assert_caught(attacked(Partition(epsilon=epsilon, budget="1/100", max_depth=1, test_from=1), n))
+    method = Partition(epsilon=epsilon, budget="1/100", max_depth=1, test_from=1)
+    pair = with_and_without(
+        case_of("partition").schema(method), "a cut that one more row makes rare (001-3)",
+        rows, [(1, 0)], Within("tree[0].cut", 1, 1),
+    )  # fmt: skip
+    assert_caught(attacked(method, n, pairs=[pair]))
 
 
 def test_001_8_leaves_that_forget_what_was_spent_are_caught(monkeypatch: Patch) -> None:
+    """A test and a leaf both say that the row is there: 0.754 and 0.0172, missed below 1e-8.
+
+    The cut is public, so that the leaf is always the same one.
+    """
     real = partition_module.grow
 
     def forgetful(rows: Any, rules: Rules, noise: Noise) -> Any:
@@ -369,9 +396,16 @@ def test_001_8_leaves_that_forget_what_was_spent_are_caught(monkeypatch: Patch) 
         return tree, exact
 
     monkeypatch.setattr(partition_module, "grow", forgetful)
-    method = Partition(epsilon=1, budget="1/10", max_depth=1, test_from=0, test_share="99/100",
-                       stop_count=2)  # fmt: skip
-    assert_caught(attacked(method, 400))
+    method = Partition(epsilon=2, budget="1/10", max_depth=1, test_from=0, test_share="99/100",
+                       split="midpoint", stop_count=-(10**6))  # fmt: skip
+    both = Both(
+        Within("tree[0].noisy_count", low=11), Within("data[['v0', 'v1'],+].noisy_count", low=6)
+    )
+    pair = with_and_without(
+        case_of("partition").schema(method), "even halves (001-8)",
+        [(0, 0)] * 5 + [(2, 1)] * 5, [(0, 0)], both,
+    )  # fmt: skip
+    assert_caught(attacked(method, 400, pairs=[pair]))
 
 
 # --- degrees --------------------------------------------------------------------------------------
@@ -414,26 +448,31 @@ class Rerun(AlphaBeta):
 
 
 def test_004_rerun_without_memory_is_caught() -> None:
+    """There twice: 0.25 and 0.01, missed with probability 3e-5."""
     assert_caught(attacked(Rerun(alpha="2/5", beta="1/10"), 500))
 
 
 def test_004_half_the_insertions_are_caught(monkeypatch: Patch) -> None:
+    """There: 0.5 and 0.05, missed with probability 3e-5."""
     real = UniformNoise.insert
     monkeypatch.setattr(
         UniformNoise, "insert", lambda self, noise: real(replace(self, beta=self.beta / 2), noise)
     )
-    assert_caught(attacked(AlphaBeta(alpha="2/5", beta="1/10"), 400))
+    assert_caught(attacked(AlphaBeta(alpha="2/5", beta="1/10"), 800))
 
 
 def test_004_6_a_coin_for_every_copy_is_caught(monkeypatch: Patch) -> None:
-    """A tuple of five rows that is left out only if five coins say so."""
+    """A tuple of five rows that is left out only if five coins say so: 0.9 and 0.0313.
+
+    Missed with probability below 1e-6.
+    """
     real = UniformNoise.keep
 
     def by_copy(self: UniformNoise, codes: Any, noise: Noise) -> Any:
         return np.logical_or.reduce([real(self, codes, noise) for _ in range(5)])
 
     monkeypatch.setattr(UniformNoise, "keep", by_copy)
-    assert_caught(attacked(AlphaBeta(d="1/10", gamma="1/2"), 60), finding=1)
+    assert_caught(attacked(AlphaBeta(d="1/10", gamma="1/2"), 200), finding=1)
 
 
 def test_004_2_algorithm_4_with_the_noise_of_one_view_is_caught(monkeypatch: Patch) -> None:
@@ -476,22 +515,24 @@ def test_a_group_that_is_one_row_too_small_is_caught(monkeypatch: Patch) -> None
 
 
 def test_a_column_whose_tuples_are_rarer_than_promised_is_caught(monkeypatch: Patch) -> None:
+    """Each of 1,600 runs shows it with probability 0.01: missed with probability 1e-7."""
     method = Columns(epsilon=1, delta="1/100", k=4, max_columns=2, columns=[["a"], ["b"]])
     real = method.guarantee(case_of("columns").schema(method))
     monkeypatch.setattr(ColumnsPlan, "guarantees", (real[0], Threshold(k=5)))
-    assert_caught(attacked(method, 300), finding=-1)
+    assert_caught(attacked(method, 600), finding=-1)
 
 
 @pytest.mark.parametrize("model", ["uniform", "gaussian"])
 def test_noise_that_is_narrower_than_checked_is_caught(model: Any, monkeypatch: Patch) -> None:
+    """Three of four runs or more leave a record uncovered, and 18 of 50 are enough: 1e-8."""
     real = UncertainPlan._safe_widths
 
     def narrow(self: UncertainPlan, finder: Any, groups: Any, shapes: Any) -> Any:
-        return np.maximum(real(self, finder, groups, shapes) // 4, 0 if model == "uniform" else 1)
+        return np.maximum(real(self, finder, groups, shapes) // 8, 0 if model == "uniform" else 1)
 
     monkeypatch.setattr(UncertainPlan, "_safe_widths", narrow)
     method = Uncertain(k=4, eta="1/5", model=model)
-    assert_caught(audit(method, runs=100, confidence=0.99, noise=SeededNoise(1)))
+    assert_caught(audit(method, runs=100, confidence=0.99, noise=SeededNoise(shifted(1))))
 
 
 def test_noise_levels_that_name_the_record_are_caught(monkeypatch: Patch) -> None:
@@ -504,7 +545,7 @@ def test_noise_levels_that_name_the_record_are_caught(monkeypatch: Patch) -> Non
     monkeypatch.setattr(UncertainPlan, "_safe_widths", own_levels)
     assert Ruler.draw is real
     method = Uncertain(k=4, eta="1/5")
-    assert_caught(audit(method, runs=40, confidence=0.99, noise=SeededNoise(1)))
+    assert_caught(audit(method, runs=40, confidence=0.99, noise=SeededNoise(shifted(1))))
 
 
 def test_counts_of_cells_are_those_of_the_table() -> None:
@@ -513,5 +554,5 @@ def test_counts_of_cells_are_those_of_the_table() -> None:
     schema = case_of("noisy-counts").schema(method)
     for pair in case_of("noisy-counts").pairs(method, schema):
         for given in (pair.one, pair.two):
-            cells: Cells = given.open(SeededNoise(1)).counts(list(schema.attributes))  # type: ignore[union-attr]
+            cells: Cells = given.open(SeededNoise(shifted(1))).counts(list(schema.attributes))  # type: ignore[union-attr]
             assert int(cells.counts.sum()) == len(given.rows)  # type: ignore[union-attr]

@@ -29,6 +29,7 @@ from hushtable.methods.quilt.quilt import Quilt
 from hushtable.privacy.composition import concentrated_share
 from hushtable.privacy.noise import SecureNoise, SeededNoise
 from hushtable.schema import Schema
+from seeds import shifted
 
 Integers = NDArray[np.int64]
 
@@ -77,7 +78,7 @@ class ScoreNoise(SeededNoise):
 
 
 def scores_of(rows: Integers, candidates: Sequence[Candidate], reach: int = 1) -> list[int]:
-    noise = ScoreNoise(0)
+    noise = ScoreNoise(shifted(0))
     meter = Meter(engine_of(rows), noise, Purse(total=Fraction(1), pure=False, reach=reach))
     meter.read([c.group for c in candidates], {})
     meter.choose("choice", candidates, k=1, share=Fraction(1, 2), may_stop=True)
@@ -111,7 +112,7 @@ def random_rows(draw: np.random.Generator, n: int) -> Integers:
 
 
 def test_one_row_moves_a_score_by_at_most_its_weight() -> None:
-    draw = np.random.default_rng(0)
+    draw = np.random.default_rng(shifted(0))
     largest = Fraction(0)
     for _ in range(1000):
         rows, candidates = random_rows(draw, int(draw.integers(1, 60))), random_candidates(draw)
@@ -122,7 +123,7 @@ def test_one_row_moves_a_score_by_at_most_its_weight() -> None:
 
 
 def test_a_person_moves_a_score_by_at_most_its_rows() -> None:
-    draw = np.random.default_rng(1)
+    draw = np.random.default_rng(shifted(1))
     largest = Fraction(0)
     for _ in range(300):
         candidates = random_candidates(draw)
@@ -145,7 +146,7 @@ def score_against_the_data(rows: Integers, pair: Group) -> float:
 
 
 def test_scores_against_the_data_would_be_too_sensitive() -> None:
-    draw = np.random.default_rng(2)
+    draw = np.random.default_rng(shifted(2))
     worst = 0.0
     for _ in range(300):
         a = draw.integers(0, 2, 30)
@@ -186,7 +187,7 @@ def test_candidates_are_scored_against_the_noisy_model(monkeypatch: pytest.Monke
     monkeypatch.setattr(Meter, "choose", checked)
     monkeypatch.setattr(Field, "answers", noted)
     monkeypatch.setattr(sewing, "_candidate", compared)
-    noise = SeededNoise(3)
+    noise = SeededNoise(shifted(3))
     Quilt(epsilon=1, delta="1e-6", particles=2000).run(
         connect(sample(), sample_schema(), noise=noise), noise
     )
@@ -245,8 +246,8 @@ def test_an_eighth_would_be_too_little_without_the_factor_two() -> None:
 def test_the_sampler_is_that_mechanism() -> None:
     # 20,000 choices; each frequency is within 6 standard deviations of its probability but with
     # probability 2e-9, and there are 4 of them.
-    rows = random_rows(np.random.default_rng(5), 50)
-    candidates = random_candidates(np.random.default_rng(6))
+    rows = random_rows(np.random.default_rng(shifted(5)), 50)
+    candidates = random_candidates(np.random.default_rng(shifted(6)))
     scores = [*scores_of(rows, candidates), 0]
     share, total = Fraction(1, 20_000), Fraction(4, 5)
     budget = Purse(total=total, pure=False, reach=1)
@@ -267,8 +268,8 @@ def test_the_sampler_is_that_mechanism() -> None:
 def test_the_stop_rule_pays() -> None:
     # A choice to stop was a choice: it stands in the account, and its score does not move.
     budget = Purse(total=Fraction(1), pure=False, reach=1)
-    rows = random_rows(np.random.default_rng(7), 30)
-    meter = Meter(engine_of(rows), SeededNoise(1), budget)
+    rows = random_rows(np.random.default_rng(shifted(7)), 30)
+    meter = Meter(engine_of(rows), SeededNoise(shifted(1)), budget)
     meter.read(PAIRS, {})
     hopeless = [
         Candidate(g, np.zeros(SIZES[g[0]] * SIZES[g[1]], np.int64), 10**6, 1) for g in PAIRS
@@ -300,7 +301,7 @@ def audit(
 ) -> bool:
     """Say whether a release costs at most what it promises, by its own published numbers."""
     before()
-    noise = SeededNoise(4)
+    noise = SeededNoise(shifted(4))
     made = method.run(connect(table, schema, noise=noise), noise)
     rho = concentrated_share(method.epsilon, method.delta)
     spent = {step: Fraction(share) for step, share in made.estimator["spent"].items()}
@@ -417,7 +418,9 @@ def test_a_transcript_decides_the_release(delta: str, monkeypatch: pytest.Monkey
     schema = sample_schema()
 
     def run(table: pa.Table) -> Released:
-        return method.run(connect(table, schema, noise=SeededNoise(0)), FixedSeed(5))
+        return method.run(
+            connect(table, schema, noise=SeededNoise(shifted(0))), FixedSeed(shifted(5))
+        )
 
     Recorder.transcript = []
     monkeypatch.setattr("hushtable.methods.quilt.quilt.Meter", Recorder)
@@ -456,13 +459,16 @@ def test_the_player_would_notice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sewing, "_one_ways", peeking)
     Recorder.transcript = []
     monkeypatch.setattr("hushtable.methods.quilt.quilt.Meter", Recorder)
-    first = method.run(connect(sample(), schema, noise=SeededNoise(0)), FixedSeed(5))
+    first = method.run(
+        connect(sample(), schema, noise=SeededNoise(shifted(0))), FixedSeed(shifted(5))
+    )
     monkeypatch.setattr("hushtable.methods.quilt.quilt.Meter", Player)
     Player.transcript = list(Recorder.transcript)
     different = False
     try:
         again = method.run(
-            connect(sample().slice(0, 300), schema, noise=SeededNoise(0)), FixedSeed(5)
+            connect(sample().slice(0, 300), schema, noise=SeededNoise(shifted(0))),
+            FixedSeed(shifted(5)),
         )
         different = not again.tables["buckets"].equals(first.tables["buckets"])
     except (AssertionError, ValueError, IndexError):

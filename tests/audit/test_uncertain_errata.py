@@ -14,6 +14,7 @@ from hushtable.methods.uncertain.uncertain import Uncertain
 from hushtable.privacy.guarantee import NoGuarantee, UncertainAnonymity
 from hushtable.privacy.noise import SecureNoise, SeededNoise
 from hushtable.schema import Schema
+from seeds import shifted
 
 
 def schema(n_columns: int) -> Schema:
@@ -22,17 +23,19 @@ def schema(n_columns: int) -> Schema:
 
 
 def even(n: int, n_columns: int, seed: int = 7) -> np.ndarray:
-    return np.random.default_rng(seed).integers(0, 10_001, (n, n_columns)) / 10_000
+    return np.random.default_rng(shifted(seed)).integers(0, 10_001, (n, n_columns)) / 10_000
 
 
 @pytest.mark.parametrize("model", ["gaussian", "uniform"])
 def test_002_1_the_papers_sigma_names_nearly_everybody(model: str) -> None:
     method = Uncertain(k=10, model=model, levels="exact")
     assert isinstance(method.guarantee(schema(5))[0], NoGuarantee)
-    found = likelihood_linkage(method, even(1000, 5), schema(5), SeededNoise(1))
+    found = likelihood_linkage(method, even(1000, 5), schema(5), SeededNoise(shifted(1)))
     assert found.top1_rate > 0.95
     # Without looking at sigma the same release looks harmless.
-    alone = likelihood_linkage(method, even(1000, 5), schema(5), SeededNoise(1), uses_levels=False)
+    alone = likelihood_linkage(
+        method, even(1000, 5), schema(5), SeededNoise(shifted(1)), uses_levels=False
+    )
     assert alone.top1_rate < 0.35
 
 
@@ -55,17 +58,19 @@ def test_002_2_expectation_leaves_many_without_cover() -> None:
         assert isinstance(promised, NoGuarantee)
         assert "on average" in promised.explain()
     paper = Uncertain(k=10, model="gaussian", levels="exact")
-    found = likelihood_linkage(paper, even(2000, 5), schema(5), SeededNoise(3), uses_levels=False)
+    found = likelihood_linkage(
+        paper, even(2000, 5), schema(5), SeededNoise(shifted(3)), uses_levels=False
+    )
     assert found.fewer_than_k > 0.5
     assert found.rank_quantiles["0.05"] == 1
 
 
 def test_002_3_local_noise_never_vanishes() -> None:
-    rng = np.random.default_rng(5)
+    rng = np.random.default_rng(shifted(5))
     values = np.column_stack((even(400, 1), rng.integers(0, 2, 400)))
     for levels in ("exact", "safe"):
         method = Uncertain(k=5, model="gaussian", levels=levels, local=True, eta=0.2)
-        widths = method.perturb(values, schema(2), SeededNoise(2)).widths
+        widths = method.perturb(values, schema(2), SeededNoise(shifted(2))).widths
         stds = method.plan(schema(2)).stds(widths)
         assert stds.min() > 0.01 / math.sqrt(12)
 
@@ -89,14 +94,14 @@ def test_open_gaussian_noise_cannot_cover_an_edge() -> None:
     values = even(200, 1)
     with pytest.raises(Refused, match="edges=wrap"):
         Uncertain(k=3, model="gaussian", edges="open", eta=0.2).perturb(
-            values, schema(1), SeededNoise(1)
+            values, schema(1), SeededNoise(shifted(1))
         )
-    Uncertain(k=3, model="gaussian", eta=0.2).perturb(values, schema(1), SeededNoise(1))
+    Uncertain(k=3, model="gaussian", eta=0.2).perturb(values, schema(1), SeededNoise(shifted(1)))
 
 
 def test_joined_ends_need_less_noise_than_open_ones() -> None:
     values, widths = even(300, 3), {}
     for edges in ("wrap", "open"):
         method = Uncertain(k=5, edges=edges, eta=0.2)
-        widths[edges] = method.perturb(values, schema(3), SeededNoise(1)).widths.mean()
+        widths[edges] = method.perturb(values, schema(3), SeededNoise(shifted(1))).widths.mean()
     assert widths["wrap"] < widths["open"] / 2

@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from hushtable.cli.app import app
+from hushtable.errors import TooLarge
 from hushtable.methods.base import Released
 from hushtable.methods.diffgen.contingency_table import ContingencyTable
 
@@ -19,15 +20,15 @@ def run(*arguments: str) -> Any:
     return CliRunner().invoke(app, ["audit", *arguments])
 
 
-def test_a_pass_says_what_was_promised_and_the_resolution() -> None:
+def test_no_violation_says_what_was_promised_and_what_would_have_been_seen() -> None:
     result = run("contingency-table", "--epsilon", "1", *QUICK)
     assert result.exit_code == 0
-    assert result.stdout.startswith("PASS: Adding or removing one row")
-    for words in ("epsilon: promised 1", "resolution", "fails this audit with probability"):
+    assert result.stdout.startswith("NO VIOLATION FOUND (would have seen epsilon above ")
+    for words in ("Adding or removing one row", "epsilon: promised 1", "is accused with"):
         assert words in result.stdout
 
 
-def test_a_fail_names_the_witness(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_violation_names_the_witness(monkeypatch: pytest.MonkeyPatch) -> None:
     real = ContingencyTable.run
 
     def exact(self: ContingencyTable, engine: Any, noise: Any) -> Released:
@@ -38,8 +39,7 @@ def test_a_fail_names_the_witness(monkeypatch: pytest.MonkeyPatch) -> None:
     assert result.exit_code == 1
     report = json.loads(result.stdout)
     (finding,) = report["findings"]
-    assert not report["passed"]
-    assert finding["verdict"] == "FAIL"
+    assert report["verdict"] == finding["verdict"] == "VIOLATION"
     assert finding["bound"] > finding["limit"] == 1
     witness = finding["witness"]
     n_rows = [sum(row["rows"] for row in witness[side]) for side in ("input", "other_input")]
@@ -47,17 +47,33 @@ def test_a_fail_names_the_witness(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (witness["hits"], witness["other_hits"]) == (60, 0)
     said = run("contingency-table", "--epsilon", "1", *QUICK)
     assert said.exit_code == 1
-    assert said.stdout.startswith("FAIL")
+    assert said.stdout.startswith("VIOLATION: ")
     assert "neighbor:" in said.stdout
 
 
 def test_graphs_and_promises_that_are_none() -> None:
-    result = run("degrees", "--epsilon", "1", "--max-degree", "2", "--runs", "40", "--json")
+    result = run("degrees", "--epsilon", "1", "--max-degree", "2", "--runs", "120", "--json")
     assert result.exit_code == 0
     assert json.loads(result.stdout)["method"] == "degrees"
     result = run("condensation", "--k", "3")
-    assert result.exit_code == 0
-    assert result.stdout.startswith("NOTHING PROMISED")
+    assert result.exit_code == 3
+    assert result.stdout.startswith("NOT TESTED (nothing is promised)")
+
+
+def test_a_method_that_refuses_every_run_is_no_success(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: ContingencyTable, engine: Any, noise: Any) -> Released:
+        raise TooLarge("no.")
+
+    monkeypatch.setattr(ContingencyTable, "run", refuse)
+    result = run("contingency-table", "--epsilon", "1", *QUICK)
+    assert result.exit_code == 3
+    assert result.stdout.startswith("NOT TESTED (every run was refused: TooLarge: no.)")
+    result = run("contingency-table", "--epsilon", "1", *QUICK, "--json")
+    assert result.exit_code == 3
+    report = json.loads(result.stdout)
+    assert report["verdict"] == report["findings"][0]["verdict"] == "NOT TESTED"
+    assert report["findings"][0]["reason"].startswith("every run was refused")
+    assert report["findings"][0]["would_have_seen"] is None
 
 
 def test_a_schema_file(tmp_path: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,9 @@ DATA = {
     "missing column": (b"visit,age,sex\nv1,30,F\n", "'region'"),
     "column twice": (f"{HEADER},age\n{ROW},31\n".encode(), "'age'"),
     "wrong case": (f"{HEADER.replace('age', 'AGE')}\n{ROW}\n".encode(), "'AGE'"),
+}
+# Rows that are read well and do not fit the schema.
+ROWS = {
     "wrong type": (f"{HEADER}\nv1,old,F,bay,yes,asthma\n".encode(), "column 'age': 1 rows"),
     "outside": (f"{HEADER}\nv1,200,F,bay,yes,asthma\n".encode(), "column 'age': 1 rows"),
     "huge integer": (f"{HEADER}\nv1,{10**30},F,bay,yes,asthma\n".encode(), "column 'age': 1 rows"),
@@ -64,10 +68,18 @@ def assert_refused(run: Run, place: Path, done, said: str, *, charged: bool = Fa
     assert (spent != "0") == charged
 
 
-@pytest.mark.parametrize("name", DATA)
+def make_strict(place: Path) -> None:
+    """Have the schema refuse what does not fit."""
+    text = (place / "schema.yaml").read_text()
+    text = re.sub(r"missing: \w+", "missing: forbid", text)
+    (place / "schema.yaml").write_text(re.sub(r"outside: \w+", "outside: refuse", text))
+
+
+@pytest.mark.parametrize("name", DATA | ROWS)
 def test_publish_refuses_bad_data(name: str, run: Run, place: Path) -> None:
-    content, said = DATA[name]
+    content, said = (DATA | ROWS)[name]
     (place / "data.csv").write_bytes(content)
+    make_strict(place)
     done = publish(run, place)
     # Rows are read only after the charge; what the header shows is refused before it.
     assert done.code in (1, 2)
@@ -78,12 +90,68 @@ def test_publish_refuses_bad_data(name: str, run: Run, place: Path) -> None:
     assert_refused(run, place, done, said, charged=charged)
 
 
-@pytest.mark.parametrize("name", DATA)
-def test_check_tells_and_writes_nothing(name: str, run: Run, place: Path) -> None:
-    content, said = DATA[name]
+@pytest.mark.parametrize("name", ROWS)
+def test_by_default_every_row_is_published(name: str, run: Run, place: Path) -> None:
+    """Whether a release fails must not tell whether somebody's odd row is there."""
+    content, _ = ROWS[name]
+    (place / "data.csv").write_bytes(content)
+    done = publish(run, place)
+    assert done.code == 0, done.err
+    assert done.err == ""
+    (place / "neighbor.csv").write_text(f"{HEADER}\n")
+    neighbor = publish(run, place, data=str(place / "neighbor.csv"), out=str(place / "again"))
+    assert (neighbor.code, neighbor.err) == (0, "")
+    one, two = (
+        json.loads((place / out / "statement.json").read_text()) for out in ("out", "again")
+    )
+    for statement in (one, two):
+        statement.pop("ledger")
+        statement["tables"]["data"].pop("sha256")
+    assert one == two  # no rows are published of either
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_check_counts_what_does_not_fit(name: str, run: Run, place: Path) -> None:
+    content, said = ROWS[name]
     (place / "data.csv").write_bytes(content)
     done = run("schema", "check", place / "schema.yaml", place / "data.csv")
+    assert done.code == 0
+    assert said in done.out
+    assert "and count as" in done.out
+    assert "keep them to yourself" in done.out
+    found = json.loads(
+        run("schema", "check", place / "schema.yaml", place / "data.csv", "--json").out
+    )
+    assert [misfit["refused"] for misfit in found["misfits"]] == [False] * len(found["misfits"])
+    assert found["misfits"]
+
+
+def test_plan_and_check_say_what_refusing_means(run: Run, place: Path) -> None:
+    words = ["noisy-counts", place / "schema.yaml", *(w for pair in OPTIONS.items() for w in pair)]
+    assert "do not fit" not in run("plan", *words).out
+    assert json.loads(run("plan", *words, "--json").out)["conditions"] == []
+    make_strict(place)
+    for done in (run("plan", *words),
+                 run("schema", "check", place / "schema.yaml", place / "data.csv")):  # fmt: skip
+        said = " ".join(done.out.split())
+        assert "The promise is for tables whose rows all fit" in said
+    (place / "data.csv").write_text(f"{HEADER}\n{ROW}\n")
+    assert publish(run, place).code == 0
+    text = (place / "out" / "STATEMENT.md").read_text()
+    assert "Tables that do not fit. Each of the columns 'age', 'sex'" in text
+    assert "no value had the table refused" in text
+    left_out = json.loads((place / "out" / "statement.json").read_text())["unprotected"]
+    assert any("The promise is for tables whose rows all fit" in said for said in left_out)
+
+
+@pytest.mark.parametrize("name", DATA | ROWS)
+def test_check_tells_and_writes_nothing(name: str, run: Run, place: Path) -> None:
+    content, said = (DATA | ROWS)[name]
+    (place / "data.csv").write_bytes(content)
+    make_strict(place)
+    done = run("schema", "check", place / "schema.yaml", place / "data.csv")
     assert done.code == 1
+    assert "widen" not in done.out
     assert said in (done.out + done.err).replace("\n", " ")
     for value in ("caf", "salary,3", "200", "1000000"):
         assert value not in done.out

@@ -21,7 +21,9 @@ def pure(epsilon: str) -> list[Guarantee]:
 @pytest.fixture
 def book(tmp_path: Path) -> Ledger:
     """Keep a ledger in which everything has happened once."""
-    book = Ledger.create(tmp_path / "book", epsilon=3, delta="1e-5", name="clinic visits")
+    book = Ledger.create(
+        tmp_path / "book", epsilon=3, delta="1e-5", name="clinic visits", allow_uncounted=True
+    )
     held = book.reserve(pure("1/3"), purpose="next year")
     book.mark_released(book.charge(pure("1"), purpose="yearly table").id, "digest")
     book.charge(pure("1/10"), purpose="a part of it", reservation=held)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from hushtable.release import Release
+from seeds import shifted
 
 from .conftest import Run
 
@@ -24,7 +25,7 @@ columns:
 
 @pytest.fixture
 def files(tmp_path: Path) -> tuple[Path, Path]:
-    rng = np.random.default_rng(3)
+    rng = np.random.default_rng(shifted(3))
     rows = [
         f"{rng.integers(100)},{rng.integers(49) / 4},{'ab'[i % 2]},{rng.integers(2)}"
         for i in range(200)

@@ -21,6 +21,7 @@ from hushtable.engine.baskets import Groups, Listing, Tuples
 from hushtable.errors import DataError, ParameterError, TooLarge
 from hushtable.recoding import Recoding, recoded_domain, recodings
 from hushtable.schema import Categorical, Column, Integer, Schema
+from seeds import shifted
 
 Make = Callable[[pa.Table, Schema], Engine]
 
@@ -32,8 +33,16 @@ def code_by_hand(  # noqa: PLR0911, PLR0912 - one case after the other, as it is
     value: Any, column: Column, missing_values: Sequence[str]
 ) -> int:
     """Encode one value, as the documentation of `hushtable.engine.sql.encode` says."""
-    nothing = MISSING if column.missing_code is None else column.missing_code
-    unreadable = nothing if column.outside == "missing" else UNREADABLE
+    other = 0
+    if column.other is not None:
+        other = next(i for i in range(column.n_values) if column.value(i) == column.other)
+    nothing = {"forbid": MISSING, "category": column.n_values, "other": other}[column.missing]
+    unreadable = {
+        "refuse": UNREADABLE,
+        "clip": UNREADABLE if column.missing == "forbid" else nothing,
+        "missing": nothing,
+        "other": other,
+    }[column.outside]
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return nothing
     if isinstance(column, Categorical):
@@ -41,7 +50,7 @@ def code_by_hand(  # noqa: PLR0911, PLR0912 - one case after the other, as it is
             return column.values.index(value)
         if value in missing_values:
             return nothing
-        return nothing if column.outside == "missing" else OUTSIDE
+        return {"missing": nothing, "other": other, "refuse": OUTSIDE}[column.outside]
     if value in missing_values:
         return nothing
     number = value
@@ -74,7 +83,7 @@ def code_by_hand(  # noqa: PLR0911, PLR0912 - one case after the other, as it is
     if 0 <= place < column.n_values:
         return int(place)
     ends = 0 if place < 0 else column.n_values - 1
-    return {"refuse": OUTSIDE, "clip": ends, "missing": nothing}[column.outside]
+    return {"refuse": OUTSIDE, "clip": ends, "missing": nothing, "other": other}[column.outside]
 
 
 def codes_by_hand(table: pa.Table, schema: Schema) -> dict[str, list[int]]:
@@ -205,27 +214,32 @@ JUNK_TEXTS = ["x", "1_000", "0x1F", "1,5", "1 2", "--1", "1e", "e1", ".", "+", "
 
 
 def random_table(
-    seed: int, *, outside: str, missing: str, n_rows: int = 300
+    seed: int, *, outside: str, missing: str, n_rows: int = 300, other: bool = False
 ) -> tuple[pa.Table, Schema]:
-    """Make a table with everything that may come, under the given rules."""  # fmt: skip
-    draw = np.random.default_rng(seed)
+    """Make a table with everything that may come under the given rules without being refused.
+
+    With `other`, columns have a value that is not the first for what holds none of theirs.
+    """
+    draw = np.random.default_rng(shifted(seed))
 
     def pick(values: Sequence[Any]) -> list[Any]:
         return [values[i] for i in draw.integers(len(values), size=n_rows)]
 
     rules = {"outside": outside, "missing": missing}
     texts = {"outside": "refuse" if outside == "clip" else outside, "missing": missing}
+    others = dict[str, Any](zip(["listed", "whole", "real"], ["ç", 3, 0.5], strict=True))
+    others = {key: {"other": value} if other else {} for key, value in others.items()}
     listed = ["a", "b b", "ç", "'; --", '"', "?x", "a,b", "l\nm", "ﬀ", "A"]
-    gaps = [None, "", "?"] if missing == "category" else []
-    # Clipping cannot help a text that is no number.
-    numbers = [t for t in NUMBER_TEXTS if outside == "missing" or t not in ("2.50", ".5", "4.4999",
-                                                                        "-0.5")]  # fmt: skip
-    numbers = [t for t in numbers if missing == "category" or t not in (None, "", "?", "nan")]
-    strangers = ["zz", "b", "a "] if outside == "missing" else []
-    junk = JUNK_TEXTS if outside == "missing" else []
+    gaps = [None, "", "?"] if missing != "forbid" else []
+    # Clipping cannot help a text that is no number: it is no value, which may be forbidden.
+    lenient = outside in ("missing", "other") or (outside == "clip" and missing != "forbid")
+    numbers = [t for t in NUMBER_TEXTS if lenient or t not in ("2.50", ".5", "4.4999", "-0.5")]
+    numbers = [t for t in numbers if missing != "forbid" or t not in (None, "", "?", "nan")]
+    strangers = ["zz", "b", "a "] if outside in ("missing", "other") else []
+    junk = JUNK_TEXTS if lenient else []
     reals = [-1e308, -0.26, -0.25, -0.2, 0.0, 0.1, 0.25, 0.3, 0.74, 0.75, 1.0, 1.24, 1.25, 1.3,
              7e15, math.inf, -math.inf, 5e-324]  # fmt: skip
-    none = [None] if missing == "category" else []
+    none = [None] if missing != "forbid" else []
     wholes = [*range(-4, 13), 2**62, -(2**63), 2**63 - 1, *none]
     columns = {
         "listed": pa.array(pick(listed + gaps + strangers), pa.string()),
@@ -239,20 +253,138 @@ def random_table(
             "name": "random",
             "missing_values": MISSING_VALUES,
             "columns": {
-                "whole text": {"type": "integer", "low": -2, "high": 7, **rules},
-                "listed": {"type": "categorical", "values": listed, **texts},
-                "real": {"type": "number", "low": 0, "high": 1, "step": 0.5, **rules},
-                "whole": {"type": "integer", "low": -2, "high": 7, **rules},
-                "real text": {"type": "number", "low": -1, "high": 5, "step": 0.25, **rules},
+                "whole text": {"type": "integer", "low": -2, "high": 7, **rules, **others["whole"]},
+                "listed": {"type": "categorical", "values": listed, **texts, **others["listed"]},
+                "real": {"type": "number", "low": 0, "high": 1, "step": 0.5, **rules,
+                         **others["real"]},
+                "whole": {"type": "integer", "low": -2, "high": 7, **rules, **others["whole"]},
+                "real text": {"type": "number", "low": -1, "high": 5, "step": 0.25, **rules,
+                              **others["real"]},
+            },
+        }
+    )  # fmt: skip
+    return pa.table(columns), schema
+
+
+def check_random_tables_with_other_values(make: Make) -> None:
+    for seed, missing in ((31, "other"), (32, "category")):
+        table, schema = random_table(seed, outside="other", missing=missing, other=True)
+        assert_answers(make(table, schema), table, schema, by="listed" if seed == 31 else None)
+    recode = recodings(schema, {"listed": {v: v[:1] for v in schema.attributes["listed"].values},
+                                "whole": 3, "real text": [0, 0.25, 2.5]})  # type: ignore[union-attr] # fmt: skip
+    assert_answers(make(table, schema), table, schema, recode=recode)
+
+
+def hostile_rows() -> tuple[Schema, list[dict[str, str | None]]]:
+    """Give a schema that says nothing of rules, and rows that fit it in no way."""
+    schema = Schema.from_dict(
+        {
+            "name": "defaults",
+            "unit": {"kind": "person", "column": "who", "max_rows": 2},
+            "columns": {
+                "who": {"role": "identifier"},
+                "age": {"type": "integer", "low": 1, "high": 9},
+                "weight": {"type": "number", "low": 0, "high": 2, "step": 0.5},
+                "sex": {"type": "categorical", "values": ["F", "M"]},
+                "smoker": {"type": "categorical", "values": ["yes", "no"], "missing": "category"},
+                "town": {"type": "categorical", "values": ["Ayre", "else"], "other": "else"},
             },
         }
     )
-    return pa.table(columns), schema
+    plain: dict[str, str | None] = {
+        "who": "new", "age": "5", "weight": "1.5", "sex": "M", "smoker": "no", "town": "Ayre",
+    }  # fmt: skip
+    cells = (
+        None,
+        "",
+        "nan",
+        "inf",
+        "-inf",
+        "junk",
+        "99",
+        "-99",
+        "2.6",
+        "9" * 60,
+        "1e300",
+        "F ",
+        "f",
+    )
+    rows = [plain | {name: cell} for name in plain for cell in cells]
+    return schema, [*rows, *(dict.fromkeys(plain, cell) for cell in cells), plain | {"who": "old"}]
+
+
+def check_a_row_of_any_kind_changes_answers_by_that_row(make: Make) -> None:
+    """By default encoding is defined for every row: nothing is refused, nothing counts twice."""
+    schema, rows = hostile_rows()
+    plain = {"age": "5", "weight": "1.5", "sex": "M", "smoker": "no", "town": "Ayre"}
+    base = [{"who": who, **plain} for who in ("old", "old", "young")]
+    names = list(schema.attributes)
+
+    def answers(rows: list[dict[str, Any]]) -> list[Any]:
+        table = pa.table({name: pa.array([row[name] for row in rows], pa.string())
+                          for name in ("who", *names)})  # fmt: skip
+        engine = make(table, schema)
+        cells = engine.counts(names)
+        histograms = engine.histograms(names)
+        return [engine.n_rows(), cells.counts.sum(), *engine.marginals([names[:2], names[2:]]),
+                *histograms.values()]  # fmt: skip
+
+    # All hostile rows at once, then without one of them that is a person's only row, and so on.
+    persons = [{**row, "who": row["who"] and f"{row['who']}{i}"} for i, row in enumerate(rows)]
+    whole, before = answers([*base, *persons]), answers(base)
+    n_nobody = sum(row["who"] in (None, "") for row in persons)
+    assert n_nobody == 4
+    assert whole[0] == len(base) + len(persons) - n_nobody
+    assert all(np.sum(answer) == whole[0] for answer in whole)
+    assert all(np.sum(answer) == len(base) for answer in before)
+    for row in persons[:: len(persons) // 8]:
+        with_row = answers([*base, row])
+        steps = [np.abs(a - b).sum() for a, b in zip(with_row, before, strict=True)]
+        assert steps == [row["who"] not in (None, "")] * len(steps)
+    # A third row of a person does not count.
+    assert answers([*base, {**base[0]}])[0] == len(base)
+
+
+def check_elements_of_hostile_rows(make: Make) -> None:
+    """In a long table a missing item or value is the other one, unless missing is a category."""
+    columns = {
+        "who": {"role": "identifier"},
+        "movie": {"type": "categorical", "values": ["m0", "m1", "else"], "other": "else"},
+        "rating": {"type": "integer", "low": 1, "high": 5, "other": 3},
+    }
+    schema = Schema.from_dict(
+        {"name": "t", "unit": {"kind": "person", "column": "who", "max_rows": 9},
+         "columns": columns}
+    )  # fmt: skip
+    table = pa.table(
+        {
+            "who": ["a", "b", "c", "d", None, "f"],
+            "movie": ["m0", None, "zz", "", "m0", "m1"],
+            "rating": pa.array([None, 5, 99, -9, 1, 4], pa.int64()),
+        }
+    )
+    for columns_missing in (False, True):
+        if columns_missing:
+            kept = {
+                n: {**c, "missing": "category"} if "type" in c else c for n, c in columns.items()
+            }
+            kept["rating"].pop("other")
+            schema = Schema.from_dict(schema.to_dict() | {"columns": kept})
+        pairs = make(table, schema).pairs(RATINGS)
+        found = make(table, schema).tuples([[0], [1], [2]], max_groups=3, listing=RATINGS)
+        elements = list(zip(found.items.tolist(), found.values.tolist(), found.counts.tolist(),
+                            strict=True))  # fmt: skip
+        if columns_missing:
+            assert pairs.support.tolist() == [0, 1, 1]
+            assert elements == [(1, 3, 1), (2, 4, 1)]
+        else:
+            assert pairs.support.tolist() == [1, 1, 3]
+            assert elements == [(0, 2, 1), (1, 3, 1), (2, 0, 1), (2, 4, 2)]
 
 
 def check_random_tables(make: Make) -> None:
     for seed, (outside, missing) in enumerate(
-        [("clip", "category"), ("clip", "forbid"), ("missing", "category")]
+        [("clip", "category"), ("clip", "forbid"), ("missing", "category"), ("other", "other")]
     ):
         table, schema = random_table(seed, outside=outside, missing=missing)
         assert_answers(make(table, schema), table, schema, by="listed" if seed == 2 else None)
@@ -297,8 +429,8 @@ def check_broken_rules(make: Make) -> None:
 def check_errors_keep_values_secret(make: Make) -> None:
     schema = Schema.from_dict(
         {"name": "t", "columns": {
-            "age": {"type": "integer", "low": 0, "high": 9},
-            "sex": {"type": "categorical", "values": ["F", "M"]},
+            "age": {"type": "integer", "low": 0, "high": 9, "outside": "refuse"},
+            "sex": {"type": "categorical", "values": ["F", "M"], "outside": "refuse"},
         }}
     )  # fmt: skip
     table = pa.table({"age": ["1", "271828"], "sex": ["F", "secretword"]})
@@ -349,7 +481,7 @@ def check_single_column_with_gaps(make: Make) -> None:
 
 
 def check_large_domain(make: Make) -> None:
-    draw = np.random.default_rng(3)
+    draw = np.random.default_rng(shifted(3))
     names = [f"x{i}" for i in range(9)]
     schema = Schema.from_dict(
         {"name": "large", "columns": {
@@ -366,13 +498,16 @@ def check_large_domain(make: Make) -> None:
 
 def check_far_bounds(make: Make) -> None:
     low = 2**62 + 1  # not a double
-    column = {"type": "integer", "low": low, "high": low + 3}
+    column = {"type": "integer", "low": low, "high": low + 3, "outside": "refuse"}
     schema = Schema.from_dict({"name": "far", "columns": {"x": column, "y": column}})
     values = [low, low + 3, low + 1, low + 1]
     table = pa.table({"x": values, "y": [str(value) for value in values]})
     assert_answers(make(table, schema), table, schema)
     outside = pa.table({"x": [low - 1, low + 4], "y": [str(low - 1), str(low + 4)]})
     assert_breaks(make(outside, schema), outside, schema)
+    column.pop("outside")
+    clipped = Schema.from_dict({"name": "far", "columns": {"x": column, "y": column}})
+    assert_answers(make(outside, clipped), outside, clipped)
 
 
 def check_weird_names(make: Make) -> None:
@@ -401,7 +536,7 @@ def check_marginals(make: Make) -> None:
             name: {"type": "integer", "low": 0, "high": size - 1}
             for name, size in zip(names, sizes, strict=True)}}
     )  # fmt: skip
-    draw = np.random.default_rng(11)
+    draw = np.random.default_rng(shifted(11))
     rows = {name: draw.integers(0, size, 400) for name, size in zip(names, sizes, strict=True)}
     groups = [[a, b] for i, a in enumerate(names) for b in names[i + 1 :]]
     groups += [[name] for name in names] + [["x11", "x2", "x8"], ["x4", "x0", "x9", "x10"]]
@@ -449,7 +584,7 @@ def persons_schema(max_rows: int) -> Schema:
 def persons_table(sizes: Sequence[int]) -> pa.Table:
     """Give each person a number of visits, in mixed order."""
     rows = [(person, visit) for person, size in enumerate(sizes) for visit in range(size)]
-    rows = [rows[i] for i in np.random.default_rng(1).permutation(len(rows))]
+    rows = [rows[i] for i in np.random.default_rng(shifted(1)).permutation(len(rows))]
     return pa.table(
         {"who": [f"p{person}" for person, _ in rows], "person": [p for p, _ in rows],
          "visit": [v for _, v in rows]}
@@ -488,14 +623,17 @@ def check_persons_are_sampled_evenly(make: Make) -> None:
     assert ((kept > 14) & (kept < 85)).all()
 
 
-def check_nobody_is_refused(make: Make) -> None:
+def check_nobody_does_not_count(make: Make) -> None:
     table = pa.table({"who": ["a", None, "", "b"], "person": [1, 2, 3, 4], "visit": [1, 1, 1, 1]})
     engine = make(table, persons_schema(1))
     assert [(item.column, item.n_rows) for item in engine.rule_breaks()] == [("who", 2)]
-    for ask in (engine.n_rows, lambda: engine.counts(["person"]),
-                lambda: engine.histograms(["visit"])):  # fmt: skip
-        with pytest.raises(DataError, match="column 'who': 2 rows name no person"):
-            ask()
+    assert engine.n_rows() == 2
+    assert engine.counts(["person"]).codes.ravel().tolist() == [1, 4]
+    assert engine.histograms(["visit"])["visit"][1] == 2
+    crowded = pa.concat_tables([table, table])
+    assert make(crowded, persons_schema(1)).histograms(["person"])["person"][:5].tolist() == (
+        [0, 1, 0, 0, 1]
+    )
 
 
 # --- tuples and pairs -----------------------------------------------------------------------------
@@ -504,7 +642,7 @@ GROUPS = [[0, 1, 2], [3, 4, 5, 6], [9, 7, 8], [0, 5, 11], [3, 4, 5, 6]]  # the l
 RATINGS = Listing("movie", "rating")
 
 
-def ratings_schema(max_rows: int = 50) -> Schema:
+def ratings_schema(max_rows: int = 50, **rules: str) -> Schema:
     """Describe ratings of twelve movies."""
     return Schema.from_dict(
         {
@@ -512,8 +650,8 @@ def ratings_schema(max_rows: int = 50) -> Schema:
             "unit": {"kind": "person", "column": "who", "max_rows": max_rows},
             "columns": {
                 "who": {"role": "identifier"},
-                "movie": {"type": "categorical", "values": [f"m{i}" for i in range(12)]},
-                "rating": {"type": "integer", "low": 1, "high": 3, "missing": "category"},
+                "movie": {"type": "categorical", "values": [f"m{i}" for i in range(12)], **rules},
+                "rating": {"type": "integer", "low": 1, "high": 3, "missing": "category", **rules},
             },
         }
     )
@@ -521,7 +659,7 @@ def ratings_schema(max_rows: int = 50) -> Schema:
 
 def ratings_by_hand(n: int = 800) -> dict[int, dict[int, int]]:
     """Give the ratings of each person: movie to code of the rating."""
-    draw = np.random.default_rng(8)
+    draw = np.random.default_rng(shifted(8))
     people: dict[int, dict[int, int]] = {}
     for person, movie, rating in zip(
         draw.integers(0, 200, n), draw.integers(0, 12, n), draw.integers(0, 3, n), strict=True
@@ -535,7 +673,7 @@ def ratings_table(people: dict[int, dict[int, int]]) -> pa.Table:
     rows = [(p, m, r + 1) for p, mine in people.items() for m, r in mine.items()]
     rows += [(p, m, 1) for p, m, _ in rows[::7]]
     rows += [(p, (m + 1) % 12, None) for p, m, _ in rows[::5]]
-    order = np.random.default_rng(2).permutation(len(rows))
+    order = np.random.default_rng(shifted(2)).permutation(len(rows))
     who, movie, rating = zip(*(rows[i] for i in order), strict=True)
     return pa.table(
         {"who": [f"p{p}" for p in who], "movie": [f"m{m}" for m in movie],
@@ -580,7 +718,7 @@ def check_tuples_of_a_long_table(make: Make) -> None:
 
 def check_tuples_of_a_wide_table(make: Make) -> None:
     schema = _clinic()
-    draw = np.random.default_rng(4)
+    draw = np.random.default_rng(shifted(4))
     age, sex, bmi = draw.integers(0, 5, 300), draw.integers(0, 3, 300), draw.integers(0, 4, 300)
     table = _clinic_rows(
         [None if a == 4 else int(a) for a in age], [(None, "F", "M")[s] for s in sex],
@@ -661,7 +799,7 @@ def check_tuples_of_nobody(make: Make) -> None:
 
 
 def check_tuples_refuse(make: Make) -> None:
-    schema = ratings_schema()
+    schema = ratings_schema(outside="refuse")
     table = pa.table({"who": ["a", "b"], "movie": ["m1", "secretword"], "rating": [271828, 1]})
     engine = make(table, schema)
     for ask in (lambda: engine.tuples(GROUPS, max_groups=2, listing=RATINGS),
@@ -679,8 +817,9 @@ def check_tuples_refuse(make: Make) -> None:
     with pytest.raises(ParameterError, match="unit person"):
         clinic.tuples([[0]], max_groups=1, listing=Listing("sex", "age"))
     broken = Schema.from_dict(
-        {"name": "t", "columns": {"sex": {"type": "categorical", "values": ["F"]},
-                                  "age": {"type": "integer", "low": 0, "high": 9}}}
+        {"name": "t", "columns": {
+            "sex": {"type": "categorical", "values": ["F"], "outside": "refuse"},
+            "age": {"type": "integer", "low": 0, "high": 9}}}
     )  # fmt: skip
     wide = make(pa.table({"sex": ["F", "secretword"], "age": [1, 2]}), broken)
     for max_groups in (1, 2):
@@ -688,6 +827,154 @@ def check_tuples_refuse(make: Make) -> None:
             wide.tuples([[0], [1]], max_groups=max_groups)
 
 
+# --- one row, one cell ----------------------------------------------------------------------------
+
+# Equal to a database that ignores case, accents, spaces at the end, or how a sign is composed.
+ALIKE = ("b24", "B24", "b24 ", "é", "É", "e", "e\u0301", "ß", "ss", "SS", "ﬀ", "ff", "I", "ı", "")
+
+
+def alike_schema(*, missing_values: Sequence[str] = ("NA",), outside: str = "missing") -> Schema:
+    """Describe four columns of texts that collations take for one another."""
+    listed = {"type": "categorical", "missing": "category", "outside": outside}
+    return Schema.from_dict(
+        {"name": "alike", "missing_values": missing_values, "columns": {
+            "x": {**listed, "values": ALIKE},
+            "y": {**listed, "values": ALIKE[:2]},
+            "z": {**listed, "values": ["na", "nA"]},
+            "n": {"type": "number", "low": -1, "high": 1, "step": 1, "missing": "category"},
+        }}
+    )  # fmt: skip
+
+
+def alike_table(rows: Sequence[tuple[Any, ...]]) -> pa.Table:
+    """Write rows of `alike_schema`."""
+    kinds = {"x": pa.string(), "y": pa.string(), "z": pa.string(), "n": pa.float64()}
+    return pa.table(
+        {name: pa.array([row[at] for row in rows], kind)
+         for at, (name, kind) in enumerate(kinds.items())}
+    )  # fmt: skip
+
+
+def alike_rows(seed: int, n_rows: int) -> list[tuple[Any, ...]]:
+    """Draw rows: each of the texts, others that are like them, and signs for no value."""
+    draw = np.random.default_rng(seed)
+    z = ["na", "nA", "NA", "Na", "na ", None]
+    n = [0.0, -0.0, 1.0, -1.0, math.nan, None]
+    columns = ([*ALIKE, "Ss", "NA", "na", None], ["b24", "B24", "b24 ", "B24 ", None], z, n)
+    places = [draw.integers(len(column), size=n_rows) for column in columns]
+    return [
+        tuple(column[at] for column, at in zip(columns, row, strict=True))
+        for row in zip(*places, strict=True)
+    ]
+
+
+def all_answers(engine: Engine) -> dict[str, Counter[Any]]:
+    """Ask everything that can be asked of a wide table: how often each cell, in each answer."""
+    names = list(engine.schema.attributes)
+    answers = {}
+    for name, histogram in engine.histograms(names).items():
+        answers[f"histogram {name}"] = _occupied(histogram)
+    for name, histogram in engine.histograms(names, by="y").items():
+        answers[f"histogram {name} by y"] = _occupied(histogram)
+    groups = [["x", "y"], ["z"], names]
+    for group, table in zip(groups, engine.marginals(groups), strict=True):
+        answers[f"marginal {group}"] = _occupied(table)
+    for group in groups:
+        cells = engine.counts(group)
+        found = zip(map(tuple, cells.codes.tolist()), cells.counts.tolist(), strict=True)
+        answers[f"cells {group}"] = Counter(dict(found))
+    answers["rows"] = Counter({"rows": engine.n_rows()})
+    return answers
+
+
+def _occupied(table: Any) -> Counter[Any]:
+    return Counter({place: int(table[place]) for place in zip(*table.nonzero(), strict=True)})
+
+
+def assert_one_more(before: Engine, after: Engine) -> None:
+    """Compare all answers: one row more is one more in one cell of each."""
+    old, new = all_answers(before), all_answers(after)
+    for question, cells in new.items():
+        more = cells.copy()
+        more.subtract(old[question])
+        changed = {cell: n for cell, n in more.items() if n}
+        assert list(changed.values()) == [1], question
+
+
+def check_one_row_is_one_row_in_each_answer(make: Make) -> None:
+    schema = alike_schema()
+    rows = alike_rows(17, 60)
+    added = [("B24", "b24", "nA", -0.0), ("e\u0301", "B24", "NA", 1.0), ("SS", None, "na", None)]
+    before = make(alike_table(rows), schema)
+    assert_answers(before, alike_table(rows), schema, by="x")
+    for row in added:
+        assert_one_more(before, make(alike_table([*rows, row]), schema))
+
+
+def assert_added_row_is_one_more(make: Make, seed: int, n_rows: int) -> None:
+    """Compare the answers on a random table with those on the same table and one row more."""
+    *rows, row = alike_rows(seed, n_rows + 1)
+    schema, more = alike_schema(), alike_table([*rows, row])
+    after = make(more, schema)
+    assert_answers(after, more, schema, by="z")
+    assert_one_more(make(alike_table(rows), schema), after)
+
+
+def check_unlisted_texts_that_are_alike_are_outside(make: Make) -> None:
+    schema = Schema.from_dict(
+        {"name": "t", "columns": {"x": {"type": "categorical", "values": ["b24", "é"]}}}
+    )
+    table = pa.table({"x": ["b24", "B24", "b24 ", "é", "e", "e\u0301", "É"]})
+    assert_breaks(make(table, schema), table, schema)
+
+
+def check_persons_that_are_alike_are_several(make: Make) -> None:
+    who = ["anna", "Anna", "anna ", "ánna", "anna", "ss", "ß"]
+    table = pa.table({"who": who, "person": range(7), "visit": [1] * 7})
+    engine = make(table, persons_schema(1))
+    assert engine.n_rows() == 6
+    assert engine.counts(["person", "visit"]).counts.sum() == 6
+    assert make(table, persons_schema(2)).n_rows() == 7
+    more = table.take([*range(7), 0, 0])
+    assert make(more, persons_schema(1)).n_rows() == 6  # the same person again: no row more
+
+
+def check_items_and_persons_that_are_alike(make: Make) -> None:
+    schema = Schema.from_dict(
+        {"name": "ratings", "unit": {"kind": "person", "column": "who", "max_rows": 50},
+         "columns": {
+             "who": {"role": "identifier"},
+             "movie": {"type": "categorical", "values": ["m", "M", "m ", "ß", "ss"]},
+             "rating": {"type": "categorical", "values": ["a", "A", "á"], "missing": "category"},
+         }}
+    )  # fmt: skip
+    listing = Listing("movie", "rating")
+    rows = [("p", "m", "a"), ("P", "m", "A"), ("p", "ss", "á"), ("p ", "ß", "A")]
+    groups = [[0, 1], [2], [3, 4]]
+    items, values = (schema.attributes[name].values for name in ("movie", "rating"))  # type: ignore[union-attr]
+
+    def opened(rows: Sequence[tuple[str, ...]]) -> Engine:
+        names = ("who", "movie", "rating")
+        return make(pa.table(dict(zip(names, zip(*rows, strict=True), strict=True))), schema)
+
+    for more in ([], [("Q", "M", "a")], [("p", "M", "a")], [("p", "m ", "á")]):
+        people: dict[str, dict[int, int]] = {}
+        for who, movie, rating in [*rows, *more]:
+            people.setdefault(who, {})[items.index(movie)] = values.index(rating)
+        engine = opened([*rows, *more])
+        answer = engine.tuples(groups, max_groups=3, listing=listing)
+        assert as_counter(answer) == tuples_by_hand(list(people.values()), groups)
+        assert answer.n_records == len(people)
+        support = engine.pairs(listing).support
+        assert support.tolist() == [sum(i in m for m in people.values()) for i in range(5)]
+
+
+ALIKE_CHECKS = [
+    check_one_row_is_one_row_in_each_answer,
+    check_unlisted_texts_that_are_alike_are_outside,
+    check_persons_that_are_alike_are_several,
+    check_items_and_persons_that_are_alike,
+]
 CHECKS = [check for name, check in sorted(globals().items()) if name.startswith("check_")]
 
 

@@ -27,6 +27,7 @@ import scipy.stats
 
 import hushtable
 from contract.engine_checks import (
+    ALIKE_CHECKS,
     CHECKS,
     Make,
     check_broken_rules,
@@ -59,6 +60,7 @@ from hushtable.privacy.ledger import Ledger
 from hushtable.privacy.noise import SecureNoise, SeededNoise
 from hushtable.release import Release
 from hushtable.schema import Schema
+from seeds import shifted
 from spark_session import start
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -85,6 +87,21 @@ def maker(session: Any, folder: Path) -> Make:
         return connect(to_spark(session, table, folder), schema)
 
     return make
+
+
+@pytest.mark.parametrize("check", ALIKE_CHECKS, ids=lambda check: check.__name__)
+def test_texts_with_a_collation(
+    session: Any, check: Callable[[Make], None], tmp_path: Path
+) -> None:
+    from pyspark.sql import functions
+
+    def make(table: pa.Table, schema: Schema) -> Any:
+        frame = to_spark(session, table, tmp_path)
+        texts = [f.name for f in frame.schema.fields if f.dataType.typeName() == "string"]
+        alike = {name: functions.collate(name, "UNICODE_CI_AI") for name in texts}
+        return connect(frame.withColumns(alike), schema)
+
+    check(make)
 
 
 # Each asks some hundred questions, which Spark answers one by one.
@@ -367,7 +384,7 @@ DRIVER_SIDE: list[Method] = [
     NoisyCounts(epsilon=1, delta="1e-6", k=10, generalize=COARSE, row_count_share="1/20"),
     DiffGen(epsilon=1, specializations=4),
     Partition(epsilon=1, max_depth=5),
-    AlphaBeta(d="1/20", gamma="1/2"),
+    AlphaBeta(d="3/10", n_public=6000, gamma="1/2"),
     GeneralizeSuppress(k=5, generalize=COARSE),
     Columns(
         epsilon=2, delta="1e-6", k=10, max_columns=2, generalize=COARSE,
@@ -386,7 +403,7 @@ def test_seeded_releases_of_spark_and_duckdb_are_equal(
     releases = [
         hushtable.publish(
             path, sample_schema(), method, out=tmp_path / engine, engine=engine,  # type: ignore[arg-type]
-            noise=SeededNoise(5),
+            noise=SeededNoise(shifted(5)),
         )
         for engine in ("duckdb", "spark")
     ]  # fmt: skip
@@ -645,6 +662,18 @@ def test_a_task_that_fails_for_good_publishes_nothing(
 
 
 @pytest.mark.usefixtures("on_executors")
+def test_counts_of_executors_that_do_not_add_up_are_not_published(
+    session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SqlEngine, "n_rows", lambda _: 1999)
+    method = NoisyCounts(epsilon=1, delta="1e-3", k=5)
+    table = wide_table({(c, "a"): 40 for c in range(50)})
+    with pytest.raises(DataError, match="do not add up"):
+        hushtable.publish(to_spark(session, table, tmp_path), WIDE, method, out=tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.usefixtures("on_executors")
 def test_rows_that_did_not_arrive_are_missed(
     session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -666,11 +695,16 @@ def test_rows_that_did_not_arrive_are_missed(
 def test_broken_rules_are_refused_before_executors_draw(session: Any, tmp_path: Path) -> None:
     method = NoisyCounts(epsilon=1, delta="1e-3", k=5)
     table = pa.table({"cell": [1, 271828], "kind": ["a", "secretword"]})
+    strict = WIDE.to_dict()
+    strict["columns"]["cell"]["outside"] = "refuse"
+    strict_schema = Schema.from_dict(strict)
+    frame = to_spark(session, table, tmp_path)
     with pytest.raises(DataError) as error:
-        hushtable.publish(to_spark(session, table, tmp_path), WIDE, method, out=tmp_path / "out")
+        hushtable.publish(frame, strict_schema, method, out=tmp_path / "out")
     assert "column 'cell': 1 rows lie outside" in str(error.value)
     assert "271828" not in str(error.value)
     assert "secretword" not in str(error.value)
+    assert hushtable.publish(frame, WIDE, method, out=tmp_path / "out").table().num_rows == 0
 
 
 def test_a_task_refuses_codes_of_broken_rules() -> None:

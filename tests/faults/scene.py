@@ -30,7 +30,7 @@ SCHEMA = """
 name: marked people
 columns:
   id: {role: identifier}
-  age: {type: integer, low: 0, high: 99}
+  age: {type: integer, low: 0, high: 99, missing: forbid, outside: refuse}
   town: {type: categorical, values: [Ayre, Brill, Cray], missing: category, outside: missing}
 """
 OPTIONS = ("--epsilon", str(float(EPSILON)), "--delta", "1e-9", "--k", "2")
@@ -100,7 +100,7 @@ class Scene:
         """Check all that must hold at any time, and give the number of complete releases."""
         book = Ledger.open(ledger or self.ledger)
         book.verify()
-        entries = {entry.id: entry for entry in book.entries()}
+        entries = {entry.receipt: entry for entry in book.entries()}
         assert book.spent().epsilon == EPSILON * len(entries)
         n_complete = 0
         for folder in self.releases.iterdir():
@@ -108,8 +108,9 @@ class Scene:
                 statement = Release.load(folder).statement  # raises if anything lacks
                 assert statement.ledger is not None
                 book.verify(receipt=statement.ledger.receipt)
-                assert entries[statement.ledger.entry].status == "released"
+                assert entries[statement.ledger.receipt].status == "released"
                 n_complete += 1
+        book.require_receipt(self.releases)  # the one on file is in the chain, at any time
         assert marked_files(self.releases) == []
         for left in self.left_behind():
             assert stat.S_IMODE(left.stat().st_mode) == 0o700

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hushtable.privacy.ledger import Ledger
+from seeds import shifted
 
 from .scene import MARK, Commands, Scene, kill, marked_files, marked_rows
 
@@ -23,7 +24,7 @@ def kill_often(commands: Commands, scene: Scene, *, n_kills: int, seed: int) -> 
 
     Goes on until so many were killed before they had finished.
     """
-    moments = random.Random(seed)  # noqa: S311 - when to kill, not noise
+    moments = random.Random(shifted(seed))  # noqa: S311 - when to kill, not noise
     names = ("r", "s")  # leftovers of one name must not disturb another
     for _ in range(2):  # the first run is slower
         whole = commands.run(scene, scene.publish())
@@ -78,7 +79,7 @@ def test_killed_five_hundred_times(commands: Commands, scene: Scene) -> None:
 @pytest.mark.long
 def test_the_installed_command_is_killed_too(scene: Scene) -> None:
     """The same without the fork: a new process each time, imports included."""
-    moments = random.Random(3)  # noqa: S311 - when to kill, not noise
+    moments = random.Random(shifted(3))  # noqa: S311 - when to kill, not noise
     command = [str(Path(sys.executable).with_name("hushtable"))]
     environment = {"TMPDIR": str(scene.temporary), "PATH": "/usr/bin:/bin"}
     started = time.monotonic()

@@ -18,6 +18,7 @@ import pytest
 from hushtable import NoisyCounts, Release, Schema, SeededNoise, publish
 from hushtable.errors import HushtableError, ReleaseError
 from hushtable.release import SeededReleaseWarning
+from seeds import shifted
 
 from .scene import MARK, Commands, Scene, marked_files
 
@@ -249,7 +250,8 @@ def test_commands_print_hostile_names(commands: Commands, scene: Scene) -> None:
 def seeded(scene: Scene) -> Path:
     publish(
         scene.private / "data.csv", Schema.load(scene.private / "schema.yaml"),
-        NoisyCounts(epsilon=1, delta="1e-6", k=2), out=scene.releases / "s", noise=SeededNoise(1),
+        NoisyCounts(epsilon=1, delta="1e-6", k=2), out=scene.releases / "s",
+        noise=SeededNoise(shifted(1)),
     )  # fmt: skip
     return scene.releases / "s"
 

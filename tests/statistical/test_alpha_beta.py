@@ -57,11 +57,9 @@ def test_interval_of_two_coins(q: int, n_items: int, low: str, high: str) -> Non
 @pytest.mark.parametrize(
     "method",
     [
-        AlphaBeta(d="1/50", gamma="1/5"),
-        AlphaBeta(d="1/50", gamma="1/5", adversary="independent"),
-        AlphaBeta(
-            prior_factor="1/10", n_public=6000, gamma="1/2", source={"region": [4, 2, 2, 1, 1]}
-        ),
+        AlphaBeta(d="3/10", n_public=6000, gamma="1/2"),
+        AlphaBeta(d="3/10", n_public=6000, gamma="1/2", adversary="independent"),
+        AlphaBeta(prior_factor=1, n_public=6000, gamma="4/5", source={"region": [4, 2, 2, 1, 1]}),
         Frapp(retention="1/5"),
     ],
     ids=["exclusive", "independent", "source", "frapp"],

@@ -14,6 +14,7 @@ import pytest
 from hushtable.evaluation.risk.attacks import Risk, assess
 from hushtable.evaluation.risk.outcome import Outcome, Rate, difference
 from population import SCHEMA, independent, noise, people
+from seeds import shifted
 
 ALPHA = 1e-6
 N_ATTACKS = 20
@@ -24,19 +25,21 @@ N = 2000
 @pytest.fixture(scope="module")
 def raw() -> Risk:
     table = people(N, 1)
-    return assess(table, table, people(N, 2), SCHEMA, None, np.random.default_rng(3))
+    return assess(table, table, people(N, 2), SCHEMA, None, np.random.default_rng(shifted(3)))
 
 
 @pytest.fixture(scope="module")
 def shuffled() -> Risk:
     table = people(N, 1)
     released = independent(table, 4)
-    return assess(table, released, people(N, 2), SCHEMA, None, np.random.default_rng(5))
+    return assess(table, released, people(N, 2), SCHEMA, None, np.random.default_rng(shifted(5)))
 
 
 @pytest.fixture(scope="module")
 def random() -> Risk:
-    return assess(people(N, 1), noise(N, 6), people(N, 2), SCHEMA, None, np.random.default_rng(7))
+    return assess(
+        people(N, 1), noise(N, 6), people(N, 2), SCHEMA, None, np.random.default_rng(shifted(7))
+    )
 
 
 def is_above(attack: Rate, other: Rate | None) -> bool:
@@ -118,7 +121,7 @@ def test_a_value_that_only_one_person_has_is_singled_out() -> None:
     age[17] = 99
     table = table.set_column(0, "age", [age])
     released = independent(table, 8)  # single columns survive the shuffle
-    risk = assess(table, released, None, SCHEMA, None, np.random.default_rng(9))
+    risk = assess(table, released, None, SCHEMA, None, np.random.default_rng(shifted(9)))
     (outcome,) = named(risk, "singling out", "one column")
     assert outcome.attack.value == 1.0
     assert outcome.control is None
@@ -126,7 +129,7 @@ def test_a_value_that_only_one_person_has_is_singled_out() -> None:
 
 def test_without_a_control_nothing_is_held_out_and_the_report_says_so() -> None:
     table = people(500, 1)
-    risk = assess(table, table, None, SCHEMA, None, np.random.default_rng(1))
+    risk = assess(table, table, None, SCHEMA, None, np.random.default_rng(shifted(1)))
     assert all(outcome.control is None for outcome in risk.attacks)
     assert all(outcome.name != "membership" for outcome in risk.attacks)
     assert any("No control table" in note for note in risk.notes)
@@ -135,7 +138,7 @@ def test_without_a_control_nothing_is_held_out_and_the_report_says_so() -> None:
 
 def test_a_smaller_control_is_compared_at_its_own_size() -> None:
     table = people(N, 1)
-    risk = assess(table, table, people(400, 2), SCHEMA, None, np.random.default_rng(3))
+    risk = assess(table, table, people(400, 2), SCHEMA, None, np.random.default_rng(shifted(3)))
     (outcome,) = named(risk, "singling out", "several columns")
     assert "400 random rows" in outcome.note
     assert figure([outcome], "singled out among all rows") == 1.0
@@ -147,7 +150,7 @@ def test_a_smaller_control_is_compared_at_its_own_size() -> None:
 def test_the_control_of_fresh_people_is_not_above_itself() -> None:
     # A release made from neither table treats both alike.
     risk = assess(
-        people(N, 1), people(N, 12), people(N, 2), SCHEMA, None, np.random.default_rng(13)
+        people(N, 1), people(N, 12), people(N, 2), SCHEMA, None, np.random.default_rng(shifted(13))
     )
     for outcome in risk.attacks:
         assert not is_above(outcome.attack, outcome.control), (outcome.name, outcome.of)

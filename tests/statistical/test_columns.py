@@ -15,6 +15,7 @@ from hushtable import Columns, Schema, SecureNoise
 from hushtable.engine import connect
 from hushtable.engine.baskets import Listing, keep_some
 from hushtable.methods.counts.columns_estimator import ColumnsEstimator
+from seeds import shifted
 
 ALPHA = 1e-7
 
@@ -38,7 +39,7 @@ def test_owners_choose_independently() -> None:
 
 
 def _table(rows: int = 3000) -> tuple[pa.Table, Schema]:
-    draw = np.random.default_rng(12)
+    draw = np.random.default_rng(shifted(12))
     a = draw.integers(0, 3, rows)
     b = (a + (draw.random(rows) < 0.3)) % 3
     c = [None if x < 0.6 else int(x * 10) % 3 for x in draw.random(rows)]

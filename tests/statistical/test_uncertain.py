@@ -10,6 +10,7 @@ from scipy.stats import binom
 from hushtable.methods.uncertain.uncertain import Uncertain
 from hushtable.privacy.noise import SecureNoise
 from hushtable.schema import Schema
+from seeds import shifted
 
 ALPHA = 1e-6  # false alarms per test, over all its records
 
@@ -30,7 +31,7 @@ def _fits(
 
 
 def _share_uncovered(model: str, n: int, n_draws: int) -> None:
-    rng = np.random.default_rng(11)
+    rng = np.random.default_rng(shifted(11))
     steps = rng.integers(0, 1000, (n, 5))
     method, k, eta = Uncertain(k=10, model=model), 10, 0.05
     widths = method.perturb(steps / 1000, _schema(), SecureNoise()).widths

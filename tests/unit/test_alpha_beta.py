@@ -34,6 +34,7 @@ from hushtable.privacy.guarantee import BoundedAdversary, PureDP
 from hushtable.privacy.ledger import Ledger
 from hushtable.privacy.noise import SecureNoise, SeededNoise
 from hushtable.schema import Schema
+from seeds import shifted
 
 Rows = list[tuple[int, ...]]
 
@@ -85,7 +86,7 @@ SMALL = grid(30, 40)
         ({"alpha": "1/2", "beta": 0}, "beta is 0; it must be above 0"),
         ({"alpha": 0, "beta": "1/2"}, "alpha is 0"),
         ({"alpha": "1/2", "beta": "1/2"}, "must be below 1"),
-        ({"d": "1/50", "gamma": "1/5", "n_public": 100}, "n_public is for prior_factor"),
+        ({"alpha": "1/5", "beta": "1/5", "n_public": 100}, "n_public is for d or prior_factor"),
         ({"prior_factor": 10, "gamma": "1/5", "n_public": 30162}, "Round it to 31000"),
         ({"prior_factor": 0, "gamma": "1/5", "n_public": 300}, "prior_factor is 0"),
         ({"prior_factor": 1, "gamma": 2, "n_public": 300}, "gamma is 2"),
@@ -108,7 +109,7 @@ def test_bad_parameters_are_refused(parameters: dict[str, Any], message: str) ->
 
 def test_all_problems_are_told_at_once() -> None:
     with pytest.raises(ParameterError) as caught:
-        AlphaBeta(d="x", gamma="y", views=0, adversary="z")  # type: ignore[arg-type]
+        AlphaBeta(d="x", n_public=1, gamma="y", views=0, adversary="z")  # type: ignore[arg-type]
     assert len(caught.value.problems) == 4
 
 
@@ -117,25 +118,47 @@ def test_all_problems_are_told_at_once() -> None:
     [
         (AlphaBeta(prior_factor=10, n_public=500, gamma="1/5"), SMALL, ParameterError, "too small"),
         (AlphaBeta(prior_factor=10, gamma="1/5"), SMALL, ParameterError, "give n_public"),
-        (AlphaBeta(d="1/100", gamma="1/5"), grid(9, unit="node"), ParameterError, "unit is node"),
         (
-            AlphaBeta(d="1/100", gamma="1/5", views=2, coins="x"),
+            AlphaBeta(d="1/100", n_public=1, gamma="1/5"),
+            grid(9, unit="node"),
+            ParameterError,
+            "unit is node",
+        ),
+        (
+            AlphaBeta(d="1/100", n_public=1, gamma="1/5", views=2, coins="x"),
             grid(9, unit={"kind": "person", "column": "who", "max_rows": 2}),
             ParameterError,
             "unit is person",
         ),
-        (AlphaBeta(d="1/100", gamma="1/5", views=2), SMALL, ParameterError, "file for coins"),
-        (AlphaBeta(d="1/100", gamma="1/5"), grid(*[100] * 6), TooLarge, "max_tuples is 20,000,000"),
+        (
+            AlphaBeta(d="1/100", n_public=1, gamma="1/5", views=2),
+            SMALL,
+            ParameterError,
+            "file for coins",
+        ),
+        (
+            AlphaBeta(d="1/100", n_public=1, gamma="1/5"),
+            grid(*[100] * 6),
+            TooLarge,
+            "max_tuples is 20,000,000",
+        ),
         (AlphaBeta(alpha="1/2", beta="1/99", max_tuples=5), SMALL, TooLarge, "fewer or coarser"),
         (
-            AlphaBeta(d="1/100", gamma="1/5", alpha="49/100", beta="1/100"),
+            AlphaBeta(d="1/100", n_public=1, gamma="1/5", alpha="49/100", beta="1/100"),
             SMALL,
             ParameterError,
             r"could go from d = 0.01 to 0.5, above gamma = 0.2. Raise beta, raise gamma to that, or"
             r" lower d to 0.002519",
         ),
         (
-            AlphaBeta(d="1/100", gamma="1/50", alpha="2/3", beta="1/6", adversary="independent"),
+            AlphaBeta(
+                d="1/100",
+                n_public=1,
+                gamma="1/50",
+                alpha="2/3",
+                beta="1/6",
+                adversary="independent",
+            ),
             SMALL,
             ParameterError,
             "rule tuples out",
@@ -169,8 +192,9 @@ def test_refused_before_any_data_is_read(
 
 def test_the_promise_and_its_epsilon() -> None:
     for adversary, epsilon in (("exclusive", 5.5945), ("independent", 6.2858)):
-        method = AlphaBeta(d=Fraction(301620, 648023040), gamma="1/5", adversary=adversary)  # type: ignore[arg-type]
-        bounded, pure = method.guarantee(SMALL)
+        d = Fraction(301620, 648023040)
+        method = AlphaBeta(d=d, n_public=300, gamma="1/5", adversary=adversary)  # type: ignore[arg-type]
+        bounded, pure = method.guarantee(grid(720, 900))
         assert bounded == BoundedAdversary(
             d=Fraction(301620, 648023040), gamma="1/5", adversary=adversary
         )
@@ -198,19 +222,65 @@ def test_public_number_of_rows_serves_for_n() -> None:
 
 
 def test_memory_is_bounded_by_what_is_expected() -> None:
-    lines = AlphaBeta(d="1/1000", gamma="1/5").forecast(grid(100, 100, 10), 2000).lines
+    lines = AlphaBeta(d="1/1000", n_public=1, gamma="1/5").forecast(grid(100, 100, 10), 2000).lines
     assert lines["tuples inserted as noise, about"] == 399
     assert lines["counts are of"] == "distinct tuples"
 
 
 def test_a_prior_below_blind_guessing_is_warned_of() -> None:
-    method = AlphaBeta(d="1/50", gamma="1/5")
+    method = AlphaBeta(d="1/50", n_public=1, gamma="1/5")
     assert "above d" in str(method.forecast(SMALL, 25).lines["warning"])
     assert "warning" not in method.forecast(SMALL, 24).lines
 
 
-def test_epsilon_beyond_any_meaning_is_not_promised(tmp_path: Path) -> None:
-    """A domain of 40**40: the bound on observers stands, the ledger does not count it."""
+@pytest.mark.parametrize("adversary", ["exclusive", "independent"])
+def test_a_d_below_blind_guessing_is_refused_at_the_border(adversary: str) -> None:
+    """n/m itself is a promise, whatever is smaller is not; so for prior_factor and 1."""
+    least, step = Fraction(100, 1200), Fraction(1, 10**30)
+    given: dict[str, Any] = {"n_public": 100, "gamma": "1/5", "adversary": adversary}
+    bounded, _ = AlphaBeta(d=least, **given).guarantee(SMALL)
+    assert isinstance(bounded, BoundedAdversary)
+    assert bounded == AlphaBeta(prior_factor=1, **given).guarantee(SMALL)[0]
+    for below in (least - step, least / 2, Fraction(1, 10**60)):
+        with pytest.raises(ParameterError, match=r"below n/m.*the promise is empty.*sure of") as e:
+            AlphaBeta(d=below, **given).guarantee(SMALL)
+        assert "Raise d to at least 0.08333 (write it as 1/12)" in str(e.value)
+    for below in (1 - step, Fraction(1, 2), Fraction(1, 10**60)):
+        with pytest.raises(ParameterError, match=r"prior_factor is .*, below 1: the promise is em"):
+            AlphaBeta(prior_factor=below, **given).guarantee(SMALL)
+    # The schema's public number of rows serves as well; without either nothing can be checked.
+    with pytest.raises(ParameterError, match="d needs a public number of tuples: give n_public"):
+        AlphaBeta(d="1/10", gamma="1/5").guarantee(SMALL)
+    with pytest.raises(ParameterError, match="below n/m = 300/1200"):
+        AlphaBeta(d="1/10", gamma="1/5").guarantee(grid(30, 40, rows=300))
+    assert AlphaBeta(d="1/10", gamma="1/5").guarantee(grid(30, 40, rows=120))
+
+
+@pytest.mark.parametrize("n_tuples", [1, 30, 100, 500])
+@pytest.mark.parametrize("gamma", [Fraction(1, 20), Fraction(1, 2), Fraction(9, 10)])
+def test_at_the_border_a_published_tuple_is_true_with_a_chance_of_gamma(
+    n_tuples: int, gamma: Fraction
+) -> None:
+    """The derivation in alpha_beta.md, exactly: n s true ones among n s + (m - n) b."""
+    border = Fraction(n_tuples, 1200)
+    if border >= gamma:
+        pytest.skip("no d between n/m and gamma")
+    for factor, at_most in ((1, True), (Fraction(99, 100), False)):
+        for adversary in ("independent", "exclusive"):
+            plan = AlphaBeta(d=factor * border, gamma=gamma, adversary=adversary).plan(SMALL)  # type: ignore[arg-type]
+            keep, insert = plan.noise.alpha + plan.noise.beta, plan.noise.beta
+            true = n_tuples * keep
+            share = true / (true + (1200 - n_tuples) * insert)
+            if adversary == "independent":
+                assert (share == gamma) is (factor == 1)
+                assert (share <= gamma) is at_most
+                assert share == plan.ratios.posterior(border, "independent")
+            elif at_most:
+                assert share <= gamma
+
+
+def test_epsilon_beyond_any_meaning_is_charged_in_full(tmp_path: Path) -> None:
+    """A domain of 40**40: the bound on observers stands, and no ledger pays for it."""
     schema = Schema.from_dict(
         {
             "name": "wide",
@@ -218,14 +288,19 @@ def test_epsilon_beyond_any_meaning_is_not_promised(tmp_path: Path) -> None:
         }
     )
     method = AlphaBeta(prior_factor=10, n_public=100, gamma="1/5")
-    (promise,) = method.guarantee(schema)
-    assert isinstance(promise, BoundedAdversary)
-    assert "too large to promise" in str(method.forecast(schema).lines["differential privacy"])
-    ledger = Ledger.create(tmp_path / "ledger", epsilon=1)
-    rows = np.random.default_rng(1).integers(0, 40, (100, 40)).tolist()
-    release = publish(table_of(schema, rows), schema, method, out=tmp_path / "r", ledger=ledger)
-    assert ledger.remaining().epsilon == 1
-    assert release.count("x0 < 3 * x1").high > 0
+    bounded, private = method.guarantee(schema)
+    assert isinstance(bounded, BoundedAdversary)
+    assert isinstance(private, PureDP)
+    assert float(private.epsilon) == pytest.approx(
+        math.log(40**40) - math.log(1000) + math.log(1 / 4 / 2), abs=0.01
+    )
+    assert "practically certain" in private.explain()
+    ledger = Ledger.create(tmp_path / "ledger", epsilon=100, allow_uncounted=True)
+    rows = np.random.default_rng(shifted(1)).integers(0, 40, (100, 40)).tolist()
+    with pytest.raises(BudgetExceeded):
+        publish(table_of(schema, rows), schema, method, out=tmp_path / "r", ledger=ledger)
+    release = publish(table_of(schema, rows), schema, method, out=tmp_path / "r")
+    assert release.count("x0 < 3 * x1").privacy_std > 0  # an interval of 95 % may end at 0
     with pytest.raises(ParameterError, match="above 100"):
         AlphaBeta(alpha="1/2", beta="1e-60").guarantee(schema)
 
@@ -236,9 +311,11 @@ def test_domain_larger_than_any_float(rule: str, tmp_path: Path) -> None:
     columns = {f"x{i}": {"type": "integer", "low": 0, "high": 39} for i in range(200)}
     schema = Schema.from_dict({"name": "wide", "columns": columns})
     insert = Fraction(500, schema.domain.size)
-    method = AlphaBeta(d=insert, gamma="1/2", views=2, view_rule=rule, coins=tmp_path / "coins")  # type: ignore[arg-type]
+    method = AlphaBeta(
+        d=insert, n_public=1, gamma="1/2", views=2, view_rule=rule, coins=tmp_path / "coins"
+    )  # type: ignore[arg-type]
     assert "e+320" in str(method.forecast(schema, 1000).lines["tuples in the domain"])
-    rows = np.random.default_rng(1).integers(0, 40, (1000, 200))
+    rows = np.random.default_rng(shifted(1)).integers(0, 40, (1000, 200))
     for view in range(2):
         release = publish(table_of(schema, rows.tolist()), schema, method, out=tmp_path / str(view))
         estimate = release.count("x0 < 20")
@@ -273,7 +350,7 @@ def test_order_is_that_of_the_codes(tmp_path: Path) -> None:
 @pytest.mark.parametrize("n_rows", [0, 1200])
 def test_empty_table_and_whole_domain(n_rows: int, tmp_path: Path) -> None:
     rows = [(i // 40, i % 40) for i in range(n_rows)]
-    method = AlphaBeta(d="1/20", gamma="1/2")
+    method = AlphaBeta(d="1/20", n_public=1, gamma="1/2")
     release = publish(table_of(SMALL, rows), SMALL, method, out=tmp_path / "r")
     n_found, share = release.table().num_rows, 0.5 if n_rows else 0.05
     assert abs(n_found - 1200 * share) < 6 * math.sqrt(1200 * share * (1 - share))
@@ -283,7 +360,7 @@ def test_empty_table_and_whole_domain(n_rows: int, tmp_path: Path) -> None:
 
 def test_domain_far_beyond_enumeration(tmp_path: Path) -> None:
     schema = grid(*[40] * 20)
-    draw = np.random.default_rng(3)
+    draw = np.random.default_rng(shifted(3))
     rows = draw.integers(0, 40, (2000, 20))
     method = AlphaBeta(prior_factor=10, n_public=2000, gamma="1/5")
     release = publish(table_of(schema, rows.tolist()), schema, method, out=tmp_path / "r")
@@ -296,7 +373,7 @@ def test_domain_far_beyond_enumeration(tmp_path: Path) -> None:
 
 def test_statement_tells_no_exact_count(tmp_path: Path) -> None:
     """Two tables of different size differ in the noisy number of published tuples alone (004-5)."""
-    method = AlphaBeta(prior_factor="1/10", n_public=500, gamma="1/5")
+    method = AlphaBeta(prior_factor=1, n_public=500, gamma="1/2")
     documents = []
     for n_rows in (411, 487):
         rows = [(i // 40, i % 40) for i in range(n_rows)]
@@ -310,7 +387,7 @@ def test_statement_tells_no_exact_count(tmp_path: Path) -> None:
 
 
 def test_ledger_is_charged_the_epsilon(tmp_path: Path) -> None:
-    method = AlphaBeta(d="1/100", gamma="1/5")
+    method = AlphaBeta(d="1/100", n_public=1, gamma="1/5")
     ledger = Ledger.create(tmp_path / "ledger", epsilon=5)
     publish(table_of(SMALL, [(1, 1)]), SMALL, method, out=tmp_path / "r", ledger=ledger)
     _, pure = method.guarantee(SMALL)
@@ -359,7 +436,7 @@ def test_old_tuples_are_republished_as_they_were(tmp_path: Path) -> None:
 @pytest.mark.parametrize("rule", ["memoized", "algorithm-4"])
 def test_a_view_too_many_is_refused_before_it_is_charged(rule: str, tmp_path: Path) -> None:
     method = AlphaBeta(
-        d="1/100", gamma="1/2", views=2, view_rule=rule, coins=str(tmp_path / "coins")
+        d="1/100", n_public=1, gamma="1/2", views=2, view_rule=rule, coins=str(tmp_path / "coins")
     )  # type: ignore[arg-type]
     ledger = Ledger.create(tmp_path / "ledger", epsilon=100)
     for number in range(2):
@@ -371,7 +448,12 @@ def test_a_view_too_many_is_refused_before_it_is_charged(rule: str, tmp_path: Pa
 
 def test_algorithm_4_refuses_a_changed_table(tmp_path: Path) -> None:
     method = AlphaBeta(
-        d="1/100", gamma="1/2", views=3, view_rule="algorithm-4", coins=tmp_path / "coins"
+        d="1/100",
+        n_public=1,
+        gamma="1/2",
+        views=3,
+        view_rule="algorithm-4",
+        coins=tmp_path / "coins",
     )
     publish(table_of(SMALL, [(1, 1), (1, 1)]), SMALL, method, out=tmp_path / "1")
     publish(table_of(SMALL, [(1, 1)]), SMALL, method, out=tmp_path / "2")  # the same set
@@ -381,12 +463,12 @@ def test_algorithm_4_refuses_a_changed_table(tmp_path: Path) -> None:
 
 def test_the_file_of_coins_is_private_and_complete(tmp_path: Path) -> None:
     coins = tmp_path / "coins"
-    method = AlphaBeta(d="1/100", gamma="1/2", views=3, coins=coins)
+    method = AlphaBeta(d="1/100", n_public=1, gamma="1/2", views=3, coins=coins)
     release = publish(table_of(SMALL, [(1, 1)]), SMALL, method, out=tmp_path / "1")
     assert stat.S_IMODE(coins.stat().st_mode) == 0o600
     assert str(coins) not in (tmp_path / "1" / "statement.json").read_text()
     assert "coins" not in release.statement.parameters
-    other = AlphaBeta(d="1/200", gamma="1/2", views=3, coins=coins)
+    other = AlphaBeta(d="1/200", n_public=1, gamma="1/2", views=3, coins=coins)
     with pytest.raises(ParameterError, match="other parameters"):
         publish(table_of(SMALL, [(1, 1)]), SMALL, other, out=tmp_path / "2")
     with pytest.raises(ParameterError, match="other parameters"):
@@ -401,12 +483,15 @@ def test_the_file_of_coins_is_private_and_complete(tmp_path: Path) -> None:
 
 
 def test_nothing_is_remembered_of_a_view_that_was_not_drawn(tmp_path: Path) -> None:
-    method = AlphaBeta(d="1/100", gamma="1/2", views=2, coins=tmp_path / "coins")
+    method = AlphaBeta(d="1/100", n_public=1, gamma="1/2", views=2, coins=tmp_path / "coins")
     broken = pa.table({"a": [1], "b": [99]})
+    strict = SMALL.to_dict()
+    strict["columns"]["b"]["outside"] = "refuse"
+    schema = Schema.from_dict(strict)
     with pytest.raises(DataError):
-        publish(broken, SMALL, method, out=tmp_path / "1")
+        publish(broken, schema, method, out=tmp_path / "1")
     for number in range(2):
-        publish(table_of(SMALL, [(1, 1)]), SMALL, method, out=tmp_path / f"v{number}")
+        publish(table_of(SMALL, [(1, 1)]), schema, method, out=tmp_path / f"v{number}")
 
 
 def test_several_views_cost_an_exchange(tmp_path: Path) -> None:
@@ -422,7 +507,7 @@ def test_several_views_cost_an_exchange(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("n_limbs", [1, 2])
 def test_membership_of_keys(n_limbs: int) -> None:
-    draw = np.random.default_rng(5)
+    draw = np.random.default_rng(shifted(5))
     some, others = (np.unique(draw.integers(0, 6, (size, n_limbs)), axis=0) for size in (20, 15))
     among = {tuple(row) for row in others.tolist()}
     assert is_among(some, others).tolist() == [tuple(row) in among for row in some.tolist()]
@@ -489,9 +574,9 @@ def test_source_promise_holds_for_every_class_and_with_less_noise(adversary: str
     # Uniform noise against the same observers needs the largest prior for everybody.
     uniform = AlphaBeta(d=Fraction(500, total), gamma="1/3", adversary=adversary)  # type: ignore[arg-type]
     assert law.expected < uniform.plan(SMALL).noise.expected
-    bounded = method.guarantee(SMALL)[0]
-    assert isinstance(bounded, BoundedAdversary)
-    assert bounded.d == Fraction(50, total)
+    assert plan.d == Fraction(50, total)
+    with pytest.raises(ParameterError, match="prior_factor is 1/2, below 1"):
+        method.guarantee(SMALL)
 
 
 def test_weighted_counts_equal_adding_up() -> None:
@@ -591,8 +676,10 @@ def test_memoized_views_are_unbiased_by_exact_expectation() -> None:
 
 
 def test_estimates_stay_within_what_counts_can_be(tmp_path: Path) -> None:
-    method = AlphaBeta(d="1/20", gamma="1/2")
-    release = publish(table_of(SMALL, []), SMALL, method, out=tmp_path / "r", noise=SeededNoise(4))
+    method = AlphaBeta(d="1/20", n_public=1, gamma="1/2")
+    release = publish(
+        table_of(SMALL, []), SMALL, method, out=tmp_path / "r", noise=SeededNoise(shifted(4))
+    )
     negative = 0
     for a in range(30):
         estimate = release.count(f"a = {a}")
@@ -604,7 +691,7 @@ def test_estimates_stay_within_what_counts_can_be(tmp_path: Path) -> None:
 
 
 def test_questions_about_a_single_tuple_come_with_a_caution(tmp_path: Path) -> None:
-    method = AlphaBeta(d="1/1000", gamma="1/5")
+    method = AlphaBeta(d="1/1000", n_public=1, gamma="1/5")
     release = publish(table_of(SMALL, [(1, 1)]), SMALL, method, out=tmp_path / "r")
     assert any("too sure" in note for note in release.count("a = 1 AND b = 1").notes)
     assert not any("too sure" in note for note in release.count("a < 20").notes)
@@ -641,9 +728,9 @@ def test_frapp_is_local_and_unbiased(tmp_path: Path) -> None:
 def test_engines_agree(tmp_path: Path) -> None:
     """The same seed gives the same release on memory and DuckDB."""
     rows = [(i % 30, i % 40) for i in range(3000)]
-    method = AlphaBeta(d="1/100", gamma="1/5")
+    method = AlphaBeta(d="1/100", n_public=1, gamma="1/5")
     made = [
-        method.run(connect(table_of(SMALL, rows), SMALL, engine=engine), SeededNoise(9))  # type: ignore[arg-type]
+        method.run(connect(table_of(SMALL, rows), SMALL, engine=engine), SeededNoise(shifted(9)))  # type: ignore[arg-type]
         for engine in ("memory", "duckdb")
     ]
     assert made[0].tables["data"].equals(made[1].tables["data"])

@@ -21,6 +21,7 @@ from hushtable.engine.source import open_source
 from hushtable.engine.sql.engine import encoded_rows
 from hushtable.errors import DataError, SchemaError
 from hushtable.schema import Schema
+from seeds import shifted
 
 EDGES = [-(2**63), -(2**53) - 1, -1, 0, 1, 2, 7, 2**53 + 1, 2**63 - 1]
 REALS = [
@@ -145,8 +146,9 @@ def test_a_person_whose_name_stands_twice_in_a_dictionary_is_one_person() -> Non
     assert engine.n_rows() == connect(table, schema, engine="duckdb").n_rows() == 2
     for nobody in (3, 4):
         unnamed = pa.DictionaryArray.from_arrays(pa.array([nobody] * 5, pa.int8()), names)
-        with pytest.raises(DataError, match="5 rows name no person"):
-            connect(table.set_column(0, "who", unnamed), schema).n_rows()
+        of_nobody = connect(table.set_column(0, "who", unnamed), schema)
+        assert of_nobody.n_rows() == 0
+        assert [(found.kind, found.n_rows) for found in of_nobody.rule_breaks()] == [("nobody", 5)]
 
 
 def test_nothing_is_read_before_the_first_question(tmp_path: Path) -> None:
@@ -241,7 +243,7 @@ def test_texts_are_read_as_numbers_like_the_database_does(outside: str, tmp_path
         f"n{i}": {"type": "number", "low": low, "high": high, "step": step, **rules}
         for i, (low, high, step) in enumerate(grids)
     }
-    draw = np.random.default_rng(7)
+    draw = np.random.default_rng(shifted(7))
     made = [f"{'-' * int(draw.integers(2))}{draw.random() * 10.0 ** draw.integers(-3, 21):.{k}g}"
             for k in range(1, 18) for _ in range(20)]  # fmt: skip
     texts = pa.array([*NUMBER_TEXTS, *made])

@@ -33,6 +33,7 @@ from hushtable.pipeline import publish
 from hushtable.recoding import recode
 from hushtable.schema import Schema
 from population import SCHEMA, people
+from seeds import shifted
 
 
 def slow_distance(x: np.ndarray, y: np.ndarray, ordered: np.ndarray) -> float:
@@ -49,7 +50,7 @@ def slow_distance(x: np.ndarray, y: np.ndarray, ordered: np.ndarray) -> float:
 
 @pytest.mark.parametrize("n_neighbors", [1, 3, 7])
 def test_nearest_records_are_those_of_all_comparisons(n_neighbors: int) -> None:
-    rng = np.random.default_rng(n_neighbors)
+    rng = np.random.default_rng(shifted(n_neighbors))
     ordered = np.array([True, False, True, False])
     targets, published = (
         np.where(ordered, rng.random((n, 4)).round(1), rng.integers(0, 3, (n, 4))) for n in (30, 50)
@@ -82,7 +83,7 @@ def test_the_chance_to_link_blindly() -> None:
 
 
 def test_the_area_under_the_curve_agrees_with_scikit_learn() -> None:
-    rng = np.random.default_rng(1)
+    rng = np.random.default_rng(shifted(1))
     members, others = rng.integers(0, 6, 80) / 5, rng.integers(1, 8, 60) / 5
     found = membership._area(members, others)
     truth = np.repeat([1, 0], [80, 60])
@@ -151,7 +152,7 @@ def test_odd_types_do_not_stop_an_attack(kind: str) -> None:
     odd = table
     for name in ("age", "weight", "city", "job"):
         odd = odd.set_column(odd.column_names.index(name), name, ODD[kind])
-    risk = assess(odd, odd, table, SCHEMA, None, np.random.default_rng(1))
+    risk = assess(odd, odd, table, SCHEMA, None, np.random.default_rng(shifted(1)))
     json.dumps(risk.to_dict(), allow_nan=False)
 
 
@@ -161,7 +162,9 @@ def test_odd_types_do_not_stop_an_attack(kind: str) -> None:
 def test_small_tables_do_not_stop_an_attack(n_published: int, n_control: int | None) -> None:
     control = None if n_control is None else people(max(n_control, 1), 3).slice(0, n_control)
     published = people(30, 2).slice(0, n_published)
-    risk = assess(people(30, 1), published, control, SCHEMA, None, np.random.default_rng(1))
+    risk = assess(
+        people(30, 1), published, control, SCHEMA, None, np.random.default_rng(shifted(1))
+    )
     json.dumps(risk.to_dict(), allow_nan=False)
     assert (risk.anonymity is None) == (n_published == 0)
 
@@ -172,18 +175,22 @@ def test_one_column_has_nothing_to_link_or_infer() -> None:
     )
     table = people(50, 1).select(["age"])
     risk = assess(table, table, people(50, 2).select(["age"]), schema, None,
-                  np.random.default_rng(1))  # fmt: skip
+                  np.random.default_rng(shifted(1)))  # fmt: skip
     assert {outcome.name for outcome in risk.attacks} == {"singling out", "membership"}
 
 
 def test_tables_that_share_no_column_are_refused() -> None:
     with pytest.raises(DataError, match="share no column"):
-        set_scene(people(5, 1), pa.table({"x": [1]}), None, SCHEMA, {}, np.random.default_rng(1))
+        set_scene(
+            people(5, 1), pa.table({"x": [1]}), None, SCHEMA, {}, np.random.default_rng(shifted(1))
+        )
 
 
 def test_columns_that_only_one_table_has_are_left_out_and_named() -> None:
     table = people(50, 1)
-    risk = assess(table, table.drop(["city"]), None, SCHEMA, None, np.random.default_rng(1))
+    risk = assess(
+        table, table.drop(["city"]), None, SCHEMA, None, np.random.default_rng(shifted(1))
+    )
     assert any("city" in note for note in risk.notes)
     assert not any("city" in outcome.of for outcome in risk.attacks)
 
@@ -204,7 +211,7 @@ def test_private_values_are_generalized_like_the_published_ones() -> None:
             codes = np.array([column.values.index(v) for v in table.column(name).to_pylist()])  # type: ignore[union-attr]
         labels = pa.array([cut.labels[code] for code in cut.apply(codes)])
         published = published.set_column(published.column_names.index(name), name, labels)
-    scene = set_scene(table, published, None, SCHEMA, cuts, np.random.default_rng(1))
+    scene = set_scene(table, published, None, SCHEMA, cuts, np.random.default_rng(shifted(1)))
     # The engine keeps no order of rows, and the attacks need none.
     rows = [sorted(map(str, matrix.tolist())) for matrix in (scene.original, scene.published)]
     assert rows[0] == rows[1]
@@ -225,7 +232,12 @@ def test_releases_of_generalized_values(method: Method, tmp_path: Path) -> None:
     table, schema = sample().slice(0, 3000), sample_schema()
     release = publish(table, schema, method, out=tmp_path / "release")
     risk = assess(
-        table, release.frame(), sample().slice(9000), schema, release, np.random.default_rng(1)
+        table,
+        release.frame(),
+        sample().slice(9000),
+        schema,
+        release,
+        np.random.default_rng(shifted(1)),
     )
     assert risk.anonymity is not None
     assert any("generalized values" in note for note in risk.notes)
@@ -238,11 +250,15 @@ def test_releases_of_generalized_values(method: Method, tmp_path: Path) -> None:
 def test_ties_are_broken_by_chance_for_each_target_anew() -> None:
     ordered = np.array([False])
     published = np.zeros((10, 1))
-    places, _ = nearest(np.zeros((5000, 1)), published, ordered=ordered, n_neighbors=2, seed=3)
+    places, _ = nearest(
+        np.zeros((5000, 1)), published, ordered=ordered, n_neighbors=2, seed=shifted(3)
+    )
     # Each record is first of 5,000 with chance 0.1: 500 with a standard deviation of 21.
     assert np.abs(np.bincount(places[:, 0]) - 500).max() < 6 * 22
     assert (places[:, 0] != places[:, 1]).all()
-    others, _ = nearest(np.zeros((5000, 1)), published, ordered=ordered, n_neighbors=2, seed=4)
+    others, _ = nearest(
+        np.zeros((5000, 1)), published, ordered=ordered, n_neighbors=2, seed=shifted(4)
+    )
     assert abs(np.mean(others[:, 0] == places[:, 0]) - 0.1) < 0.03
 
 
@@ -255,11 +271,11 @@ def test_noisy_records_are_also_attacked_by_likelihood(tmp_path: Path) -> None:
             },
         }
     )
-    rng = np.random.default_rng(1)
+    rng = np.random.default_rng(shifted(1))
     table = pa.table({name: rng.integers(0, 201, 400) / 2 for name in "xy"})
     release = publish(table, schema, Uncertain(k=5), out=tmp_path / "release")
     risks = [
-        assess(table, release.frame(), None, schema, release, np.random.default_rng(2))
+        assess(table, release.frame(), None, schema, release, np.random.default_rng(shifted(2)))
         for _ in range(2)
     ]
     (found,) = [o for o in risks[0].attacks if o.name == "likelihood linkage"]

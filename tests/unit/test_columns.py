@@ -17,6 +17,7 @@ from hushtable.methods.counts import column_choice as choice_module
 from hushtable.methods.counts.column_choice import PairNoise, cluster, phi_squared, similarities
 from hushtable.privacy.composition import concentrated_share
 from hushtable.privacy.count_mechanisms import OneSidedGeometric, ThresholdMatrix
+from seeds import shifted
 
 BASIC: dict[str, Any] = {"epsilon": 2, "delta": "1e-6", "k": 5, "max_columns": 2}
 LONG: dict[str, Any] = {**BASIC, "item": "movie", "value": "rating"}
@@ -191,13 +192,13 @@ class TestChoice:
     def test_noise_is_taken_off_phi_squared(self) -> None:
         # 400 independent pairs of attributes with noise: without the correction the mean would be
         # 16 cells * 50**2 / 625 / 10000 / 3 = 0.0021; a mean below 0.0008 happens with 6 sigma.
-        draw = np.random.default_rng(3)
+        draw = np.random.default_rng(shifted(3))
         tables = [625 + np.rint(draw.normal(0, 50, (4, 4))).astype(np.int64) for _ in range(400)]
         corrected = np.mean([phi_squared(table, 50.0) for table in tables])
         assert corrected < 0.0008 < np.mean([phi_squared(table) for table in tables])
 
     def test_similarities_are_those_of_the_papers_section_7_and_of_a_cosine(self) -> None:
-        draw = np.random.default_rng(5)
+        draw = np.random.default_rng(shifted(5))
         ratings_of = np.where(draw.random((50, 4)) < 0.6, draw.integers(1, 4, (50, 4)), 0)
         support = (ratings_of > 0).sum(axis=0)
         pairs = [(i, j) for i in range(4) for j in range(i + 1, 4)]
@@ -232,7 +233,7 @@ class TestChoice:
 
     @pytest.mark.parametrize("similarity", ["union", "cosine"])
     def test_items_that_are_rated_alike_are_put_together(self, similarity: Any) -> None:
-        draw = np.random.default_rng(1)
+        draw = np.random.default_rng(shifted(1))
         people = []
         for _ in range(4000):
             block, rating = int(draw.integers(0, 2)), int(draw.integers(1, 6))
@@ -261,7 +262,7 @@ class TestChoice:
             assert max(rare) - min(rare) <= 1
 
     def test_attributes_that_hang_together_are_put_together(self) -> None:
-        draw = np.random.default_rng(1)
+        draw = np.random.default_rng(shifted(1))
         a, b = draw.integers(0, 3, 5000), draw.integers(0, 3, 5000)
         table = pa.table({"a": a, "b": b, "c": a, "d": 2 - b})
         column = {"type": "integer", "low": 0, "high": 2}

@@ -27,7 +27,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, method in {
         "noisy": NoisyCounts(epsilon=1, delta="1e-6", k=5, generalize=COARSE),
         "a<b>&c": GeneralizeSuppress(k=5, generalize=COARSE),
-        "tuples": AlphaBeta(d="3/10", gamma="3/5"),
+        "tuples": AlphaBeta(d="3/10", n_public=6000, gamma="3/5"),
     }.items():
         publish(sample().slice(0, 1500), sample_schema(), method, out=place / name)
     return place

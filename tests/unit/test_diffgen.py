@@ -366,8 +366,9 @@ def test_any_table_is_mapped_to_the_cuts(release: Release, make: Any) -> None:
 def test_tables_that_do_not_fit_are_not_mapped(release: Release) -> None:
     with pytest.raises(DataError, match="none of the release's columns"):
         release.generalize(pd.DataFrame({"height": [180]}))
-    with pytest.raises(DataError, match="column 'age': 1 rows lie outside"):
-        release.generalize(pd.DataFrame({"age": [180]}))
+    # What does not fit counts as it did when the release was made.
+    ages = release.generalize(pd.DataFrame({"age": [180, 99]}))["age"].to_pylist()
+    assert ages[0] == ages[1]
     with pytest.raises(DataError, match="only a table in memory"):
         release.generalize("rows.csv")
 

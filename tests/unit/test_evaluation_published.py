@@ -19,6 +19,7 @@ from hushtable.evaluation.utility.marginals import Binned, coarse_bins, total_va
 from hushtable.graph.publish import publish_graph
 from hushtable.methods import Frapp
 from hushtable.recoding import recode
+from seeds import shifted
 
 ROWS = sample().slice(0, 3000)
 MOVIES = [f"m{number}" for number in range(6)]
@@ -37,7 +38,7 @@ RATINGS = Schema.from_dict(
 
 def ratings() -> tuple[pa.Table, np.ndarray]:
     """Generate ratings as a long table and as the matrix of people and movies (0: none)."""
-    draw = np.random.default_rng(7)
+    draw = np.random.default_rng(shifted(7))
     matrix = np.where(draw.random((500, 6)) < 0.5, draw.integers(1, 6, (500, 6)), 0)
     user, movie = np.nonzero(matrix)
     table = {"user": user, "movie": [MOVIES[m] for m in movie], "rating": matrix[user, movie]}
@@ -49,7 +50,7 @@ def test_values_are_drawn_evenly_from_inside_their_cell(name: str, rule: object)
     column = sample_schema().attributes[name]
     cut = recode(name, column, rule)  # type: ignore[arg-type]
     wanted = np.repeat(np.arange(cut.size), 4000)
-    drawn = draw_inside(cut, wanted, np.random.default_rng(0))
+    drawn = draw_inside(cut, wanted, np.random.default_rng(shifted(0)))
     assert (cut.apply(drawn) == wanted).all()
     counts = np.bincount(drawn, minlength=column.size)
     expected = 4000 / cut.widths[cut.apply(np.arange(column.size))]
@@ -62,12 +63,15 @@ def test_a_missing_value_stays_missing() -> None:
         "name: t\ncolumns: {age: {type: integer, low: 0, high: 9, missing: category}}"
     )
     cut = recode("age", schema.attributes["age"], 5)
-    assert draw_inside(cut, np.array([2, 2]), np.random.default_rng(0)).tolist() == [10, 10]
+    assert draw_inside(cut, np.array([2, 2]), np.random.default_rng(shifted(0))).tolist() == [
+        10,
+        10,
+    ]
 
 
 def test_expected_noise_is_taken_off() -> None:
     rows = read_rows(ROWS, sample_schema())
-    draw = np.random.default_rng(1)
+    draw = np.random.default_rng(shifted(1))
     noise = {
         name: draw.integers(0, column.size, 12_000)
         for name, column in rows.schema.attributes.items()
@@ -88,19 +92,29 @@ def test_expected_noise_is_taken_off() -> None:
 
 def test_rows_of_a_release_are_those_it_publishes(tmp_path: Path) -> None:
     release = publish(
-        ROWS, sample_schema(), Frapp(retention="1/2"), out=tmp_path / "r", noise=SeededNoise(1)
+        ROWS,
+        sample_schema(),
+        Frapp(retention="1/2"),
+        out=tmp_path / "r",
+        noise=SeededNoise(shifted(1)),
     )
     compared = lay_side_by_side(release, ROWS)
-    rows = Rows.drawn(compared.published.blocks[0], np.random.default_rng(0))
+    rows = Rows.drawn(compared.published.blocks[0], np.random.default_rng(shifted(0)))
     assert rows.table().cast(release.frame().schema).equals(release.frame())
 
 
 def test_regions_are_drawn_from_the_given_generator(tmp_path: Path) -> None:
     release = publish(
-        ROWS, sample_schema(), Partition(epsilon=2), out=tmp_path / "r", noise=SeededNoise(1)
+        ROWS,
+        sample_schema(),
+        Partition(epsilon=2),
+        out=tmp_path / "r",
+        noise=SeededNoise(shifted(1)),
     )
     block = lay_side_by_side(release, ROWS).published.blocks[0]
-    one, two, other = (Rows.drawn(block, np.random.default_rng(seed)).table() for seed in (1, 1, 2))
+    one, two, other = (
+        Rows.drawn(block, np.random.default_rng(shifted(seed))).table() for seed in (1, 1, 2)
+    )
     assert one.equals(two)
     assert not one.equals(other)
 
@@ -111,7 +125,7 @@ def test_people_of_a_long_table_are_counted_by_group(tmp_path: Path) -> None:
         epsilon=20, delta="1e-3", k=2, max_columns=2, item="movie", value="rating",
         columns=[MOVIES[:3], MOVIES[3:]],
     )  # fmt: skip
-    release = publish(table, RATINGS, method, out=tmp_path / "r", noise=SeededNoise(1))
+    release = publish(table, RATINGS, method, out=tmp_path / "r", noise=SeededNoise(shifted(1)))
     compared = lay_side_by_side(release, table)
     for number, rows in enumerate(compared.originals):
         part = matrix[:, 3 * number : 3 * number + 3]
@@ -134,7 +148,9 @@ def test_groups_of_columns_are_compared_among_rows_that_have_them(tmp_path: Path
         epsilon=4, delta="1e-4", k=3, max_columns=2, generalize={"age": 50},
         columns=[["age", "smoker"], ["smoker"]],
     )  # fmt: skip
-    release = publish(ROWS, sample_schema(), method, out=tmp_path / "r", noise=SeededNoise(1))
+    release = publish(
+        ROWS, sample_schema(), method, out=tmp_path / "r", noise=SeededNoise(shifted(1))
+    )
     compared = lay_side_by_side(release, ROWS)
     n_missing = ROWS.column("smoker").null_count
     assert [rows.n_rows for rows in compared.originals] == [3000, 3000 - n_missing]
@@ -147,7 +163,7 @@ def test_a_graph_is_compared_by_its_degrees(tmp_path: Path) -> None:
     edges = [(i, (i + step) % 300) for i in range(300) for step in (1, 2)]
     release = publish_graph(
         edges, Degrees(epsilon=5, max_degree=8), nodes=range(300), out=tmp_path / "r",
-        noise=SeededNoise(1),
+        noise=SeededNoise(shifted(1)),
     )  # fmt: skip
     content = evaluate(release, edges, nodes=range(300), questions=3).to_dict()
     totals = content["utility"]["degrees"]["totals"]

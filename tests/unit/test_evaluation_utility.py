@@ -24,6 +24,7 @@ from hushtable.evaluation.utility.marginals import (
 from hushtable.evaluation.utility.workload import draw_questions
 from hushtable.predicate import parse
 from hushtable.schema import Schema
+from seeds import shifted
 
 ROWS = sample().slice(0, 4000)
 CONTROL = sample().slice(4000, 4000)
@@ -37,7 +38,7 @@ def utility(
     compared = lay_side_by_side(table, data, schema=schema)
     control = read_rows(CONTROL, compared.published.schema) if data is ROWS else None
     target = schema.target if learns else None
-    rng = np.random.default_rng(1)
+    rng = np.random.default_rng(shifted(1))
     return measure_utility(
         compared, control, target, rng, n_draws=1, n_repeats=1, per_cell=4
     ).to_dict()
@@ -60,7 +61,7 @@ def accuracies(found: dict[str, Any], model: str) -> dict[str, float]:
 
 
 def shuffled(table: pa.Table) -> pa.Table:
-    draw = np.random.default_rng(2)
+    draw = np.random.default_rng(shifted(2))
     return pa.table(
         {
             name: table.column(name).take(pa.array(draw.permutation(table.num_rows)))
@@ -70,7 +71,7 @@ def shuffled(table: pa.Table) -> pa.Table:
 
 
 def noise() -> pa.Table:
-    draw, schema = np.random.default_rng(3), sample_schema()
+    draw, schema = np.random.default_rng(shifted(3)), sample_schema()
     return pa.table(
         {
             name: pa.array([column.value(int(c)) for c in draw.integers(0, column.size, 4000)])
@@ -92,7 +93,7 @@ def test_the_table_itself_is_perfect() -> None:
 
 
 def test_the_order_of_rows_does_not_matter() -> None:
-    turned = ROWS.take(pa.array(np.random.default_rng(8).permutation(ROWS.num_rows)))
+    turned = ROWS.take(pa.array(np.random.default_rng(shifted(8)).permutation(ROWS.num_rows)))
     assert utility(turned, learns=False) == utility(ROWS, learns=False)
 
 
@@ -142,7 +143,7 @@ def test_missing_values_and_odd_types_are_compared() -> None:
             },
         }
     )  # fmt: skip
-    draw = np.random.default_rng(4)
+    draw = np.random.default_rng(shifted(4))
     table = pa.table(
         {
             "year": draw.choice(["1950", "1977.0", "?", "", "1800", "x"], 300),
@@ -169,7 +170,7 @@ def test_an_empty_release_is_as_far_as_can_be() -> None:
 
 def test_questions_mean_the_same_as_their_sql() -> None:
     rows = read_rows(ROWS, sample_schema())
-    questions = draw_questions(rows, np.random.default_rng(5), per_cell=6)
+    questions = draw_questions(rows, np.random.default_rng(shifted(5)), per_cell=6)
     assert {len(question.conditions) for question, _ in questions} == {1, 2, 3}
     assert any("IS NULL" in question.sql for question, _ in questions)
     for question, truth in questions:
@@ -179,7 +180,7 @@ def test_questions_mean_the_same_as_their_sql() -> None:
 
 def test_questions_fill_the_ranges_of_selectivity() -> None:
     rows = read_rows(sample(), sample_schema())
-    shares = [n / rows.n_rows for _, n in draw_questions(rows, np.random.default_rng(6))]
+    shares = [n / rows.n_rows for _, n in draw_questions(rows, np.random.default_rng(shifted(6)))]
     bins = np.histogram(shares, [0, 0.001, 0.01, 0.1, 1])[0]
     assert bins.min() >= 10  # few columns of the sample are fine enough for the lowest range
     assert bins[1:].max() <= 60
@@ -211,7 +212,7 @@ def test_the_nearest_distribution_is_one(values: list[float]) -> None:
     found = on_simplex(shares)
     assert found.min() >= 0
     assert found.sum() == pytest.approx(1)
-    others = np.random.default_rng(0).dirichlet(np.ones(len(shares)), 50)
+    others = np.random.default_rng(shifted(0)).dirichlet(np.ones(len(shares)), 50)
     nearest = ((others - shares) ** 2).sum(axis=1).min()
     assert ((found - shares) ** 2).sum() <= nearest + 1e-9
 
@@ -219,7 +220,7 @@ def test_the_nearest_distribution_is_one(values: list[float]) -> None:
 def test_wasserstein_agrees_with_scipy() -> None:
     from scipy.stats import wasserstein_distance
 
-    draw = np.random.default_rng(7)
+    draw = np.random.default_rng(shifted(7))
     p, q = draw.dirichlet(np.ones(9), 2)
     codes = np.sort(draw.choice(100, 9, replace=False))
     assert wasserstein(codes, p, q, 99) == pytest.approx(
@@ -228,7 +229,7 @@ def test_wasserstein_agrees_with_scipy() -> None:
 
 
 def test_association_without_dependence_is_not_inflated() -> None:
-    draw = np.random.default_rng(8)
+    draw = np.random.default_rng(shifted(8))
     values = []
     for _ in range(50):
         counts = np.histogram2d(draw.integers(0, 8, 400), draw.integers(0, 8, 400), 8)[0]
@@ -248,13 +249,19 @@ def test_a_target_with_many_values_is_split_in_two(target: str) -> None:
             },
         }
     )
-    draw = np.random.default_rng(9)
+    draw = np.random.default_rng(shifted(9))
     age = draw.integers(0, 100, 800)
     word = np.where(age > 60, "w7", np.array(words)[draw.integers(0, 60, 800)])
     table = pa.table({"age": pa.array(age, mask=draw.random(800) < 0.1), "word": word})
     compared = lay_side_by_side(table, table, schema=schema)
     found = measure_utility(
-        compared, None, target, np.random.default_rng(1), n_draws=1, n_repeats=1, per_cell=1
+        compared,
+        None,
+        target,
+        np.random.default_rng(shifted(1)),
+        n_draws=1,
+        n_repeats=1,
+        per_cell=1,
     ).learning
     assert found is not None
     assert len(found.classes) == 2

@@ -28,6 +28,7 @@ from hushtable.privacy.guarantee import PureDP
 from hushtable.privacy.ledger import Ledger
 from hushtable.privacy.noise import SecureNoise, SeededNoise
 from hushtable.release import Release
+from seeds import shifted
 
 VARIANTS: list[dict[str, Any]] = [
     {"mechanism": mechanism, "population": population, "max_degree": bound}
@@ -42,7 +43,7 @@ every_variant = pytest.mark.parametrize(
 
 @pytest.fixture(scope="module")
 def edges() -> list[tuple[int, int]]:
-    graph = nx.barabasi_albert_graph(2000, 3, seed=5)
+    graph = nx.barabasi_albert_graph(2000, 3, seed=shifted(5))
     return [(int(a), int(b)) for a, b in graph.edges]
 
 
@@ -50,7 +51,7 @@ def edges() -> list[tuple[int, int]]:
 def release(edges: list[tuple[int, int]], tmp_path_factory: pytest.TempPathFactory) -> Release:
     out = tmp_path_factory.mktemp("degrees") / "release"
     method = Degrees(epsilon=2, max_degree=64)
-    return publish_graph(edges, method, nodes=range(2000), out=out, noise=SeededNoise(11))
+    return publish_graph(edges, method, nodes=range(2000), out=out, noise=SeededNoise(shifted(11)))
 
 
 # --- parameters and budget ----------------------------------------------------------------------
@@ -178,7 +179,7 @@ def test_spending_is_recorded_before_edges_are_read(
 ) -> None:
     from hushtable.privacy.guarantee import Unit
 
-    ledger = Ledger.create(tmp_path / "ledger", epsilon=1, unit=Unit(kind="node"), name="g")
+    ledger = Ledger.create(tmp_path / "ledger", epsilon=1, unit=Unit(kind="node"))
     seen = []
 
     def read(*args: object, **kwargs: object) -> None:
@@ -195,9 +196,7 @@ def test_spending_is_recorded_before_edges_are_read(
     with pytest.raises(BudgetExceeded):
         publish_graph([(1, 2)], method, out=tmp_path / "out", ledger=ledger)
     for broken in (tmp_path / "absent.txt", 7):
-        fresh = Ledger.create(
-            tmp_path / f"l{len(str(broken))}", epsilon=1, unit=Unit(kind="node"), name="g"
-        )
+        fresh = Ledger.create(tmp_path / f"l{len(str(broken))}", epsilon=1, unit=Unit(kind="node"))
         with pytest.raises(DataError):
             publish_graph(broken, method, out=tmp_path / "out", ledger=fresh)
         assert [e.status for e in fresh.entries()] in ([], ["charged"])
@@ -205,8 +204,8 @@ def test_spending_is_recorded_before_edges_are_read(
 
 def test_a_seeded_release_repeats_and_says_so(edges: list[tuple[int, int]], tmp_path: Path) -> None:
     method = Degrees(epsilon=1, population="endpoints")
-    one = publish_graph(edges, method, out=tmp_path / "a", noise=SeededNoise(3))
-    two = publish_graph(edges[::-1], method, out=tmp_path / "b", noise=SeededNoise(3))
+    one = publish_graph(edges, method, out=tmp_path / "a", noise=SeededNoise(shifted(3)))
+    two = publish_graph(edges[::-1], method, out=tmp_path / "b", noise=SeededNoise(shifted(3)))
     assert one.statement.guarantee == "none (seeded)"
     assert one.table("noisy").equals(two.table("noisy"))
     assert one.table().equals(two.table())
@@ -232,7 +231,7 @@ def test_answers_come_with_honest_intervals(release: Release, edges: list[tuple[
 
 
 def test_without_noise_the_fit_is_the_truth() -> None:
-    degrees = np.random.default_rng(3).geometric(0.1, 5000).clip(max=40)
+    degrees = np.random.default_rng(shifted(3)).geometric(0.1, 5000).clip(max=40)
     up_to = np.cumsum(np.bincount(degrees, minlength=41)).astype(float)
     for smooth in (True, False):
         survival = fit_counts(
@@ -254,7 +253,7 @@ def test_without_noise_the_fit_is_the_truth() -> None:
 
 
 def test_error_bars_of_single_counts_agree_with_those_of_the_table() -> None:
-    rng = np.random.default_rng(8)
+    rng = np.random.default_rng(shifted(8))
     up_to = np.cumsum(np.bincount(rng.geometric(0.05, 3000).clip(max=32), minlength=33))
     noisy = up_to[:-1] + rng.laplace(0, 30, 32)
     survival = fit_counts(noisy, variance=1800.0, n_nodes=3010.0, n_nodes_variance=200.0)
@@ -271,8 +270,10 @@ def test_error_bars_of_single_counts_agree_with_those_of_the_table() -> None:
 def test_the_model_puts_back_what_the_bound_took() -> None:
     from hushtable.methods.degrees.projection import OrderedEdges
 
-    degrees = np.random.default_rng(1).gamma(2.0, 20.0, 6000).astype(int) + 1
-    graph = read_graph(configuration(np.sort(degrees)[::-1], SeededNoise(1)), nodes=range(6000))
+    degrees = np.random.default_rng(shifted(1)).gamma(2.0, 20.0, 6000).astype(int) + 1
+    graph = read_graph(
+        configuration(np.sort(degrees)[::-1], SeededNoise(shifted(1))), nodes=range(6000)
+    )
     truth = np.cumsum(np.bincount(graph.degrees(), minlength=400)) / 6000
     for bound in (32, 64):
         bounded = OrderedEdges(graph, key=4).degrees(bound)
@@ -301,7 +302,7 @@ def _ks(cumulative: np.ndarray, truth: np.ndarray) -> float:
 
 
 def test_exact_graphs_have_exactly_their_degrees() -> None:
-    rng = np.random.default_rng(2)
+    rng = np.random.default_rng(shifted(2))
     n_graphical = 0
     for _ in range(300):
         degrees = np.sort(rng.integers(0, rng.integers(1, 9), rng.integers(1, 12)))[::-1]
@@ -327,7 +328,7 @@ def test_an_odd_sum_loses_one_end() -> None:
 
 
 def test_configuration_graphs_are_simple_and_close() -> None:
-    degrees = np.random.default_rng(4).poisson(8, 3000)
+    degrees = np.random.default_rng(shifted(4)).poisson(8, 3000)
     pairs = configuration(degrees, SecureNoise())
     assert (pairs[:, 0] < pairs[:, 1]).all()
     assert len({tuple(pair) for pair in pairs.tolist()}) == len(pairs)
@@ -343,8 +344,8 @@ def test_a_graph_is_made_from_a_release(release: Release) -> None:
     made = generate_graph(release)
     counted = np.bincount(np.concatenate([made["source"], made["target"]]), minlength=len(wanted))
     assert (counted <= wanted).all()
-    same = generate_graph(release, noise=SeededNoise(1))
-    assert same.equals(generate_graph(release, noise=SeededNoise(1)))
+    same = generate_graph(release, noise=SeededNoise(shifted(1)))
+    assert same.equals(generate_graph(release, noise=SeededNoise(shifted(1))))
     with pytest.raises(ParameterError, match="model"):
         generate_graph(release, model="x")  # type: ignore[arg-type]
 
@@ -372,7 +373,7 @@ def test_hay_gives_a_falling_sequence_of_public_length(edges: list[tuple[int, in
 def test_hay_changes_by_no_more_than_its_noise_is_made_for() -> None:
     from hushtable.methods.degrees.projection import OrderedEdges
 
-    rng = np.random.default_rng(6)
+    rng = np.random.default_rng(shifted(6))
     worst = 0
     for _ in range(200):
         pairs = rng.integers(0, 9, (20, 2))

@@ -15,12 +15,13 @@ from hushtable.engine.graph import Graph
 from hushtable.kernels.projection import projected_degrees
 from hushtable.methods.degrees.degrees import Degrees
 from hushtable.methods.degrees.projection import OrderedEdges
+from seeds import shifted
 
 
 def pair_orders(n_nodes: int) -> list[list[tuple[int, int]]]:
     """Some orders of all pairs: two regular ones and three shuffled ones."""
     pairs = list(itertools.combinations(range(n_nodes), 2))
-    rng = np.random.default_rng(20)
+    rng = np.random.default_rng(shifted(20))
     shuffled = [[pairs[i] for i in rng.permutation(len(pairs))] for _ in range(3)]
     return [pairs, pairs[::-1], *shuffled]
 

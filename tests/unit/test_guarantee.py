@@ -19,6 +19,7 @@ from hushtable.errors import CompositionError, ParameterError
 from hushtable.privacy.guarantee import (
     MAX_DELTA,
     MAX_EPSILON,
+    MAX_LOSS,
     AnyGuarantee,
     ApproxDP,
     BoundedAdversary,
@@ -29,6 +30,7 @@ from hushtable.privacy.guarantee import (
     Threshold,
     UncertainAnonymity,
     Unit,
+    check_epsilon,
     compose,
     parse_guarantee,
 )
@@ -110,11 +112,14 @@ def test_bad_epsilon_is_refused(epsilon: Any) -> None:
 
 
 def test_bounds_of_epsilon_and_delta_are_inclusive() -> None:
-    assert PureDP(epsilon=MAX_EPSILON, **ROW).epsilon == 100
+    assert check_epsilon(MAX_EPSILON) == 100
+    assert PureDP(epsilon=MAX_LOSS, **ROW).epsilon == 10_000
     assert ApproxDP(epsilon=1, delta=MAX_DELTA, **ROW).delta == Fraction(1, 100)
     step = Fraction(1, 10**30)
     with pytest.raises(ParameterError, match="means nothing"):
-        PureDP(epsilon=MAX_EPSILON + step, **ROW)
+        check_epsilon(MAX_EPSILON + step)
+    with pytest.raises(ParameterError, match="says nothing"):
+        PureDP(epsilon=MAX_LOSS + step, **ROW)
     with pytest.raises(ParameterError, match="one person in a hundred"):
         ApproxDP(epsilon=1, delta=MAX_DELTA + step, **ROW)
     for delta in (0, -step, 1, 2, math.nan):

@@ -94,7 +94,8 @@ class TestSpending:
             ledger.charge([approx(1, "1e-9")], purpose="no delta was budgeted")
         assert ledger.charge([pure(10)], purpose="all").cost == ledger.cap
 
-    def test_outside_differential_privacy_is_recorded_as_uncounted(self, ledger: Ledger) -> None:
+    def test_outside_differential_privacy_is_recorded_as_uncounted(self, path: Path) -> None:
+        ledger = Ledger.create(path, epsilon=1, allow_uncounted=True)
         entry = ledger.charge([Threshold(k=5), NoGuarantee(reason="test")], purpose="other")
         assert not entry.counted
         assert entry.cost == Budget()
@@ -374,14 +375,14 @@ class TestFile:
             Ledger.open(path)
 
     def test_newer_format(self, path: Path, ledger: Ledger) -> None:
-        sql(path, "PRAGMA user_version = 2")
+        sql(path, "PRAGMA user_version = 3")
         for act in (lambda: Ledger.open(path), lambda: ledger.charge([pure("1/2")], purpose="x")):
-            with pytest.raises(LedgerError, match="ledger format 2"):
+            with pytest.raises(LedgerError, match="ledger format 3"):
                 act()
 
     def test_truncated_file(self, path: Path, ledger: Ledger) -> None:
         for _ in range(30):
-            ledger.charge([Threshold(k=5)], purpose="x" * 900)
+            ledger.charge([pure("1/100")], purpose="x" * 900)
         content = path.read_bytes()
         for size in range(100, len(content), 4096 // 2 + 7):
             path.write_bytes(content[:size])
@@ -693,7 +694,11 @@ class TestTampering:
             lambda r: r[7].pop("guarantees"),
             lambda r: r[5].update(entry=1),  # voids what was released
             lambda r: r[0].update(epsilon="1/4"),  # a cap below what is spent
-            lambda r: r[0].update(format=2),
+            lambda r: r[0].update(format=3),
+            lambda r: r[0].update(format=1),  # which has no rule about what cannot be counted
+            lambda r: r[0].update(allow_uncounted=1),
+            lambda r: r[0].update(table={"name": "x", "digest": "y"}),
+            lambda r: r[7].update(guarantees=[{"family": "threshold", "k": 5}]),
             lambda r: r[0].update(unit="person"),
             lambda r: r[7].update(seq=6),
         ],

@@ -15,6 +15,7 @@ from hushtable.methods.partition.estimator import draw_rows
 from hushtable.methods.partition.mondrian import Groups, Mondrian
 from hushtable.privacy.guarantee import KAnonymity
 from hushtable.schema import Schema
+from seeds import shifted
 
 SQUARE = Schema.from_dict(
     {"name": "square", "columns": {
@@ -54,7 +55,7 @@ def test_every_group_has_k_rows_and_no_row_is_lost(relaxed: bool, by_class: bool
 
 
 def test_strict_boxes_do_not_overlap() -> None:
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(shifted(0))
     x, y = rng.integers(0, 10, 300).tolist(), rng.integers(0, 10, 300).tolist()
     found = groups(x, y, "+" * 300, k=5)
     inside = [

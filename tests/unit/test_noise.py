@@ -27,6 +27,7 @@ from hushtable.privacy.noise import (
 )
 from hushtable.privacy.opendp_noise import OpenDPNoise
 from hushtable.privacy.rational import exp_bounds
+from seeds import shifted
 
 ONE = Fraction(1)
 
@@ -38,7 +39,7 @@ class ScriptedNoise(Noise):
 
     def __init__(self, script=(), seed=0):
         self._script = list(script)
-        self._rest = SeededNoise(seed)
+        self._rest = SeededNoise(shifted(seed))
 
     def _words(self, n):
         head, self._script = self._script[:n], self._script[n:]
@@ -199,7 +200,7 @@ KERNELS = [
 @pytest.mark.parametrize("source", [ScriptedNoise, DripNoise])
 def test_kernels_draw_what_python_integers_draw(label, draw, slow, source):
     size = 400
-    reader = BitReader(SeededNoise(0)._words)
+    reader = BitReader(SeededNoise(shifted(0))._words)
     expected = [slow(reader, i) for i in range(size)]
     assert draw(source(), size).tolist() == expected, label
 
@@ -210,7 +211,7 @@ def _two_words(value):
 
 def test_arithmetic_on_two_words():
     """A wrong low word would change so few draws that comparing draws cannot see it."""
-    reader = BitReader(SeededNoise(1)._words)
+    reader = BitReader(SeededNoise(shifted(1))._words)
     for _ in range(300):
         x = reader.take(1 + reader.below(63))
         high, low = samplers._square(np.uint64(x))
@@ -225,7 +226,7 @@ def test_arithmetic_on_two_words():
 
 def test_coins_on_two_words():
     for seed in range(300):
-        reader = BitReader(SeededNoise(seed)._words)
+        reader = BitReader(SeededNoise(shifted(seed))._words)
         denominator = 2**125 + reader.take(125)
         numerator = reader.below(denominator)
         # Random bits that follow the exact digits for a while reach the low words.
@@ -241,7 +242,7 @@ def test_coins_on_two_words():
 
 
 def test_big_parameters_fall_back_on_python_integers():
-    noise, reader = ScriptedNoise(), BitReader(SeededNoise(0)._words)
+    noise, reader = ScriptedNoise(), BitReader(SeededNoise(shifted(0))._words)
     scale = Fraction(10**40 + 1, 10**39)
     assert noise.discrete_laplace(scale, size=50).tolist() == [
         reader.laplace(scale.numerator, scale.denominator) for _ in range(50)
@@ -325,7 +326,9 @@ def test_levels_refine_until_certain():
 # --- edges ---
 
 
-@pytest.mark.parametrize("make", [SecureNoise, lambda: SeededNoise(1), DripNoise, OpenDPNoise])
+@pytest.mark.parametrize(
+    "make", [SecureNoise, lambda: SeededNoise(shifted(1)), DripNoise, OpenDPNoise]
+)
 def test_nothing_is_drawn_when_nothing_is_asked(make):
     noise = make()
     empty = np.empty(0, np.int64)
@@ -542,11 +545,11 @@ def test_seeds_repeat_and_differ():
             _choose(noise, list(range(50)), epsilon=Fraction(1, 20)),
         ]
 
-    assert draws(SeededNoise(5)) == draws(SeededNoise(5))
-    assert draws(SeededNoise(5)) != draws(SeededNoise(6))
-    one = SeededNoise(5)
+    assert draws(SeededNoise(shifted(5))) == draws(SeededNoise(shifted(5)))
+    assert draws(SeededNoise(shifted(5))) != draws(SeededNoise(shifted(6)))
+    one = SeededNoise(shifted(5))
     assert draws(one) != draws(one)
-    assert not SeededNoise(5).is_private
+    assert not SeededNoise(shifted(5)).is_private
 
 
 def test_only_secure_sources_call_themselves_private():
@@ -555,7 +558,7 @@ def test_only_secure_sources_call_themselves_private():
     assert not SeededNoise.is_private
     assert isinstance(make_noise(), SecureNoise)
     assert isinstance(make_noise("opendp"), OpenDPNoise)
-    seeded = SeededNoise(1)
+    seeded = SeededNoise(shifted(1))
     assert make_noise(seeded) is seeded
 
 
@@ -584,7 +587,7 @@ def test_a_forked_child_draws_other_noise(size):
     assert not set(ours.tolist()) & set(theirs.tolist())
 
 
-@pytest.mark.parametrize("make", [SecureNoise, lambda: SeededNoise(3)])
+@pytest.mark.parametrize("make", [SecureNoise, lambda: SeededNoise(shifted(3))])
 def test_threads_never_get_the_same_words(make):
     noise, drawn = make(), []
 

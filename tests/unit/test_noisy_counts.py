@@ -35,6 +35,7 @@ from hushtable.privacy.noise import SecureNoise, SeededNoise
 from hushtable.privacy.rational import as_rational, exp_bounds
 from hushtable.recoding import Recoding, recoded_domain
 from hushtable.schema import Schema
+from seeds import shifted
 
 BOTH = (OneSidedGeometric, ThresholdMatrix)
 both = pytest.mark.parametrize("kind", BOTH)
@@ -493,7 +494,7 @@ def test_refusals_come_before_any_data_is_read(
     for ask in (
         lambda: method.guarantee(schema),
         lambda: method.forecast(schema),
-        lambda: method.run(Unreadable(), SeededNoise(1)),  # type: ignore[arg-type]
+        lambda: method.run(Unreadable(), SeededNoise(shifted(1))),  # type: ignore[arg-type]
     ):
         with pytest.raises(error) as caught:
             ask()

@@ -33,6 +33,7 @@ from hushtable.pipeline import publish
 from hushtable.privacy.noise import SecureNoise, SeededNoise
 from hushtable.schema import Categorical, Schema
 from hushtable.taxonomy import Taxonomy
+from seeds import shifted
 
 MIXED = Schema.from_dict(
     {"name": "mixed", "columns": {
@@ -50,7 +51,7 @@ MIXED = Schema.from_dict(
 
 
 def mixed_rows(n: int, seed: int = 0) -> pa.Table:
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(shifted(seed))
     columns = {}
     for name, column in MIXED.attributes.items():
         codes = rng.integers(0, column.size, n)
@@ -238,7 +239,7 @@ def test_wide_columns_cost_nothing() -> None:
     schema = Schema.from_dict({"name": "t", "columns": {
         "x": {"type": "integer", "low": 0, "high": 2**31 - 2},
         "y": {"type": "integer", "low": 0, "high": 1}}})  # fmt: skip
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(shifted(0))
     x = (rng.random(2000) ** 4 * 2**31).astype(np.int64)
     table = pa.table({"x": x, "y": rng.integers(0, 2, 2000)})
     release = run(Partition(epsilon=10, max_depth=6), table, schema)
@@ -290,7 +291,7 @@ def test_one_question_is_asked() -> None:
 def test_all_engines_give_the_same_release() -> None:
     tables = [
         Partition(epsilon=1)
-        .run(connect(mixed_rows(400), MIXED, engine=engine), SeededNoise(3))
+        .run(connect(mixed_rows(400), MIXED, engine=engine), SeededNoise(shifted(3)))
         .tables
         for engine in ("memory", "duckdb")
     ]
@@ -335,7 +336,7 @@ def random_tree(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("total", [None, 500])
 @pytest.mark.parametrize("seed", range(6))
 def test_the_walks_solve_the_normal_equations(seed: int, total: int | None) -> None:
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(shifted(seed))
     left, levels = random_tree(rng)
     leaves = np.flatnonzero(left < 0)
     cell_scale = rng.uniform(0.3, 5, (len(leaves), 2))

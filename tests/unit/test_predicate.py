@@ -19,6 +19,7 @@ from hushtable.predicate import Predicate, parse, terms
 from hushtable.predicate import network as network_module
 from hushtable.recoding import recodings
 from hushtable.schema import Schema
+from seeds import shifted
 
 Row = dict[str, Fraction | str | None]
 
@@ -106,7 +107,7 @@ class Generator:
     """Write random clauses; `exact` keeps to what DuckDB computes without rounding."""
 
     def __init__(self, seed: int, *, exact: bool) -> None:
-        self.rng = random.Random(seed)
+        self.rng = random.Random(shifted(seed))
         self.exact = exact
 
     def choose(self, options: str | list[str]) -> str:
@@ -284,7 +285,7 @@ def test_mask_matches_python(seed: int, word: int | None, monkeypatch: pytest.Mo
     if word is not None:
         monkeypatch.setattr(terms, "_WORD", word)
     generator = Generator(seed, exact=False)
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(shifted(seed))
     n_true = 0
     for _ in range(100):
         clause = generator.clause(4)
@@ -400,7 +401,7 @@ def test_precedence_is_that_of_duckdb(where: str, oracle: duckdb.DuckDBPyConnect
 @pytest.mark.parametrize("dense", [1, 2**14])
 def test_weigh_matches_enumeration(dense: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(network_module, "DENSE", dense)
-    rng = random.Random(5)
+    rng = random.Random(shifted(5))
     density = {}
     for name, size in SCHEMA.domain.sizes.items():
         parts = [rng.randint(0, 9) for _ in range(size - 1)] + [7]
@@ -459,7 +460,7 @@ def test_shares_match_enumeration(
     """300 random clauses and random choices of recoded columns, all generalized cells."""
     monkeypatch.setattr(network_module, "DENSE", dense)
     monkeypatch.setattr(network_module, "_EXACT_FLOAT", exact_float)
-    rng = random.Random(dense + exact_float)
+    rng = random.Random(shifted(dense + exact_float))
     generator = Generator(dense + exact_float, exact=False)
     for _ in range(75):
         predicate = parse(generator.clause(4).sql, SCHEMA)

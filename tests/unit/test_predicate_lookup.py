@@ -80,7 +80,9 @@ def test_other_subqueries_are_refused(where: str, message: str) -> None:
 
 
 def test_release_answers_with_a_table_of_the_analyst(tmp_path: Path) -> None:
-    release = publish(sample(), SCHEMA, AlphaBeta(d="1/50", gamma="1/5"), out=tmp_path / "r")
+    release = publish(
+        sample(), SCHEMA, AlphaBeta(d="3/10", n_public=6000, gamma="1/2"), out=tmp_path / "r"
+    )
     where = "age < 30 AND region IN (SELECT name FROM regions WHERE beds > 50)"
     listed = release.count("age < 30 AND region IN ('harbor', 'bay')")
     assert release.count(where, tables=TABLES) == listed

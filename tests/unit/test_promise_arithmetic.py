@@ -28,6 +28,7 @@ from hushtable.privacy.bounded_adversary import Ratios
 from hushtable.privacy.guarantee import PureDP
 from hushtable.privacy.noise import Coins, Integers, SecureNoise, SeededNoise
 from hushtable.schema import Schema
+from seeds import shifted
 
 HALF, THIRD = Fraction(1, 2), Fraction(1, 3)
 
@@ -123,7 +124,7 @@ def test_a_source_bounds_every_tuple(max_rows: int) -> None:
     domain = public.domain
     table, nobody = _Table(domain, domain.pack(codes)), _Table(domain, domain.pack(codes[:0]))
     kept, inserted = np.zeros(9), np.zeros(9)
-    noise = SeededNoise(1)
+    noise = SeededNoise(shifted(1))
     for _ in range(n):
         for place, one in ((kept, table), (inserted, nobody)):
             place[one.perturbed(law, noise)[:, 0]] += 1
@@ -252,7 +253,7 @@ def test_a_choice_of_columns_is_paid_for(long: bool) -> None:
 def cover_check(n: int, k: int, eta: Fraction) -> CoverCheck:
     points = np.linspace(0, 1, n)[:, None]
     ruler = Ruler("uniform", np.array([1 / (n - 1)]), np.array([n]))
-    return CoverCheck(points, np.full(n, k, np.int64), eta, ruler, SeededNoise(1))
+    return CoverCheck(points, np.full(n, k, np.int64), eta, ruler, SeededNoise(shifted(1)))
 
 
 def test_the_final_check_leaves_room_for_its_own_error() -> None:
@@ -311,7 +312,7 @@ def test_noise_is_as_wide_as_it_was_checked_and_published() -> None:
     method = Uncertain(k=5, eta="1/5")
     widest = 0
     for seed in range(4):
-        made = method.perturb(values, public, SeededNoise(seed))
+        made = method.perturb(values, public, SeededNoise(shifted(seed)))
         away = np.abs(made.steps - values.astype(int))
         away = np.minimum(away, 200 - away)
         assert (away <= made.widths).all()
@@ -327,13 +328,13 @@ def test_records_ask_for_their_own_k_and_hide_among_their_own_group() -> None:
     rows = np.array([[x, x % 2, 12 if x < 20 else 2] for x in range(40)], float)
     method = Uncertain(k=3, eta="1/5", carry=["sex"], k_column="own")
     assert method.plan(public).wanted(rows).tolist() == [12] * 20 + [3] * 20
-    made = method.perturb(rows, public, SeededNoise(1))
+    made = method.perturb(rows, public, SeededNoise(shifted(1)))
     # Of one sex there are half as many within reach: 12 of them lie 24 values wide at least.
     assert (2 * made.widths[:20] + 1 >= 2 * 12 - 1).all()
     alone = rows.copy()
     alone[:, 1] = [0.0] * 38 + [1.0] * 2
     with pytest.raises(Exception, match="cover"):
-        method.perturb(alone, public, SeededNoise(1))
+        method.perturb(alone, public, SeededNoise(shifted(1)))
 
 
 def test_a_promise_is_made_of_these() -> None:

@@ -14,6 +14,7 @@ from hushtable.methods.quilt.field_error import FieldError, Missed, _interaction
 from hushtable.methods.quilt.measured_tables import MeasuredTable, MeasuredTables
 from hushtable.predicate import parse
 from hushtable.schema import Schema
+from seeds import shifted
 
 SIZES = {"a": 2, "b": 3, "c": 4}
 SCHEMA = Schema.from_dict(
@@ -31,7 +32,7 @@ STDS = {("a",): 3.0, ("b",): 4.0, ("c",): 5.0, ("a", "b"): 2.0, ("b", "c"): 2.5}
 
 def joint() -> np.ndarray:
     """Make true counts of all combinations."""
-    return np.random.default_rng(3).integers(5, 60, tuple(SIZES.values())).astype(float)
+    return np.random.default_rng(shifted(3)).integers(5, 60, tuple(SIZES.values())).astype(float)
 
 
 def project(table: np.ndarray, columns: tuple[str, ...]) -> np.ndarray:
@@ -40,7 +41,7 @@ def project(table: np.ndarray, columns: tuple[str, ...]) -> np.ndarray:
 
 
 def noisy_tables(seed: int) -> list[MeasuredTable]:
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(shifted(seed))
     made = []
     for columns, std in STDS.items():
         true = project(joint(), columns)
@@ -163,7 +164,7 @@ def test_merged_values_are_wide_and_single_values_are_told_apart() -> None:
 
 
 def test_an_interaction_is_what_fewer_columns_do_not_explain() -> None:
-    rng = np.random.default_rng(5)
+    rng = np.random.default_rng(shifted(5))
     shares = rng.random((3, 4, 2))
     counts = np.einsum("i,j,k->ijk", [5.0, 9.0, 4.0], [2.0, 2.0, 7.0, 1.0], [3.0, 8.0])
     part = _interaction(shares, counts)
@@ -174,7 +175,7 @@ def test_an_interaction_is_what_fewer_columns_do_not_explain() -> None:
 
 
 def test_the_share_that_was_missed_is_found_through_the_noise() -> None:
-    rng = np.random.default_rng(6)
+    rng = np.random.default_rng(shifted(6))
     sizes = {"a": 20, "b": 20}
     expected = rng.uniform(50, 400, (20, 20))
     noisy = expected * (1 + 0.3 * rng.normal(size=expected.shape)) + rng.normal(0, 30, (20, 20))
@@ -228,7 +229,7 @@ def field_error(codes: dict[str, np.ndarray], tables: MeasuredTables, share: flo
 
 
 def rows(seed: int = 0, n: int = 4000) -> dict[str, np.ndarray]:
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(shifted(seed))
     return {name: rng.integers(0, size, n) for name, size in SIZES.items()}
 
 

@@ -12,10 +12,11 @@ from sklearn.base import clone
 from hushtable import Columns, NoisyCounts, Schema, publish, sample, sample_schema
 from hushtable.errors import ParameterError, ReleaseError
 from hushtable.learn import RatingModel
+from seeds import shifted
 
 
 def low_rank(n_users: int = 300, n_items: int = 30, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    draw = np.random.default_rng(seed)
+    draw = np.random.default_rng(shifted(seed))
     table = (
         3.5 + draw.normal(0, 0.5, (n_users, 1)) + draw.normal(0, 0.5, n_items)
         + draw.normal(0, 1, (n_users, 2)) @ draw.normal(0, 0.6, (2, n_items))
@@ -38,7 +39,7 @@ def test_biases_alone_are_the_ridge_solution() -> None:
 
 def test_factors_find_low_rank_structure() -> None:
     X, y = low_rank()
-    train = np.random.default_rng(1).random(len(y)) < 0.8
+    train = np.random.default_rng(shifted(1)).random(len(y)) < 0.8
     scores = {
         rank: RatingModel(rank=rank, regularization=0.02, prior=0.2)
         .fit(X[train], y[train])
@@ -75,7 +76,7 @@ def test_a_weight_is_that_many_equal_users() -> None:
 
 
 def test_a_release_of_columns_is_learned_from(tmp_path: Path) -> None:
-    draw = np.random.default_rng(2)
+    draw = np.random.default_rng(shifted(2))
     likes = draw.random(4000) < 0.5
     rows = [(u, m, int(4 + like if (m < 2) == like else 1 + like))
             for u, like in enumerate(likes.tolist()) for m in range(4)]  # fmt: skip

@@ -24,6 +24,7 @@ from hushtable.pipeline import publish
 from hushtable.privacy.noise import SeededNoise
 from hushtable.release import Release
 from hushtable.schema import Schema
+from seeds import shifted
 
 METHOD = NoisyCounts(epsilon=1, delta="1e-6", k=10, generalize={"age": 20, "diagnosis": 1})
 
@@ -69,7 +70,7 @@ def test_the_folder_holds_what_the_statement_says_and_nothing_else(folder: Path)
 
 
 def test_a_seeded_release_cannot_pass_for_a_private_one(tmp_path: Path) -> None:
-    publish(sample(), sample_schema(), METHOD, out=tmp_path / "r", noise=SeededNoise(1))
+    publish(sample(), sample_schema(), METHOD, out=tmp_path / "r", noise=SeededNoise(shifted(1)))
     path = tmp_path / "r" / "statement.json"
     statement = json.loads(path.read_text())
     assert statement["guarantee"] == "none (seeded)"
@@ -189,3 +190,37 @@ def test_exported_texts_and_names_do_not_run_as_formulas(tmp_path: Path) -> None
     assert {f"'{value}" for value in runs} <= values
     assert set(plain) <= values
     assert not any(value in values for value in runs)
+
+
+def test_a_release_from_before_rules_were_written_means_what_it_meant(folder: Path) -> None:
+    """Its schema says nothing of cells that do not fit, which then had a table refused."""
+    now = Release.load(folder)
+    path = folder / "statement.json"
+    statement = json.loads(path.read_text())
+    for column in statement["schema"]["columns"].values():
+        for key in ("missing", "outside"):
+            if column.get(key) in ("other", "clip") or (key, column.get(key)) == (key, "missing"):
+                column.pop(key)
+    assert statement["schema"]["columns"]["smoker"] == {
+        "type": "categorical", "values": ["yes", "no"], "missing": "category",
+    }  # fmt: skip
+    path.write_text(json.dumps(statement))
+    before = Release.load(folder)
+    rules = {name: (c.missing, c.outside) for name, c in before.schema.attributes.items()}
+    assert rules == {
+        "age": ("forbid", "refuse"), "sex": ("forbid", "refuse"), "region": ("forbid", "refuse"),
+        "smoker": ("category", "refuse"), "diagnosis": ("forbid", "refuse"),
+    }  # fmt: skip
+    assert before.schema.domain == now.schema.domain
+    for where in ("sex = 'F'", "smoker IS NULL", "age >= 40 AND region = 'bay'", "sex IS NULL"):
+        assert before.count(where) == now.count(where)
+    assert before.frame().equals(now.frame())
+    assert "no value had the table refused" in before.statement.for_people()
+    assert "no value counted as the first value of the list" in now.statement.for_people()
+
+
+def test_the_statement_writes_every_rule_down(folder: Path) -> None:
+    statement = json.loads((folder / "statement.json").read_text())
+    for column in statement["schema"]["columns"].values():
+        assert column.get("role") == "identifier" or {"missing", "outside"} <= column.keys()
+    assert Release.load(folder).schema == sample_schema()

@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 
 from hushtable.datasets import sample_schema
 from hushtable.domain import Domain
+from hushtable.engine.sql.encode import Rules
 from hushtable.errors import ParameterError, SchemaError, TaxonomyError, Unconfirmed
 from hushtable.recoding import recode, recodings
 from hushtable.schema import Categorical, Integer, Number, Schema
 from hushtable.taxonomy import Taxonomy
+from seeds import shifted
 
 AGE = {"type": "integer", "low": 0, "high": 99}
 
@@ -42,6 +44,10 @@ def one_column(**column: object) -> Schema:
         ({"type": "categorical", "values": [True, False]}, "put it in quotes"),
         ({"type": "categorical", "values": ["a"], "outside": "clip"}, "clip is for numbers"),
         ({"type": "categorical", "values": ["a"], "outside": "missing"}, "missing: category"),
+        ({"type": "categorical", "values": ["a"], "other": "b"}, "other 'b' is not one of"),
+        ({"type": "integer", "low": 0, "high": 3, "other": 4}, "other 4 is not one of"),
+        ({"type": "number", "low": 0, "high": 1, "step": 0.5, "other": 0.3}, "other 0.3 is not"),
+        ({**AGE, "missing": "category", "other": 4}, "other 4 is the value of no cell"),
         ({"type": "categorical", "values": ["a", "b"], "taxonomy": {"*": ["a"]}}, "not cover: b"),
         (
             {"type": "categorical", "values": ["a"], "taxonomy": {"*": ["a", "b"]}},
@@ -137,6 +143,42 @@ def test_publish_waits_for_confirmation() -> None:
         schema.require_confirmed()
 
 
+@pytest.mark.parametrize(
+    ("column", "missing", "outside", "other"),
+    [
+        (AGE, "other", "clip", 0),
+        ({**AGE, "other": 7}, "other", "clip", 7),
+        ({"type": "number", "low": -1, "high": 1, "step": 0.5, "other": 0.5}, "other", "clip", 3),
+        ({**AGE, "missing": "category"}, "category", "clip", 0),
+        ({"type": "categorical", "values": ["a", "b"]}, "other", "other", 0),
+        ({"type": "categorical", "values": ["a", "b"], "other": "b"}, "other", "other", 1),
+        ({"type": "categorical", "values": ["a"], "missing": "category"}, "category", "missing", 0),
+        (
+            {"type": "categorical", "values": ["a", "b"], "missing": "category", "other": "b"},
+            "category", "other", 1,
+        ),
+    ],
+)  # fmt: skip
+def test_by_default_every_cell_has_a_code(
+    column: dict[str, object], missing: str, outside: str, other: int
+) -> None:
+    schema = one_column(**column)
+    rules = schema.attributes["c"]
+    assert (rules.missing, rules.outside, rules.other_code) == (missing, outside, other)
+    assert not rules.refuses
+    assert schema.conditions == ()
+    codes = Rules.of(rules)
+    for code in (codes.no_value, codes.unreadable, codes.below, codes.above):
+        assert 0 <= code < rules.size
+    written = schema.to_dict()["columns"]["c"]
+    assert (written["missing"], written["outside"]) == (missing, outside)
+    assert Schema.from_dict(schema.to_dict()) == schema
+    for strict in ({"missing": "forbid", "outside": "refuse"}, {"outside": "refuse"}):
+        without = {key: value for key, value in column.items() if key != "other"}
+        refusing = one_column(**without | strict)
+        assert "rows all fit" in refusing.conditions[0]
+
+
 def test_missing_is_its_own_code() -> None:
     column = Integer(type="integer", low=3, high=5, missing="category")
     assert [column.value(code) for code in range(column.size)] == [3, 4, 5, None]
@@ -228,7 +270,7 @@ def test_pack_and_rank_are_reversible_at_any_size(sizes: list[int], data: st.Dat
 
 def test_packed_keys_sort_like_the_rows() -> None:
     domain = Domain({f"c{i}": 2**31 for i in range(5)})
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(shifted(0))
     codes = rng.integers(0, 2**31, (200, 5))
     keys = domain.pack(codes)
     by_key = sorted(range(200), key=lambda i: tuple(keys[i]))

@@ -9,6 +9,7 @@ ln((p_low - delta) / q_high), but for the sum of the two.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from scipy.special import betaincinv, ndtri
@@ -73,25 +74,63 @@ def loss_at_least(more: Tally, less: Tally, *, delta: float, error: float) -> fl
     return math.log(low / at_most(less, error=error / 2)) if low > 0 else -math.inf
 
 
+POWER = 0.95
+"""Chance with which a violation is seen that is said to be visible."""
+
+
+def visible_rate(n_runs: int, caught: Callable[[Tally], bool]) -> float:
+    """Give the least probability at which so many runs lead to a catch with the chance `POWER`.
+
+    Infinite, if not even certainty would have been enough. `caught` must hold for all larger
+    tallies where it holds for one.
+
+    Examples
+    --------
+    >>> round(visible_rate(100, lambda tally: tally.hits >= 1), 4)
+    0.0295
+    """
+    low, high = -1, n_runs + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if caught(Tally(middle, n_runs)) else (middle, high)
+    if high > n_runs:
+        return math.inf
+    return float(betaincinv(high, n_runs - high + 1, POWER)) if high else 0.0
+
+
 def visible_loss(less: Tally, *, limit: float, delta: float, error: float) -> float:
     """Give the least loss that would have been caught at an event as common as this one.
 
-    Counts are taken as they are expected; infinite, if not even certainty would have been enough.
+    The event happens on the neighbor as often as it was seen to; infinite, if no probability would
+    have been enough.
 
     Examples
     --------
     >>> round(visible_loss(Tally(100, 1000), limit=1.0, delta=0, error=1e-6), 2)
-    1.6
+    1.65
+    >>> visible_loss(Tally(900, 1000), limit=1.0, delta=0, error=1e-6)
+    inf
     """
-    rate = max(less.rate, 0.5 / less.runs)
-    low, high = less.hits, less.runs + 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        caught = loss_at_least(Tally(middle, less.runs), less, delta=delta, error=error) > limit
-        low, high = (low, middle) if caught else (middle, high)
-    if high > less.runs:
-        return math.inf
-    return math.log((high / less.runs - delta) / rate)
+    rate = _rate_caught(less, limit=limit, delta=delta, error=error)
+    return math.log((rate - delta) / max(less.rate, 0.5 / less.runs)) if rate < 2 else math.inf
+
+
+def visible_delta(less: Tally, *, limit: float, delta: float, error: float) -> float:
+    """Give the least delta, beside an epsilon of `limit`, that would have been caught.
+
+    Examples
+    --------
+    >>> round(visible_delta(Tally(0, 10_000), limit=1.0, delta=1e-6, error=1e-6), 4)
+    0.009
+    """
+    rate = _rate_caught(less, limit=limit, delta=delta, error=error)
+    return rate - math.exp(limit) * less.rate if rate < 2 else math.inf
+
+
+def _rate_caught(less: Tally, *, limit: float, delta: float, error: float) -> float:
+    return visible_rate(
+        less.runs, lambda more: loss_at_least(more, less, delta=delta, error=error) > limit
+    )
 
 
 def deviations(error: float) -> float:

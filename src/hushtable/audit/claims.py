@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hushtable.audit.bounds import Tally, at_least, at_most
+from hushtable.audit.bounds import Tally, at_least, at_most, visible_rate
 from hushtable.audit.cases import Case
 from hushtable.audit.clock import Clock
 from hushtable.audit.events import Both, Not, Within
@@ -21,8 +21,8 @@ from hushtable.audit.neighbors import (
     Pair,
     corner_cells,
 )
-from hushtable.audit.report import Finding, Witness
-from hushtable.audit.subject import Subject
+from hushtable.audit.report import Finding, Verdict, Witness
+from hushtable.audit.subject import Outlook, Subject
 from hushtable.errors import HushtableError
 from hushtable.methods.base import Released
 from hushtable.privacy.bounded_adversary import odds_limit
@@ -51,7 +51,9 @@ def loss_claims(
         rare = [pair for pair in pairs if pair.rare]
         if delta > 0 and rare:
             # Where all of delta is spent, tested whatever the search prefers.
-            yield LossClaim(promise.explain(), rare, epsilon, epsilon, delta, measure=BEYOND_DELTA)
+            yield LossClaim(
+                promise.explain(), rare, epsilon, epsilon, delta, BEYOND_DELTA, about_delta=True
+            )
     elif isinstance(promise, BoundedAdversary):
         # By Bayes, a chance of d rises to gamma exactly if the likelihood ratio is this large ...
         rises = math.log(odds_limit(promise.d, promise.gamma))
@@ -189,9 +191,11 @@ class SingleTest:
         )
 
     def _never(self, inputs: Any, is_broken: Any, event: str, *, each: int) -> Finding:
-        n_runs, n_inputs = 0, 0
+        self.subject.outlook = Outlook()
+        n_inputs, published = 0, []
         for given, allowed in inputs:
             n_inputs += 1
+            published.append(0)
             for run in range(each):
                 if self.clock.seconds is not None and self.clock.now() > self.clock.seconds:
                     break
@@ -199,27 +203,34 @@ class SingleTest:
                     released = self.subject.released(given)
                 except HushtableError:  # to publish nothing breaks nothing
                     break
-                n_runs += 1
+                published[-1] += 1
                 if is_broken(released, allowed):
                     return Finding(
                         promise=self.promise.explain(),
-                        verdict="FAIL",
+                        verdict="VIOLATION",
                         n_inputs=n_inputs,
                         witness=Witness(
                             "a single table", given, None, event, Tally(1, run + 1), None
                         ),
                     )
             self.clock.tell("testing", min(1.0, n_inputs * each / max(self.runs, 1)))
-        chance = at_most(Tally(0, max(n_runs // max(n_inputs, 1), 1)), error=self.error)
-        note = (
-            f"{n_inputs:,} tables, {n_runs:,} runs: it never happened."
-            if each == 1
-            else f"{n_inputs:,} tables, {n_runs:,} runs: it never happened, so that its chance is "
-            f"below {chance:.2g} on each of them."
-        )
+        tried = [n for n in published if n]
+        if not tried:
+            reason = self.subject.outlook.refusal
+            return Finding(
+                promise=self.promise.explain(), verdict="NOT TESTED", n_inputs=n_inputs,
+                reason=f"every run was refused: {reason}" if reason else "there was no time to run",
+            )  # fmt: skip
+        note = f"{len(tried):,} of {n_inputs:,} tables were published, in {sum(tried):,} runs."
+        seen = f"it on any of {len(tried):,} tables"
+        if each > 1:
+            # One time would have been enough.
+            chance = at_most(Tally(0, min(tried)), error=self.error)
+            seen = f"that {event} with a chance above {chance:.2g}, on any of {len(tried):,} tables"
         return Finding(
-            promise=self.promise.explain(), verdict="PASS", n_inputs=n_inputs, notes=(note,)
-        )
+            promise=self.promise.explain(), verdict="NO VIOLATION FOUND", would_see=seen,
+            n_inputs=n_inputs, notes=(note,),
+        )  # fmt: skip
 
     def uncertain_anonymity(self) -> Finding:
         """Simulate, and count for each record how often fewer than k records fit.
@@ -240,20 +251,25 @@ class SingleTest:
                 worst = float(rates.max()), table, int(rates.argmax())
         if worst is None:
             return Finding(
-                promise=self.promise.explain(), verdict="PASS", measure="chance",
-                n_inputs=len(tables), notes=(*notes, "every table was refused: nothing tested."),
+                promise=self.promise.explain(), verdict="NOT TESTED",
+                measure="chance of fewer than k", n_inputs=len(tables),
+                reason=f"every table was refused: {notes[0]}",
             )  # fmt: skip
         _, table, record = worst
         n_tested = self.clock.affordable(half, 1, half, 0.0)
         tally = Tally(int(self._lacking(table, n_tested, 0.5)[record]), n_tested)
         bound = at_least(tally, error=self.error)
+        least = visible_rate(n_tested, lambda seen: at_least(seen, error=self.error) > eta)
+        measure, verdict = "chance of fewer than k", _verdict(bound > eta, least)
         return Finding(
             promise=self.promise.explain(),
-            verdict="FAIL" if bound > eta else "PASS",
-            measure="chance of fewer than k",
+            verdict=verdict,
+            would_see=f"a {measure} above {least:.4g}" if verdict == "NO VIOLATION FOUND" else "",
+            reason=f"{n_tested:,} runs are too few" if verdict == "NOT TESTED" else "",
+            measure=measure,
             limit=eta,
             bound=bound,
-            resolution=_visible_rate(eta, n_tested, self.error),
+            resolution=least,
             n_inputs=len(tables),
             witness=Witness(
                 f"record {record + 1} of {len(table.rows)}", table, None,
@@ -353,13 +369,10 @@ def _record_tables(schema: Schema, k: int) -> Iterator[TableInput]:
         yield TableInput(schema, tuple(tuple(map(int, row)) for row in codes))
 
 
-def _visible_rate(eta: float, n: int, error: float) -> float:
-    low, high = 0, n + 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        caught = at_least(Tally(middle, n), error=error) > eta
-        low, high = (low, middle) if caught else (middle, high)
-    return high / n if high <= n else math.inf
+def _verdict(broken: bool, least: float) -> Verdict:
+    if broken:
+        return "VIOLATION"
+    return "NO VIOLATION FOUND" if math.isfinite(least) else "NOT TESTED"
 
 
 def _most_tuples(released: Released) -> int:

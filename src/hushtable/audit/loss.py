@@ -6,13 +6,18 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hushtable.audit.bounds import Tally, loss_at_least, visible_loss
+from hushtable.audit.bounds import (
+    Tally,
+    loss_at_least,
+    visible_delta,
+    visible_loss,
+)
 from hushtable.audit.clock import Clock
 from hushtable.audit.events import Choice, Event, Limits, Samples, best_event
 from hushtable.audit.inputs import Input
 from hushtable.audit.neighbors import Pair
-from hushtable.audit.report import Finding, Witness
-from hushtable.audit.subject import Subject
+from hushtable.audit.report import Finding, Verdict, Witness
+from hushtable.audit.subject import Outlook, Subject
 
 BLOCK = 256
 """Runs of the final test that are held at a time."""
@@ -46,6 +51,8 @@ class LossClaim:
         What is allowed on top.
     measure : str
         What the loss is called.
+    about_delta : bool
+        Whether it is delta that could be too large here, and not the loss.
     """
 
     promise: str
@@ -54,6 +61,7 @@ class LossClaim:
     backward: float
     delta: float = 0.0
     measure: str = "epsilon"
+    about_delta: bool = False
 
 
 @dataclass
@@ -86,6 +94,7 @@ class LossTest:
     def finding(self) -> Finding:
         """Search on one half of the runs, test on the other."""
         claim, n_tested = self.claim, max(1, self.runs // 2)
+        self.subject.outlook = Outlook()
         limits = Limits(claim.forward, claim.backward, claim.delta, n_tested, self.error)
         started = self.subject.n_runs, self.clock.now()
         pair, choice = self._search(limits)
@@ -94,18 +103,36 @@ class LossTest:
         tallies = [self._tally(side, choice.event, n_tested) for side in sides]
         limit = claim.forward if choice.on_first else claim.backward
         bound = loss_at_least(*tallies, delta=claim.delta, error=self.error)
+        visible = visible_delta if claim.about_delta else visible_loss
+        asked = {"limit": limit, "delta": claim.delta, "error": self.error}
+        least, where = visible(tallies[1], **asked), "as common as this one"
+        if math.isinf(least):  # too common an event, so that none could have been seen at this one
+            least, where = visible(Tally(0, n_tested), **asked), "that the neighbor never has"
+        notes = (
+            f"What would have been seen: with a chance of 95 %, at an event {where}.",
+            *_delta_note(claim.delta, n_tested),
+        )
+        reason = self.subject.outlook.nothing_to_compare(is_rare=claim.about_delta)
+        if not reason and math.isinf(least):
+            reason = f"{n_tested:,} runs on each side are too few to see any violation"
+        verdict: Verdict = "NOT TESTED" if reason else "NO VIOLATION FOUND"
+        if bound > limit:
+            verdict, reason = "VIOLATION", ""
+        what = "delta" if claim.about_delta else claim.measure
         return Finding(
             promise=claim.promise,
-            verdict="FAIL" if bound > limit else "PASS",
+            verdict=verdict,
+            would_see=f"{what} above {least:.4g}" if verdict == "NO VIOLATION FOUND" else "",
+            reason=reason,
             measure=claim.measure,
             limit=limit,
             bound=bound,
-            resolution=visible_loss(tallies[1], limit=limit, delta=claim.delta, error=self.error),
+            resolution=least,
             n_inputs=len(claim.pairs),
             witness=Witness(
                 pair.name, sides[0], sides[1], choice.event.describe(), tallies[0], tallies[1]
             ),
-            notes=_delta_note(claim.delta, n_tested),
+            notes=notes if verdict == "NO VIOLATION FOUND" else (),
         )
 
     def _search(self, limits: Limits) -> tuple[Pair, Choice]:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from hushtable.audit.bounds import Tally
 from hushtable.audit.inputs import Input
 
-Verdict = Literal["PASS", "FAIL", "NOTHING PROMISED"]
+Verdict = Literal["VIOLATION", "NO VIOLATION FOUND", "NOT TESTED"]
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,12 @@ class Finding:
     ----------
     promise : str
         The promise in words.
-    verdict : {"PASS", "FAIL", "NOTHING PROMISED"}
-        Whether it was falsified.
+    verdict : {"VIOLATION", "NO VIOLATION FOUND", "NOT TESTED"}
+        Whether it was falsified, or could have been.
+    would_see : str
+        Where no violation was found: the smallest one that would have been, in words.
+    reason : str
+        Where it was not tested: why.
     measure : str
         What `limit`, `bound` and `resolution` are numbers of.
     limit : float, optional
@@ -71,7 +75,8 @@ class Finding:
     bound : float, optional
         The bound that the runs prove.
     resolution : float, optional
-        The least violation that would have been seen at an event as common as the one tested.
+        The least violation that would have been seen with a chance of 95 %, at an event as common
+        as the one tested, or else at one that the neighbor never has.
     n_inputs : int
         Pairs of neighbors, or inputs, that were searched.
     witness : Witness, optional
@@ -82,6 +87,8 @@ class Finding:
 
     promise: str
     verdict: Verdict
+    would_see: str = ""
+    reason: str = ""
     measure: str = "epsilon"
     limit: float | None = None
     bound: float | None = None
@@ -90,11 +97,20 @@ class Finding:
     witness: Witness | None = None
     notes: tuple[str, ...] = field(default=())
 
+    @property
+    def headline(self) -> str:
+        """Say the verdict, with what makes it worth something."""
+        if self.verdict == "NO VIOLATION FOUND":
+            return f"{self.verdict} (would have seen {self.would_see})"
+        return f"{self.verdict} ({self.reason})" if self.reason else self.verdict
+
     def to_dict(self) -> dict[str, Any]:
         """Write as plain data; numbers without end are null."""
         return {
             "promise": self.promise,
             "verdict": self.verdict,
+            "would_have_seen": self.would_see or None,
+            "reason": self.reason or None,
             "measure": self.measure,
             "limit": _finite(self.limit),
             "bound": _finite(self.bound),
@@ -116,7 +132,7 @@ class Report:
     parameters : dict
         Its parameters.
     confidence : float
-        One minus the chance that a method which keeps all its promises fails the audit.
+        One minus the chance that a method which keeps all its promises is accused.
     n_runs : int
         How often the method was run, in all.
     seconds : float
@@ -133,16 +149,19 @@ class Report:
     findings: tuple[Finding, ...]
 
     @property
-    def passed(self) -> bool:
-        """Tell whether no promise was falsified."""
-        return all(finding.verdict != "FAIL" for finding in self.findings)
+    def verdict(self) -> Verdict:
+        """The worst of all: a violation, or else a promise that was not tested."""
+        found = {finding.verdict for finding in self.findings}
+        if "VIOLATION" in found:
+            return "VIOLATION"
+        return "NO VIOLATION FOUND" if found == {"NO VIOLATION FOUND"} else "NOT TESTED"
 
     def to_dict(self) -> dict[str, Any]:
         """Write as plain data."""
         return {
             "method": self.method,
             "parameters": self.parameters,
-            "passed": self.passed,
+            "verdict": self.verdict,
             "confidence": self.confidence,
             "n_runs": self.n_runs,
             "seconds": round(self.seconds, 3),
@@ -153,11 +172,11 @@ class Report:
         """Say it for people, a line each."""
         said = []
         for finding in self.findings:
-            said += [f"{finding.verdict}: {finding.promise}", *_told(finding)]
+            said += [f"{finding.headline}: {finding.promise}", *_told(finding)]
         said.append(
-            f"{self.n_runs:,} runs in {self.seconds:.1f} s. A method that keeps its promises fails "
-            f"this audit with probability at most {1 - self.confidence:.2g}; one that passes is "
-            "not proved right."
+            f"{self.n_runs:,} runs in {self.seconds:.1f} s. A method that keeps its promises is "
+            f"accused with probability at most {1 - self.confidence:.2g}; one that is not accused "
+            "is not proved right."
         )
         return said
 
@@ -181,15 +200,9 @@ def _told(finding: Finding) -> list[str]:
     if finding.limit is not None and finding.bound is not None:
         bound = f"{finding.bound:.4g}" if math.isfinite(finding.bound) else "nothing"
         said.append(f"  {finding.measure}: promised {finding.limit:.4g}, proved at least {bound}.")
-    if finding.verdict == "PASS" and finding.resolution is not None:
-        said.append(
-            f"  resolution: {finding.n_inputs:,} inputs searched; from {finding.resolution:.4g} "
-            "on, a violation at an event as common as this one would have been seen."
-            if math.isfinite(finding.resolution)
-            else f"  resolution: {finding.n_inputs:,} inputs searched; at an event as common as "
-            "this one no violation could have been seen with so few runs."
-        )
-    if finding.verdict == "FAIL" and witness is not None:
+    if finding.verdict == "NO VIOLATION FOUND" and finding.resolution is not None:
+        said.append(f"  {finding.n_inputs:,} inputs searched.")
+    if finding.verdict == "VIOLATION" and witness is not None:
         said.append(f"  input: {_rows(witness.likelier)}")
         if witness.other is not None:
             said.append(f"  neighbor: {_rows(witness.other)}")

@@ -62,7 +62,7 @@ def audit(
     runs : int
         Runs on each side of a pair of neighbors, for each promise.
     confidence : float
-        One minus the chance that a method which keeps its promises fails.
+        One minus the chance that a method which keeps its promises is accused.
     seconds : float, optional
         How long it may take, about; the number of runs is lowered to fit.
     largest : int
@@ -79,8 +79,8 @@ def audit(
     --------
     >>> from hushtable.methods import ContingencyTable
     >>> report = audit(ContingencyTable(epsilon=1), runs=400, largest=1)
-    >>> report.passed, report.findings[0].limit
-    (True, 1.0)
+    >>> report.verdict, report.findings[0].limit
+    ('NO VIOLATION FOUND', 1.0)
     """
     problems = []
     if not 0 < confidence < 1:
@@ -160,7 +160,9 @@ def _tests(
 ) -> list[Test]:
     """List the tests of a promise; each takes its share of the error and a clock."""
     if isinstance(promise, NoGuarantee):
-        said = Finding(promise=promise.explain(), verdict="NOTHING PROMISED")
+        said = Finding(
+            promise=promise.explain(), verdict="NOT TESTED", reason="nothing is promised"
+        )
         return [lambda error, clock: said]
     single = {
         Threshold: SingleTest.threshold,

@@ -34,6 +34,39 @@ class Prepared:
 
 
 @dataclass
+class Outlook:
+    """Tell whether the runs so far could show anything at all."""
+
+    n_released: int = 0
+    refusal: str = ""
+    _first: Features | None = None
+    _varied: bool = False
+
+    def refused(self, error: HushtableError) -> None:
+        """Remember what the method said when it first refused."""
+        self.refusal = self.refusal or f"{type(error).__name__}: {error.problems[0]}"
+
+    def shown(self, found: Features) -> None:
+        """Remember whether anything ever differed from what was seen first."""
+        if self._first is None:
+            self._first = found
+        self._varied = self._varied or found != self._first
+
+    def nothing_to_compare(self, *, is_rare: bool) -> str:
+        """Say why no difference could have been seen, or nothing if one could.
+
+        What is rare (`is_rare`) need not happen once to have been looked for.
+        """
+        if self._varied:  # be it by refusing some of the runs
+            return ""
+        if self.n_released == 0:
+            return f"every run was refused: {self.refusal or 'there was none'}"
+        if is_rare:
+            return ""
+        return "all runs on all inputs showed the same, so that nothing could tell them apart"
+
+
+@dataclass
 class Subject:
     """Run a method on made-up inputs.
 
@@ -54,6 +87,7 @@ class Subject:
     prepared: Prepared
     noise: Noise
     n_runs: int = 0
+    outlook: Outlook = field(default_factory=Outlook)
     _opened: dict[Input, Any] = field(default_factory=dict)
 
     def released(self, given: Input) -> Released:
@@ -64,14 +98,22 @@ class Subject:
         if isinstance(opened, CodedTable):
             opened.renew()
         self.n_runs += 1
-        return self.prepared.run(opened, self.noise)
+        try:
+            released = self.prepared.run(opened, self.noise)
+        except HushtableError as error:
+            self.outlook.refused(error)
+            raise
+        self.outlook.n_released += 1
+        return released
 
     def seen(self, given: Input) -> Features:
-        """Run the method once and list what can be seen; a refusal is seen, too."""
+        """Run the method once and list what can be seen; a refusal and its words are seen, too."""
         try:
-            return features(self.released(given), self.schema.attributes)
+            found = features(self.released(given), self.schema.attributes)
         except HushtableError as error:
-            return {f"refused: {type(error).__name__}": 1.0}
+            found = {f"refused: {type(error).__name__}": 1.0, f"refused: {error}": 1.0}
+        self.outlook.shown(found)
+        return found
 
     def samples(self, given: Input, n: int) -> Samples:
         """Run the method `n` times."""

@@ -24,7 +24,8 @@ from hushtable.cli.lazy import as_command, lazy_group
 from hushtable.cli.ledger import ledger_app
 from hushtable.cli.options import with_method_options
 from hushtable.cli.screen import console, print_json, visible
-from hushtable.errors import HushtableError, ParameterError
+from hushtable.errors import HushtableError, HushtableWarning, InternalError, ParameterError
+from hushtable.silence import OwnNote, silenced
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -89,9 +90,18 @@ def demo(
 
 _DRAFT_HEADER = """\
 # Drafted from the private table, for the custodian's eyes. What stands under 'confirm' was taken
-# from the data: check it against public knowledge, correct it, and delete the mark. Lists and
-# bounds must be what anybody could know, not what happens to occur.
+# from the data: check it against public knowledge, correct it, and delete the line. All of it must
+# be what anybody could know, not what happens to occur: one person's row can change any of it.
+# 'missing' and 'outside' say what a cell counts as that has no value or none of the column's:
+# a category of its own (missing), the nearest bound (clip), or one of the values (other; the
+# first, unless a line 'other: VALUE' names another).
 """
+
+
+_FOR_THE_CUSTODIAN = (
+    "These counts are exact, so keep them to yourself. They may show a mistake in the table or in "
+    "the schema; choose the domain from public knowledge, never to let one row fit."
+)
 
 
 @schema_app.command("draft")
@@ -121,28 +131,32 @@ def schema_draft(
 
 @schema_app.command("check")
 def schema_check(schema: SchemaPath, data: DataPath, as_json: AsJson = False) -> None:
-    """Tell every way in which a table breaks its schema (for the custodian's eyes)."""
-    from hushtable.engine import connect  # noqa: PLC0415 - keeps the other commands quick
+    """Tell how many cells of a table do not fit, and what becomes of them (custodian only)."""
+    from hushtable.fitting import misfits  # noqa: PLC0415 - keeps the other commands quick
 
     public = ht.Schema.load(schema)
-    engine = connect(data, public)
-    breaks = engine.rule_breaks()
-    unconfirmed = [name for name, column in public.attributes.items() if column.confirm]
+    found = silenced(lambda: misfits(data, public))()
+    unconfirmed = list(public.unconfirmed)
     if as_json:
         print_json(
             {
-                "rule_breaks": [dataclasses.asdict(problem) for problem in breaks],
+                "misfits": [dataclasses.asdict(misfit) for misfit in found],
                 "unconfirmed": unconfirmed,
+                "conditions": list(public.conditions),
             }
         )
     else:
-        for problem in breaks:
-            console.print(str(problem), soft_wrap=True, highlight=False)
+        for misfit in found:
+            console.print(str(misfit), soft_wrap=True, highlight=False)
+        if found:
+            console.print(_FOR_THE_CUSTODIAN, soft_wrap=True)
+        for condition in public.conditions:
+            console.print(condition, soft_wrap=True, highlight=False)
         if unconfirmed:
             console.print(f"Still to confirm: {', '.join(unconfirmed)}.")
-        if not breaks and not unconfirmed:
+        if not found and not unconfirmed:
             console.print("The table fits its schema.")
-    if breaks:
+    if any(misfit.refused for misfit in found):
         raise typer.Exit(1)
 
 
@@ -194,16 +208,20 @@ def _plan_command(name: str) -> Any:
             method, answer = plan_cli.solve(method, public, want, rows=rows)
         promised = method.guarantee(public)
         forecast = method.forecast(public, public.rows if rows is None else rows)
+        conditions = public.conditions
         curve = plan_cli.curve_or_reason(method, public, rows=rows, answer=answer)
         if plot is not None:
             plan_cli.write_drawing(plot, curve, answer, f"{method.name}: {public.name}")
         if as_json:
             content = _plan_as_json(method, promised, forecast)
+            content["conditions"] = list(conditions)
             print_json({**content, **plan_cli.plan_to_dict(curve, answer)})
             return
         console.print("Promise", style="bold")
         for promise in promised:
             console.print(f"  {promise.explain()}")
+        for condition in conditions:
+            console.print(f"  {condition}", highlight=False)
         if forecast.split:  # empty where the ledger counts nothing
             table = Table("step", "epsilon", box=None, header_style="bold")
             for step, share in forecast.split.items():
@@ -239,6 +257,16 @@ def _publish_command(name: str) -> Any:
             Literal["secure", "opendp"], typer.Option(help="Whose samplers draw the noise.")
         ] = "secure",
         purpose: Annotated[str, typer.Option(help="Why, for the ledger.")] = "",
+        same_people: Annotated[
+            str | None,
+            typer.Option(
+                metavar="REASON",
+                help="Why another table than the ledger's is about the same people; on record.",
+            ),
+        ] = None,
+        receipt: Annotated[
+            str | None, typer.Option(help="A receipt that the ledger must contain.")
+        ] = None,
         memory_limit: Annotated[
             str | None, typer.Option(help="Limit for counting, such as 1GB.")
         ] = None,
@@ -254,6 +282,8 @@ def _publish_command(name: str) -> Any:
             engine=engine,
             noise=noise,
             purpose=purpose,
+            same_people=same_people,
+            receipt=receipt,
             memory_limit=memory_limit,
         )
         if as_json:
@@ -396,6 +426,10 @@ def main() -> None:
         app()
     except ParameterError as error:
         _fail(str(error), 2)
+    except InternalError as error:
+        if debug:
+            traceback.print_tb(error.__traceback__)
+        _fail(f"{error}\nRun again with --debug to see where, and report it.", 1)
     except HushtableError as error:
         _fail(str(error), 1)
     except KeyboardInterrupt as error:
@@ -410,7 +444,7 @@ def main() -> None:
 
 def _notes(error: BaseException) -> list[str]:
     """Give what the pipeline added to an error; notes of other libraries may quote values."""
-    return [note for note in getattr(error, "__notes__", ()) if note.startswith("Entry ")]
+    return [note for note in getattr(error, "__notes__", ()) if isinstance(note, OwnNote)]
 
 
 def _show_warning(  # noqa: PLR0917 - as `warnings` calls it
@@ -422,7 +456,7 @@ def _show_warning(  # noqa: PLR0917 - as `warnings` calls it
     line: str | None = None,
 ) -> None:
     # Warnings of other libraries may quote values, and are for those who develop.
-    if category.__module__.partition(".")[0] == "hushtable":
+    if issubclass(category, HushtableWarning):
         sys.stderr.write(f"hushtable: {message}\n")
 
 

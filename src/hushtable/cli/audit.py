@@ -21,6 +21,9 @@ if TYPE_CHECKING:  # the audit itself is imported by its command alone
 
 console = Console()
 
+NOT_TESTED = 3
+"""Exit code of an audit that found no violation and left a promise untested: no success."""
+
 
 def audit_command(kind: type[Parameters]) -> Callable[..., None]:
     """Make the command that audits a method."""
@@ -36,7 +39,7 @@ def audit_command(kind: type[Parameters]) -> Callable[..., None]:
             int, typer.Option(help="Runs on each of two neighbors, for each promise.", min=2)
         ] = 20_000,
         confidence: Annotated[
-            float, typer.Option(help="One minus the chance that a right method fails.")
+            float, typer.Option(help="One minus the chance that a right method is accused.")
         ] = 1 - 1e-6,
         seconds: Annotated[
             float | None, typer.Option(help="How long it may take; fewer runs if it must.")
@@ -57,8 +60,8 @@ def audit_command(kind: type[Parameters]) -> Callable[..., None]:
         else:
             for line in report.lines():
                 console.print(line, soft_wrap=True, highlight=False, markup=False)
-        if not report.passed:
-            raise typer.Exit(1)
+        if report.verdict != "NO VIOLATION FOUND":
+            raise typer.Exit(1 if report.verdict == "VIOLATION" else NOT_TESTED)
 
     return audit_method
 

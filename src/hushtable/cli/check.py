@@ -18,6 +18,7 @@ from hushtable.evaluation.risk.anonymity import check, measure, requirements
 from hushtable.recoding import Recoding
 from hushtable.release import Release
 from hushtable.schema import Schema
+from hushtable.silence import silenced
 
 console = Console()
 
@@ -49,7 +50,7 @@ def check_table(
         Whether to print JSON.
     """
     asked = requirements(wanted)
-    table, schema, recode = _read(path, schema)
+    table, schema, recode = silenced(_read)(path, schema)
     named = list(schema.attributes) if schema is not None else table.column_names
     columns = [name for name in named if name in table.column_names]
     if not sensitive and schema is not None and schema.target in columns:
@@ -61,7 +62,7 @@ def check_table(
             f"{', '.join(both)}: a column is either known to an attacker (--quasi) or what they "
             "are after (--sensitive)."
         )
-    found = measure(table, quasi=known, sensitive=sensitive, schema=schema, recode=recode)
+    found = silenced(measure)(table, quasi=known, sensitive=sensitive, schema=schema, recode=recode)
     verdicts = check(found, asked)
     holds = all(verdict.holds for verdict in verdicts)
     if as_json:

@@ -41,9 +41,7 @@ def run_demo(out: Path | None, console: Console) -> None:
     for promise in method.guarantee(schema):
         console.print(f"   {promise.explain()}", highlight=False)
     folder.mkdir(parents=True)
-    ledger = Ledger.create(
-        folder / "ledger.sqlite", epsilon=2, delta="1e-5", unit=schema.unit, name=schema.name
-    )
+    ledger = Ledger.create(folder / "ledger.sqlite", epsilon=2, delta="1e-5", schema=schema)
     (folder / "schema.yaml").write_text(schema.to_yaml(), encoding="utf-8")
     release = publish(sample(), schema, method, out=folder / "release", ledger=ledger)
     left = ledger.remaining()

@@ -63,6 +63,16 @@ def publish(  # noqa: PLR0917 - the options of a command
         Literal["secure", "opendp"], typer.Option(help="Whose samplers draw the noise.")
     ] = "secure",
     purpose: Annotated[str, typer.Option(help="Why, for the ledger.")] = "",
+    same_people: Annotated[
+        str | None,
+        typer.Option(
+            metavar="REASON",
+            help="Why another table than the ledger's is about the same people; on record.",
+        ),
+    ] = None,
+    receipt: Annotated[
+        str | None, typer.Option(help="A receipt that the ledger must contain.")
+    ] = None,
     plot: Annotated[
         Path | None,
         typer.Option(help="Draw the private and the published degrees to a new file (internal)."),
@@ -96,6 +106,8 @@ def publish(  # noqa: PLR0917 - the options of a command
         reservation=reservation,
         noise=noise,
         purpose=purpose,
+        same_people=same_people,
+        receipt=receipt,
     )
     if plot is not None:
         private = read_graph(edges, nodes=nodes, columns=(source, target))

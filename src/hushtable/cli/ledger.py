@@ -14,6 +14,7 @@ from rich.table import Table
 import hushtable as ht
 from hushtable.cli.screen import console, print_json, print_whole, visible
 from hushtable.errors import ParameterError
+from hushtable.privacy.guarantee import check_delta, check_epsilon
 from hushtable.privacy.rational import as_rational
 
 ledger_app = typer.Typer(no_args_is_help=True, help="Keep account of what has been spent.")
@@ -27,19 +28,26 @@ def init(
     epsilon: Annotated[str, typer.Option(metavar="NUMBER", help="Cap on epsilon.")],
     delta: Annotated[str, typer.Option(metavar="NUMBER", help="Cap on delta.")] = "0",
     schema: Annotated[
-        Path | None, typer.Option(help="Schema whose name and unit the ledger is for.")
+        Path | None,
+        typer.Option(help="Schema of the table that it pays for; it is then bound to it."),
     ] = None,
+    allow_uncounted: Annotated[
+        bool,
+        typer.Option(
+            "--allow-uncounted",
+            help="Take releases too that it cannot count; every statement will say so.",
+        ),
+    ] = False,
 ) -> None:
     """Start a ledger with a cap on what may be spent."""
     public = ht.Schema.load(schema) if schema is not None else None
-    unit = public.unit if public else ht.Unit(kind="row")
-    cap = _promise(epsilon, delta, unit=unit, neighbors="add-remove")
+    cap = _promise(epsilon, delta, unit=ht.Unit(kind="row"), neighbors="add-remove")
     ht.Ledger.create(
         file,
         epsilon=cap.epsilon,
         delta=cap.delta,
-        unit=unit,
-        name=public.name if public else "",
+        schema=public,
+        allow_uncounted=allow_uncounted,
     )
     console.print(f"Started {file}.")
 
@@ -115,13 +123,20 @@ def void(
 
 def _promise(epsilon: str, delta: str, **protects: Any) -> ht.PureDP | ht.ApproxDP:
     """Make the promise that costs so much, or name all that is wrong with the two numbers."""
-    try:
-        pure = as_rational(delta, name="delta") == 0
-    except ParameterError:
-        pure = False  # then it is named together with what is wrong with epsilon
-    if pure:
-        return ht.PureDP(epsilon=epsilon, **protects)
-    return ht.ApproxDP(epsilon=epsilon, delta=delta, **protects)
+    amounts: dict[str, Fraction] = {}
+    problems: list[str] = []
+    for name, given, check in (("epsilon", epsilon, check_epsilon), ("delta", delta, check_delta)):
+        try:
+            amounts[name] = as_rational(given, name=name)
+            if amounts[name] or name == "epsilon":
+                check(amounts[name])
+        except ParameterError as error:
+            problems += error.problems
+    if problems:
+        raise ParameterError(problems)
+    if amounts["delta"]:
+        return ht.ApproxDP(**amounts, **protects)
+    return ht.PureDP(epsilon=amounts["epsilon"], **protects)
 
 
 # --- for people -----------------------------------------------------------------------------------
@@ -133,6 +148,23 @@ def _show_summary(content: Mapping[str, Any], *, protects: str) -> None:
         f"{name}started {_time(content['created'])} UTC, counts for {visible(protects)}.",
         highlight=False,
     )
+    for about in content["tables"]:
+        since = f", since entry {about['record']}" if about["record"] else ""
+        reason = f": {_one_line(about['reason'])}" if about["reason"] else ""
+        console.print(
+            f"Pays for {_one_line(about['name'])} (schema {about['digest'][:16]}){since}{reason}.",
+            highlight=False,
+        )
+    if not content["tables"]:
+        console.print("Not bound to a table yet; the first charge for one binds it.")
+    if content["holds_uncounted"]:
+        allowed = "It was started to take" if content["allow_uncounted"] else "It holds"
+        console.print(
+            f"WARNING: {allowed} releases that it does not count: {content['n_uncounted']} so far. "
+            "What is spent says nothing about them.",
+            style="bold red",
+            highlight=False,
+        )
     table = Table(box=None, header_style="bold")
     table.add_column("", no_wrap=True)
     for number in ("epsilon", "delta"):
@@ -147,6 +179,9 @@ def _table(records: list[dict[str, Any]], became: Callable[[Mapping[str, Any]], 
     table = Table(box=None, header_style="bold")
     for name in ("number", "time (UTC)"):
         table.add_column(name, no_wrap=True)
+    has_receipts = any("receipt" in record for record in records)
+    if has_receipts:
+        table.add_column("receipt", no_wrap=True)
     table.add_column("purpose", min_width=12, overflow="fold")
     for name in ("epsilon", "delta"):
         table.add_column(name, justify="right", no_wrap=True)
@@ -156,7 +191,8 @@ def _table(records: list[dict[str, Any]], became: Callable[[Mapping[str, Any]], 
         if not record.get("counted", True):
             amounts = ("not counted", "")
         purpose, time = _one_line(record["purpose"]), _time(record["time"])
-        table.add_row(str(record["id"]), time, purpose, *amounts, became(record))
+        receipt = (record["receipt"][:16],) if has_receipts else ()
+        table.add_row(str(record["id"]), time, *receipt, purpose, *amounts, became(record))
     return table
 
 

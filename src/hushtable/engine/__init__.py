@@ -61,8 +61,8 @@ def connect(
         What is public about the table.
     engine : {"auto", "memory", "duckdb", "spark"}
         Who counts. ``auto``: memory for frames and Parquet files of less than a million rows and
-        for text files of less than 64 MB, DuckDB for larger and for compressed ones; a Spark or
-        ibis table is counted where it is.
+        for text files of less than 64 MB, DuckDB for larger and for compressed ones, and for ibis
+        tables, whose columns are fetched from their database; a Spark table is counted in Spark.
         With ``spark``, Spark itself reads a path.
     noise : Noise, optional
         With unit ``person``, the coins that choose the rows of a person in memory.
@@ -113,9 +113,9 @@ def _is_for_memory(
             f"engine {engine!r} is not known; choose auto, memory, duckdb or spark."
         )
     if is_in_spark(data) or is_ibis_table(data):
-        backend = "pyspark" if is_in_spark(data) else data.get_backend().name
-        wanted = {"duckdb": "duckdb", "spark": "pyspark"}.get(engine, backend)
-        if wanted != backend:
+        in_spark = is_in_spark(data)
+        if engine == ("duckdb" if in_spark else "spark"):
+            backend = "pyspark" if in_spark else data.get_backend().name
             raise ParameterError(
                 f"engine {engine!r} cannot count a table that is in {backend}; leave it at auto."
             )

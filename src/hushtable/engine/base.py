@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,8 @@ Counts = NDArray[np.int64]
 
 # Negative codes mark rows that break a rule of the schema, while they are being encoded.
 MISSING, UNREADABLE, OUTSIDE = -1, -2, -3
+
+MisfitKind = Literal["missing", "unreadable", "outside", "nobody"]
 
 MAX_HISTOGRAM = 10_000_000  # cells of one dense histogram
 MAX_GROUP = 12  # columns of one dense table
@@ -40,11 +42,16 @@ class Cells:
 
 @dataclass(frozen=True)
 class RuleBreak:
-    """Say how many rows break which rule in which column; never which values."""
+    """Say how many rows do not fit in which way in which column; never which values.
+
+    With `refused`, the schema's rules have the table refused for it.
+    """
 
     column: str
     rule: str
     n_rows: int
+    kind: MisfitKind
+    refused: bool
 
     def __str__(self) -> str:
         return f"column {self.column!r}: {self.n_rows} rows {self.rule}."
@@ -54,8 +61,10 @@ class Engine(Protocol):
     """Answer counts over the private table, encoded and checked by the schema's rules.
 
     Every answer is about the rows that count: with unit ``person``, at most ``max_rows`` rows of
-    each person, a uniformly random part where there are more. An answer over rows that break a
-    rule raises `DataError` naming every broken rule of the columns asked for.
+    each person, a uniformly random part where there are more, and no row that names no person.
+    Where the schema says ``forbid`` or ``refuse``, an answer over rows that break such a rule
+    raises `DataError` naming every broken rule of the columns asked for; other rules give each row
+    a cell.
     """
 
     @property
@@ -174,5 +183,5 @@ class Engine(Protocol):
         ...
 
     def rule_breaks(self) -> list[RuleBreak]:
-        """List every broken rule, for the custodian."""
+        """List every broken rule, and rows of nobody, for the custodian."""
         ...

@@ -1,8 +1,9 @@
 """A first schema from the data, for the custodian's eyes.
 
-A schema is public, and bounds and value lists taken from private data are not: whatever a draft
-took from the data is marked ``confirm``, and nothing is published before a person has checked that
-it is public knowledge (see `Schema.require_confirmed`).
+A schema is public, and what was taken from private data is not: one row can change the type or the
+role of a column, whether it has missing values, which words mean that, and of course bounds and
+lists. So all of a draft but the names in it is marked ``confirm``, each part by its name, and
+nothing is published before a person has checked that it is public (see `Schema.require_confirmed`).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from hushtable.engine.source import Source, open_source
 from hushtable.engine.sql.encode import Expression, as_text, read_number
 from hushtable.errors import DataError
 from hushtable.schema import MAX_COLUMN_SIZE, Schema
+from hushtable.silence import silenced
 
 MISSING_WORDS = ("", "?", "NA", "N/A", "NaN", "nan", "NULL", "null")  # usual signs for no value
 
@@ -29,8 +31,12 @@ _GRID_POINTS = 1000  # about the finest grid that is proposed
 _MAX_DECIMALS = 6
 
 
+@silenced
 def draft(data: Data, *, name: str | None = None) -> Schema:
     """Propose a schema for a table, marking what came from the data as ``confirm``.
+
+    That is everything but the names: for two tables that differ in one row, whatever differs
+    between their drafts stands under a mark in both.
 
     Whole numbers become ``integer``, other numbers ``number`` on a grid of a power of ten, a short
     list of texts ``categorical``. Texts that are many, and numbers that all differ, are taken for
@@ -49,9 +55,9 @@ def draft(data: Data, *, name: str | None = None) -> Schema:
     >>> table = pa.table({"age": [41, 7, 58], "sex": ["F", "M", None]})
     >>> age, sex = draft(table, name="clinic").attributes.values()
     >>> age.type, age.low, age.high, age.confirm
-    ('integer', 7, 58, ('low', 'high'))
-    >>> sex.values, sex.missing, sex.confirm
-    (('F', 'M'), 'category', ('values',))
+    ('integer', 7, 58, ('role', 'type', 'low', 'high', 'missing', 'outside'))
+    >>> sex.values, sex.missing, sex.outside
+    (('F', 'M'), 'category', 'missing')
     """
     source, header = open_source(data)
     unnamed = [n for n, column in enumerate(header.names, 1) if not column]
@@ -59,6 +65,7 @@ def draft(data: Data, *, name: str | None = None) -> Schema:
         raise DataError([f"column number {n} of the data has no name." for n in unnamed])
     if name is None:
         name = _stem(header.files[0]) if header.files else "table"
+    source = source.here(header.names)
     rows = source.select({f"c{i}": column for i, column in enumerate(header.names)})
     n_rows = int(source.fetch(rows.agg(n=ibis._.count()))["n"][0].as_py())
     if n_rows == 0:
@@ -67,11 +74,13 @@ def draft(data: Data, *, name: str | None = None) -> Schema:
     columns, words = {}, {""}
     for position, column in enumerate(header.names):
         raw = rows.select(value=rows[f"c{position}"])
-        columns[column], found = _propose(source, raw, n_rows)
+        proposal, found = _propose(source, raw, n_rows)
+        columns[column] = {**proposal, "confirm": list(dict.fromkeys(["role", *proposal]))}
         words |= found
     content = {
         "name": name,
         "missing_values": [word for word in MISSING_WORDS if word in words],
+        "confirm": ["missing_values"],
         "columns": columns,
     }
     if all(column.get("role") == "identifier" for column in columns.values()):
@@ -107,8 +116,10 @@ def _propose(source: Source, raw: Expression, n_rows: int) -> tuple[dict[str, An
         column = _numeric(facts, dense=all_differ and n_values >= _MANY_ROWS)
     else:
         column = _listed(source, raw, facts, all_differ=all_differ and n_values >= _FEW_ROWS)
-    if n_missing and column.get("role") != "identifier":
-        column["missing"] = "category"
+    if column.get("role") != "identifier":
+        column["missing"] = "category" if n_missing else "other"
+        listed = "missing" if n_missing else "other"
+        column["outside"] = listed if column["type"] == "categorical" else "clip"
     return column, words
 
 
@@ -166,7 +177,7 @@ def _numeric(facts: dict[str, Any], *, dense: bool) -> dict[str, Any]:
         if dense:
             return {"role": "identifier"}
         if high - low < MAX_COLUMN_SIZE:
-            return {"type": "integer", "low": low, "high": high, "confirm": ["low", "high"]}
+            return {"type": "integer", "low": low, "high": high}
     low, high = facts["low"], facts["high"]
     exact = next(
         (n for n in range(1, _MAX_DECIMALS + 1) if facts[f"at_{n}"] == facts["n_finite"]),
@@ -183,7 +194,6 @@ def _numeric(facts: dict[str, Any], *, dense: bool) -> dict[str, Any]:
         "low": float(first),
         "high": float(last),
         "step": float(step),
-        "confirm": ["low", "high", "step"],
     }
 
 
@@ -195,4 +205,4 @@ def _listed(
     texts = raw.select(text=as_text(raw.value))
     used = texts.filter(texts.text.notnull()).distinct()
     values = set(source.fetch(used)["text"].to_pylist()) - set(MISSING_WORDS)
-    return {"type": "categorical", "values": sorted(values), "confirm": ["values"]}
+    return {"type": "categorical", "values": sorted(values)}

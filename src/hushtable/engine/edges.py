@@ -2,7 +2,9 @@
 
 The rules, the same for every format: node ids are compared as text, blanks around them do not
 count; an edge has no direction; an edge that stands there several times, in either direction,
-counts once; an edge from a node to itself is dropped.
+counts once; an edge from a node to itself is dropped, and so is one with an empty end, or with an
+end that is not in the list of nodes where there is one. So every list of pairs is a graph, and
+whether a release succeeds does not tell what somebody's row holds.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import gzip
 import io
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -54,35 +56,25 @@ def read_graph(edges: Any, *, nodes: Any = None, columns: tuple[str, str] = EDGE
     >>> graph = read_graph([(1, 2), (2, 3)], nodes=[1, 2, 3, 4])
     >>> graph.degrees().tolist()
     [1, 2, 1, 0]
-    >>> read_graph([(1, 2), (None, 3)])
-    Traceback (most recent call last):
-    ...
-    hushtable.errors.DataError: edges: 1 row has an empty node id; every edge needs two ends.
+    >>> loose = read_graph([(1, 2), (None, 2), (2, 3)], nodes=[1, 2])
+    >>> loose.n_edges, loose.n_loose
+    (1, 2)
     """
     ends = _read("edges", edges, columns)
     listed = _read("nodes", nodes, NODE_COLUMNS) if nodes is not None else None
-    problems = []
-    if n_empty := ends.n_empty:
-        problems.append(f"edges: {_rows(n_empty)} an empty node id; every edge needs two ends.")
-    if listed is not None and (n_empty := listed.n_empty):
-        problems.append(f"nodes: {_rows(n_empty)} an empty node id; remove them.")
-    if problems:
-        raise DataError(problems)
-    known = ends.ids if listed is None else listed.ids
+    known = ends.named if listed is None else listed.named
     if len(known) > MAX_NODES:
         raise DataError(f"there are {len(known):,} nodes; at most {MAX_NODES:,} can be read.")
     if len(ends.codes[0]) > MAX_EDGES:
         raise DataError(f"there are more than {MAX_EDGES:,} edges; that is more than can be read.")
     ids = known.take(pc.sort_indices(known))
-    place = pc.index_in(ends.ids, ids).fill_null(-1).to_numpy(zero_copy_only=False)
+    place = np.append(pc.index_in(ends.ids, ids).fill_null(-1).to_numpy(zero_copy_only=False), -1)
     one, two = (place[column] for column in ends.codes)
-    n_strangers = int(np.count_nonzero((one < 0) | (two < 0))) if listed is not None else 0
-    if n_strangers:
-        raise DataError(
-            f"edges: {_rows(n_strangers)} a node that is not in the list of nodes; complete the "
-            "list, or take these edges out."
-        )
-    return _simple_graph(ids, one, two, listed=listed is not None)
+    tied = (one >= 0) & (two >= 0)
+    n_loose = len(tied) - int(np.count_nonzero(tied))
+    if n_loose:
+        one, two = one[tied], two[tied]
+    return replace(_simple_graph(ids, one, two, listed=listed is not None), n_loose=n_loose)
 
 
 def inspect_graph(
@@ -133,12 +125,9 @@ class _Ids:
         return cls(encoded.dictionary, tuple(codes.reshape(len(columns), -1)))
 
     @property
-    def n_empty(self) -> int:
-        """How many rows lack an id: missing, or without any letter."""
-        empty = np.append(pc.binary_length(self.ids).to_numpy(zero_copy_only=False) == 0, True)
-        if not empty[:-1].any() and not any((c == len(self.ids)).any() for c in self.codes):
-            return 0
-        return int(np.count_nonzero(np.any([empty[column] for column in self.codes], axis=0)))
+    def named(self) -> pa.Array:
+        """The different ids, but for one without any letter."""
+        return self.ids.filter(pc.greater(pc.binary_length(self.ids), 0))
 
 
 # --- formats ---------------------------------------------------------------------------------
@@ -308,10 +297,6 @@ def _text(what: str, name: str, column: Any) -> pa.Array:
         raise DataError(
             f"{what}: column {name!r} of type {array.type} cannot be written as text."
         ) from None
-
-
-def _rows(number: int) -> str:
-    return "1 row has" if number == 1 else f"{number:,} rows have"
 
 
 def _unreadable(what: str, path: Path, error: Exception) -> DataError:

@@ -23,8 +23,9 @@ class Graph:
         The ends of each edge as codes, source below target, sorted, each edge once.
     listed : bool
         Whether the nodes come from a list of their own; otherwise they are the ends of edges.
-    n_self_loops, n_repeated : int
-        How many rows were dropped because they joined a node to itself, or repeated an edge.
+    n_self_loops, n_repeated, n_loose : int
+        How many rows were dropped because they joined a node to itself, repeated an edge, or had an
+        end that is empty or not in the list of nodes.
 
     Examples
     --------
@@ -42,6 +43,7 @@ class Graph:
     listed: bool
     n_self_loops: int = 0
     n_repeated: int = 0
+    n_loose: int = 0
 
     @property
     def n_nodes(self) -> int:

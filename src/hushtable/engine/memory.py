@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from hushtable.domain import Domain
@@ -23,17 +22,13 @@ from hushtable.engine.baskets import (
     count_tuples,
     listed_sizes,
     missing_codes,
-    tuples_of_counts,
 )
-from hushtable.engine.published import Keys, Parts, RowsOf, Whole, publish_here
+from hushtable.engine.checked import CheckedEngine
 from hushtable.engine.rules import (
     N_RULES,
     person_break,
     refuse_broken,
     require_columns,
-    require_dense,
-    require_groups,
-    require_marginals,
     rule_breaks,
 )
 from hushtable.kernels.marginals import Tally
@@ -45,7 +40,7 @@ _PART = 1 << 14  # rows that are tallied together: their codes stay in the cache
 _DENSE_PER_ROW = 4  # up to so many cells per row, counting into an array beats sorting
 
 
-class MemoryEngine:
+class MemoryEngine(CheckedEngine):
     """Count with NumPy; the rows are encoded once, at the first question.
 
     Parameters
@@ -61,11 +56,6 @@ class MemoryEngine:
     def __init__(self, read: Callable[[], Encoded], schema: Schema, noise: Noise) -> None:
         self._schema, self._noise = schema, noise
         self._read: Callable[[], Encoded] | None = read
-
-    @property
-    def schema(self) -> Schema:
-        """The public schema."""
-        return self._schema
 
     @cached_property
     def _encoded(self) -> Encoded:
@@ -84,9 +74,6 @@ class MemoryEngine:
         codes, persons = self._encoded
         if persons is None:
             return Encoded(codes, None)
-        n_nobody = int(np.count_nonzero(persons < 0))
-        if n_nobody:
-            refuse_broken([person_break(self._schema, n_nobody)])
         max_rows = self._schema.unit.max_rows
         assert max_rows is not None  # noqa: S101 - Unit checks it
         kept = _bounded(persons, max_rows, self._noise)
@@ -96,10 +83,7 @@ class MemoryEngine:
         """Count the rows."""
         return len(next(iter(self._rows.values())))
 
-    def histograms(self, columns: Sequence[str], *, by: str | None = None) -> dict[str, Counts]:
-        """Count each value of each column; with `by`, an array (value, value of `by`)."""
-        require_columns(self._schema, columns, by=by)
-        require_dense(self._schema, columns, by=by)
+    def _histograms(self, columns: Sequence[str], by: str | None) -> dict[str, Counts]:
         self._refuse_broken([*columns] if by is None else [*columns, by])
         sizes, rows = self._schema.domain.sizes, self._rows
         if by is None:
@@ -117,13 +101,8 @@ class MemoryEngine:
             for name in columns
         }
 
-    def counts(
-        self, columns: Sequence[str], *, recode: Mapping[str, Recoding] | None = None
-    ) -> Cells:
-        """Count the occupied cells of some columns, recoded first where a recoding is given."""
-        require_columns(self._schema, columns)
+    def _counts(self, columns: Sequence[str], recode: Mapping[str, Recoding]) -> Cells:
         self._refuse_broken(columns)
-        recode = recode or {}
         domain = recoded_domain(self._schema, columns, recode)
         codes = np.empty((self.n_rows(), len(columns)), np.int64)
         for position, name in enumerate(columns):
@@ -132,29 +111,15 @@ class MemoryEngine:
         keys, counts = _tally(domain, domain.pack(codes))
         return Cells(domain, domain.unpack(keys), counts)
 
-    def publish_cells(
-        self,
-        columns: Sequence[str],
-        rows_of: RowsOf,
-        noise: Noise,
-        *,
-        recode: Mapping[str, Recoding] | None = None,
-        also: Keys | Whole | None = None,
-    ) -> pa.Table | Parts:
-        """Make the rows to be published from the occupied cells, each with noise of its own."""
-        return publish_here(self, columns, rows_of, noise, recode=recode, also=also)
-
-    def marginals(
+    def _marginals(
         self,
         groups: Sequence[Sequence[str]],
-        *,
-        recode: Mapping[str, Recoding] | None = None,
+        shapes: Sequence[tuple[int, ...]],
+        recode: Mapping[str, Recoding],
     ) -> list[Counts]:
-        """Count all cells of many groups of columns, in one pass over the rows."""
-        shapes = require_marginals(self._schema, groups, recode)
+        """Count in one pass over the rows."""
         columns = list(dict.fromkeys(name for group in groups for name in group))
         self._refuse_broken(columns)
-        recode = recode or {}
         rows, n_rows = self._rows, self.n_rows()
         place = {name: position for position, name in enumerate(columns)}
         tally = Tally([[place[name] for name in group] for group in groups], shapes)
@@ -174,41 +139,38 @@ class MemoryEngine:
             tally.add(part, stop - start)
         return tally.tables()
 
-    def tuples(
-        self,
-        groups: Groups,
-        *,
-        max_groups: int,
-        at_least: int = 1,
-        listing: Listing | None = None,
-        max_values: int | None = None,
-        recode: Mapping[str, Recoding] | None = None,
+    def _wide_tuples(
+        self, groups: Groups, recode: Mapping[str, Recoding], *, max_groups: int, at_least: int
     ) -> Tuples:
-        """Count the tuples that records have in groups of items."""
-        recode = recode or {}
-        require_groups(self._schema, groups, listing)
-        if listing is None and max_groups >= len(groups):
-            return tuples_of_counts(self, groups, at_least=at_least, recode=recode)
-        bounds = {"max_groups": max_groups, "at_least": at_least}
-        if listing is not None:
-            records = self._listed_records(listing, recode).at_most(max_values, self._noise)
-            return count_tuples(records, groups, **bounds, noise=self._noise)
+        records = self._wide_records(groups, recode)
         counted = count_tuples(
-            self._wide_records(groups, recode), groups, **bounds, noise=self._noise
+            records, groups, max_groups=max_groups, at_least=at_least, noise=self._noise
         )
         return replace(counted, n_records=self.n_rows())
 
-    def pairs(
+    def _listed_tuples(
+        self,
+        groups: Groups,
+        listing: Listing,
+        max_values: int | None,
+        recode: Mapping[str, Recoding],
+        *,
+        max_groups: int,
+        at_least: int,
+    ) -> Tuples:
+        records = self._listed_records(listing, recode).at_most(max_values, self._noise)
+        return count_tuples(
+            records, groups, max_groups=max_groups, at_least=at_least, noise=self._noise
+        )
+
+    def _pairs(
         self,
         listing: Listing,
-        *,
-        items: Sequence[int] | None = None,
-        max_values: int | None = None,
-        recode: Mapping[str, Recoding] | None = None,
+        items: Sequence[int] | None,
+        max_values: int | None,
+        recode: Mapping[str, Recoding],
     ) -> Pairs:
-        """Count pairs of items that a person of a long table has, with equal values and not."""
-        require_groups(self._schema, [[0]], listing)
-        records = self._listed_records(listing, recode or {})
+        records = self._listed_records(listing, recode)
         return count_pairs(records.at_most(max_values, self._noise), items)
 
     def _wide_records(self, groups: Groups, recode: Mapping[str, Recoding]) -> Records:
@@ -282,13 +244,14 @@ def _bounded(persons: NDArray[np.int32], max_rows: int, noise: Noise) -> NDArray
     chosen in the same way whether that person is in the table or not, and the promise holds for
     every outcome of the coins, hence on average (joint convexity of the divergence). Coins that do
     not depend on the data are all it takes; what must not happen is a choice that looks at other
-    people's rows.
+    people's rows. Rows of nobody do not count: they might all be one person's.
     """
     coins = noise.uniform_below(2**62, size=len(persons))
     order = np.lexsort((coins, persons))
+    order = order[np.count_nonzero(persons < 0) :]  # rows of nobody, which come first
     starts = np.flatnonzero(np.diff(persons[order], prepend=-1))
-    n_each = np.diff(np.append(starts, len(persons)))
-    place = np.arange(len(persons)) - np.repeat(starts, n_each)
+    n_each = np.diff(np.append(starts, len(order)))
+    place = np.arange(len(order)) - np.repeat(starts, n_each)
     return np.sort(order[place < max_rows])
 
 

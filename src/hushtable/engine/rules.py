@@ -10,12 +10,15 @@ from hushtable.engine.base import (
     MISSING,
     OUTSIDE,
     UNREADABLE,
+    MisfitKind,
     RuleBreak,
 )
 from hushtable.engine.baskets import Groups, Listing
+from hushtable.engine.sql.encode import Rules
 from hushtable.errors import DataError, ParameterError, TooLarge
+from hushtable.files.yaml_text import shown
 from hushtable.recoding import Recoding, recoded_domain
-from hushtable.schema import Categorical, Integer, Number, Schema
+from hushtable.schema import Categorical, Column, Integer, Schema
 
 N_RULES = 3  # negative codes: MISSING, UNREADABLE, OUTSIDE
 
@@ -100,28 +103,45 @@ def require_groups(schema: Schema, groups: Groups, listing: Listing | None) -> N
         raise ParameterError(f"each group must be some of the items 0 to {n_items - 1}, each once.")
 
 
+_KINDS: dict[int, MisfitKind] = {
+    MISSING: "missing",
+    UNREADABLE: "unreadable",
+    OUTSIDE: "outside",
+}
+CODES = {kind: code for code, kind in _KINDS.items()}
+
+_ADVICE = (
+    "a rule that publishes every table is the default; choose the domain from public knowledge, "
+    "never from what these rows hold"
+)
+
+
 def rule_break(schema: Schema, name: str, code: int, n_rows: int) -> RuleBreak:
-    """Say which rule a negative code stands for."""
+    """Say how cells do not fit, which a negative code stands for, and what becomes of them."""
     column = schema.attributes[name]
-    if code == MISSING:
-        rule = (
-            "have no value, and the schema says missing: forbid; repair them or say missing: "
-            "category"
-        )
-    elif code == UNREADABLE:
-        kind = "a whole number" if isinstance(column, Integer) else "a number"
-        rule = f"cannot be read as {kind}; repair them or say outside: missing"
+    rules = Rules.of(column)
+    taken = {MISSING: rules.no_value, UNREADABLE: rules.unreadable, OUTSIDE: rules.above}[code]
+    by_outside = code == OUTSIDE or (code == UNREADABLE and column.outside != "clip")
+    said = f"outside: {column.outside}" if by_outside else f"missing: {column.missing}"
+    if taken < 0:
+        what = f"and the schema says {said}; {_ADVICE}"
+    elif code == OUTSIDE and column.outside == "clip":
+        what = f"and count as the nearest bound ({said})"
     else:
-        bounds = (
-            f"{column.low} to {column.high}"
-            if isinstance(column, Integer | Number)
-            else "the listed values"
-        )
-        rule = (
-            f"lie outside {bounds}, and the schema says outside: refuse; repair them or widen the "
-            "public domain"
-        )
-    return RuleBreak(name, rule, n_rows)
+        value = "missing" if taken == column.missing_code else shown(column.value(taken))
+        what = f"and count as {value} ({said})"
+    return RuleBreak(name, f"{_misfit(column, code)}, {what}", n_rows, _KINDS[code], taken < 0)
+
+
+def _misfit(column: Column, code: int) -> str:
+    if code == MISSING:
+        return "have no value"
+    if code == UNREADABLE:
+        kind = "a whole number" if isinstance(column, Integer) else "a number"
+        return f"cannot be read as {kind}"
+    if isinstance(column, Categorical):
+        return "lie outside the listed values"
+    return f"lie outside {column.low} to {column.high}"
 
 
 def rule_breaks(schema: Schema, found: Iterable[tuple[str, int, int]]) -> list[RuleBreak]:
@@ -136,8 +156,10 @@ def person_break(schema: Schema, n_rows: int) -> RuleBreak:
     """Say that rows belong to nobody."""
     return RuleBreak(
         schema.unit.column or "",
-        "name no person, so their contributions cannot be bounded; repair or remove them",
+        "name no person, and do not count: what one person contributes could not be bounded",
         n_rows,
+        "nobody",
+        refused=False,
     )
 
 

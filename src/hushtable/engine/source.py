@@ -9,7 +9,7 @@ import re
 import shutil
 import uuid
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -94,8 +94,8 @@ class Source:
         Name of each column of the data to its name in `table`.
     copied : bool
         Whether the rows have to be copied before anything is counted: a text file would be read and
-        parsed for each question, and what is in a database may change between two of them, while
-        the promise is for one table.
+        parsed for each question, and what Spark computes may come out differently the next time,
+        while the promise is for one table.
     numbered : bool
         Whether `table` has a column `POSITION` that tells the order of the rows of a frame: an
         engine that joins does not keep it.
@@ -115,6 +115,10 @@ class Source:
         if in_order and self.numbered:
             taken[POSITION] = self.table[POSITION]
         return self.table.select(**taken)
+
+    def here(self, names: Sequence[str]) -> Source:
+        """Give some columns where texts are equal if their bytes are; reads rows if it has to."""
+        return self
 
     def fetch(self, expression: Expression, *, most: int | None = None) -> pa.Table:
         """Run a query; whatever goes wrong is said without quoting the engine, or a value.
@@ -192,12 +196,13 @@ def open_source(data: Data, *, memory_limit: str | None = None) -> tuple[Source,
 
         return open_in_spark(data, header), header
     if is_ibis_table(data):
-        if memory_limit is not None:
-            raise ParameterError("memory_limit is for files and frames; an ibis table has its own.")
-        return Source(data, {name: name for name in header.names}, copied=True), header
+        from hushtable.engine.database import DatabaseSource  # noqa: PLC0415 - it needs this file
+
+        names = {name: name for name in header.names}
+        return DatabaseSource(data, names, header=header, memory_limit=memory_limit), header
 
     places = {name: f"raw{position}" for position, name in enumerate(header.names)}
-    connection = _connect_duckdb(header, memory_limit)
+    connection = connect_duckdb(header, memory_limit)
     if not header.files:
         renamed = data.rename_columns(list(places.values()))
         numbers = pa.array(np.arange(data.num_rows))
@@ -228,14 +233,15 @@ def open_source(data: Data, *, memory_limit: str | None = None) -> tuple[Source,
 
 
 def _registered(connection: Any, table: pa.Table) -> Expression:
-    plain = [field.with_type(_plain_type(field.type)) for field in table.schema]
+    plain = [field.with_type(plain_type(field.type)) for field in table.schema]
     connection.con.register("private_rows", table.cast(pa.schema(plain)))
     return connection.table("private_rows")
 
 
-def _plain_type(kind: pa.DataType) -> pa.DataType:
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """Give the type as which DuckDB is to see an Arrow column."""
     if pa.types.is_dictionary(kind):
-        return _plain_type(kind.value_type)
+        return plain_type(kind.value_type)
     if kind == pa.string_view():
         return pa.large_string()
     if pa.types.is_float16(kind):
@@ -248,7 +254,7 @@ def _literal_path(file: Path) -> str:
     return glob.escape(str(file.resolve()))
 
 
-def _connect_duckdb(header: Header, memory_limit: str | None) -> Any:
+def connect_duckdb(header: Header, memory_limit: str | None) -> Any:
     """Open an in-memory DuckDB that can read the given files and nothing else."""
     spill = spill_folder()
     settings = {

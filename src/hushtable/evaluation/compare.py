@@ -20,6 +20,7 @@ from hushtable.files.whole_file import write_whole
 from hushtable.privacy.ledger import Ledger
 from hushtable.progress import Progress, silent
 from hushtable.release import Release
+from hushtable.silence import silenced
 
 NO_TIME = (
     "How long publishing took depends on the private data, so no statement says it; name the "
@@ -116,6 +117,7 @@ class Comparison:
         write_whole(path, render(self))
 
 
+@silenced
 def compare(
     data: Data,
     releases: Sequence[Release | str | Path],
@@ -221,14 +223,11 @@ def _names(folders: Sequence[Path]) -> list[str]:
 def _publishing_times(
     releases: Sequence[Release], ledger: Ledger | str | Path
 ) -> list[float | None]:
-    """Find the entries of releases; an entry counts only if its receipt is the statement's."""
+    """Find the entries of releases by the receipts in their statements."""
     book = ledger if isinstance(ledger, Ledger) else Ledger.open(ledger)
-    known = {(entry.id, entry.receipt): entry.seconds for entry in book.entries()}
+    known = {entry.receipt: entry.seconds for entry in book.entries()}
     receipts = [release.statement.ledger for release in releases]
-    return [
-        known.get((receipt.entry, receipt.receipt)) if receipt is not None else None
-        for receipt in receipts
-    ]
+    return [known.get(receipt.receipt) if receipt is not None else None for receipt in receipts]
 
 
 def _notes(

@@ -24,6 +24,7 @@ from hushtable.files.whole_file import write_whole
 from hushtable.progress import Progress, silent
 from hushtable.release import SEEDED, Release, Statement
 from hushtable.schema import Schema
+from hushtable.silence import silenced
 
 INTERNAL = (
     "Internal. This report compares a release with the private table. The comparison is not "
@@ -121,7 +122,7 @@ class Evaluation:
         ledger = self.statement.ledger
         return {
             "split": dict(self.statement.split),
-            "ledger": ledger and {"entry": ledger.entry, "receipt": ledger.receipt},
+            "ledger": ledger and ledger.model_dump(),
         }
 
     def write_json(self, path: str | Path) -> None:
@@ -136,6 +137,7 @@ class Evaluation:
         write_whole(path, render(self.to_dict()))
 
 
+@silenced
 def evaluate(
     release: Release | str | Path | Any,
     data: Data,

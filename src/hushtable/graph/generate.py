@@ -8,13 +8,13 @@ from typing import Literal, get_args
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from hushtable.errors import ParameterError, ReleaseError
 from hushtable.kernels.projection import realize
 from hushtable.privacy.noise import Noise, SecureNoise
 from hushtable.release import Release
+from hushtable.written_rows import write_parquet
 
 Model = Literal["configuration", "exact"]
 Pairs = NDArray[np.int64]
@@ -131,7 +131,7 @@ def write_edges(edges: pa.Table, path: str | Path) -> None:
         raise ReleaseError(f"{str(path)!r} exists; choose another name or remove it.")
     try:
         if path.suffix == ".parquet":
-            pq.write_table(edges, path)
+            write_parquet(edges, path)
         elif path.suffix == ".csv":
             pa_csv.write_csv(edges, path)
         else:

@@ -7,12 +7,15 @@ from typing import Any, Literal
 
 from hushtable.engine.edges import EDGE_COLUMNS, inspect_graph, read_graph
 from hushtable.methods.base import GraphMethod
-from hushtable.pipeline import carry_out
+from hushtable.payment import Payment
+from hushtable.pipeline import carry_out, promise
 from hushtable.privacy.ledger import Ledger
 from hushtable.privacy.noise import Noise, make_noise
 from hushtable.release import Release
+from hushtable.silence import silenced
 
 
+@silenced
 def publish_graph(
     edges: Any,
     method: GraphMethod,
@@ -25,6 +28,8 @@ def publish_graph(
     reservation: int | None = None,
     noise: Literal["secure", "opendp"] | Noise = "secure",
     purpose: str = "",
+    same_people: str | None = None,
+    receipt: str | None = None,
 ) -> Release:
     """Publish a private graph with a promise.
 
@@ -37,8 +42,8 @@ def publish_graph(
     out : path
         The folder to make; it must not exist.
     name : str
-        What the release is called.
-    ledger, reservation, noise, purpose
+        What the release is called. A ledger tells graphs apart by it.
+    ledger, reservation, noise, purpose, same_people, receipt
         As for `hushtable.publish`.
 
     Examples
@@ -55,16 +60,23 @@ def publish_graph(
     """
     source = make_noise(noise)
     method.check_input(listed=nodes is not None)
+    schema = method.schema(name)
+    payment = Payment(
+        ledger=ledger,
+        reservation=reservation,
+        purpose=purpose,
+        same_people=same_people,
+        receipt=receipt,
+    )
+    promised = promise(method.guarantee(), schema, noise=source, payment=payment, out=out)
     inspect_graph(edges, nodes=nodes, columns=columns)
     return carry_out(
         method,
-        method.schema(name),
-        promised=method.guarantee(),
+        schema,
+        promised=promised,
         split=method.forecast().split,
         run=lambda: method.run(read_graph(edges, nodes=nodes, columns=columns), source),
         noise=source,
         out=out,
-        ledger=ledger,
-        reservation=reservation,
-        purpose=purpose,
+        payment=payment,
     )

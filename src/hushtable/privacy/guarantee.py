@@ -27,11 +27,13 @@ from hushtable.privacy.unit import Neighbors, Unit
 from hushtable.privacy.values import (
     MAX_DELTA,
     MAX_EPSILON,
+    MAX_LOSS,
     Rational,
     Value,
     as_written,
     check_delta,
     check_epsilon,
+    check_loss,
     problems_of,
     shown,
 )
@@ -39,6 +41,7 @@ from hushtable.privacy.values import (
 __all__ = [
     "MAX_DELTA",
     "MAX_EPSILON",
+    "MAX_LOSS",
     "AnyGuarantee",
     "ApproxDP",
     "BoundedAdversary",
@@ -98,7 +101,7 @@ class PureDP(Guarantee):
     Parameters
     ----------
     epsilon : number
-        Above 0 and at most `MAX_EPSILON`; kept as an exact fraction.
+        Above 0 and at most `MAX_LOSS`; kept as an exact fraction.
     unit : Unit
         What two neighboring data sets differ in.
     neighbors : {"add-remove", "replace"}
@@ -120,7 +123,7 @@ class PureDP(Guarantee):
 
     delta: ClassVar[Fraction] = Fraction(0)
 
-    _epsilon = field_validator("epsilon")(check_epsilon)
+    _epsilon = field_validator("epsilon")(check_loss)
 
     @property
     def counted(self) -> bool:
@@ -150,7 +153,7 @@ class ApproxDP(Guarantee):
     Parameters
     ----------
     epsilon : number
-        Above 0 and at most `MAX_EPSILON`; kept as an exact fraction.
+        Above 0 and at most `MAX_LOSS`; kept as an exact fraction.
     delta : number
         Above 0 and at most `MAX_DELTA`; kept as an exact fraction.
     unit : Unit
@@ -176,7 +179,7 @@ class ApproxDP(Guarantee):
     unit: Unit
     neighbors: Neighbors
 
-    _epsilon = field_validator("epsilon")(check_epsilon)
+    _epsilon = field_validator("epsilon")(check_loss)
     _delta = field_validator("delta")(check_delta)
 
     @property
@@ -525,7 +528,7 @@ def compose(guarantees: Sequence[Guarantee]) -> Guarantee:
         )
     if problems:
         raise CompositionError(problems)
-    epsilon = sum((term.epsilon for term in terms), Fraction(0))
+    epsilon = check_epsilon(sum((term.epsilon for term in terms), Fraction(0)))
     delta = sum((term.delta for term in terms), Fraction(0))
     unit, neighbors = terms[0].unit, terms[0].neighbors
     if delta == 0:

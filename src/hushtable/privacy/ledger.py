@@ -7,7 +7,12 @@ replayed from the whole chain, with every rule checked again, each time the file
 
 What the chain cannot see is a file that was replaced as a whole, by an older copy or by one whose
 digests were all computed anew. For that there are receipts: `Entry.receipt` goes into the release's
-statement, and ``verify(receipt=...)`` fails on a ledger that does not contain it.
+statement, the last one is kept beside the releases (`leave_receipt`), and a ledger that does not
+contain it is refused. A record holds a random number, so a receipt tells nobody what was recorded,
+how much, or after how many others.
+
+A ledger is about the same people all the time. It is bound to the table of the schema it was
+started with, or else of its first charge; another table needs a person's word, on record.
 
 Spending adds up by basic composition, which also holds when each charge is chosen after seeing
 earlier releases, up to a cap fixed beforehand (Rogers, Roth, Ullman and Vadhan 2016, "Privacy
@@ -20,18 +25,22 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import sqlite3
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
-from hushtable.errors import HushtableError, LedgerError, ParameterError
+from hushtable.errors import CompositionError, HushtableError, LedgerError, ParameterError
 from hushtable.privacy import ledger_file as file
+from hushtable.privacy import ledger_receipt as on_file
 from hushtable.privacy.guarantee import Guarantee, Neighbors, Unit, as_written
 from hushtable.privacy.ledger_records import FORMAT, Budget, Entry, Quote, Reservation, State
+from hushtable.privacy.ledger_tables import Table, parse_table, table_document
+from hushtable.schema import Schema
 
-__all__ = ["Budget", "Entry", "Ledger", "Quote", "Reservation"]
+__all__ = ["Budget", "Entry", "Ledger", "Quote", "Reservation", "Table"]
 
 MAX_TEXT = 1000
 
@@ -62,10 +71,12 @@ class Ledger:
         self._timeout = timeout
         self._seen = seen  # the last head this object saw: the file must still contain it
         state = self._read()
+        self.id = state.digests[0][:16]
         self.name = state.name
         self.cap = state.cap
         self.unit = state.unit
         self.neighbors: Neighbors = state.neighbors
+        self.allow_uncounted = state.allow_uncounted
 
     @classmethod
     def create(
@@ -74,9 +85,11 @@ class Ledger:
         *,
         epsilon: Any,
         delta: Any = 0,
+        schema: Schema | None = None,
         unit: Unit | None = None,
         neighbors: Neighbors = "add-remove",
         name: str = "",
+        allow_uncounted: bool = False,
         timeout: float = 30.0,
     ) -> Self:
         """Start a ledger in a new file that only its owner may read.
@@ -87,16 +100,29 @@ class Ledger:
             A file that does not exist yet, in a folder that does.
         epsilon, delta : number
             The cap: all charges together never exceed it. It cannot be changed later.
+        schema : Schema, optional
+            Of the private table, to which the ledger is then bound: charges for any other are
+            refused. It gives the unit, and the name unless told. Without it, the first charge
+            that has a schema binds the ledger.
         unit : Unit, optional
             Who is protected; one row unless told.
         neighbors : {"add-remove", "replace"}
             The relation all charges must be for.
         name : str
             What the private data set is called.
+        allow_uncounted : bool
+            Take releases too that promise nothing a ledger can add up. It is on record and cannot
+            be changed later, and the statements of all releases say it.
         timeout : float
             How many seconds to wait while other processes write.
         """
         target = _resolve(path)
+        if schema is not None:
+            _require_schema(schema)
+            schema.require_confirmed()
+            if unit is not None and unit != schema.unit:
+                raise ParameterError("unit and schema disagree; leave out unit.")
+            unit, name = schema.unit, name or schema.name
         unit = Unit(kind="row") if unit is None else unit
         if not isinstance(unit, Unit):
             raise ParameterError(f"unit is {unit!r}; give a Unit, such as Unit(kind='row').")
@@ -110,6 +136,9 @@ class Ledger:
             "delta": str(as_written(delta, name="delta")),
             "unit": unit.model_dump(mode="json"),
             "neighbors": neighbors,
+            "allow_uncounted": allow_uncounted,
+            "table": table_document(schema),
+            "salt": _salt(),
         }
         digest = State().apply(record)  # refuses a bad cap before there is a file
         try:
@@ -146,7 +175,14 @@ class Ledger:
         """
         return cls(_resolve(path), timeout=timeout)
 
-    def quote(self, guarantees: Sequence[Guarantee], *, reservation: int | None = None) -> Quote:
+    def quote(
+        self,
+        guarantees: Sequence[Guarantee],
+        *,
+        reservation: int | None = None,
+        schema: Schema | None = None,
+        same_people: str | None = None,
+    ) -> Quote:
         """Say what a charge would cost and leave; write nothing.
 
         Parameters
@@ -155,11 +191,18 @@ class Ledger:
             What one release promises, or several releases together.
         reservation : int, optional
             The reservation the charge would draw from.
+        schema, same_people
+            As for `charge`.
         """
         _documents(guarantees)
+        content = _about(schema, same_people)
         state = self._read()
         asked = state.cost(guarantees)
-        problems = tuple(state.problems(asked, reservation))
+        table = parse_table(content["table"], record=0)
+        problems = (
+            *state.refusals(guarantees, table, same_people),
+            *state.problems(asked, reservation),
+        )
         remaining = state.remaining
         return Quote(
             asked=asked,
@@ -177,11 +220,14 @@ class Ledger:
         *,
         purpose: str,
         reservation: int | None = None,
+        schema: Schema | None = None,
+        same_people: str | None = None,
     ) -> Entry:
         """Record spending, durably, before the data is read; or refuse.
 
         A charge is never taken back by itself: after a crash it stays, since the release may have
-        got out. Guarantees outside differential privacy are recorded but cannot be counted.
+        got out. Releases that promise nothing of differential privacy cannot be counted, and are
+        refused unless the ledger was started to allow them.
 
         Parameters
         ----------
@@ -191,13 +237,21 @@ class Ledger:
             What it is for, in words that may be shown.
         reservation : int, optional
             Draw from this reservation; no more than is left in it.
+        schema : Schema, optional
+            Of the table that is published. It must be one that the ledger is bound to; a ledger
+            that is not bound yet is bound by it.
+        same_people : str, optional
+            A person's word, with the reason, that another table is about the same people, or
+            that a release without a schema is (one of another tool, say). It is recorded, and the
+            schema is accepted from then on.
 
         Raises
         ------
         BudgetExceeded
             If the cap does not allow it.
         CompositionError
-            If a promise is for another unit or relation than the ledger's.
+            If a promise is for another unit or relation than the ledger's, or for other people,
+            or cannot be counted.
         LedgerError
             If the file cannot be written, or is not what it was.
         """
@@ -207,8 +261,27 @@ class Ledger:
             purpose=_text("purpose", purpose),
             guarantees=documents,
             reservation=None if reservation is None else _number("reservation", reservation),
+            **_about(schema, same_people),
         )
         return state.entries[seq]
+
+    def require(
+        self,
+        guarantees: Sequence[Guarantee],
+        *,
+        reservation: int | None = None,
+        schema: Schema | None = None,
+        same_people: str | None = None,
+    ) -> None:
+        """Raise what `charge` would raise, and write nothing."""
+        _documents(guarantees)
+        content = _about(schema, same_people)
+        state = self._read()
+        asked = state.cost(guarantees)
+        table = parse_table(content["table"], record=0)
+        if problems := state.refusals(guarantees, table, same_people):
+            raise CompositionError(problems)
+        state.afford(asked, reservation)
 
     def reserve(self, guarantees: Sequence[Guarantee], *, purpose: str) -> int:
         """Set budget aside for later charges, and return the reservation's number.
@@ -302,15 +375,47 @@ class Ledger:
             )
         return state.head
 
+    def leave_receipt(self, folder: str | os.PathLike[str]) -> None:
+        """Keep the digest of the last record in a small file in the folder that holds releases."""
+        with file.connection_to(self.path, self._timeout) as connection:
+            # Holding the write lock, so that of two publishers the later one writes last.
+            connection.execute("BEGIN IMMEDIATE")
+            on_file.write(on_file.path_of(_resolve(folder), self.id), self._replay(connection).head)
+
+    def require_receipt(self, folder: str | os.PathLike[str]) -> None:
+        """Refuse to go on if the receipt kept in the folder is not in this ledger."""
+        path = on_file.path_of(_resolve(folder), self.id)
+        # Read before the chain: whoever put it there had committed the record by then.
+        receipt = on_file.read(path)
+        if receipt is not None and receipt not in self._read().digests:
+            raise LedgerError(
+                f"{self.path} is older than what was published from it: it does not contain the "
+                f"receipt in {path}. Nothing was charged. Find the newest copy of the ledger. If "
+                "it is lost, add up what the statements of all releases say was spent, and start a "
+                "new ledger whose cap is what is left."
+            )
+
+    def tables(self) -> tuple[Table, ...]:
+        """Return the tables that the ledger is bound to, in the order in which they came."""
+        return tuple(self._read().tables.values())
+
+    def holds_uncounted(self) -> bool:
+        """Tell whether releases may be among its own that add nothing to what is spent."""
+        return self._read().holds_uncounted
+
     def show(self) -> dict[str, Any]:
         """Return all there is to know, ready for JSON; numbers are exact, as text."""
         state = self._read()
         return {
-            "format": FORMAT,
+            "format": state.format,
+            "id": self.id,
             "name": state.name,
             "created": state.created,
             "unit": state.unit.model_dump(mode="json", exclude_none=True),
             "neighbors": state.neighbors,
+            "tables": [table.to_dict() for table in state.tables.values()],
+            "allow_uncounted": state.allow_uncounted,
+            "holds_uncounted": state.holds_uncounted,
             "cap": state.cap.to_dict(),
             "spent": state.spent.to_dict(),
             "reserved": state.reserved.to_dict(),
@@ -336,15 +441,15 @@ class Ledger:
             connection.execute("BEGIN IMMEDIATE")
             state = self._replay(connection)
             seq = len(state.digests)
-            record = {"seq": seq, "kind": kind, "time": _now(), **content}
-            digest = state.apply(record)
+            record = {"seq": seq, "kind": kind, "time": _now(), "salt": _salt(), **content}
+            digest = state.apply(record, new=True)
             file.append(connection, record, digest)
             connection.execute("COMMIT")
         self._seen = digest
         return state, seq
 
     def _replay(self, connection: sqlite3.Connection) -> State:
-        file.check_format(connection, self.path)
+        version = file.check_format(connection, self.path)
         rows = connection.execute("SELECT seq, body, digest FROM records ORDER BY seq").fetchall()
         head = connection.execute("SELECT id, seq, digest FROM head").fetchall()
         problems = file.chain_problems(rows, head)
@@ -359,6 +464,8 @@ class Ledger:
                 if not intact:  # the digest fits the text, but hushtable writes it otherwise
                     problems.append(f"record {seq} is not in the ledger's own spelling.")
                     break
+        if not problems and state.format != version:
+            problems.append(f"the file says format {version}, its first record {state.format}.")
         if not problems and self._seen is not None and self._seen not in state.digests:
             problems.append("the file was exchanged for another or an older one while in use.")
         if problems:
@@ -396,6 +503,25 @@ def _text(name: str, value: str, *, required: bool = True) -> str:
             + (f"{len(value)} were given." if isinstance(value, str) else f"{value!r} was given.")
         )
     return value
+
+
+def _require_schema(schema: object) -> None:
+    if not isinstance(schema, Schema):
+        raise ParameterError(f"schema is a {type(schema).__name__}; give a Schema.")
+
+
+def _about(schema: Schema | None, same_people: str | None) -> dict[str, Any]:
+    """Give what a charge says about whom it is for."""
+    if schema is not None:
+        _require_schema(schema)
+    if same_people is not None:
+        _text("same_people", same_people)
+    return {"table": table_document(schema), "same_people": same_people}
+
+
+def _salt() -> str:
+    # Without it, whoever knows a receipt could try out records until one gives the next receipt.
+    return secrets.token_hex(16)
 
 
 def _number(name: str, value: int) -> int:

@@ -11,7 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from hushtable.errors import LedgerError
-from hushtable.privacy.ledger_records import FORMAT, NOTHING_BEFORE, canonical, digest_of
+from hushtable.privacy.ledger_records import (
+    FORMAT,
+    FORMATS,
+    NOTHING_BEFORE,
+    canonical,
+    digest_of,
+)
 
 APPLICATION_ID = 0x48555348  # "HUSH" in the file's header: tells a ledger from any other database
 
@@ -86,20 +92,21 @@ def _sqlite_problem(path: Path, timeout: float, error: sqlite3.Error) -> str:
     return f"{path} {explained.get(code, 'cannot be used')} ({error})."
 
 
-def check_format(connection: sqlite3.Connection, path: Path) -> None:
-    """Refuse a file that is no ledger, or one of another version."""
+def check_format(connection: sqlite3.Connection, path: Path) -> int:
+    """Give a ledger's format; refuse a file that is no ledger, or one of another version."""
     (application,) = connection.execute("PRAGMA application_id").fetchone()
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
     if application != APPLICATION_ID:
         raise LedgerError(
             f"{path} is not a ledger, or one whose start was interrupted; name the file that "
             "`hushtable ledger init` made."
         )
-    if version != FORMAT:
+    if version not in FORMATS:
         raise LedgerError(
-            f"{path} has ledger format {version}, this version reads {FORMAT}; use the version of "
-            "hushtable that wrote it, or a newer one."
+            f"{path} has ledger format {version}, this version reads up to {FORMAT}; use the "
+            "version of hushtable that wrote it, or a newer one."
         )
+    return version
 
 
 def start(connection: sqlite3.Connection, record: dict[str, Any], digest: str) -> None:

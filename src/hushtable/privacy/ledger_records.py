@@ -23,6 +23,7 @@ from hushtable.privacy.guarantee import (
     ApproxDP,
     Guarantee,
     Neighbors,
+    NoGuarantee,
     PureDP,
     Unit,
     as_written,
@@ -30,8 +31,11 @@ from hushtable.privacy.guarantee import (
     check_epsilon,
     parse_guarantee,
 )
+from hushtable.privacy.ledger_tables import Table, parse_table
 
-FORMAT = 1
+FORMAT = 2
+"""What new ledgers are: 2 says in its first record whether it takes what it cannot count."""
+FORMATS = (1, FORMAT)
 NOTHING_BEFORE = "0" * 64
 _MAX_BITS = 10_000  # of a sum's denominator; Python refuses to print beyond about 14,000
 
@@ -83,7 +87,8 @@ class Entry:
 
     ``receipt`` is the digest of the charge's record: kept outside the ledger, it proves later that
     the ledger still contains the charge. ``counted`` is false when no guarantee was differentially
-    private, so that nothing could be added up.
+    private, so that nothing could be added up. ``table`` is the digest of the table's schema, if
+    the charge was for one, and ``same_people`` why a person said that it belongs here.
     """
 
     id: int
@@ -94,6 +99,8 @@ class Entry:
     counted: bool
     reservation: int | None
     receipt: str
+    table: str | None = None
+    same_people: str | None = None
     status: Literal["charged", "released", "void"] = "charged"
     note: str = ""  # digest of the release, or the reason why the charge is void
     released: str | None = None  # when it was marked released
@@ -167,6 +174,9 @@ class Quote:
 class State:
     """What the chain adds up to. Writing and verifying go through the same rules (`apply`)."""
 
+    format: int = FORMAT
+    allow_uncounted: bool = False
+    tables: dict[str, Table] = field(default_factory=dict)  # by digest: those it pays for
     name: str = ""
     cap: Budget = field(default_factory=Budget)
     unit: Unit = field(default_factory=lambda: Unit(kind="row"))
@@ -189,6 +199,45 @@ class State:
     def remaining(self) -> Budget:
         """What may still be spent or reserved."""
         return self.cap - self.spent - self.reserved
+
+    @property
+    def holds_uncounted(self) -> bool:
+        """Whether what is spent may not be all: by permission, or by charges from before."""
+        return self.allow_uncounted or any(
+            not entry.counted and entry.status != "void" for entry in self.entries.values()
+        )
+
+    def refusals(
+        self, guarantees: Sequence[Guarantee], table: Table | None, same_people: str | None
+    ) -> list[str]:
+        """Say why a charge does not belong here, whatever it costs."""
+        problems = []
+        if not self.allow_uncounted and not is_counted(guarantees):
+            families = ", ".join(sorted({g.family for g in guarantees if not g.counted}))
+            problems.append(
+                f"the promise ({families}) is outside differential privacy: this ledger cannot "
+                "count it, and would let it pass at no charge. Publish with a method that promises "
+                "differential privacy, or charge a ledger that was started to take what it cannot "
+                "count ('hushtable ledger init FILE --allow-uncounted'; its statements say so)."
+            )
+        if same_people is None and (known := self._other_than(table)):
+            given = "a charge without a schema" if table is None else table.describe()
+            problems.append(
+                f"this ledger {known}, and {given} is something else. If it is about other "
+                "people, use their ledger. If it is about the same people, say so and why: "
+                "'--same-people REASON' (same_people=); the reason goes on record."
+            )
+        return problems
+
+    def _other_than(self, table: Table | None) -> str:
+        """Say what the ledger is for, unless it is for this table or not bound yet."""
+        if self.tables:
+            if table is not None and table.digest in self.tables:
+                return ""
+            return "pays for " + ", ".join(bound.describe() for bound in self.tables.values())
+        # Not bound yet: a name is all it says about whom it is for.
+        other = table is not None and self.name not in {"", table.name}
+        return f"is called {self.name!r}" if other else ""
 
     def cost(self, guarantees: Sequence[Guarantee]) -> Budget:
         """Add up what differential privacy counts; refuse what cannot be added to this ledger."""
@@ -255,8 +304,11 @@ class State:
             raise Refused(f"entry {number} is already {was}; that is final.")
         return entry
 
-    def apply(self, record: dict[str, Any]) -> str:
-        """Check a record against the rules, take it in, and return its digest."""
+    def apply(self, record: dict[str, Any], *, new: bool = False) -> str:
+        """Check a record against the rules, take it in, and return its digest.
+
+        A `new` record keeps the rules of today, also in a ledger of an older format.
+        """
         seq = len(self.digests)
         if record["seq"] != seq:
             raise LedgerError(f"it says it is record {record['seq']}.")
@@ -267,7 +319,7 @@ class State:
             case "init":
                 self._init(record)
             case "charge":
-                self._charge(record, digest)
+                self._charge(record, digest, new=new)
             case "reserve":
                 self._reserve(record)
             case "cancel":
@@ -297,8 +349,14 @@ class State:
             self.reserved -= amount
 
     def _init(self, record: dict[str, Any]) -> None:
-        if record["format"] != FORMAT:
-            raise LedgerError(f"its format is {record['format']}, this version reads {FORMAT}.")
+        if record["format"] not in FORMATS:
+            raise LedgerError(f"its format is {record['format']}, this version reads {FORMATS}.")
+        self.format = record["format"]
+        if self.format > 1:
+            if type(record["allow_uncounted"]) is not bool:
+                raise ParameterError("allow_uncounted must be true or false.")
+            self.allow_uncounted = record["allow_uncounted"]
+            self._bind(parse_table(record["table"], record=0))
         self.name = record["name"]
         self.created = record["time"]
         epsilon = check_epsilon(as_written(record["epsilon"], name="epsilon"))
@@ -315,9 +373,20 @@ class State:
                 " and 'add-remove' or 'replace'."
             ) from error
 
-    def _charge(self, record: dict[str, Any], digest: str) -> None:
+    def _bind(self, table: Table | None) -> None:
+        """Take a table in, unless it is among those that are paid for already."""
+        if table is not None:
+            self.tables.setdefault(table.digest, table)
+
+    def _charge(self, record: dict[str, Any], digest: str, *, new: bool) -> None:
         guarantees = tuple(parse_guarantee(document) for document in record["guarantees"])
         cost = self.cost(guarantees)
+        same_people = record.get("same_people")
+        table = parse_table(record.get("table"), record=record["seq"], reason=same_people or "")
+        # Format 1 knew neither rule: what was charged by then stands.
+        if (new or self.format > 1) and (problems := self.refusals(guarantees, table, same_people)):
+            raise CompositionError(problems)
+        self._bind(table)
         reservation = record["reservation"]
         self.afford(cost, reservation)
         self._spend(cost, reservation)
@@ -328,9 +397,11 @@ class State:
             purpose=record["purpose"],
             guarantees=guarantees,
             cost=cost,
-            counted=any(guarantee.counted for guarantee in guarantees),
+            counted=is_counted(guarantees),
             reservation=reservation,
             receipt=digest,
+            table=table.digest if table else None,
+            same_people=same_people,
         )
 
     def _reserve(self, record: dict[str, Any]) -> None:
@@ -349,6 +420,20 @@ class State:
         self.reservations[seq] = Reservation(
             id=seq, time=record["time"], purpose=record["purpose"], amount=amount
         )
+
+
+def is_counted(guarantees: Sequence[Guarantee]) -> bool:
+    """Tell whether what a release promises can be added up: nothing is told apart from a promise.
+
+    Examples
+    --------
+    >>> row = PureDP(epsilon=1, unit=Unit(kind="row"), neighbors="add-remove")
+    >>> is_counted([row]), is_counted([row, NoGuarantee(reason="seeded")])
+    (True, False)
+    """
+    return any(g.counted for g in guarantees) and not any(
+        isinstance(g, NoGuarantee) for g in guarantees
+    )
 
 
 def canonical(record: dict[str, Any]) -> str:

@@ -21,7 +21,15 @@ from hushtable.errors import ParameterError
 from hushtable.privacy.rational import as_rational
 
 MAX_EPSILON = Fraction(100)
-"""Largest epsilon that may be promised: far beyond any use, so above it is a typing error."""
+"""Largest epsilon that may be asked for, and largest cap of a ledger: above is a typing error."""
+
+MAX_LOSS = Fraction(10_000)
+"""Largest epsilon that a promise may state.
+
+What a method asks for something else comes to (a bound on observers, say) may lie above
+`MAX_EPSILON`. It is then stated and charged as it is, and no ledger's cap allows it. A promise that
+was left out instead would cost less the less it protects.
+"""
 
 MAX_DELTA = Fraction(1, 100)
 """Largest delta that may be promised.
@@ -49,6 +57,22 @@ def check_epsilon(epsilon: Fraction) -> Fraction:
             "values are 0.1 to 5; to publish without a promise, say so with NoGuarantee."
         )
     return epsilon
+
+
+def check_loss(epsilon: Fraction) -> Fraction:
+    """Return an epsilon that a promise may state, or refuse it.
+
+    Examples
+    --------
+    >>> check_loss(Fraction(126))
+    Fraction(126, 1)
+    """
+    if epsilon > MAX_LOSS:
+        raise ParameterError(
+            f"epsilon comes to more than {MAX_LOSS}, and a promise that says so says nothing. "
+            "Publish fewer or coarser columns, or protect more."
+        )
+    return check_epsilon(epsilon) if epsilon <= 0 else epsilon
 
 
 def check_delta(delta: Fraction) -> Fraction:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
@@ -21,12 +22,18 @@ from hushtable.privacy.noise import Noise
 from hushtable.schema import Schema
 
 _MEMORY = Path("/dev/shm")  # noqa: S108 - folders made in it are the owner's alone
+_MOST_TUPLES = 1000  # of a domain that alpha-beta is audited on: each run inserts some of them
 
 
 def set_schema(method: AlphaBeta) -> Schema:
     """Give a domain of some tuples, or the columns that have a source."""
     columns = {name: whole(len(weights)) for name, weights in method.source.items()}
-    return made_schema(columns or {"x": whole(8)})
+    if method.d is None:
+        return made_schema(columns or {"x": whole(8)})
+    # Large enough that knowing how many tuples there are gives none of them a chance above d.
+    size = math.ceil((method.n_public or 1) / method.d)
+    schema = made_schema({"x": whole(min(max(size, 8), _MOST_TUPLES))})
+    return schema if method.n_public else schema.model_copy(update={"rows": 1})
 
 
 def set_pairs(method: AlphaBeta, schema: Schema) -> Iterator[Pair]:

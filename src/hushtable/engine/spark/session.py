@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import subprocess
 import sys
 import uuid
 import weakref
@@ -24,6 +25,7 @@ from hushtable.engine.source import Source, explained, too_many_cells
 from hushtable.engine.sql.encode import Expression
 from hushtable.errors import DataError, HushtableError, ParameterError, TooLarge
 from hushtable.files.scratch import spill_folder
+from hushtable.silence import quiet_spark, silence_also
 
 ibis = lazy_loader.load("ibis")
 
@@ -57,7 +59,9 @@ def session(memory_limit: str | None = None) -> Any:
                 "memory_limit is for a Spark session that hushtable starts; this one is there "
                 "already: set spark.driver.memory and spark.executor.memory where it is started."
             )
-        return running or SparkSession.builder.appName("hushtable").getOrCreate()
+        running = running or SparkSession.builder.appName("hushtable").getOrCreate()
+        silence_also(quiet_spark(running.sparkContext))
+        return running
     # Executors of a local session are this process's children and must be this Python.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     settings = {
@@ -73,9 +77,22 @@ def session(memory_limit: str | None = None) -> Any:
     for name, value in settings.items():
         builder = builder.config(name, value)
     try:
+        _start_java(settings)
         return builder.getOrCreate()
     except Exception:  # without Java, or with one that is too old
         raise ParameterError(f"Spark cannot be started. {_INSTALL}") from None
+
+
+def _start_java(settings: Mapping[str, str]) -> None:
+    """Start Spark's Java without a way to print: Java and its workers write past all loggers."""
+    from pyspark import SparkConf, SparkContext  # noqa: PLC0415 - an extra
+    from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
+
+    if SparkContext._gateway is not None:
+        return  # of a session that was stopped
+    conf = SparkConf().setAppName("hushtable").setAll(list(settings.items()))
+    nowhere = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    SparkContext(conf=conf, gateway=launch_gateway(conf, nowhere))
 
 
 def _java_size(memory_limit: str) -> str:
@@ -205,7 +222,7 @@ def open_in_spark(data: Data, header: Header) -> Source:
     # Plain names: Spark takes a dot for a field, and case for nothing.
     places = {name: f"raw{position}" for position, name in enumerate(header.names)}
     name = _fresh_name()
-    data.toDF(*places.values()).createOrReplaceTempView(name)
+    _by_bytes(data.toDF(*places.values())).createOrReplaceTempView(name)
     source = SparkSource(
         _backend(data.sparkSession).table(name),
         places,
@@ -215,6 +232,18 @@ def open_in_spark(data: Data, header: Header) -> Source:
     )
     weakref.finalize(source, _forget, data.sparkSession, name)
     return source
+
+
+def _by_bytes(frame: Any) -> Any:
+    """Take collations off texts: two that are equal under one would put a row into two cells."""
+    from pyspark.sql import functions  # noqa: PLC0415 - an extra
+
+    plain = {
+        field.name: functions.collate(field.name, "UTF8_BINARY")
+        for field in frame.schema.fields
+        if getattr(field.dataType, "collation", "UTF8_BINARY") != "UTF8_BINARY"
+    }
+    return frame.withColumns(plain) if plain else frame
 
 
 class SparkSource(Source):

@@ -23,12 +23,13 @@ follows from how the query is built:
   execution is refused (`require_one_run`).
 - *Where a row lies says nothing more than the row.* The file is chosen by a hash of the cell, the
   number of files is a setting, and rows lie in the order of their cells.
-- *Nothing is lost or doubled on the way.* The rows in the files must be as many as were made.
+- *Nothing is lost or doubled on the way.* The counts must add up to the rows of the table, and the
+  rows in the files must be as many as were made; otherwise the files do not become a release.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,15 +38,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hushtable.codes import plain
 from hushtable.domain import Domain
 from hushtable.engine.base import Cells
+from hushtable.engine.checked import not_once
 from hushtable.engine.published import Keys, Parts, RowsOf, Whole
 from hushtable.engine.rules import N_RULES
 from hushtable.engine.spark.session import SparkSource
 from hushtable.engine.sql.encode import Expression
 from hushtable.errors import DataError, ReleaseError
 from hushtable.privacy.noise import Noise
+from hushtable.silence import silenced
+from hushtable.written_rows import bare
 
 COUNT = "n"
 
@@ -75,16 +78,21 @@ class _Task:
     schema: pa.Schema
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        # What fails here is logged there, and the logs of executors are the cluster's.
+        published = silenced(self._published)
         for batch in batches:
-            keys = np.stack([batch[at].to_numpy() for at in range(len(self.wide.limbs))], axis=1)
-            codes = self.wide.unpack(keys) - N_RULES
-            if codes.min(initial=0) < 0:
-                raise DataError("rows that break a rule came in after the rules were checked.")
-            counts = np.asarray(batch[len(self.wide.limbs)].to_numpy(), np.int64)
-            yield from self._rows(Cells(self.domain, codes, counts)).to_batches()
+            yield from published(batch).to_batches()
+
+    def _published(self, batch: pa.RecordBatch) -> pa.Table:
+        keys = np.stack([batch[at].to_numpy() for at in range(len(self.wide.limbs))], axis=1)
+        codes = self.wide.unpack(keys) - N_RULES
+        if codes.min(initial=0) < 0:
+            raise DataError("rows that break a rule came in after the rules were checked.")
+        counts = np.asarray(batch[len(self.wide.limbs)].to_numpy(), np.int64)
+        return self._rows(Cells(self.domain, codes, counts))
 
     def _rows(self, cells: Cells) -> pa.Table:
-        return plain(self.rows_of(cells, self.noise)).replace_schema_metadata().cast(self.schema)
+        return bare(self.rows_of(cells, self.noise)).cast(self.schema)
 
 
 def publish_on_executors(
@@ -96,13 +104,14 @@ def publish_on_executors(
     domain: Domain,
     wide: Domain,
     also: Keys | Whole | None,
+    n_rows: Callable[[], int],
 ) -> Parts:
     """Prepare the rows of a tally of cells, whose keys are packed with `wide`.
 
-    Nothing is counted or drawn before they are written.
+    Nothing is counted or drawn before they are written. The tally must add up to `n_rows`.
     """
     empty = Cells(domain, np.empty((0, len(domain.shape)), np.int64), np.empty(0, np.int64))
-    schema = plain(rows_of(empty, noise)).replace_schema_metadata().schema
+    schema = bare(rows_of(empty, noise)).schema
     task = _Task(domain, wide, rows_of, noise, schema)
 
     def write(folder: Path) -> Sequence[str]:
@@ -112,26 +121,29 @@ def publish_on_executors(
                 cells = _with_others(cells, _all_of(domain, wide, cells.sparkSession))
             elif also is not None:
                 cells = _with_others(cells, _sent(also, domain, wide, cells.sparkSession))
-            return _write(cells, task, folder)
+            return _write(cells, task, folder, n_rows)
 
     return Parts(write)
 
 
-def _write(cells: Any, task: _Task, folder: Path) -> Sequence[str]:
+def _write(cells: Any, task: _Task, folder: Path, n_rows: Callable[[], int]) -> Sequence[str]:
     from pyspark.sql import Observation, functions  # noqa: PLC0415 - an extra
     from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415 - an extra
 
     keys = [f"key{limb}" for limb in range(len(task.wide.limbs))]
     n_parts = int(cells.sparkSession.conf.get("spark.sql.shuffle.partitions"))
     placed = cells.select(*keys, COUNT).repartition(n_parts, *keys).sortWithinPartitions(*keys)
+    counted, made = Observation(), Observation()
+    placed = placed.observe(counted, functions.sum(COUNT).alias(COUNT))
     drawn = placed.mapInArrow(task, from_arrow_schema(task.schema))
-    made = Observation()
     (
         drawn.observe(made, functions.count(functions.lit(1)).alias(COUNT))
         .write.option("compression", "zstd")
         .option("mapreduce.fileoutputcommitter.algorithm.version", "1")
         .parquet(folder.resolve().as_uri())
     )
+    if int(counted.get[COUNT] or 0) != n_rows():
+        raise not_once(task.domain.names)
     return _tidied(folder, int(made.get[COUNT]))
 
 

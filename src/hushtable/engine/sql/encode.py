@@ -14,7 +14,11 @@ answer. A value becomes
 - for a number column: ``floor((x - low) / step + 0.5)`` in double precision, so a value that
   rounds to a grid point is inside. Infinities are outside (and can be clipped).
 
-What breaks a rule gets a negative code, see `hushtable.engine.base`.
+What is no value, unreadable or outside gets the code that the schema's rules say. A text in a
+numeric column that cannot be read has no nearest bound, so where numbers are clipped it counts as
+no value. By default every raw value has a code this way: encoding is a function of the one cell,
+defined for all of them. Only under ``forbid`` and ``refuse`` is there a negative code, which marks
+a table that is refused, see `hushtable.engine.base`.
 """
 
 from __future__ import annotations
@@ -93,7 +97,7 @@ def as_text(raw: Expression, listed: Iterable[str] = ()) -> Expression:
         ]
         return ibis.cases(*branches, else_=raw.cast("string"))
     if kind.is_boolean():
-        return raw.ifelse("true", "false")
+        return ibis.cases((raw, "true"), (~raw, "false"))  # neither: NULL
     return raw.cast("string")
 
 
@@ -166,11 +170,13 @@ class Rules:
     @classmethod
     def of(cls, column: Column) -> Rules:
         """Read the rules of a column."""
-        no_value = MISSING if column.missing_code is None else column.missing_code
+        other, last = column.other_code, column.n_values - 1
+        no_value = {"other": other, "category": last + 1, "forbid": MISSING}[column.missing]
         unreadable, below, above = {
             "refuse": (UNREADABLE, OUTSIDE, OUTSIDE),
-            "clip": (UNREADABLE, 0, column.n_values - 1),
+            "clip": (UNREADABLE if column.missing == "forbid" else no_value, 0, last),
             "missing": (no_value, no_value, no_value),
+            "other": (other, other, other),
         }[column.outside]
         low, high = (column.low, column.high) if isinstance(column, Integer) else (0, 0)
         return cls(no_value, unreadable, below, above, low, high)
@@ -280,11 +286,10 @@ def listed_codes(
     column: Categorical, missing_values: Sequence[str], recoding: Recoding | None = None
 ) -> dict[str, int]:
     """Give the code of each text that has one."""
-    codes = np.arange(column.size, dtype=np.int64)
+    codes, rules = np.arange(column.size, dtype=np.int64), Rules.of(column)
     if recoding is not None:
-        codes = recoding.apply(codes)
-    no_value = MISSING if column.missing_code is None else int(codes[column.missing_code])
-    places = dict.fromkeys(missing_values, no_value)
+        codes, rules = recoding.apply(codes), rules.recoded(recoding)
+    places = dict.fromkeys(missing_values, int(rules.no_value))
     places.update(zip(column.values, codes.tolist(), strict=False))  # a listed value is a value
     return places
 

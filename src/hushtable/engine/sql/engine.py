@@ -1,4 +1,4 @@
-"""Counts from a table that stays where it is: DuckDB, Spark, or whatever ibis speaks to."""
+"""Counts from a table that DuckDB or Spark reads; both are asked through ibis."""
 
 from __future__ import annotations
 
@@ -22,17 +22,14 @@ from hushtable.engine.baskets import (
     Tuples,
     listed_sizes,
     missing_codes,
-    tuples_of_counts,
 )
-from hushtable.engine.published import Keys, Parts, RowsOf, Whole, publish_here
+from hushtable.engine.checked import CheckedEngine
+from hushtable.engine.published import Keys, Parts, RowsOf, Whole
 from hushtable.engine.rules import (
     N_RULES,
     person_break,
     refuse_broken,
     require_columns,
-    require_dense,
-    require_groups,
-    require_marginals,
     rule_breaks,
 )
 from hushtable.engine.source import POSITION, Source
@@ -60,7 +57,7 @@ MAX_CELLS = 20_000_000  # occupied cells fetched in one answer
 BLOCKS_PER_QUERY = 16  # a query of more is slow to plan
 
 
-class SqlEngine:
+class SqlEngine(CheckedEngine):
     """Count where the rows are; only codes and counts travel.
 
     Parameters
@@ -75,19 +72,15 @@ class SqlEngine:
         self._source, self._schema = source, schema
         self._elements: dict[object, Source] = {}
 
-    @property
-    def schema(self) -> Schema:
-        """The public schema."""
-        return self._schema
-
     @cached_property
     def _all(self) -> Source:
         """All rows, of one moment."""
-        if not self._source.copied:
-            return self._source
+        source = self._source.here(self._wanted)
+        if not source.copied:
+            return source
         places = {f"c{position}": name for position, name in enumerate(self._wanted)}
         kept = {name: place for place, name in places.items()}
-        return self._source.keep(self._source.select(places), kept, drawn=True)
+        return source.keep(source.select(places), kept, drawn=True)
 
     @property
     def _wanted(self) -> list[str]:
@@ -100,15 +93,14 @@ class SqlEngine:
         person, max_rows = self._schema.unit.column, self._schema.unit.max_rows
         if person is None or max_rows is None:
             return self._all
-        n_nobody = self._n_nobody()
-        if n_nobody:
-            refuse_broken([person_break(self._schema, n_nobody)])
-        if self._most_rows(person) <= max_rows:
+        if not self._n_nobody() and self._most_rows(person) <= max_rows:
             return self._all  # ranking the rows would keep them all, and cost more than counting
         places = {f"c{position}": name for position, name in enumerate(self._schema.attributes)}
         # The engine's own random numbers suffice: the promise holds for every outcome of coins
         # that do not depend on the data, and a person's rows are ranked among themselves only.
-        drawn = self._all.select({"person": person, **places}).mutate(coin=ibis.random())
+        rows = self._all.select({"person": person, **places})
+        rows = rows.filter(~is_missing(rows.person, self._schema.missing_values))
+        drawn = rows.mutate(coin=ibis.random())
         ranked = drawn.mutate(
             place=ibis.row_number().over(group_by=drawn.person, order_by=drawn.coin)
         )
@@ -131,12 +123,13 @@ class SqlEngine:
 
     def n_rows(self) -> int:
         """Count the rows."""
+        return self._n_counted
+
+    @cached_property
+    def _n_counted(self) -> int:
         return _n_rows(self._rows, self._rows.table)
 
-    def histograms(self, columns: Sequence[str], *, by: str | None = None) -> dict[str, Counts]:
-        """Count each value of each column; with `by`, an array (value, value of `by`)."""
-        require_columns(self._schema, columns, by=by)
-        require_dense(self._schema, columns, by=by)
+    def _histograms(self, columns: Sequence[str], by: str | None) -> dict[str, Counts]:
         sizes = self._schema.domain.sizes
         broken = Broken()
         answer: dict[str, Counts] = {}
@@ -148,11 +141,7 @@ class SqlEngine:
         refuse_broken(broken.breaks(self._schema))
         return answer
 
-    def counts(
-        self, columns: Sequence[str], *, recode: Mapping[str, Recoding] | None = None
-    ) -> Cells:
-        """Count the occupied cells of some columns, recoded first where a recoding is given."""
-        require_columns(self._schema, columns)
+    def _counts(self, columns: Sequence[str], recode: Mapping[str, Recoding]) -> Cells:
         domain = recoded_domain(self._schema, columns, recode)
         codes, counts = self._cells(columns, domain, recode)
         broken = Broken()
@@ -176,7 +165,7 @@ class SqlEngine:
         if not (isinstance(self._source, SparkSource) and noise.is_private) or (
             domain.size <= MAX_CELLS
         ):
-            return publish_here(self, columns, rows_of, noise, recode=recode, also=also)
+            return super().publish_cells(columns, rows_of, noise, recode=recode, also=also)
         broken = Broken()
         for name, codes, counts in self._one_way(self._rows, columns, only_broken=True):
             broken.set_aside([name], codes, counts)
@@ -185,21 +174,20 @@ class SqlEngine:
         rows = self._rows
         assert isinstance(rows, SparkSource)  # noqa: S101 - what is kept of one is one
         return publish_on_executors(
-            rows, tally, rows_of, noise, domain=domain, wide=wide, also=also
+            rows, tally, rows_of, noise, domain=domain, wide=wide, also=also, n_rows=self.n_rows
         )
 
-    def marginals(
+    def _marginals(
         self,
         groups: Sequence[Sequence[str]],
-        *,
-        recode: Mapping[str, Recoding] | None = None,
+        shapes: Sequence[tuple[int, ...]],
+        recode: Mapping[str, Recoding],
     ) -> list[Counts]:
-        """Count all cells of many groups of columns, several of them in each scan.
+        """Count several groups in each scan.
 
         Rows are encoded once. Groups are covered by few blocks of columns whose occupied cells
         are counted, several blocks in one query, and added up here.
         """
-        shapes = require_marginals(self._schema, groups, recode)
         columns = list(dict.fromkeys(name for group in groups for name in group))
         sizes = recoded_domain(self._schema, columns, recode).sizes
         places = {f"c{position}": name for position, name in enumerate(columns)}
@@ -232,44 +220,42 @@ class SqlEngine:
         refuse_broken(broken.breaks(self._schema))
         return answers
 
-    def tuples(
-        self,
-        groups: Groups,
-        *,
-        max_groups: int,
-        at_least: int = 1,
-        listing: Listing | None = None,
-        max_values: int | None = None,
-        recode: Mapping[str, Recoding] | None = None,
+    def _wide_tuples(
+        self, groups: Groups, recode: Mapping[str, Recoding], *, max_groups: int, at_least: int
     ) -> Tuples:
-        """Count the tuples that records have in groups of items."""
-        recode = recode or {}
-        require_groups(self._schema, groups, listing)
-        if listing is None and max_groups >= len(groups):
-            return tuples_of_counts(self, groups, at_least=at_least, recode=recode)
-        if listing is None:
-            elements = self._wide_elements(groups, recode)
-            n_items, n_values = len(self._schema.attributes), missing_codes(self._schema, recode)[1]
-        else:
-            elements = self._listed_elements(listing, max_values, recode)
-            n_items, n_values = listed_sizes(self._schema, listing, recode)
+        elements = self._wide_elements(groups, recode)
+        n_items, n_values = len(self._schema.attributes), missing_codes(self._schema, recode)[1]
         counted = sql_baskets.count_tuples(
             elements, elements.table, groups, max_groups=max_groups, at_least=at_least,
             n_items=n_items, n_values=n_values,
         )  # fmt: skip
-        return counted if listing is not None else replace(counted, n_records=self.n_rows())
+        return replace(counted, n_records=self.n_rows())
 
-    def pairs(
+    def _listed_tuples(
+        self,
+        groups: Groups,
+        listing: Listing,
+        max_values: int | None,
+        recode: Mapping[str, Recoding],
+        *,
+        max_groups: int,
+        at_least: int,
+    ) -> Tuples:
+        elements = self._listed_elements(listing, max_values, recode)
+        n_items, n_values = listed_sizes(self._schema, listing, recode)
+        return sql_baskets.count_tuples(
+            elements, elements.table, groups, max_groups=max_groups, at_least=at_least,
+            n_items=n_items, n_values=n_values,
+        )  # fmt: skip
+
+    def _pairs(
         self,
         listing: Listing,
-        *,
-        items: Sequence[int] | None = None,
-        max_values: int | None = None,
-        recode: Mapping[str, Recoding] | None = None,
+        items: Sequence[int] | None,
+        max_values: int | None,
+        recode: Mapping[str, Recoding],
     ) -> Pairs:
-        """Count pairs of items that a person of a long table has, with equal values and not."""
-        require_groups(self._schema, [[0]], listing)
-        elements = self._listed_elements(listing, max_values, recode or {})
+        elements = self._listed_elements(listing, max_values, recode)
         n_items = self._schema.attributes[listing.item].n_values
         return sql_baskets.count_pairs(elements, elements.table, n_items=n_items, items=items)
 
@@ -293,13 +279,20 @@ class SqlEngine:
         rows = self._rows.select({"owner": self._schema.unit.column or "", **places})
         for place, name in places.items():
             # A table of few different values is encoded, and rows look their codes up. NULL finds
-            # none, and is no value in any case.
+            # none: it is no value, and has the code of that.
             distinct = rows.select(**{f"{place}_raw": rows[place], place: rows[place]}).distinct()
             codes = encode(distinct, self._schema, {place: name}, recode=recode)
             missing = (recode.get(name) or self._schema.attributes[name]).missing_code
             if missing is not None:
                 codes = codes.filter(codes[place] != missing)
-            rows = rows.rename({f"{place}_raw": place}).join(codes, f"{place}_raw")
+            rows = rows.rename({f"{place}_raw": place})
+            if missing is not None:
+                rows = rows.join(codes, f"{place}_raw")
+                continue
+            rows = rows.left_join(codes, f"{place}_raw")
+            rules, recoding = Rules.of(self._schema.attributes[name]), recode.get(name)
+            rules = rules if recoding is None else rules.recoded(recoding)
+            rows = rows.mutate(**{place: rows[place].fill_null(rules.no_value)})
         rows = rows.select("owner", *places)
         kept = sql_baskets.at_most(sql_baskets.each_item_once(rows), max_values)
         return self._rows.keep(kept, {}, drawn=max_values is not None)
@@ -329,7 +322,7 @@ class SqlEngine:
         return numbered.keep(elements, {})
 
     def rule_breaks(self) -> list[RuleBreak]:
-        """List every broken rule of the whole table, for the custodian."""
+        """List every broken rule, and rows of nobody, of the whole table, for the custodian."""
         broken = Broken()
         everything = list(self._schema.attributes)
         for name, codes, counts in self._one_way(self._all, everything, only_broken=True):
@@ -531,6 +524,7 @@ def encoded_rows(source: Source, schema: Schema) -> Encoded:
     places = {f"c{position}": name for position, name in enumerate(schema.attributes)}
     person = schema.unit.column
     wanted = places if person is None else {**places, "person": person}
+    source = source.here(list(dict.fromkeys(wanted.values())))
     raw = source.select(wanted, in_order=True)
     if person is not None:
         raw = raw.mutate(nobody=is_missing(raw.person, schema.missing_values))

@@ -39,7 +39,6 @@ from hushtable.privacy.bounded_adversary import (
     solve_repeated,
 )
 from hushtable.privacy.guarantee import (
-    MAX_EPSILON,
     BoundedAdversary,
     Guarantee,
     PureDP,
@@ -65,20 +64,22 @@ DIGITS = 3
 class AlphaBeta(Method):
     """Publish the set of tuples after random deletions and insertions.
 
-    Give `d` and `gamma`; or `prior_factor`, `n_public` and `gamma`; or `alpha` and `beta`.
+    Give `d`, `n_public` and `gamma`; or `prior_factor`, `n_public` and `gamma`; or `alpha` and
+    `beta`.
 
     Parameters
     ----------
     gamma : number or str, optional
         Largest chance that an observer can come to give a tuple of being in the table.
     d : number or str, optional
-        Largest chance that the observer gave it before.
+        Largest chance that the observer gave it before; at least `n_public` / size of the domain,
+        which is what knowing only the size of the table gives.
     prior_factor : number or str, optional
         In place of `d`: the observer's prior in units of what knowing only the size of the table
-        gives (the paper's k); d = prior_factor * n_public / size of the domain.
+        gives (the paper's k), at least 1; d = prior_factor * n_public / size of the domain.
     n_public : int, optional
-        A public, rounded number of tuples, for `prior_factor`; the schema's public number of rows
-        is used if it has one.
+        A public, rounded number of tuples, for `d` or `prior_factor`; the schema's public number
+        of rows is used if it has one.
     adversary : {"exclusive", "independent"}
         ``exclusive`` is also safe against someone who knows that a certain person is in the table.
     alpha, beta : number or str, optional
@@ -101,7 +102,7 @@ class AlphaBeta(Method):
 
     Examples
     --------
-    >>> method = AlphaBeta(d="1/1000", gamma="1/5")
+    >>> method = AlphaBeta(d="3/10", n_public=6000, gamma="3/5")
     >>> from hushtable import sample_schema
     >>> for promise in method.guarantee(sample_schema()):
     ...     print(promise.family)
@@ -126,17 +127,16 @@ Lower d or raise gamma.
         default=None, metadata={"help": "Largest chance after seeing the release, such as 1/5."}
     )
     d: Fraction | None = field(
-        default=None, metadata={"help": "Largest chance of a tuple before, such as 1/1000."}
+        default=None,
+        metadata={"help": "Largest chance of a tuple before, at least n / size of the domain."},
     )
     prior_factor: Fraction | None = field(
         default=None,
-        metadata={
-            "help": "Instead of d: the prior in units of n / size of the domain, such as 10."
-        },
+        metadata={"help": "Instead of d: the prior in units of n / size of the domain, 1 or more."},
     )
     n_public: int | None = field(
         default=None,
-        metadata={"help": "A public, rounded number of tuples, for prior-factor."},
+        metadata={"help": "A public, rounded number of tuples, for d or prior-factor."},
     )
     adversary: Adversary = field(
         default="exclusive",
@@ -217,11 +217,11 @@ Lower d or raise gamma.
             problems.append("gamma goes with d or prior_factor: give both or neither.")
         if not bounded and not explicit:
             problems.append(
-                "say what to promise: d and gamma, such as 1/1000 and 1/5; or prior_factor, "
-                "n_public and gamma; or alpha and beta."
+                "say what to promise: d, n_public and gamma, such as 1/1000, 30000 and 1/5; or "
+                "prior_factor, n_public and gamma; or alpha and beta."
             )
-        if self.n_public is not None and self.prior_factor is None:
-            problems.append("n_public is for prior_factor; leave it out.")
+        if self.n_public is not None and not bounded:
+            problems.append("n_public is for d or prior_factor; leave it out.")
         if self.source and (self.prior_factor is None or explicit or self.views > 1):
             problems.append(
                 "source needs prior_factor and gamma, since priors then follow the source; it has "
@@ -272,12 +272,15 @@ Lower d or raise gamma.
     def guarantee(self, schema: Schema) -> tuple[Guarantee, ...]:
         """Promise the bound on an observer's conclusions, and the differential privacy it means."""
         plan = self.plan(schema)
-        promises: list[Guarantee] = []
-        if plan.d is not None:
-            promises.append(BoundedAdversary(d=plan.d, gamma=self.gamma, adversary=self.adversary))
-        if plan.counted:
-            promises.append(PureDP(epsilon=plan.epsilon, unit=schema.unit, neighbors="add-remove"))
-        return tuple(promises)
+        # Whatever epsilon comes to: a promise that dropped out would protect less and cost nothing.
+        private = PureDP(epsilon=plan.epsilon, unit=schema.unit, neighbors="add-remove")
+        if plan.d is None:
+            return (private,)
+        self._require_observers(schema, plan)
+        return (
+            BoundedAdversary(d=plan.d, gamma=self.gamma, adversary=self.adversary),
+            private,
+        )
 
     def forecast(self, schema: Schema, rows: int | None = None) -> Forecast:
         """Say how many tuples will be inserted and how exact counts will be."""
@@ -315,15 +318,10 @@ Lower d or raise gamma.
                 "nobody who knows that. Raise d, or publish more or finer columns."
             )
         lines["counts are of"] = "distinct tuples"
-        if not plan.counted:
-            lines["differential privacy"] = (
-                f"epsilon would be {float(plan.epsilon):.0f}, too large to promise; the ledger "
-                "records the release as not counted"
-            )
         memory = (noise.expected + (n_tuples or 0)) * 8 * (2 * len(schema.attributes) + 8) / 1e6
         return Forecast(
             lines=lines,
-            split={"tuples": plan.epsilon} if plan.counted else {},
+            split={"tuples": plan.epsilon},
             n_cells=schema.domain.size,
             memory_mb=max(memory, 1.0),
         )
@@ -535,11 +533,37 @@ Lower d or raise gamma.
     def _n_tuples(self, schema: Schema) -> int:
         n_tuples = self.n_public or schema.rows
         if not n_tuples:
+            what = "d" if self.prior_factor is None else "prior_factor"
             raise ParameterError(
-                "prior_factor needs a public number of tuples: give n_public, rounded so that it "
-                "does not tell the exact number, such as 30000."
+                f"{what} needs a public number of tuples: give n_public, rounded so that it does "
+                "not tell the exact number, such as 30000."
             )
         return n_tuples
+
+    def _require_observers(self, schema: Schema, plan: Plan) -> None:
+        """Refuse a promise that covers nobody who knows how large the table is."""
+        n_tuples, n_domain = self._n_tuples(schema), schema.domain.size
+        if self.prior_factor is not None:
+            enough, given = self.prior_factor >= 1, f"prior_factor is {self.prior_factor}, below 1"
+            advice = "Give a prior_factor of at least 1, such as 10"
+        else:
+            least = Fraction(n_tuples, n_domain)
+            enough = plan.d is None or plan.d >= least
+            given = f"d is {float(self.d or 0):.4g}, below n/m = {n_tuples:,}/{_shown(n_domain)}"
+            advice = f"Raise d to at least {float(least):.4g} (write it as {least})"
+        if enough:
+            return
+        # What an independent observer comes to, who starts where knowing n alone puts them.
+        reached = plan.ratios.posterior(
+            min(Fraction(n_tuples, n_domain), Fraction(1)), "independent"
+        )
+        raise ParameterError(
+            f"{given}: the promise is empty. Whoever knows only that there are about {n_tuples:,} "
+            f"tuples gives each a larger chance than d on average, so the bound gamma is not about "
+            f"them, and they can become {float(reached):.1%} sure of a published tuple. {advice}, "
+            "with a gamma above d; publish more or finer columns; or correct n_public if it "
+            "is too large."
+        )
 
     def _source_plan(self, schema: Schema) -> Plan:
         domain = schema.domain
@@ -591,11 +615,6 @@ class Plan:
     ratios: Ratios
     d: Fraction | None
     epsilon: Fraction
-
-    @property
-    def counted(self) -> bool:
-        """Whether epsilon is small enough to be promised at all."""
-        return self.epsilon <= MAX_EPSILON
 
 
 @dataclass(frozen=True)

@@ -163,6 +163,12 @@ class SourcePrior:
         """Bound the likelihood ratios of each class of tuples."""
         for weight in self.classes:
             low, high = noise.beta_bounds(weight)
+            if low <= 0:
+                raise ParameterError(
+                    "source: the rarest tuples would be inserted with a chance too small to be "
+                    "told from none, so one that is published would be true. Spread the source "
+                    "more evenly."
+                )
             yield (
                 weight,
                 Ratios(low=1 - noise.alpha / (1 - high), high=1 + noise.alpha / low),

@@ -240,7 +240,7 @@ class Uncertain(Method):
         if column.missing == "category":
             return [
                 f"column {name!r} may be missing, and a missing value cannot be made noisy; "
-                "use missing: forbid and fill or remove such rows, or leave the column out."
+                "use missing: other, which counts it as one value, or leave the column out."
             ]
         if column.n_values < 2 and name not in self.scales:
             return [

@@ -1,0 +1,197 @@
+"""What every engine does alike: refuse a wrong question, and an answer that does not add up.
+
+A promise is for one row in one cell. Whatever an engine is, and however it compares values, the
+counts that it gives must add up to the rows that count; an answer that does not ends the run before
+any noise is drawn for it. (Cells that executors count and publish themselves are checked as soon as
+they are written, before they become a release: see `hushtable.engine.spark.writing`.)
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from hushtable.engine.base import Cells, Counts, RuleBreak
+from hushtable.engine.baskets import Groups, Listing, Pairs, Tuples, tuples_of_counts
+from hushtable.engine.published import Keys, Parts, RowsOf, Whole, publish_here
+from hushtable.engine.rules import (
+    require_columns,
+    require_dense,
+    require_groups,
+    require_marginals,
+)
+from hushtable.errors import DataError
+from hushtable.privacy.noise import Noise
+from hushtable.recoding import Recoding
+from hushtable.schema import Schema
+
+
+def not_once(columns: Sequence[str]) -> DataError:
+    """Say that an answer does not count each row once, and not by how much it is off."""
+    return DataError(
+        f"columns {', '.join(map(repr, columns))}: the counts do not add up to the rows that "
+        "count, so a row was counted more than once or not at all, and nothing was published. If "
+        "the table was written to meanwhile, run again; if it was not, the engine does not compare "
+        "values as it must: count a copy of the table in a Parquet file, and report this."
+    )
+
+
+class CheckedEngine(ABC):
+    """Answer the questions of `hushtable.engine.base.Engine`, where all answers pass one check."""
+
+    _schema: Schema
+
+    @property
+    def schema(self) -> Schema:
+        """The public schema."""
+        return self._schema
+
+    @abstractmethod
+    def n_rows(self) -> int:
+        """Count the rows."""
+
+    @abstractmethod
+    def rule_breaks(self) -> list[RuleBreak]:
+        """List every broken rule of the whole table, for the custodian."""
+
+    def histograms(self, columns: Sequence[str], *, by: str | None = None) -> dict[str, Counts]:
+        """Count each value of each column; with `by`, an array (value, value of `by`)."""
+        require_columns(self._schema, columns, by=by)
+        require_dense(self._schema, columns, by=by)
+        answer = self._histograms(columns, by)
+        for name, counts in answer.items():
+            self._require_each_row_once([name] if by is None else [name, by], counts)
+        return answer
+
+    def counts(
+        self, columns: Sequence[str], *, recode: Mapping[str, Recoding] | None = None
+    ) -> Cells:
+        """Count the occupied cells of some columns, recoded first where a recoding is given."""
+        require_columns(self._schema, columns)
+        cells = self._counts(columns, recode or {})
+        self._require_each_row_once(columns, cells.counts)
+        return cells
+
+    def publish_cells(
+        self,
+        columns: Sequence[str],
+        rows_of: RowsOf,
+        noise: Noise,
+        *,
+        recode: Mapping[str, Recoding] | None = None,
+        also: Keys | Whole | None = None,
+    ) -> pa.Table | Parts:
+        """Make the rows to be published from the occupied cells, each with noise of its own."""
+        return publish_here(self, columns, rows_of, noise, recode=recode, also=also)
+
+    def marginals(
+        self,
+        groups: Sequence[Sequence[str]],
+        *,
+        recode: Mapping[str, Recoding] | None = None,
+    ) -> list[Counts]:
+        """Count all cells of many groups of columns, in as few scans as it takes."""
+        shapes = require_marginals(self._schema, groups, recode)
+        tables = self._marginals(groups, shapes, recode or {})
+        for group, table in zip(groups, tables, strict=True):
+            self._require_each_row_once(group, table)
+        return tables
+
+    def tuples(
+        self,
+        groups: Groups,
+        *,
+        max_groups: int,
+        at_least: int = 1,
+        listing: Listing | None = None,
+        max_values: int | None = None,
+        recode: Mapping[str, Recoding] | None = None,
+    ) -> Tuples:
+        """Count the tuples that records have in groups of items."""
+        recode = recode or {}
+        require_groups(self._schema, groups, listing)
+        if listing is None and max_groups >= len(groups):
+            return tuples_of_counts(self, groups, at_least=at_least, recode=recode)
+        bounds = {"max_groups": max_groups, "at_least": at_least}
+        if listing is None:
+            tuples = self._wide_tuples(groups, recode, **bounds)
+            columns = list(self._schema.attributes)
+        else:
+            tuples = self._listed_tuples(groups, listing, max_values, recode, **bounds)
+            columns = [listing.item, listing.value]
+        # A record has one tuple in a group, in no more groups than it may, and a row of its own.
+        held = np.bincount(tuples.groups, tuples.counts, len(groups))
+        most = min(max_groups, len(groups)) * tuples.n_records
+        if (
+            tuples.n_records > self.n_rows()
+            or int(held.max(initial=0)) > tuples.n_records
+            or int(held.sum()) > most
+        ):
+            raise not_once(columns)
+        return tuples
+
+    def pairs(
+        self,
+        listing: Listing,
+        *,
+        items: Sequence[int] | None = None,
+        max_values: int | None = None,
+        recode: Mapping[str, Recoding] | None = None,
+    ) -> Pairs:
+        """Count pairs of items that a person of a long table has, with equal values and not."""
+        require_groups(self._schema, [[0]], listing)
+        pairs = self._pairs(listing, items, max_values, recode or {})
+        # A row is one item at most, and who has two items has each of them.
+        both = int((pairs.agree + pairs.differ).max(initial=0))
+        if int(pairs.support.sum()) > self.n_rows() or both > int(pairs.support.max(initial=0)):
+            raise not_once([listing.item, listing.value])
+        return pairs
+
+    def _require_each_row_once(self, columns: Sequence[str], counts: Counts) -> None:
+        if int(counts.sum()) != self.n_rows():
+            raise not_once(columns)
+
+    @abstractmethod
+    def _histograms(self, columns: Sequence[str], by: str | None) -> dict[str, Counts]: ...
+
+    @abstractmethod
+    def _counts(self, columns: Sequence[str], recode: Mapping[str, Recoding]) -> Cells: ...
+
+    @abstractmethod
+    def _marginals(
+        self,
+        groups: Sequence[Sequence[str]],
+        shapes: Sequence[tuple[int, ...]],
+        recode: Mapping[str, Recoding],
+    ) -> list[Counts]: ...
+
+    @abstractmethod
+    def _wide_tuples(
+        self, groups: Groups, recode: Mapping[str, Recoding], *, max_groups: int, at_least: int
+    ) -> Tuples:
+        """Count the tuples of rows of which some have to be left out."""
+
+    @abstractmethod
+    def _listed_tuples(
+        self,
+        groups: Groups,
+        listing: Listing,
+        max_values: int | None,
+        recode: Mapping[str, Recoding],
+        *,
+        max_groups: int,
+        at_least: int,
+    ) -> Tuples:
+        """Count the tuples of the people of a long table."""
+
+    @abstractmethod
+    def _pairs(
+        self,
+        listing: Listing,
+        items: Sequence[int] | None,
+        max_values: int | None,
+        recode: Mapping[str, Recoding],
+    ) -> Pairs: ...

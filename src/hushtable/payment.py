@@ -1,0 +1,83 @@
+"""Who pays for a release: a ledger, and what a person says on record when charging it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hushtable.errors import ParameterError
+from hushtable.privacy.guarantee import Guarantee
+from hushtable.privacy.ledger import Entry, Ledger
+from hushtable.schema import Schema
+
+_PATIENCE = 300.0  # seconds for a busy ledger: giving up after the charge would waste it
+
+
+@dataclass(frozen=True, kw_only=True)
+class Payment:
+    """Charge a ledger for one release, or nothing where there is none.
+
+    Parameters
+    ----------
+    ledger : Ledger or path, optional
+        Where the spending is recorded.
+    reservation : int, optional
+        A reservation in the ledger that the release draws from.
+    purpose : str
+        Why, for the ledger.
+    same_people : str, optional
+        Why a table that the ledger does not know is about the same people; it goes on record.
+    receipt : str, optional
+        A receipt that the ledger must contain.
+    """
+
+    ledger: Ledger | str | Path | None = None
+    reservation: int | None = None
+    purpose: str = ""
+    same_people: str | None = None
+    receipt: str | None = None
+    book: Ledger | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        if self.ledger is None:
+            given = ("reservation", "same_people", "receipt")
+            problems = [
+                f"{name} is given, which is about a ledger; name the ledger too, or leave it out."
+                for name in given
+                if getattr(self, name) is not None
+            ]
+            if problems:
+                raise ParameterError(problems)
+        book = (
+            Ledger.open(self.ledger, timeout=_PATIENCE)
+            if isinstance(self.ledger, str | Path)
+            else self.ledger
+        )
+        object.__setattr__(self, "book", book)
+
+    def require(self, promised: Sequence[Guarantee], schema: Schema, *, beside: Path) -> None:
+        """Refuse what the ledger would refuse, before anything is read or charged.
+
+        `beside` is the folder that will hold the release, where the last receipt is kept.
+        """
+        if self.book is None:
+            return
+        self.book.require_receipt(beside)
+        if self.receipt is not None:
+            self.book.verify(receipt=self.receipt)
+        self.book.require(
+            promised, reservation=self.reservation, schema=schema, same_people=self.same_people
+        )
+
+    def charge(self, promised: Sequence[Guarantee], schema: Schema, *, method: str) -> Entry | None:
+        """Record the spending."""
+        if self.book is None:
+            return None
+        return self.book.charge(
+            promised,
+            purpose=self.purpose or method,
+            reservation=self.reservation,
+            schema=schema,
+            same_people=self.same_people,
+        )

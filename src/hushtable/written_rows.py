@@ -1,0 +1,80 @@
+"""Rows that are published, written from their values alone.
+
+An Arrow table is more than its values: metadata of the table, of columns and of fields inside them,
+dictionaries with values that no row has, the chunks it came in, columns that say that they hold no
+missing value. Any of it may come from the private table. So there is one way to write rows: from a
+form that says nothing beyond which values are in which row.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hushtable.schema import Categorical, Schema
+
+
+def bare(table: pa.Table, schema: Schema | None = None) -> pa.Table:
+    """Give the same values in the one form that rows are written from.
+
+    A dictionary stays where it is the schema's list of values, which is public, and quick to write.
+
+    Examples
+    --------
+    >>> field = pa.field("sex", pa.dictionary(pa.int8(), pa.string()), False, {"source": "ward 7"})
+    >>> coded = pa.DictionaryArray.from_arrays(pa.array([0, 0], pa.int8()), ["F", "a name"])
+    >>> bare(pa.table([coded], schema=pa.schema([field], {"pandas": "{}"}))).schema
+    sex: string
+    """
+    listed = {} if schema is None else _lists_of(schema)
+    columns, fields = [], []
+    for field, column in zip(table.schema, table.columns, strict=True):
+        kind = _bare_type(field.type)
+        if field.name in listed and _has_dictionary(column, listed[field.name]):
+            kind = pa.dictionary(pa.int32(), kind)
+        columns.append(_in_one(column.cast(kind)))
+        fields.append(pa.field(field.name, kind))
+    return pa.Table.from_arrays(columns, schema=pa.schema(fields))
+
+
+def write_parquet(table: pa.Table, path: Path, schema: Schema | None = None) -> None:
+    """Write rows to a Parquet file that depends on their values and their order alone."""
+    pq.write_table(bare(table, schema), path, compression="zstd")
+
+
+def _lists_of(schema: Schema) -> dict[str, pa.Array]:
+    return {
+        name: pa.array(column.values, pa.string())
+        for name, column in schema.attributes.items()
+        if isinstance(column, Categorical)
+    }
+
+
+def _has_dictionary(column: pa.ChunkedArray, values: pa.Array) -> bool:
+    return pa.types.is_dictionary(column.type) and all(
+        chunk.dictionary.equals(values) for chunk in column.chunks
+    )
+
+
+def _bare_type(kind: pa.DataType) -> pa.DataType:
+    """Give the type that holds the same values, without dictionaries and metadata inside."""
+    while isinstance(kind, pa.BaseExtensionType) or pa.types.is_dictionary(kind):
+        kind = kind.value_type if pa.types.is_dictionary(kind) else kind.storage_type
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(part.name, _bare_type(part.type)) for part in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(_bare_type(kind.key_type), _bare_type(kind.item_type))
+    if pa.types.is_large_list(kind):
+        return pa.large_list(_bare_type(kind.value_type))
+    if pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind):
+        size = kind.list_size if pa.types.is_fixed_size_list(kind) else -1
+        return pa.list_(_bare_type(kind.value_type), size)
+    return kind
+
+
+def _in_one(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Put all chunks together: where pages end must not tell where they did."""
+    whole = column.combine_chunks()
+    return whole if isinstance(whole, pa.ChunkedArray) else pa.chunked_array([whole])
