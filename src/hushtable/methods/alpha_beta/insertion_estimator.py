@@ -28,9 +28,10 @@ from hushtable.errors import ParameterError
 from hushtable.estimate.base import Estimate, Estimator
 from hushtable.estimate.drawing import Generator
 from hushtable.estimate.published import Background, Published, published_rows
+from hushtable.estimate.quantiles import NORMAL
 from hushtable.methods.alpha_beta.alpha_beta import VIEW, AlphaBeta
 from hushtable.methods.alpha_beta.insertions import SourceNoise, UniformNoise
-from hushtable.methods.alpha_beta.two_coins import NORMAL, Answer, TwoCoins, ends
+from hushtable.methods.alpha_beta.two_coins import Answer, TwoCoins, ends
 from hushtable.predicate import Predicate, parse
 from hushtable.schema import Schema
 
