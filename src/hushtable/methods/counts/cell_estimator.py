@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from hushtable.codes import repeated, to_codes
 from hushtable.estimate.base import CONFIDENCE, Estimate, Estimator
-from hushtable.estimate.noise_sum import NoiseSum
+from hushtable.estimate.error_law import ErrorLaw
 from hushtable.estimate.quantiles import NORMAL
 from hushtable.estimate.uneven import cut_error
 from hushtable.methods.counts.cells import COUNT, NOISY_COUNT
@@ -227,11 +227,11 @@ def _difference(total: Interval, part: Interval) -> Interval:
     )
 
 
-def noise_of_one(mechanism: CountMechanism) -> NoiseSum:
+def noise_of_one(mechanism: CountMechanism) -> ErrorLaw:
     """Describe the noise of one published count: that of a count far above all thresholds."""
     far = mechanism.release_count(1 - 1e-15) + mechanism.release_count(_SURELY_PUBLISHED)
     published, chances = mechanism.outcomes(far)
-    return NoiseSum(published - far, chances)
+    return ErrorLaw(published - far, chances)
 
 
 def most_suppressed(mechanism: CountMechanism) -> int:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from hushtable.estimate.noise_sum import NoiseSum
+from hushtable.estimate.error_law import ErrorLaw
 from hushtable.methods.counts.cell_estimator import CellEstimator, row_total
 from hushtable.recoding import recoded_domain, recodings
 from hushtable.schema import Schema
@@ -31,6 +31,6 @@ class SuppressedEstimator(CellEstimator):
         self.domain = recoded_domain(schema, list(schema.attributes), self.recode)
         self.table = tables["data"]
         self.suppresses = True
-        self.noise = NoiseSum(np.array([0]), np.array([1.0]))
+        self.noise = ErrorLaw(np.array([0]), np.array([1.0]))
         self.most_suppressed = int(parameters["k"]) - 1
         self.total = row_total(schema, {"row_total": None})

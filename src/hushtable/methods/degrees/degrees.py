@@ -126,7 +126,7 @@ class Degrees(GraphMethod):
         "edge addition after Day, Li and Lyu."
     )
     summary: ClassVar[str] = "Publish the degree sequence of a graph, protecting whole nodes."
-    estimator: ClassVar[str] = "degrees"
+    estimator_kind: ClassVar[str] = "degrees"
 
     epsilon: Fraction = parameter(read=parameters.epsilon)
     max_degree: int | str = parameter(read=_public_or_private, default=PRIVATE)
@@ -428,7 +428,7 @@ class DegreesPlan(Plan[Graph]):
             "power_law_exponent": None if math.isnan(exponent) else exponent,
             "notes": notes,
         }
-        return Released(tables={"data": pa.table(table), "noisy": noisy}, estimator=settings)
+        return Released(tables={"data": pa.table(table), "noisy": noisy}, settings=settings)
 
 
 def _variance(scale: Fraction) -> float:

@@ -14,7 +14,7 @@ from hushtable.recoding import Recoding
 from hushtable.schema import Schema
 
 if TYPE_CHECKING:  # so that reading a release loads no sampler
-    from hushtable.privacy.group_noise import NoisyCells
+    from hushtable.privacy.domain_mechanism import NoisyCells
 
 COUNT, NOISY_COUNT = "count", "noisy_count"
 """Columns that are published beside the schema's own."""

@@ -31,7 +31,7 @@ from hushtable.methods.partition.regions import (
     measurements,
     tree_table,
 )
-from hushtable.methods.partition.tree import Rows, Rules, Split, Tree, grow
+from hushtable.methods.partition.tree import GrowthRules, OrderedCells, Split, Tree, grow
 from hushtable.privacy.distributions import laplace_variance
 from hushtable.privacy.guarantee import Guarantee, PureDP
 from hushtable.privacy.noise import MAX_SCALE, Noise, add_noise
@@ -103,7 +103,7 @@ class Partition(Method):
         "Qardaji and Li, recursive partitioning and summarization (sections 3 and 4), repaired."
     )
     summary: ClassVar[str] = "Publish regions of similar size with noisy counts."
-    estimator: ClassVar[str] = "regions"
+    estimator_kind: ClassVar[str] = "regions"
 
     epsilon: Fraction = parameter(read=parameters.epsilon)
     max_depth: int = parameter(read=whole(), default=10)
@@ -165,10 +165,10 @@ class Partition(Method):
             )
         return problems
 
-    def _rules(self, schema: Schema, target: str | None) -> Rules:
+    def _rules(self, schema: Schema, target: str | None) -> GrowthRules:
         level = (1 - self.budget) * self.epsilon / self.max_depth
         test, rest = level * self.test_share, level * (1 - self.test_share)
-        return Rules(
+        return GrowthRules(
             max_depth=self.max_depth,
             stop_count=self.stop_count,
             test_from=self.test_from,
@@ -191,7 +191,7 @@ class PartitionPlan(Plan[Engine]):
     axes: tuple[Axis, ...]
     target: str | None
     n_classes: int
-    rules: Rules
+    rules: GrowthRules
 
     @property
     def guarantees(self) -> tuple[Guarantee, ...]:
@@ -256,7 +256,7 @@ class PartitionPlan(Plan[Engine]):
         return Forecast(lines=lines, split=split, n_cells=self.n_cells, memory_mb=memory)
 
     def _noise_std(self, epsilon: Fraction) -> float:
-        return float(laplace_variance(float(epsilon / self.rules.max_rows))) ** 0.5
+        return math.sqrt(laplace_variance(float(epsilon / self.rules.max_rows)))
 
     def count_error(self, *, rows: int | None, share: float) -> CountError:
         """Add up the noise of the leaves, as many and as noisy as they may be."""
@@ -276,7 +276,7 @@ class PartitionPlan(Plan[Engine]):
         if self.target is not None:
             classes = cells.codes[:, -1]
         codes = cells.codes[:, : len(names)]
-        rows = Rows(self.axes, codes, classes, self.n_classes, cells.counts)
+        rows = OrderedCells(self.axes, codes, classes, self.n_classes, cells.counts)
         tree, exact = grow(rows, self.rules, noise)
         noisy, scales = _noisy_leaves(tree, exact, self.rules, noise)
         nodes = tree_table(tree, self.axes, self.rules)
@@ -294,7 +294,7 @@ class PartitionPlan(Plan[Engine]):
 
 
 def _noisy_leaves(
-    tree: Tree, exact: Integers, rules: Rules, noise: Noise
+    tree: Tree, exact: Integers, rules: GrowthRules, noise: Noise
 ) -> tuple[Integers, NDArray[np.float64]]:
     """Add to each count of a leaf the noise that what is left on its path pays for."""
     with_same: dict[Fraction, list[int]] = {}
