@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hushtable.codes import repeated, to_codes, to_labels
+from hushtable.codes import repeated, to_labels
 from hushtable.estimate.base import CONFIDENCE, Estimate, Estimator
 from hushtable.estimate.drawing import draw_inside, fresh
 from hushtable.estimate.error_law import ErrorLaw
@@ -33,7 +33,6 @@ from hushtable.methods.diffgen.generalized_table import COUNT, NOISY_COUNT
 from hushtable.predicate import Predicate, parse
 from hushtable.privacy.distributions import laplace_mass
 from hushtable.recoding import Intervals, Recoding, ValueGroups
-from hushtable.schema import Schema
 
 _FAR = 40.0  # noise beyond 40 scales has probability e**-40
 
@@ -50,20 +49,16 @@ class TotalError:
 class GeneralizedEstimator(Estimator):
     """Answer counts from a release of generalized groups, and map other rows to its cuts."""
 
-    def __init__(
-        self,
-        schema: Schema,
-        parameters: Mapping[str, Any],
-        settings: Mapping[str, Any],
-        tables: Mapping[str, pa.Table],
-    ) -> None:
-        self.schema, self.table = schema, tables["data"]
-        self.recode = {name: _recoding(cut) for name, cut in settings["columns"].items()}
-        self.n_groups = int(settings["n_groups"])
-        self.threshold: int | None = settings["threshold"]
-        self.rate = None if settings["rate"] is None else float(Fraction(settings["rate"]))
-        self.total: int | None = settings["row_total"]
-        self.total_noise = self._noise_of_total(settings)
+    def _open(self) -> None:
+        """Take from the statement and the tables what answers need."""
+        self.recode = {name: _recoding(cut) for name, cut in self.settings["columns"].items()}
+        self.n_groups = int(self.settings["n_groups"])
+        self.threshold: int | None = self.settings["threshold"]
+        self.rate = (
+            None if self.settings["rate"] is None else float(Fraction(self.settings["rate"]))
+        )
+        self.total: int | None = self.settings["row_total"]
+        self.total_noise = self._noise_of_total(self.settings)
 
     def _noise_of_total(self, settings: Mapping[str, Any]) -> TotalError | None:
         """Describe the noise of the number of rows: none if it is public."""
@@ -77,14 +72,6 @@ class GeneralizedEstimator(Estimator):
         )
 
     # --- the groups -------------------------------------------------------------------------------
-
-    @cached_property
-    def codes(self) -> dict[str, NDArray[np.int64]]:
-        """The published groups as codes of the cuts."""
-        return {
-            name: to_codes(column, self.table.column(name), self.recode.get(name))
-            for name, column in self.schema.attributes.items()
-        }
 
     @cached_property
     def noisy(self) -> NDArray[np.float64]:

@@ -172,41 +172,24 @@ def box_probability(
 
 
 class UncertainEstimator(Estimator):
-    """Estimate counts from uncertain records.
+    """Estimate counts from uncertain records."""
 
-    Parameters
-    ----------
-    schema : Schema
-        The public schema.
-    parameters, settings : mapping
-        What the statement says about the method and its noise.
-    tables : mapping of str to table
-        ``data``: the published records.
-    """
-
-    def __init__(
-        self,
-        schema: Schema,
-        parameters: Mapping[str, Any],
-        settings: Mapping[str, Any],
-        tables: Mapping[str, pa.Table],
-    ) -> None:
-        table = tables["data"]
-        self.schema = schema
-        self._table = table
+    def _open(self) -> None:
+        """Take from the statement and the tables what answers need."""
+        table = self.table
         self._published = Schema.model_validate(
             {
-                **schema.model_dump(),
+                **self.schema.model_dump(),
                 "columns": {
                     name: column
-                    for name, column in schema.columns.items()
-                    if name not in schema.attributes or name in table.column_names
+                    for name, column in self.schema.columns.items()
+                    if name not in self.schema.attributes or name in table.column_names
                 },
             }
         )
-        self._model: str = settings["model"]
-        self._wrap = parameters.get("edges") == "wrap"
-        self._noisy: list[str] = list(settings["noisy"])
+        self._model: str = self.settings["model"]
+        self._wrap = self.parameters.get("edges") == "wrap"
+        self._noisy: list[str] = list(self.settings["noisy"])
         self._n = table.num_rows
         self._z = {name: _floats(table, name) for name in self._noisy}
         self._width = {name: self._width_of(name) for name in self._noisy}
@@ -218,7 +201,7 @@ class UncertainEstimator(Estimator):
 
     def _width_of(self, name: str) -> Floats:
         """Give sigma, or the width of the interval (a whole number of steps)."""
-        std = _floats(self._table, name + STD)
+        std = _floats(self.table, name + STD)
         if self._model == "gaussian":
             return std
         step = float(self._numeric(name).exact_step)
@@ -472,7 +455,7 @@ class UncertainEstimator(Estimator):
 
     def frame(self) -> pa.Table:
         """Give the published records: noisy and carried columns, then the ``_std`` columns."""
-        return self._table
+        return self.table
 
 
 def _floats(table: pa.Table, name: str) -> Floats:
