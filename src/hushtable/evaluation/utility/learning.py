@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.estimate.published import Block
-from hushtable.evaluation.metric import Measured, Metric
+from hushtable.evaluation.metric import Measured, share_metric
 from hushtable.evaluation.repeats import over_repeats
 from hushtable.evaluation.rows import CodedRows, is_ordered
 from hushtable.evaluation.utility.marginals import coarse_bins
@@ -37,17 +37,15 @@ _MAX_CLASSES = 30
 _MAX_CATEGORIES = 250  # gradient boosting takes at most 255 per column
 _MAX_ONE_HOT = 30  # values of a column that get a column each for the tree
 
-ACCURACY = Metric(
-    name="accuracy",
-    meaning="Share of test rows whose class is predicted right.",
+ACCURACY = share_metric(
+    "accuracy",
+    "Share of test rows whose class is predicted right.",
     better="higher",
-    high=1.0,
 )
-BALANCED = Metric(
-    name="balanced accuracy",
-    meaning="Share predicted right within each class, averaged over the classes.",
+BALANCED = share_metric(
+    "balanced accuracy",
+    "Share predicted right within each class, averaged over the classes.",
     better="higher",
-    high=1.0,
 )
 
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from hushtable.estimate.published import Background, Block
 from hushtable.estimate.simplex import on_simplex
-from hushtable.evaluation.metric import Measured, Metric
+from hushtable.evaluation.metric import Measured, share_metric
 from hushtable.evaluation.repeats import over_repeats
 from hushtable.evaluation.rows import CodedRows, is_ordered
 from hushtable.progress import Progress, silent
@@ -32,38 +32,28 @@ MAX_PLOT_BINS = 24
 N_TRIPLES = 100
 _MAX_LISTED = 100_000  # triples of a block that are listed before some are chosen
 
-TOTAL_VARIATION = Metric(
-    name="total variation",
-    meaning="Share of rows that would need another value to make both distributions equal.",
-    better="lower",
-    high=1.0,
+TOTAL_VARIATION = share_metric(
+    "total variation",
+    "Share of rows that would need another value to make both distributions equal.",
 )
-KOLMOGOROV_SMIRNOV = Metric(
-    name="Kolmogorov-Smirnov",
-    meaning="Largest difference between the shares of rows up to any one value.",
-    better="lower",
-    high=1.0,
+KOLMOGOROV_SMIRNOV = share_metric(
+    "Kolmogorov-Smirnov",
+    "Largest difference between the shares of rows up to any one value.",
 )
-WASSERSTEIN = Metric(
-    name="earth mover's distance",
-    meaning="How far values would have to move on average, as a share of the column's range.",
-    better="lower",
-    high=1.0,
+WASSERSTEIN = share_metric(
+    "earth mover's distance",
+    "How far values would have to move on average, as a share of the column's range.",
 )
-MISSING_SHARE = Metric(
-    name="missing share",
-    meaning="Difference between the shares of rows without a value.",
-    better="lower",
-    high=1.0,
+MISSING_SHARE = share_metric(
+    "missing share",
+    "Difference between the shares of rows without a value.",
 )
-ASSOCIATION = Metric(
-    name="association",
-    meaning=(
+ASSOCIATION = share_metric(
+    "association",
+    (
         "Difference of Cramér's V, corrected for chance: 0 where columns are independent, 1 where "
         "one tells the other."
     ),
-    better="lower",
-    high=1.0,
 )
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from hushtable.errors import InvalidInput, Refused
 from hushtable.estimate import Estimate
-from hushtable.evaluation.metric import Measured, Metric
+from hushtable.evaluation.metric import Measured, Metric, share_metric
 from hushtable.evaluation.repeats import wilson
 from hushtable.evaluation.rows import CodedRows, is_ordered
 from hushtable.progress import Progress, silent
@@ -49,11 +49,10 @@ ABSOLUTE = Metric(
     meaning="Distance of the answer from the truth, in rows.",
     better="lower",
 )
-COVERAGE = Metric(
-    name="coverage",
-    meaning="Share of answers whose 95 % interval holds the truth; it should be 0.95 or more.",
+COVERAGE = share_metric(
+    "coverage",
+    "Share of answers whose 95 % interval holds the truth; it should be 0.95 or more.",
     better="higher",
-    high=1.0,
 )
 
 
