@@ -21,7 +21,8 @@ from hushtable.payment import Payment
 from hushtable.privacy.guarantee import Guarantee, NoGuarantee
 from hushtable.privacy.ledger import Entry, Ledger
 from hushtable.privacy.noise import Noise, make_noise
-from hushtable.release import SEEDED, LedgerReceipt, Release, ReleaseWriter, Statement
+from hushtable.release import SEEDED, LedgerReceipt, Release, Statement
+from hushtable.release_writer import ReleaseWriter
 from hushtable.schema import Schema
 from hushtable.silence import OwnNote, silenced
 

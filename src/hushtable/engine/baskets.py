@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from hushtable.kernels.pairs import add_pairs
+from hushtable import kernels
 from hushtable.privacy.noise import Noise
 from hushtable.recoding import Recoding, recoded_domain
 from hushtable.schema import Schema
@@ -295,7 +295,7 @@ def count_pairs(records: Records, items: Sequence[int] | None = None) -> Pairs:
     kept = place[records.items] >= 0
     n = len(compared)
     agree, differ = np.zeros(n * (n - 1) // 2, np.int64), np.zeros(n * (n - 1) // 2, np.int64)
-    add_pairs(
+    kernels.pairs.add_pairs(
         records.owners[kept], place[records.items[kept]], records.values[kept], n, agree, differ
     )
     return Pairs(support, agree, differ)

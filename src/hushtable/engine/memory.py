@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from hushtable import kernels
 from hushtable.domain import Domain
 from hushtable.engine.arrow_codes import Codes, Encoded
 from hushtable.engine.base import Cells, Counts, RuleBreak
@@ -31,7 +32,6 @@ from hushtable.engine.rules import (
     require_columns,
     rule_breaks,
 )
-from hushtable.kernels.marginals import Tally
 from hushtable.privacy.noise import Noise
 from hushtable.recoding import Recoding, recoded_domain
 from hushtable.schema import Schema
@@ -122,7 +122,9 @@ class MemoryEngine(CheckedEngine):
         self._refuse_broken(columns)
         rows, n_rows = self._rows, self.n_rows()
         place = {name: position for position, name in enumerate(columns)}
-        tally = Tally([[place[name] for name in group] for group in groups], shapes)
+        tally = kernels.marginals.Tally(
+            [[place[name] for name in group] for group in groups], shapes
+        )
         new_codes = {
             name: recode[name].apply(np.arange(column.size)).astype(np.int32)
             for name, column in self._schema.attributes.items()
