@@ -25,9 +25,9 @@ from hushtable.estimate import Estimate, Estimator
 from hushtable.estimate.drawing import Generator
 from hushtable.estimate.published import Published
 from hushtable.files.memory import physical_memory
-from hushtable.files.on_disk import sha256_of, sync
 from hushtable.files.scratch import Scratch, why_not_written
 from hushtable.files.stored_rows import stored_rows
+from hushtable.files.whole_file import sync
 from hushtable.methods.registry import estimator_for
 from hushtable.privacy.guarantee import AnyGuarantee, NoGuarantee, Unit
 from hushtable.recoding import Recoding
@@ -498,3 +498,9 @@ def _whole_file(path: Path) -> Iterator[Path]:
             scratch.close()
     except OSError as error:
         raise ReleaseError(f"cannot write {str(path)!r}: {why_not_written(error)}.") from error
+
+
+def sha256_of(path: Path) -> str:
+    """Give the digest of a file, in hexadecimal digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

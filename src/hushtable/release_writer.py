@@ -11,14 +11,15 @@ import pyarrow.parquet as pq
 
 from hushtable.engine.published import Parts
 from hushtable.errors import ReleaseError
-from hushtable.files.on_disk import sha256_of, sync
 from hushtable.files.scratch import Scratch, why_not_written
+from hushtable.files.whole_file import sync
 from hushtable.release import (
     SEEDED_MARK,
     STATEMENT,
     STATEMENT_FOR_PEOPLE,
     Statement,
     TableFile,
+    sha256_of,
 )
 from hushtable.schema import Schema
 from hushtable.written_rows import write_parquet

@@ -23,9 +23,9 @@ from hushtable.datasets import sample, sample_schema
 from hushtable.domain import Domain
 from hushtable.engine import Cells, Counts, Engine, connect
 from hushtable.errors import DataError, ParameterError, ReleaseError, SchemaError, TooLarge
+from hushtable.estimate.simplex import whole_on_simplex
 from hushtable.methods import DiffGen, NoisyCounts
 from hushtable.methods.diffgen.estimator import GeneralizedEstimator
-from hushtable.methods.diffgen.generalized_table import least_squares
 from hushtable.methods.diffgen.scores import TotalVariation, make_score
 from hushtable.privacy.group_noise import GroupNoise
 from hushtable.privacy.guarantee import Unit
@@ -305,7 +305,7 @@ def test_auto_takes_more_specializations_for_more_rows() -> None:
 @settings(max_examples=60, deadline=None)
 def test_least_squares_counts_are_the_closest(noisy: list[int], total: int) -> None:
     raw = np.array(noisy, np.int64)
-    fitted = least_squares(raw, total)
+    fitted = whole_on_simplex(raw, total)
     assert fitted.min() >= 0
     assert fitted.sum() == max(0, total)
     if total > 0:  # the conditions of the minimum, up to rounding: one shift for all above 0

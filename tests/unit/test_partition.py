@@ -16,13 +16,11 @@ from hypothesis import strategies as st
 from hushtable.datasets import sample, sample_schema
 from hushtable.engine import connect
 from hushtable.errors import ParameterError, TooLarge
+from hushtable.estimate.simplex import whole_on_simplex
 from hushtable.kernels.regions import split_score
 from hushtable.methods.partition.axes import Axis, axis_of, ordered_axis_of
 from hushtable.methods.partition.consistency import (
     NoisyTree,
-    discrete_laplace_kurtosis,
-    discrete_laplace_variance,
-    whole_counts,
 )
 from hushtable.methods.partition.estimator import RegionEstimator
 from hushtable.methods.partition.partition import Partition
@@ -30,6 +28,7 @@ from hushtable.methods.partition.regions import leaf_parts, tree_table
 from hushtable.methods.partition.tree import Rows, Rules, Tree, grow
 from hushtable.methods.registry import estimator_for
 from hushtable.pipeline import publish
+from hushtable.privacy.distributions import laplace_kurtosis, laplace_variance
 from hushtable.privacy.noise import SecureNoise, SeededNoise
 from hushtable.schema import Categorical, Schema
 from hushtable.taxonomy import Taxonomy
@@ -350,8 +349,8 @@ def test_the_walks_solve_the_normal_equations(seed: int, total: int | None) -> N
     marks = np.repeat(marks, 2, axis=1)
     weight = np.zeros(len(left))
     measured = np.isfinite(node_scale)
-    weight[measured] = 1 / discrete_laplace_variance(node_scale[measured])
-    precision = 1 / discrete_laplace_variance(cell_scale).ravel()
+    weight[measured] = 1 / laplace_variance(1 / node_scale[measured])
+    precision = 1 / laplace_variance(1 / cell_scale).ravel()
     cells, nodes = rng.normal(50, 10, cell_scale.shape), rng.normal(90, 10, len(left))
     matrix = np.diag(precision) + (marks.T * weight) @ marks
     covariance = np.linalg.inv(matrix)
@@ -364,7 +363,7 @@ def test_the_walks_solve_the_normal_equations(seed: int, total: int | None) -> N
     weights = rng.random(cell_scale.shape)
     std, kurtosis, step = tree.error(weights)
     assert std**2 == pytest.approx(weights.ravel() @ covariance @ weights.ravel())
-    assert 0 < kurtosis <= discrete_laplace_kurtosis(np.array([0.3]))[0]
+    assert 0 < kurtosis <= laplace_kurtosis(1 / 0.3)
     assert step > 0
 
 
@@ -374,15 +373,15 @@ def test_moments_of_the_noise() -> None:
         chance = np.exp(-np.abs(values) / scale)
         chance /= chance.sum()
         variance = float(values**2 @ chance)
-        assert discrete_laplace_variance(np.array([scale]))[0] == pytest.approx(variance)
+        assert laplace_variance(1 / scale) == pytest.approx(variance)
         kurtosis = float(values**4 @ chance) / variance**2 - 3
-        assert discrete_laplace_kurtosis(np.array([scale]))[0] == pytest.approx(kurtosis)
+        assert laplace_kurtosis(1 / scale) == pytest.approx(kurtosis)
 
 
 @given(st.lists(st.floats(-50, 50), min_size=1, max_size=12))
 def test_whole_counts_keep_the_sum_and_the_order(fitted: list[float]) -> None:
     values = np.array(fitted)
-    counts = whole_counts(values, np.ones(len(values)))
+    counts = whole_on_simplex(values, round(float(values.sum())), np.ones(len(values)))
     assert counts.min() >= 0
     assert counts.sum() == max(0, round(float(values.sum())))
     order = np.argsort(values, kind="stable")

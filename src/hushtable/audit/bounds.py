@@ -12,7 +12,9 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from scipy.special import betaincinv, ndtri
+from scipy.special import betaincinv
+
+from hushtable.estimate.quantiles import normal_quantile
 
 
 @dataclass(frozen=True)
@@ -135,4 +137,4 @@ def _rate_caught(less: Tally, *, limit: float, delta: float, error: float) -> fl
 
 def deviations(error: float) -> float:
     """Give how many standard deviations a normal variable exceeds with probability `error`."""
-    return -float(ndtri(error))
+    return -normal_quantile(error)

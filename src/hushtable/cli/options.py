@@ -147,7 +147,7 @@ def with_method_options(
             _option(
                 field,
                 hints[field.name],
-                field.metadata.get("help") or help_of.get(field.name, ""),
+                help_of.get(field.name, ""),
                 may_be_absent=solved_by is not None and field.name in SOLVABLE,
             )
             for field in dataclasses.fields(kind)

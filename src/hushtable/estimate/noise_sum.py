@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
+
+from hushtable.estimate.quantiles import normal_quantile
 
 _MAX_POINTS = 1 << 22  # beyond this the normal approximation is as good as exact
 
@@ -50,7 +51,7 @@ class NoiseSum:
         tail = (1 - confidence) / 2
         points = n * (len(self.values) - 1) + 1
         if points > _MAX_POINTS:
-            half = NormalDist().inv_cdf(1 - tail) * (n * self.variance) ** 0.5
+            half = normal_quantile(1 - tail) * (n * self.variance) ** 0.5
             return n * self.mean - half, n * self.mean + half
         size = 1 << (points - 1).bit_length()
         mass = np.fft.irfft(np.fft.rfft(self.probabilities, size) ** n, size)[:points]

@@ -6,8 +6,9 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm, rankdata
+from scipy.stats import rankdata
 
+from hushtable.estimate.quantiles import NORMAL
 from hushtable.evaluation.metric import Measured, Metric
 from hushtable.evaluation.risk.outcome import Outcome, Rate, difference
 from hushtable.evaluation.risk.records import Scene
@@ -94,7 +95,7 @@ def _area(members: NDArray[np.float64], others: NDArray[np.float64]) -> Measured
     below = (together[m:] - rankdata(others)) / m
     area = float(above.mean())
     variance = _variance(above) / m + _variance(below) / n
-    reach = float(norm.ppf(0.975)) * math.sqrt(variance)
+    reach = NORMAL * math.sqrt(variance)
     return Measured(
         metric=AUC, of="", value=area, low=max(area - reach, 0.0), high=min(area + reach, 1.0)
     )

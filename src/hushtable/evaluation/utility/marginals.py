@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.estimate.published import Background, Block
+from hushtable.estimate.simplex import on_simplex
 from hushtable.evaluation.metric import Measured, Metric
 from hushtable.evaluation.repeats import over_repeats
 from hushtable.evaluation.rows import Rows, is_ordered
@@ -283,20 +284,6 @@ def total_variation(one: Floats, two: Floats) -> float:
     if not two.any() or not one.any():
         return 1.0 if one.any() != two.any() else 0.0
     return float(np.abs(one - two).sum() / 2)
-
-
-def on_simplex(shares: Floats) -> Floats:
-    """Give the nearest distribution to shares of which some may be negative.
-
-    Examples
-    --------
-    >>> on_simplex(np.array([0.8, 0.4, -0.2])).round(2).tolist()
-    [0.7, 0.3, 0.0]
-    """
-    falling = np.sort(shares)[::-1]
-    shifts = (np.cumsum(falling) - 1.0) / np.arange(1, len(falling) + 1)
-    last = int(np.flatnonzero(falling > shifts)[-1])
-    return np.asarray(np.maximum(shares - shifts[last], 0.0))
 
 
 # --- bins -----------------------------------------------------------------------------------------

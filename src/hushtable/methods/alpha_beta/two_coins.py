@@ -13,15 +13,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 from scipy.stats import binom, poisson
 
 from hushtable.estimate.base import CONFIDENCE, Estimate
-
-NORMAL = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
+from hushtable.estimate.quantiles import NORMAL
 
 _LARGE = 1000.0  # variance from which the normal distribution is good to a fifth of a percent
 _COUNTABLE = 2**53  # whole numbers below are exact as floats

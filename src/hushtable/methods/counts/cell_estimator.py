@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from statistics import NormalDist
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,6 +23,7 @@ from numpy.typing import NDArray
 from hushtable.codes import repeated, to_codes
 from hushtable.estimate.base import CONFIDENCE, Estimate, Estimator
 from hushtable.estimate.noise_sum import NoiseSum
+from hushtable.estimate.quantiles import NORMAL
 from hushtable.estimate.uneven import cut_error
 from hushtable.methods.counts.cells import COUNT, NOISY_COUNT
 from hushtable.methods.counts.noisy_counts import NoisyCounts
@@ -34,7 +34,6 @@ from hushtable.schema import Schema
 
 MAX_ENUMERATED = 2_000_000  # cells of the domain that are looked at one by one
 
-_NORMAL = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
 _SURELY_PUBLISHED = 1 - 1e-6
 
 
@@ -180,8 +179,8 @@ class CellEstimator(Estimator):
             variance += float(part @ part) * self.noise.variance
             value += float(part @ counts)
             # Whole cells alone are a lower bound.
-            low = max(low, value - float(np.hypot(_NORMAL * np.sqrt(variance), error.below)))
-            high = value + float(np.hypot(_NORMAL * np.sqrt(at_most), error.above))
+            low = max(low, value - float(np.hypot(NORMAL * np.sqrt(variance), error.below)))
+            high = value + float(np.hypot(NORMAL * np.sqrt(at_most), error.above))
         return Interval(
             value=max(value, 0.0),
             low=max(low, 0.0),

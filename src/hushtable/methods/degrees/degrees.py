@@ -30,6 +30,7 @@ from hushtable.methods.degrees.fit import (
 )
 from hushtable.methods.degrees.projection import OrderedEdges
 from hushtable.methods.parameters import parameter, part, whole
+from hushtable.privacy.distributions import laplace_variance
 from hushtable.privacy.guarantee import Guarantee, PureDP
 from hushtable.privacy.noise import Noise, add_noise
 from hushtable.schema import Schema
@@ -432,5 +433,4 @@ class DegreesPlan(Plan[Graph]):
 
 def _variance(scale: Fraction) -> float:
     """Give the variance of the two-sided geometric noise of that scale."""
-    rate = float(1 / scale)
-    return max(2 * math.exp(-rate) / math.expm1(-rate) ** 2, LEAST_VARIANCE)
+    return max(float(laplace_variance(float(1 / scale))), LEAST_VARIANCE)

@@ -17,24 +17,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hushtable.codes import repeated
+from hushtable.codes import repeated, to_codes, to_labels
 from hushtable.estimate.base import CONFIDENCE, Estimate, Estimator
 from hushtable.estimate.drawing import draw_inside, fresh
 from hushtable.estimate.noise_sum import NoiseSum
+from hushtable.estimate.quantiles import NORMAL
 from hushtable.estimate.uneven import cut_error
-from hushtable.methods.diffgen.generalized_table import COUNT, NOISY_COUNT, labels_of
+from hushtable.methods.diffgen.generalized_table import COUNT, NOISY_COUNT
 from hushtable.predicate import Predicate, parse
+from hushtable.privacy.distributions import laplace_mass
 from hushtable.recoding import Groups, Intervals, Recoding
-from hushtable.schema import Schema, decode
+from hushtable.schema import Schema
 
-_NORMAL = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
 _FAR = 40.0  # noise beyond 40 scales has probability e**-40
 
 
@@ -81,20 +81,10 @@ class GeneralizedEstimator(Estimator):
     @cached_property
     def codes(self) -> dict[str, NDArray[np.int64]]:
         """The published groups as codes of the cuts."""
-        return {name: self._encode(name) for name in self.schema.attributes}
-
-    def _encode(self, name: str) -> NDArray[np.int64]:
-        code_of = {label: code for code, label in enumerate(self._labels(name).to_pylist())}
-        values = self.table.column(name).combine_chunks().dictionary_encode()
-        known = [code_of[label] for label in values.dictionary.to_pylist()]
-        known.append(code_of.get(None, 0))
-        indices: NDArray[np.int64] = values.indices.fill_null(len(known) - 1).to_numpy(
-            zero_copy_only=False
-        )
-        return np.asarray(known, np.int64)[indices]
-
-    def _labels(self, name: str) -> pa.Array:
-        return labels_of(self.schema.attributes[name], self.recode.get(name))
+        return {
+            name: to_codes(column, self.table.column(name), self.recode.get(name))
+            for name, column in self.schema.attributes.items()
+        }
 
     @cached_property
     def noisy(self) -> NDArray[np.float64]:
@@ -126,16 +116,17 @@ class GeneralizedEstimator(Estimator):
             codes = self.codes[name][repeats]
             if name in self.recode:
                 codes = draw_inside(self.recode[name], codes, rng)
-            distinct, inverse = np.unique(codes, return_inverse=True)
-            columns[name] = pa.array(decode(column, distinct)).take(pa.array(inverse.reshape(-1)))
+            columns[name] = to_labels(column, codes)
         return pa.table(columns)
 
     def generalize(self, codes: Mapping[str, NDArray[np.int64]]) -> pa.Table:
         """Write rows of some of the schema's columns in the values of the cuts."""
         return pa.table(
             {
-                name: self._labels(name).take(
-                    pa.array(self.recode[name].apply(own) if name in self.recode else own)
+                name: to_labels(
+                    self.schema.attributes[name],
+                    self.recode[name].apply(own) if name in self.recode else own,
+                    self.recode.get(name),
                 )
                 for name, own in codes.items()
             }
@@ -210,8 +201,8 @@ class GeneralizedEstimator(Estimator):
             least, most = self.noise.quantiles(n_whole, CONFIDENCE)
             low, high = value - most, value - least
         else:
-            low = value - math.hypot(_NORMAL * math.sqrt(variance), error.below)
-            high = value + math.hypot(_NORMAL * math.sqrt(at_most), error.above)
+            low = value - math.hypot(NORMAL * math.sqrt(variance), error.below)
+            high = value + math.hypot(NORMAL * math.sqrt(at_most), error.above)
         return Estimate(
             value=max(value, 0.0),
             low=max(low, 0.0),
@@ -245,7 +236,7 @@ class GeneralizedEstimator(Estimator):
         listed = self._sum(np.ones(len(shares)), float(self.n_groups))
         spread = math.hypot(listed.privacy_std, self.total_noise.std if self.total_noise else 0.0)
         hidden = max(0.0, self.total - listed.value)
-        most = max(0.0, self.total - listed.value + _NORMAL * spread)
+        most = max(0.0, self.total - listed.value + NORMAL * spread)
         share = float(shares @ np.maximum(self.noisy, 0.0)) / max(
             1.0, float(np.maximum(self.noisy, 0.0).sum())
         )
@@ -275,8 +266,7 @@ def _laplace(rate: float) -> NoiseSum:
     """Tabulate discrete Laplace noise of scale 1/rate."""
     reach = math.ceil(_FAR / rate) + 1
     values = np.arange(-reach, reach + 1)
-    r = math.exp(-rate)
-    return NoiseSum(values, -math.expm1(-rate) / (1 + r) * np.exp(-rate * abs(values)))
+    return NoiseSum(values, laplace_mass(rate, values))
 
 
 def _recoding(cut: Mapping[str, Any]) -> Recoding:

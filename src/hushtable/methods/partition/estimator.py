@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -17,9 +16,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hushtable.codes import repeated
-from hushtable.estimate.base import CONFIDENCE, Estimate, Estimator
+from hushtable.estimate.base import Estimate, Estimator
 from hushtable.estimate.drawing import Generator, fresh
 from hushtable.estimate.published import Published, encoded, published_rows
+from hushtable.estimate.quantiles import nearly_normal
 from hushtable.estimate.uneven import cut_error
 from hushtable.methods.partition.axes import Axis
 from hushtable.methods.partition.consistency import NoisyTree
@@ -35,8 +35,6 @@ from hushtable.methods.partition.regions import (
 from hushtable.predicate import parse
 from hushtable.predicate.covering import Covering
 from hushtable.schema import Categorical, Column, Integer, Schema
-
-_NORMAL = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -122,10 +120,8 @@ class RegionEstimator(Estimator):
     def _noise_of(self, shares: Floats) -> tuple[float, float]:
         """Give the noise of a weighted sum: its standard deviation, and half its 95 % interval."""
         std, kurtosis, step = self._measured[0].error(shares)
-        # Cornish-Fisher: the quantile of a sum of few noises is wider than the normal one. Noise
-        # is in whole numbers, of which half a step allows for the unevenness.
-        quantile = _NORMAL + kurtosis * (_NORMAL**3 - 3 * _NORMAL) / 24
-        return std, quantile * std + step / 2
+        # Noise is in whole numbers, of which half a step allows for the unevenness.
+        return std, nearly_normal(kurtosis) * std + step / 2
 
     def _shares(self, where: str) -> Floats:
         """Give the part of each region (and class) that satisfies a condition, by volume."""

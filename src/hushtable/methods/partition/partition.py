@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from hushtable.engine.base import Engine
 from hushtable.errors import ParameterError, TooLarge
+from hushtable.estimate.simplex import whole_on_simplex
 from hushtable.methods import parameters
 from hushtable.methods.base import CountError, Forecast, Method, Plan, Released
 from hushtable.methods.count_error import laplace_error, n_asked
 from hushtable.methods.parameters import parameter, part, whole
 from hushtable.methods.partition.axes import Axis, axis_of
-from hushtable.methods.partition.consistency import discrete_laplace_variance, whole_counts
 from hushtable.methods.partition.regions import (
     COUNT,
     NODE,
@@ -32,6 +32,7 @@ from hushtable.methods.partition.regions import (
     tree_table,
 )
 from hushtable.methods.partition.tree import Rows, Rules, Split, Tree, grow
+from hushtable.privacy.distributions import laplace_variance
 from hushtable.privacy.guarantee import Guarantee, PureDP
 from hushtable.privacy.noise import MAX_SCALE, Noise, add_noise
 from hushtable.schema import Schema
@@ -255,8 +256,7 @@ class PartitionPlan(Plan[Engine]):
         return Forecast(lines=lines, split=split, n_cells=self.n_cells, memory_mb=memory)
 
     def _noise_std(self, epsilon: Fraction) -> float:
-        scale = np.array([float(self.rules.max_rows / epsilon)])
-        return float(discrete_laplace_variance(scale)[0] ** 0.5)
+        return float(laplace_variance(float(epsilon / self.rules.max_rows))) ** 0.5
 
     def count_error(self, *, rows: int | None, share: float) -> CountError:
         """Add up the noise of the leaves, as many and as noisy as they may be."""
@@ -284,7 +284,9 @@ class PartitionPlan(Plan[Engine]):
             nodes, scales, total=self.schema.counted_rows, consistent=self.method.consistent
         )
         fitted = measured.fit(noisy.astype(np.float64), node_counts)
-        counts = whole_counts(fitted.ravel(), discrete_laplace_variance(scales).ravel())
+        # The nearest whole counts in the metric of the noise, none below 0.
+        total = round(float(fitted.sum()))
+        counts = whole_on_simplex(fitted.ravel(), total, laplace_variance(1 / scales).ravel())
         leaves = leaf_table(
             self.schema, nodes, self.axes, self.target, counts=counts, noisy=noisy, scales=scales
         )

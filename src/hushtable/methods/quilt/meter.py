@@ -13,6 +13,7 @@ from hushtable.engine.base import Engine
 from hushtable.errors import Refused
 from hushtable.methods.quilt.domains import Integers
 from hushtable.methods.quilt.particles import Group
+from hushtable.privacy.distributions import laplace_variance
 from hushtable.privacy.noise import Noise, add_noise
 from hushtable.recoding import Recoding
 
@@ -44,8 +45,7 @@ class CountNoise:
         """Standard deviation of one count, as good as exact for variances of one and more."""
         if not self.pure:
             return math.sqrt(self.parameter)
-        decay = math.exp(-1 / self.parameter)
-        return math.sqrt(2 * decay) / (1 - decay)
+        return math.sqrt(laplace_variance(float(1 / self.parameter)))
 
     def add(self, counts: Integers, noise: Noise) -> Integers:
         """Give noisy counts."""

@@ -50,8 +50,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hushtable.arrow_arrays import numbers
-from hushtable.codes import to_values
+from hushtable.codes import numbers, to_values
 from hushtable.engine.base import Engine
 from hushtable.errors import ParameterError
 from hushtable.methods import parameters

@@ -29,12 +29,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtr
-from scipy.stats import norm
 
 from hushtable.errors import TooLarge
 from hushtable.estimate.base import CONFIDENCE, Estimate, Estimator
 from hushtable.estimate.drawing import Generator
 from hushtable.estimate.published import Block, Published, absent
+from hushtable.estimate.quantiles import NORMAL
 from hushtable.methods.uncertain.noise_reach import gaussian_reach, most_behind, uniform_reach
 from hushtable.predicate import Predicate, parse
 from hushtable.predicate.classes import Classes, classify
@@ -296,7 +296,7 @@ class UncertainEstimator(Estimator):
     def _pseudo_estimate(self, n: float) -> Estimate:
         """Give the number of pseudo-records, as if they were drawn independently."""
         std = math.sqrt(n * max(1 - n / max(self._n, 1), 0.0))
-        margin = float(norm.ppf(0.5 + CONFIDENCE / 2)) * std
+        margin = NORMAL * std
         return Estimate(
             value=n,
             low=max(n - margin, 0.0),
@@ -312,7 +312,7 @@ class UncertainEstimator(Estimator):
         # Records are independent; their scatter around the mean includes that of the true ones,
         # so this errs on the large side.
         privacy_std = math.sqrt(float(np.sum((weights - weights.mean()) ** 2))) if self._n else 0.0
-        farthest = max(value - low, high - value) / float(norm.ppf(0.5 + CONFIDENCE / 2))
+        farthest = max(value - low, high - value) / NORMAL
         privacy_std = min(privacy_std, farthest)
         return Estimate(
             value=value,
