@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 
 from hushtable.codes import to_values
 from hushtable.domain import Domain
-from hushtable.engine.base import Cells, Engine
+from hushtable.engine.base import Engine
+from hushtable.engine.cells import Cells
 from hushtable.errors import ParameterError, Refused, TooLarge
 from hushtable.methods.alpha_beta.insertions import (
     SourceNoise,

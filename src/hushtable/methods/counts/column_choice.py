@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.engine.base import Engine
-from hushtable.engine.baskets import Listing, Pairs
+from hushtable.engine.baskets import ItemColumns, Pairs
 from hushtable.kernels.pam import pam
 from hushtable.privacy.composition import concentrated_share
 from hushtable.privacy.noise import Noise, add_noise
@@ -80,7 +80,7 @@ def item_groups(
     engine: Engine,
     noise: Noise,
     *,
-    listing: Listing,
+    listing: ItemColumns,
     max_values: int,
     recode: Mapping[str, Recoding],
     similarity: str,
