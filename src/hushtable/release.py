@@ -417,8 +417,8 @@ class Release:
 def _codes_of(frame: Any, schema: Schema) -> dict[str, NDArray[np.int64]]:
     """Encode rows of a table that is not the private one, in the columns that the schema knows."""
     from hushtable.engine import connect  # noqa: PLC0415 - other questions need no engine
+    from hushtable.engine.frames import as_arrow  # noqa: PLC0415
     from hushtable.engine.memory import MemoryEngine  # noqa: PLC0415
-    from hushtable.engine.source import as_arrow  # noqa: PLC0415
 
     table = as_arrow(frame)
     if not isinstance(table, pa.Table):

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from hushtable import kernels
 from hushtable.engine.base import Engine
-from hushtable.engine.baskets import Listing, Pairs
+from hushtable.engine.baskets import ItemColumns, Pairs
 from hushtable.privacy.composition import concentrated_share
 from hushtable.privacy.noise import Noise, add_noise
 from hushtable.recoding import Recoding, recoded_domain
@@ -80,7 +80,7 @@ def item_groups(
     engine: Engine,
     noise: Noise,
     *,
-    listing: Listing,
+    listing: ItemColumns,
     max_values: int,
     recode: Mapping[str, Recoding],
     similarity: str,
