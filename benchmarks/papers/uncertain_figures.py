@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from sklearn.neighbors import KNeighborsClassifier
 
 from hushtable.domain import Domain
-from hushtable.engine.base import Cells
+from hushtable.engine.cells import Cells
 from hushtable.errors import Refused
 from hushtable.learn import UncertainNeighbors
 from hushtable.methods.uncertain.condensation import Condensation

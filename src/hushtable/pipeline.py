@@ -13,7 +13,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
-from hushtable.engine import EngineName, connect, inspect_source, is_in_spark, locate
+from hushtable import engine as engines
+from hushtable.engine import EngineName
+from hushtable.engine.header import is_in_spark
 from hushtable.errors import HushtableError, ParameterError
 from hushtable.methods.base import Method, Released
 from hushtable.methods.parameters import Parameters
@@ -21,7 +23,8 @@ from hushtable.payment import Payment
 from hushtable.privacy.guarantee import Guarantee, NoGuarantee
 from hushtable.privacy.ledger import Entry, Ledger
 from hushtable.privacy.noise import Noise, make_noise
-from hushtable.release import SEEDED, LedgerReceipt, Release, ReleaseWriter, Statement
+from hushtable.release import SEEDED, LedgerReceipt, Release, Statement
+from hushtable.release_writer import ReleaseWriter
 from hushtable.schema import Schema
 from hushtable.silence import OwnNote, silenced
 
@@ -96,16 +99,14 @@ def publish(
     promised = promise(promised, schema, noise=source, payment=payment, out=out)
     if method.one_machine and (engine == "spark" or is_in_spark(data)):
         raise ParameterError(method.one_machine)
-    data = locate(data, engine=engine, memory_limit=memory_limit)
-    inspect_source(data, schema)
+    table = engines.open(data, engine=engine, memory_limit=memory_limit)
+    table.check(schema)
     return carry_out(
         method,
         schema,
         promised=promised,
         split=forecast.split,
-        run=lambda: method.run(
-            connect(data, schema, engine=engine, noise=source, memory_limit=memory_limit), source
-        ),
+        run=lambda: method.run(table.connect(schema, noise=source), source),
         noise=source,
         out=out,
         payment=payment,

@@ -29,8 +29,9 @@ from hushtable.audit import Report, audit
 from hushtable.audit.events import Both, Within
 from hushtable.audit.neighbors import with_and_without
 from hushtable.audit.run import case_of
-from hushtable.engine.base import Cells, Engine
+from hushtable.engine.base import Engine
 from hushtable.engine.baskets import Tuples
+from hushtable.engine.cells import Cells
 from hushtable.engine.memory import MemoryEngine
 from hushtable.methods import (
     AlphaBeta,

@@ -277,7 +277,7 @@ def test_000_1_pairs_change_by_no_more_than_the_noise_is_made_for() -> None:
                 table = pa.table({"who": [r[0] for r in kept],
                                   "item": [items[r[1]] for r in kept],
                                   "value": [r[2] for r in kept]})  # fmt: skip
-                pairs = connect(table, schema).pairs(module.Listing("item", "value"))
+                pairs = connect(table, schema).pairs(module.ItemColumns("item", "value"))
                 change.append(np.concatenate([pairs.support, pairs.agree, pairs.differ]))
             moved = np.abs(change[0] - change[1])
             assert moved.max() == 1

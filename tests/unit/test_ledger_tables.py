@@ -16,10 +16,10 @@ from hushtable import (
     GeneralizeSuppress,
     NoisyCounts,
     Schema,
-    pipeline,
     publish,
     publish_graph,
 )
+from hushtable import engine as engines
 from hushtable.errors import (
     BudgetExceeded,
     CompositionError,
@@ -79,8 +79,7 @@ def nothing_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     def read(*_: object, **__: object) -> None:
         raise AssertionError("something was read")
 
-    for name in ("locate", "inspect_source", "connect"):
-        monkeypatch.setattr(pipeline, name, read)
+    monkeypatch.setattr(engines, "open", read)
     for name in ("inspect_graph", "read_graph"):
         monkeypatch.setattr(graph_pipeline, name, read)
 
@@ -353,7 +352,7 @@ def test_a_restored_copy_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     new = book.path.read_bytes()
     book.path.write_bytes(old)
     with monkeypatch.context() as patch:
-        patch.setattr(pipeline, "locate", lambda *_, **__: pytest.fail("it was read"))
+        patch.setattr(engines, "open", lambda *_, **__: pytest.fail("it was read"))
         with pytest.raises(LedgerError, match=r"older than .*newest"):
             publish(table(), people(), METHOD, out=tmp_path / "out" / "c", ledger=book.path)
     assert book.path.read_bytes() == old
@@ -402,7 +401,9 @@ def test_a_receipt_that_cannot_be_kept_ends_the_run(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.fsync", full)
-    monkeypatch.setattr(pipeline, "connect", lambda *_, **__: pytest.fail("it was read"))
+    monkeypatch.setattr(
+        engines.PrivateTable, "connect", lambda *_, **__: pytest.fail("it was read")
+    )
     with pytest.raises(LedgerError, match=r"(?s)disk is full.*Entry 1.*void"):
         publish(table(), people(), METHOD, out=tmp_path / "a", ledger=book)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["book"]

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exact_divergence import ROUNDING, hockey_stick
-from hushtable.engine.base import Cells
+from hushtable.engine.cells import Cells
 from hushtable.engine.published import publish_here
 from hushtable.errors import ParameterError, Refused, TooLarge
 from hushtable.methods.counts.noisy_counts import NoisyCounts, delta_per_row
@@ -547,8 +547,10 @@ class CountingEngine:
     def n_rows(self) -> int:
         return len(self.rows)
 
-    def publish_cells(self, columns: Sequence[str], *asked: Any, **options: Any) -> pa.Table:
-        return publish_here(self, columns, *asked, **{"recode": None, "also": None, **options})  # type: ignore[arg-type]
+    def publish_cells(
+        self, columns: Sequence[str], *asked: Any, recode: Any = None, also: Any = None
+    ) -> pa.Table:
+        return publish_here(self.counts(columns, recode=recode), *asked, also=also)
 
     def counts(
         self, columns: Sequence[str], *, recode: Mapping[str, Recoding] | None = None

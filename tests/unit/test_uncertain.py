@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from hushtable.domain import Domain
-from hushtable.engine.base import Cells
+from hushtable.engine.cells import Cells
 from hushtable.errors import DataError, ParameterError, PredicateError, Refused
 from hushtable.kernels.anonymity import (
     gaussian_anonymity,

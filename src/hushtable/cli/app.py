@@ -132,7 +132,7 @@ def schema_draft(
 @schema_app.command("check")
 def schema_check(schema: SchemaPath, data: DataPath, as_json: AsJson = False) -> None:
     """Tell how many cells of a table do not fit, and what becomes of them (custodian only)."""
-    from hushtable.fitting import misfits  # noqa: PLC0415 - keeps the other commands quick
+    from hushtable.engine.fitting import misfits  # noqa: PLC0415 - keeps the other commands quick
 
     public = ht.Schema.load(schema)
     found = silenced(lambda: misfits(data, public))()

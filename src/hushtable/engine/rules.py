@@ -13,7 +13,7 @@ from hushtable.engine.base import (
     MisfitKind,
     RuleBreak,
 )
-from hushtable.engine.baskets import Groups, Listing
+from hushtable.engine.baskets import ItemColumns, ItemGroups
 from hushtable.engine.sql.encode import Rules
 from hushtable.errors import DataError, ParameterError, TooLarge
 from hushtable.files.yaml_text import shown
@@ -79,7 +79,7 @@ def require_marginals(
     return shapes
 
 
-def require_groups(schema: Schema, groups: Groups, listing: Listing | None) -> None:
+def require_groups(schema: Schema, groups: ItemGroups, listing: ItemColumns | None) -> None:
     """Refuse a question about tuples that the schema has no items for."""
     n_items = len(schema.attributes)
     if listing is not None:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.engine import connect
-from hushtable.engine.baskets import Listing, Tuples
+from hushtable.engine.baskets import ItemColumns, Tuples
 from hushtable.engine.header import Data
 from hushtable.estimate.published import DRAWN, Published
 from hushtable.evaluation.rows import CodedRows
@@ -41,7 +41,7 @@ def open_items(
     """
     items = published.items
     assert items is not None  # noqa: S101 - the caller checks it
-    listing = Listing(items.item, items.value)
+    listing = ItemColumns(items.item, items.value)
     engine = connect(data, schema, engine="memory")
     names = list(published.schema.attributes)
     place = {name: code for code, name in enumerate(names)}

@@ -10,10 +10,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hushtable.codes import to_values
-from hushtable.engine import connect
-from hushtable.engine.header import Data, read_header
+from hushtable.engine import door
+from hushtable.engine.header import Data
 from hushtable.engine.memory import MemoryEngine
-from hushtable.engine.source import as_arrow
 from hushtable.estimate.published import Block, ByColumn
 from hushtable.schema import Categorical, Column, Identifier, Schema
 
@@ -106,14 +105,14 @@ def read_rows(data: Data, schema: Schema) -> CodedRows:
     >>> read_rows(pa.table({"age": [43, 41, 43]}), schema).codes["age"].tolist()
     [1, 3, 3]
     """
-    data = as_arrow(data)
+    table = door.open(data, engine="memory")
     public = schema.select(schema.attributes)
     lowered = {name.lower() for name in public.columns}
     # Columns that are not compared are not looked at, whatever they are.
-    others = [name for name in read_header(data).names if name.lower() not in lowered and name]
+    others = [name for name in table.header.names if name.lower() not in lowered and name]
     ignored = dict.fromkeys(others, Identifier(role="identifier"))
     reading = public.model_copy(update={"columns": {**public.columns, **ignored}})
-    engine = connect(data, reading, engine="memory")
+    engine = table.connect(reading)
     assert isinstance(engine, MemoryEngine)  # noqa: S101 - asked for
     return CodedRows.of(public, engine.codes(list(public.attributes))).in_order()
 

@@ -7,17 +7,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 import pyarrow as pa
 
-from hushtable.engine.base import Engine
-from hushtable.engine.graph import Graph
 from hushtable.errors import Refused
 from hushtable.methods.parameters import Parameters
 from hushtable.privacy.guarantee import Guarantee
-from hushtable.privacy.noise import Noise
 from hushtable.schema import Schema
+
+if TYPE_CHECKING:
+    from hushtable.engine.base import Engine
+    from hushtable.engine.graph import Graph
+    from hushtable.privacy.noise import Noise
 
 Source = TypeVar("Source")
 

@@ -12,9 +12,9 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from hushtable import kernels
 from hushtable.engine.base import Engine
-from hushtable.engine.baskets import Listing, Pairs
-from hushtable.kernels.pam import pam
+from hushtable.engine.baskets import ItemColumns, Pairs
 from hushtable.privacy.composition import concentrated_share
 from hushtable.privacy.noise import Noise, add_noise
 from hushtable.recoding import Recoding, recoded_domain
@@ -80,7 +80,7 @@ def item_groups(
     engine: Engine,
     noise: Noise,
     *,
-    listing: Listing,
+    listing: ItemColumns,
     max_values: int,
     recode: Mapping[str, Recoding],
     similarity: str,
@@ -209,6 +209,6 @@ def cluster(distances: Matrix, sizes: Sequence[int]) -> list[list[int]]:
     """
     groups = []
     for n_clusters in sizes:
-        of_item = pam(distances, n_clusters)
+        of_item = kernels.pam.pam(distances, n_clusters)
         groups += [np.flatnonzero(of_item == number).tolist() for number in range(n_clusters)]
     return groups

@@ -38,7 +38,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from hushtable.engine.base import Engine
-from hushtable.engine.baskets import Listing
+from hushtable.engine.baskets import ItemColumns
 from hushtable.errors import ParameterError, Refused, TooLarge
 from hushtable.methods import parameters
 from hushtable.methods.base import CountError, Forecast, Method, Plan, Released
@@ -277,9 +277,9 @@ each column if that is public knowledge, or say how many clusters are to be chos
         return plan
 
     @property
-    def _listing(self) -> Listing | None:
+    def _listing(self) -> ItemColumns | None:
         """Where a long table has its items; None for a wide one."""
-        return Listing(self.item, self.value) if self.item and self.value else None
+        return ItemColumns(self.item, self.value) if self.item and self.value else None
 
     def _attribute_names(self, schema: Schema) -> tuple[str, ...]:
         """Give the attributes: the columns of a wide table, the items of a long one."""
@@ -404,7 +404,7 @@ class ColumnsPlan(Plan[Engine]):
     method: Columns
     schema: Schema
     recode: Mapping[str, Recoding]
-    listing: Listing | None
+    listing: ItemColumns | None
     attribute_names: Sequence[str]
     groups: list[list[int]] | None
     n_columns: int

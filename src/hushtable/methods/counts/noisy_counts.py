@@ -15,7 +15,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import pyarrow as pa
 
-from hushtable.engine.base import Cells, Engine
+from hushtable.engine.base import Engine
+from hushtable.engine.cells import Cells
 from hushtable.engine.published import Whole
 from hushtable.errors import ParameterError, TooLarge
 from hushtable.methods import parameters

@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from hushtable.kernels import regions as kernels
+from hushtable import kernels
 from hushtable.methods.partition.axes import Axis
 from hushtable.privacy.noise import Noise, add_noise
 
@@ -151,7 +151,7 @@ class OrderedCells:
 
     def class_counts(self, begins: Integers, ends: Integers) -> Integers:
         """Count the rows of regions by class."""
-        tally: Integers = kernels.class_counts(
+        tally: Integers = kernels.regions.class_counts(
             self.orders[0], self.counts, self.classes, begins, ends, self.n_classes
         )
         return tally
@@ -164,15 +164,15 @@ class OrderedCells:
         known = order, self.positions[at], self.counts, self.classes, whole
         if self.axes[at].subsets:
             out = np.empty((3, 1 << part[0].bit_count()), np.int64)
-            n_runs = kernels.score_subsets(*known, part[0], by_class, *out)
+            n_runs = kernels.regions.score_subsets(*known, part[0], by_class, *out)
         else:
             out = np.empty((3, len(order) + 1), np.int64)
-            n_runs = kernels.score_interval(*known, *part, by_class, *out)
+            n_runs = kernels.regions.score_interval(*known, *part, by_class, *out)
         return out[0, :n_runs], out[1, :n_runs], out[2, :n_runs]
 
     def divide(self, begins: Integers, ends: Integers, axes: Integers, cuts: Integers) -> Integers:
         """Carry out splits; say where the left halves end."""
-        middles: Integers = kernels.divide(
+        middles: Integers = kernels.regions.divide(
             self.orders, self.positions, begins, ends, axes, self._subsets, cuts
         )
         return middles
