@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from hushtable.codes import to_codes
 from hushtable.errors import ReleaseError
 from hushtable.estimate.drawing import Generator
 from hushtable.estimate.published import Published, published_rows
@@ -66,13 +68,51 @@ class Estimate:
 
 
 class Estimator(ABC):
-    """Read one kind of release: its statement and its tables, nothing else."""
+    """Read one kind of release: its statement and its tables, nothing else.
+
+    Parameters
+    ----------
+    schema : Schema
+        What conditions may be about.
+    parameters : mapping of str to plain data
+        The parameters of the method, as the statement has them.
+    settings : mapping of str to plain data
+        What the method wrote into the statement for its estimator.
+    tables : mapping of str to Arrow table
+        What was published.
+    """
 
     schema: Schema
-    """What conditions may be about."""
 
     recode: Mapping[str, Recoding] = MappingProxyType({})
     """How columns were made coarser before they were published, for those that were."""
+
+    def __init__(
+        self,
+        schema: Schema,
+        parameters: Mapping[str, Any],
+        settings: Mapping[str, Any],
+        tables: Mapping[str, pa.Table],
+    ) -> None:
+        self.schema, self.parameters = schema, parameters
+        self.settings, self.tables = settings, tables
+        self._open()
+
+    def _open(self) -> None:  # noqa: B027 - most that is needed is worked out when it is asked for
+        """Work out what every question needs, and fail where the release does not have it."""
+
+    @cached_property
+    def table(self) -> pa.Table:
+        """The rows, tuples or cells that were published."""
+        return self.tables["data"]
+
+    @cached_property
+    def codes(self) -> dict[str, NDArray[np.int64]]:
+        """What was published as codes, of the recoded columns where they were made coarser."""
+        return {
+            name: to_codes(column, self.table.column(name), self.recode.get(name))
+            for name, column in self.schema.attributes.items()
+        }
 
     @abstractmethod
     def count(self, where: str) -> Estimate:

@@ -13,17 +13,15 @@ alone, so intervals are those q for which n_V is not surprising.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hushtable.codes import plain, to_codes
+from hushtable.codes import plain
 from hushtable.errors import ParameterError
 from hushtable.estimate.base import Estimate, Estimator
 from hushtable.estimate.drawing import Generator
@@ -32,7 +30,6 @@ from hushtable.methods.alpha_beta.alpha_beta import VIEW, AlphaBeta
 from hushtable.methods.alpha_beta.insertions import SourceNoise, UniformNoise
 from hushtable.methods.alpha_beta.two_coins import NORMAL, Answer, TwoCoins, ends
 from hushtable.predicate import Predicate, parse
-from hushtable.schema import Schema
 
 _LARGEST = 10**300  # no table has more tuples, and it is a float
 _SERIES = 60  # more terms than any sum needs
@@ -103,27 +100,12 @@ class _Again(Answer):
 class InsertionEstimator(Estimator):
     """Answer counts of distinct tuples from a release with random insertions and deletions."""
 
-    def __init__(
-        self,
-        schema: Schema,
-        parameters: Mapping[str, Any],
-        settings: Mapping[str, Any],
-        tables: Mapping[str, pa.Table],
-    ) -> None:
-        self.schema = schema
-        self.method = AlphaBeta(**parameters)
-        self.noise = self.method.plan(schema).noise
-        self.table = tables["data"]
-        self.view = int(settings[VIEW])
-        self.notes = tuple(settings["notes"])
-
-    @cached_property
-    def codes(self) -> dict[str, NDArray[np.int64]]:
-        """The published tuples as codes."""
-        return {
-            name: to_codes(column, self.table.column(name))
-            for name, column in self.schema.attributes.items()
-        }
+    def _open(self) -> None:
+        self.method = AlphaBeta(**self.parameters)
+        # Of the plan, not of its promise: releases whose promise is empty are read all the same.
+        self.noise = self.method.plan(self.schema).noise
+        self.view = int(self.settings[VIEW])
+        self.notes = tuple(self.settings["notes"])
 
     @cached_property
     def _tuple_numbers(self) -> NDArray[np.int64]:

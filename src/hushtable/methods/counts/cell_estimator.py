@@ -21,7 +21,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hushtable.codes import repeated, to_codes
+from hushtable.codes import repeated
+from hushtable.domain import Domain
 from hushtable.estimate.base import CONFIDENCE, Estimate, Estimator
 from hushtable.estimate.noise_sum import NoiseSum
 from hushtable.estimate.uneven import cut_error
@@ -64,32 +65,20 @@ class CellEstimator(Estimator):
     where_total_is_told: ClassVar[str] = "a release with row_count_share"
     """What an analyst would have to ask the custodian for, to know the number of rows."""
 
-    def __init__(
-        self,
-        schema: Schema,
-        parameters: Mapping[str, Any],
-        settings: Mapping[str, Any],
-        tables: Mapping[str, pa.Table],
-    ) -> None:
-        plan = NoisyCounts(**parameters).plan(schema)
-        self.schema = schema
+    def _open(self) -> None:
+        plan = NoisyCounts(**self.parameters).plan(self.schema)
         self.recode = plan.recode
-        self.domain = recoded_domain(schema, list(schema.attributes), self.recode)
-        self.table = tables["data"]
         self.suppresses = not isinstance(plan.mechanism, TwoSidedGeometric)
         self.noise = noise_of_one(plan.mechanism)
         self.most_suppressed = most_suppressed(plan.mechanism) if self.suppresses else 0
-        self.total = row_total(schema, settings)
+        self.total = row_total(self.schema, self.settings)
 
     # --- the published cells ----------------------------------------------------------------
 
     @cached_property
-    def codes(self) -> dict[str, NDArray[np.int64]]:
-        """The published cells as codes of the recoded domain."""
-        return {
-            name: to_codes(column, self.table.column(name), self.recode.get(name))
-            for name, column in self.schema.attributes.items()
-        }
+    def domain(self) -> Domain:
+        """The cells that there may be."""
+        return recoded_domain(self.schema, list(self.schema.attributes), self.recode)
 
     @cached_property
     def counts(self) -> NDArray[np.float64]:

@@ -27,7 +27,7 @@ from hushtable.estimate.base import CONFIDENCE, Estimate
 from hushtable.estimate.noise_sum import NoiseSum
 from hushtable.methods.counts.cell_estimator import CellEstimator, Hidden, Interval
 from hushtable.predicate import Predicate
-from hushtable.recoding import Recoding, recoded_domain
+from hushtable.recoding import Recoding
 from hushtable.schema import Schema
 
 MANY = 10**15
@@ -96,7 +96,6 @@ class ColumnView(CellEstimator):
         total: Interval | None,
     ) -> None:
         self.schema, self.recode = schema, dict(recode)
-        self.domain = recoded_domain(schema, list(schema.attributes), self.recode)
         self.codes, self._published_counts = codes, counts
         self.noise, self.most_suppressed = noise, most_suppressed
         self.suppresses, self.total = True, total

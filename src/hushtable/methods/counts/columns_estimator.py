@@ -62,19 +62,12 @@ Part = tuple[int, tuple[str, ...]]
 class ColumnsEstimator(Estimator):
     """Answer counts from a release of columns."""
 
-    def __init__(
-        self,
-        schema: Schema,
-        parameters: Mapping[str, Any],
-        settings: Mapping[str, Any],
-        tables: Mapping[str, pa.Table],
-    ) -> None:
-        self.plan = Columns(**parameters).plan(schema)
+    def _open(self) -> None:
+        self.private_schema: Schema = self.__dict__.pop("schema")  # see `schema`
+        self.plan = Columns(**self.parameters).plan(self.private_schema)
         self.recode = self.plan.recode
-        self.private_schema = schema
-        self.table = tables["data"]
-        self.columns: list[list[str]] = [list(column) for column in settings["columns"]]
-        self.total = _record_total(self.plan, settings["n_records"])
+        self.columns: list[list[str]] = [list(column) for column in self.settings["columns"]]
+        self.total = _record_total(self.plan, self.settings["n_records"])
         self.noise = noise_of_one(self.plan.mechanism)
         self._tuples = PublishedTuples(self.table, self.plan.listing)
         self._views: dict[int, ColumnView] = {}

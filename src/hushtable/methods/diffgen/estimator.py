@@ -32,7 +32,7 @@ from hushtable.estimate.uneven import cut_error
 from hushtable.methods.diffgen.generalized_table import COUNT, NOISY_COUNT, labels_of
 from hushtable.predicate import Predicate, parse
 from hushtable.recoding import Groups, Intervals, Recoding
-from hushtable.schema import Schema, decode
+from hushtable.schema import decode
 
 _NORMAL = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
 _FAR = 40.0  # noise beyond 40 scales has probability e**-40
@@ -50,27 +50,21 @@ class TotalNoise:
 class GeneralizedEstimator(Estimator):
     """Answer counts from a release of generalized groups, and map other rows to its cuts."""
 
-    def __init__(
-        self,
-        schema: Schema,
-        parameters: Mapping[str, Any],
-        settings: Mapping[str, Any],
-        tables: Mapping[str, pa.Table],
-    ) -> None:
-        self.schema, self.table = schema, tables["data"]
+    def _open(self) -> None:
+        settings = self.settings
         self.recode = {name: _recoding(cut) for name, cut in settings["columns"].items()}
         self.n_groups = int(settings["n_groups"])
         self.threshold: int | None = settings["threshold"]
         self.rate = None if settings["rate"] is None else float(Fraction(settings["rate"]))
         self.total: int | None = settings["row_total"]
-        self.total_noise = self._noise_of_total(settings)
+        self.total_noise = self._noise_of_total()
 
-    def _noise_of_total(self, settings: Mapping[str, Any]) -> TotalNoise | None:
+    def _noise_of_total(self) -> TotalNoise | None:
         """Describe the noise of the number of rows: none if it is public."""
-        scale = settings["class_sizes_scale"]
+        scale = self.settings["class_sizes_scale"]
         if self.schema.counted_rows is not None or scale is None:
             return None
-        n_classes = self.schema.attributes[settings["target"]].size
+        n_classes = self.schema.attributes[self.settings["target"]].size
         one = _laplace(float(1 / Fraction(scale)))
         return TotalNoise(
             *one.quantiles(n_classes, CONFIDENCE), math.sqrt(n_classes * one.variance)

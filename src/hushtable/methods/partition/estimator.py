@@ -7,10 +7,9 @@ evenly inside.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from statistics import NormalDist
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -45,17 +44,9 @@ Floats = NDArray[np.float64]
 class RegionEstimator(Estimator):
     """Answer counts from a release of regions."""
 
-    def __init__(
-        self,
-        schema: Schema,
-        parameters: Mapping[str, Any],
-        settings: Mapping[str, Any],
-        tables: Mapping[str, pa.Table],
-    ) -> None:
-        self.schema = schema
-        self._method = Partition(**parameters)
-        self._plan = self._method.plan(schema)
-        self._leaves, self._nodes = tables["data"], tables["tree"]
+    def _open(self) -> None:
+        self._plan = Partition(**self.parameters).plan(self.schema)
+        self._leaves, self._nodes = self.tables["data"], self.tables["tree"]
 
     # --- what was published -------------------------------------------------------------------
 
@@ -69,7 +60,7 @@ class RegionEstimator(Estimator):
             self._nodes,
             self._leaves[NOISE_SCALE].to_numpy().reshape(self._shape),
             total=self.schema.counted_rows,
-            consistent=self._method.consistent,
+            consistent=self._plan.method.consistent,
         )
 
     @cached_property
@@ -157,7 +148,7 @@ class RegionEstimator(Estimator):
             last,
             counts=self._leaves[COUNT].to_numpy().reshape(self._shape),
             target=self._plan.target,
-            summarize=self._method.summarize,
+            summarize=self._plan.method.summarize,
             rng=rng,
         )
 

@@ -184,16 +184,8 @@ class UncertainEstimator(Estimator):
         ``data``: the published records.
     """
 
-    def __init__(
-        self,
-        schema: Schema,
-        parameters: Mapping[str, Any],
-        settings: Mapping[str, Any],
-        tables: Mapping[str, pa.Table],
-    ) -> None:
-        table = tables["data"]
-        self.schema = schema
-        self._table = table
+    def _open(self) -> None:
+        schema, table, settings = self.schema, self.table, self.settings
         self._published = Schema.model_validate(
             {
                 **schema.model_dump(),
@@ -205,7 +197,7 @@ class UncertainEstimator(Estimator):
             }
         )
         self._model: str = settings["model"]
-        self._wrap = parameters.get("edges") == "wrap"
+        self._wrap = self.parameters.get("edges") == "wrap"
         self._noisy: list[str] = list(settings["noisy"])
         self._n = table.num_rows
         self._z = {name: _floats(table, name) for name in self._noisy}
@@ -218,7 +210,7 @@ class UncertainEstimator(Estimator):
 
     def _width_of(self, name: str) -> Floats:
         """Give sigma, or the width of the interval (a whole number of steps)."""
-        std = _floats(self._table, name + STD)
+        std = _floats(self.table, name + STD)
         if self._model == "gaussian":
             return std
         step = float(self._numeric(name).exact_step)
@@ -472,7 +464,7 @@ class UncertainEstimator(Estimator):
 
     def frame(self) -> pa.Table:
         """Give the published records: noisy and carried columns, then the ``_std`` columns."""
-        return self._table
+        return self.table
 
 
 def _floats(table: pa.Table, name: str) -> Floats:
