@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 import warnings
 from collections.abc import Iterator, Mapping
@@ -29,6 +28,7 @@ from hushtable.estimate.drawing import Generator
 from hushtable.estimate.published import Published
 from hushtable.files.memory import physical_memory
 from hushtable.files.scratch import Scratch, why_not_written
+from hushtable.files.whole_file import sync
 from hushtable.methods.registry import estimator_for
 from hushtable.privacy.guarantee import AnyGuarantee, NoGuarantee, Unit
 from hushtable.recoding import Recoding
@@ -493,7 +493,7 @@ def _whole_file(path: Path) -> Iterator[Path]:
         try:
             part = scratch.folder / path.name
             yield part
-            _sync(part)
+            sync(part)
             part.rename(path)
         finally:
             scratch.close()
@@ -595,7 +595,7 @@ class ReleaseWriter:
         try:
             for path in (*self._part.rglob("*"), self._part):
                 path.chmod(0o755 if path.is_dir() else 0o644)
-                _sync(path)
+                sync(path)
         except OSError as error:
             raise ReleaseError(
                 f"cannot write {str(self.folder)!r}: {why_not_written(error)}."
@@ -605,22 +605,11 @@ class ReleaseWriter:
         """Make the complete folder appear under its name."""
         try:
             self._part.rename(self.folder)
-            _sync(self.folder.parent)
+            sync(self.folder.parent)
         except OSError as error:
             raise ReleaseError(
                 f"cannot finish {str(self.folder)!r}: {why_not_written(error)}."
             ) from error
-
-
-def _sync(path: Path) -> None:
-    """Wait until a file or folder is on the disk: a power cut must not leave half of it."""
-    if os.name != "posix" and path.is_dir():
-        return  # folders cannot be opened there
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _digest(path: Path) -> str:

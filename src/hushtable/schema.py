@@ -558,11 +558,6 @@ def _listed(names: Sequence[str]) -> str:
     return f"Column {shown_names}" if len(names) == 1 else f"Each of the columns {shown_names}"
 
 
-def decode(column: Column, codes: Iterable[int]) -> list[Value]:
-    """Give the values behind codes; missing is None."""
-    return [column.value(int(code)) for code in codes]
-
-
 def _with_taxonomy_files(content: dict[str, Any], folder: Path | None) -> dict[str, Any]:
     """Replace ``taxonomy: file.csv`` by the hierarchy in that file."""
     columns = content.get("columns")

@@ -20,7 +20,7 @@ import hushtable.methods.counts.columns as module
 from hushtable import Columns, Schema, SecureNoise
 from hushtable.engine import Engine, connect
 from hushtable.engine.baskets import Pairs, Tuples
-from hushtable.methods.counts.column_choice import PairNoise
+from hushtable.methods.counts.column_choice import PairMechanism
 from seeds import shifted
 
 ALPHA = 1e-7
@@ -245,7 +245,7 @@ def test_000_1_the_choice_of_columns_keeps_the_promise() -> None:
 
 
 def test_000_1_a_choice_from_raw_data_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(PairNoise, "add", lambda self, counts, noise: counts)
+    monkeypatch.setattr(PairMechanism, "add", lambda self, counts, noise: counts)
     assert loss_bound(*choices(100), 100) > EPSILON
 
 

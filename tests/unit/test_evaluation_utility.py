@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hushtable.datasets import sample, sample_schema
+from hushtable.estimate.simplex import on_simplex
 from hushtable.evaluation.rows import read_rows
 from hushtable.evaluation.side_by_side import lay_side_by_side
 from hushtable.evaluation.utility.closeness import measure_utility
 from hushtable.evaluation.utility.marginals import (
     cramers_v,
     largest_gap,
-    on_simplex,
     total_variation,
     wasserstein,
 )

@@ -401,7 +401,7 @@ def test_a_receipt_that_cannot_be_kept_ends_the_run(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(module.on_file.os, "fsync", full)
+    monkeypatch.setattr("os.fsync", full)
     monkeypatch.setattr(pipeline, "connect", lambda *_, **__: pytest.fail("it was read"))
     with pytest.raises(LedgerError, match=r"(?s)disk is full.*Entry 1.*void"):
         publish(table(), people(), METHOD, out=tmp_path / "a", ledger=book)

@@ -74,15 +74,11 @@ class Estimator(ABC):
     ----------
     schema : Schema
         What conditions may be about.
-    parameters : mapping of str to plain data
-        The parameters of the method, as the statement has them.
-    settings : mapping of str to plain data
-        What the method wrote into the statement for its estimator.
-    tables : mapping of str to Arrow table
-        What was published.
+    parameters, settings : mapping
+        What the statement says about the method, and what the method left for its estimator.
+    tables : mapping of str to table
+        The published tables; most releases have one, ``data``.
     """
-
-    schema: Schema
 
     recode: Mapping[str, Recoding] = MappingProxyType({})
     """How columns were made coarser before they were published, for those that were."""
@@ -94,21 +90,23 @@ class Estimator(ABC):
         settings: Mapping[str, Any],
         tables: Mapping[str, pa.Table],
     ) -> None:
-        self.schema, self.parameters = schema, parameters
-        self.settings, self.tables = settings, tables
+        self.schema = schema
+        self.parameters = parameters
+        self.settings = settings
+        self.tables = tables
         self._open()
 
-    def _open(self) -> None:  # noqa: B027 - most that is needed is worked out when it is asked for
-        """Work out what every question needs, and fail where the release does not have it."""
+    def _open(self) -> None:  # noqa: B027 - some need nothing
+        """Take from the statement and the tables what answers need."""
 
-    @cached_property
+    @property
     def table(self) -> pa.Table:
-        """The rows, tuples or cells that were published."""
+        """The published rows or cells."""
         return self.tables["data"]
 
     @cached_property
     def codes(self) -> dict[str, NDArray[np.int64]]:
-        """What was published as codes, of the recoded columns where they were made coarser."""
+        """The published rows or cells as codes, of the recoded columns where they were."""
         return {
             name: to_codes(column, self.table.column(name), self.recode.get(name))
             for name, column in self.schema.attributes.items()

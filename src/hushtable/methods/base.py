@@ -73,7 +73,7 @@ class Released:
     """
 
     tables: Mapping[str, pa.Table]
-    estimator: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
     attachments: Mapping[str, str] = field(default_factory=dict)
 
 

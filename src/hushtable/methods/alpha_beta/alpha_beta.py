@@ -19,9 +19,9 @@ import pyarrow as pa
 from hushtable.engine.base import Engine
 from hushtable.errors import ParameterError, Refused, TooLarge
 from hushtable.methods.alpha_beta.insertions import (
-    SourceNoise,
+    SourceInsertions,
     SourcePrior,
-    UniformNoise,
+    UniformInsertions,
     source_weights,
     whole_weights,
 )
@@ -110,7 +110,7 @@ Lower d or raise gamma.
         "(section 4), repaired."
     )
     summary: ClassVar[str] = "Publish the set of tuples with random deletions and insertions."
-    estimator: ClassVar[str] = "insertions"
+    estimator_kind: ClassVar[str] = "insertions"
 
     gamma: Fraction | None = parameter(read=rational, default=None)
     d: Fraction | None = parameter(read=rational, default=None)
@@ -281,7 +281,7 @@ Lower d or raise gamma.
         )
         if d is not None and self.gamma is not None:
             require_bound(ratios, d, self.gamma, self.adversary)
-        noise = UniformNoise(schema.domain, alpha=keep - insert, beta=insert)
+        noise = UniformInsertions(schema.domain, alpha=keep - insert, beta=insert)
         # Over several views a row may decide in which of them its tuple is taken for new.
         loss = ratios.epsilon if self.views == 1 or self.repeats else ratios.epsilon_of_exchange
         epsilon = loss * (schema.unit.max_rows or 1)
@@ -329,7 +329,7 @@ class AlphaBetaPlan(Plan[Engine]):
         The parameters.
     schema : Schema
         What is public about the table.
-    noise : UniformNoise or SourceNoise
+    noise : UniformInsertions or SourceInsertions
         How tuples are kept and inserted.
     ratios : Ratios
         What can be told from all that is published of one tuple.
@@ -341,7 +341,7 @@ class AlphaBetaPlan(Plan[Engine]):
 
     method: AlphaBeta
     schema: Schema
-    noise: UniformNoise | SourceNoise
+    noise: UniformInsertions | SourceInsertions
     ratios: Ratios
     d: Fraction | None
     epsilon: Fraction
@@ -380,7 +380,7 @@ class AlphaBetaPlan(Plan[Engine]):
             "tuples inserted as noise, about": round(noise.expected),
             "alpha": float(noise.alpha),
         }
-        if isinstance(noise, UniformNoise):
+        if isinstance(noise, UniformInsertions):
             lines["beta"] = float(noise.beta)
             lines["share of the table's tuples kept"] = float(noise.alpha + noise.beta)
         if self.d is not None:
@@ -416,7 +416,7 @@ class AlphaBetaPlan(Plan[Engine]):
     def count_error(self, *, rows: int | None, share: float) -> CountError:
         """Add up the coins of the tuples: those of the table, and all others of the domain."""
         schema, noise = self.schema, self.noise
-        if not isinstance(noise, UniformNoise) or self.method.views > 1:
+        if not isinstance(noise, UniformInsertions) or self.method.views > 1:
             raise Refused(
                 "with a source distribution or several views, how many noise tuples a question "
                 "takes depends on the question. Leave out source and views to know the error "
@@ -443,7 +443,7 @@ class AlphaBetaPlan(Plan[Engine]):
                 noise,
                 also=self.noise.insert(noise),
             )
-            return Released(tables={"data": rows}, estimator={VIEW: 1, "notes": self._notes()})
+            return Released(tables={"data": rows}, settings={VIEW: 1, "notes": self._notes()})
         cells = source.counts(list(schema.attributes))
         table = TupleSet(cells.domain, cells.domain.pack(cells.codes))
         with self._memory().opened() as past:
@@ -453,7 +453,7 @@ class AlphaBetaPlan(Plan[Engine]):
         columns = written(schema, table.domain.unpack(np.concatenate(views)))
         return Released(
             tables={"data": pa.table({**columns, VIEW: pa.array(numbers, pa.int64())})},
-            estimator={VIEW: len(views), "notes": self._notes()},
+            settings={VIEW: len(views), "notes": self._notes()},
         )
 
     def _add_view(self, past: Past, table: TupleSet, noise: Noise) -> None:

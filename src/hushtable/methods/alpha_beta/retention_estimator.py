@@ -24,6 +24,7 @@ class RetentionEstimator(Estimator):
     """
 
     def _open(self) -> None:
+        """Take from the statement and the tables what answers need."""
         self.retention = Frapp(**self.parameters).retention
         self.notes = tuple(self.settings["notes"])
 

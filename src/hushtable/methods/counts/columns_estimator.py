@@ -63,9 +63,11 @@ class ColumnsEstimator(Estimator):
     """Answer counts from a release of columns."""
 
     def _open(self) -> None:
-        self.private_schema: Schema = self.__dict__.pop("schema")  # see `schema`
-        self.plan = Columns(**self.parameters).plan(self.private_schema)
+        """Take from the statement and the tables what answers need."""
+        self.plan = Columns(**self.parameters).plan(self.schema)
         self.recode = self.plan.recode
+        self.private_schema = self.schema
+        del self.schema  # the one that conditions are about is made when asked for
         self.columns: list[list[str]] = [list(column) for column in self.settings["columns"]]
         self.total = _record_total(self.plan, self.settings["n_records"])
         self.noise = noise_of_one(self.plan.mechanism)

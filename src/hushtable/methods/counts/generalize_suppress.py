@@ -55,7 +55,7 @@ class GeneralizeSuppress(Method):
         "Li and Li, semantic k-anonymity and noisy count publishing (section 4), for comparison."
     )
     summary: ClassVar[str] = "Publish exact counts of coarse tuples, rare ones left out; not DP."
-    estimator: ClassVar[str] = "suppressed-cells"
+    estimator_kind: ClassVar[str] = "suppressed-cells"
 
     k: int = parameter(read=whole(at_least=2))
     generalize: Mapping[str, Rule] = parameter(

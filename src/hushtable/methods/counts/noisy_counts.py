@@ -92,7 +92,7 @@ in a hundred in full. Choose a delta well below one over the number of people, s
         "Li and Li, semantic k-anonymity and noisy count publishing (sections 2 to 5), repaired."
     )
     summary: ClassVar[str] = "Publish the frequency table with noisy counts; rare tuples left out."
-    estimator: ClassVar[str] = "cells"
+    estimator_kind: ClassVar[str] = "cells"
 
     epsilon: Fraction = parameter(read=parameters.epsilon)
     delta: Fraction | None = parameter(read=parameters.delta, default=None)
@@ -301,7 +301,7 @@ class NoisyCountsPlan(Plan[Engine]):
         )
         return Released(
             tables={"data": rows},
-            estimator={
+            settings={
                 **describe_noise(self.mechanism, per="row"),
                 "row_total": _row_total(self, source, noise),
             },

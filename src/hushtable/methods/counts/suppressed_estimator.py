@@ -6,9 +6,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from hushtable.estimate.noise_sum import NoiseSum
+from hushtable.estimate.error_law import ErrorLaw
 from hushtable.methods.counts.cell_estimator import CellEstimator, row_total
-from hushtable.recoding import recodings
+from hushtable.recoding import recoded_domain, recodings
 
 
 class SuppressedEstimator(CellEstimator):
@@ -17,8 +17,10 @@ class SuppressedEstimator(CellEstimator):
     where_total_is_told: ClassVar[str] = "a schema with the public number of rows"
 
     def _open(self) -> None:
+        """Take from the statement and the tables what answers need."""
         self.recode = recodings(self.schema, self.parameters.get("generalize", {}))
+        self.domain = recoded_domain(self.schema, list(self.schema.attributes), self.recode)
         self.suppresses = True
-        self.noise = NoiseSum(np.array([0]), np.array([1.0]))
+        self.noise = ErrorLaw(np.array([0]), np.array([1.0]))
         self.most_suppressed = int(self.parameters["k"]) - 1
         self.total = row_total(self.schema, {"row_total": None})
