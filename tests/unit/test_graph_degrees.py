@@ -13,17 +13,17 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-import hushtable.graph.publish as module
+import hushtable.pipeline as module
 from hushtable.cli.graph import graph_app
 from hushtable.engine.edges import read_graph
 from hushtable.engine.graph import Graph
 from hushtable.errors import BudgetExceeded, DataError, HushtableError, ParameterError, ReleaseError
 from hushtable.graph.generate import configuration, exact, generate_graph, is_graphical
 from hushtable.graph.plot import plot_degrees
-from hushtable.graph.publish import publish_graph
 from hushtable.methods.degrees.degrees import Degrees
 from hushtable.methods.degrees.fit import as_projected, fit_counts, fit_regions, undo_projection
 from hushtable.methods.degrees.hay import HayDegrees
+from hushtable.pipeline import publish_graph
 from hushtable.privacy.guarantee import PureDP
 from hushtable.privacy.ledger import Ledger
 from hushtable.privacy.noise import SecureNoise, SeededNoise

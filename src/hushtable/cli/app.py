@@ -24,8 +24,14 @@ from hushtable.cli.lazy import as_command, lazy_group
 from hushtable.cli.ledger import ledger_app
 from hushtable.cli.options import with_method_options
 from hushtable.cli.screen import console, print_json, visible
-from hushtable.errors import HushtableError, HushtableWarning, InternalError, ParameterError
-from hushtable.silence import OwnNote, silenced
+from hushtable.engine.silence import silenced
+from hushtable.errors import (
+    HushtableError,
+    HushtableWarning,
+    InternalError,
+    OwnNote,
+    ParameterError,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa

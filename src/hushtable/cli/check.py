@@ -13,12 +13,12 @@ import pyarrow.parquet as pq
 import typer
 from rich.console import Console
 
+from hushtable.engine.silence import silenced
 from hushtable.errors import DataError, ParameterError
 from hushtable.evaluation.risk.anonymity import check, measure, requirements
 from hushtable.recoding import Recoding
 from hushtable.release import Release
 from hushtable.schema import Schema
-from hushtable.silence import silenced
 
 console = Console()
 

@@ -14,8 +14,8 @@ from hushtable.engine.edges import read_graph
 from hushtable.errors import ParameterError
 from hushtable.graph.generate import Model, generate_graph, write_edges
 from hushtable.graph.plot import plot_degrees
-from hushtable.graph.publish import publish_graph
 from hushtable.methods.degrees.degrees import Degrees, Fit, Mechanism, Population, Tail
+from hushtable.pipeline import publish_graph
 from hushtable.release import Release
 
 graph_app = typer.Typer(no_args_is_help=True)

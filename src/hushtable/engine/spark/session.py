@@ -21,11 +21,11 @@ import lazy_loader
 import pyarrow as pa
 
 from hushtable.engine.header import Data, Header, is_ibis_table, is_in_spark, read_header
+from hushtable.engine.silence import quiet_spark, silence_also
 from hushtable.engine.source import Source, explained, too_many_cells
 from hushtable.engine.sql.encode import Expression
 from hushtable.errors import DataError, HushtableError, ParameterError, TooLarge
 from hushtable.files.scratch import spill_folder
-from hushtable.silence import quiet_spark, silence_also
 
 ibis = lazy_loader.load("ibis")
 

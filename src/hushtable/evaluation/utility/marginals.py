@@ -20,7 +20,7 @@ from hushtable.estimate.published import Background, Block
 from hushtable.evaluation.metric import Measured, Metric
 from hushtable.evaluation.repeats import over_repeats
 from hushtable.evaluation.rows import Rows, is_ordered
-from hushtable.progress import Progress, silent
+from hushtable.files.progress import Progress, silent
 from hushtable.recoding import Groups, Intervals, Recoding
 from hushtable.schema import Categorical, Column
 
