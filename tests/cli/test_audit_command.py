@@ -12,6 +12,7 @@ from hushtable.cli.app import app
 from hushtable.errors import TooLarge
 from hushtable.methods.base import Released
 from hushtable.methods.diffgen.contingency_table import ContingencyTable
+from hushtable.methods.registry import listings
 
 QUICK = ["--runs", "120", "--largest", "1"]
 
@@ -58,6 +59,15 @@ def test_graphs_and_promises_that_are_none() -> None:
     result = run("condensation", "--k", "3")
     assert result.exit_code == 3
     assert result.stdout.startswith("NOT TESTED (nothing is promised)")
+
+
+def test_every_method_with_a_case_is_audited_a_baseline_for_python_too() -> None:
+    told = run("--help").stdout.split()
+    for name, listing in listings().items():
+        assert (name in told) is bool(listing.audit)
+    result = run("mondrian", "--k", "2", *QUICK, "--json")
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)["method"] == "mondrian"
 
 
 def test_a_method_that_refuses_every_run_is_no_success(monkeypatch: pytest.MonkeyPatch) -> None:
