@@ -6,8 +6,9 @@ A method that keeps its promises fails an audit with probability 1e-6 at most, b
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -52,9 +53,11 @@ from hushtable.methods import (
     Quilt,
     TopDownSpecialization,
     Uncertain,
+    registry,
 )
 from hushtable.methods.base import GraphMethod, Released
 from hushtable.methods.degrees.degrees import Degrees
+from hushtable.methods.listing import Listing
 from hushtable.methods.parameters import Parameters
 from hushtable.methods.partition.mondrian import Mondrian
 from hushtable.methods.registry import listings
@@ -510,6 +513,32 @@ def test_what_was_asked_wrongly_is_said_at_once() -> None:
     assert len(caught.value.problems) == 4
     with pytest.raises(ParameterError, match="schema of their own"):
         audit(ContingencyTable(epsilon=1, max_cells=2))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Theirs(ContingencyTable):
+    """A method of another package."""
+
+    name: ClassVar[str] = "theirs"
+
+
+def test_a_method_of_another_package_brings_its_own_case(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ParameterError, match="'theirs' has no registered neighbors"):
+        audit(Theirs(epsilon=1))
+    listing = Listing(
+        name="theirs", method=f"{__name__}:Theirs", audit="hushtable.audit.cases.quilt:QUILT"
+    )
+    monkeypatch.setattr(registry, "_joined", lambda: {"theirs": listing})
+    monkeypatch.setattr(
+        listing.audit.replace(":", "."), replace(case_of("contingency-table"), pairs=one_pair)
+    )
+    report = audit(Theirs(epsilon=1), runs=24, largest=0)
+    assert report.method == "theirs"
+    assert report.findings[0].n_inputs == 1
+
+
+def one_pair(method: Theirs, schema: Schema) -> Iterator[Pair]:
+    yield with_and_without(schema, "theirs", [], [corner_cells(schema)[0]])
 
 
 def test_progress_is_told() -> None:
