@@ -8,16 +8,15 @@ import json
 import platform
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
-from hushtable.engine import Engine, EngineName, connect, inspect_source, is_in_spark, locate
+from hushtable.engine import EngineName, connect, inspect_source, is_in_spark, locate
 from hushtable.engine.edges import EDGE_COLUMNS, inspect_graph, read_graph
 from hushtable.engine.silence import silenced
 from hushtable.errors import HushtableError, OwnNote, ParameterError
-from hushtable.methods.base import Forecast, GraphMethod, Method, Plan, Released, Source
+from hushtable.methods.base import GraphMethod, Method, Plan, Source
 from hushtable.privacy.guarantee import Guarantee, NoGuarantee
 from hushtable.privacy.ledger import Entry, Ledger
 from hushtable.privacy.noise import Noise, SecureNoise
@@ -86,7 +85,7 @@ def publish(
     schema = Schema.load(schema) if isinstance(schema, str | Path) else schema
     _require_nouns(schema, method)
     schema.require_confirmed()
-    plan = _plan(method, schema)
+    plan = method.plan(schema)
     payment = Payment(
         ledger=ledger,
         reservation=reservation,
@@ -189,30 +188,6 @@ def make_noise(noise: Literal["secure", "opendp"] | Noise = "secure") -> Noise:
     if noise == "opendp":
         return OpenDPNoise()
     raise ParameterError(f"noise: {noise!r} is unknown. Use 'secure', 'opendp' or a Noise.")
-
-
-@dataclass(frozen=True)
-class _ByItself(Plan[Engine]):
-    """TRANSITION: goes when every method has a plan."""
-
-    method: Method
-    schema: Schema
-
-    @property
-    def guarantees(self) -> tuple[Guarantee, ...]:
-        return self.method.guarantee(self.schema)
-
-    def forecast(self, rows: int | None = None) -> Forecast:
-        return self.method.forecast(self.schema, rows)
-
-    def run(self, source: Engine, noise: Noise) -> Released:
-        return self.method.run(source, noise)
-
-
-def _plan(method: Method, schema: Schema) -> Plan[Engine]:
-    """TRANSITION: goes when every method has a plan."""
-    by_itself = type(method).run is not Method.run
-    return _ByItself(method, schema) if by_itself else method.plan(schema)
 
 
 def _require_nouns(schema: object, method: object) -> None:

@@ -45,6 +45,7 @@ from hushtable.methods import (
     Uncertain,
 )
 from hushtable.methods.alpha_beta import alpha_beta as alpha_beta_module
+from hushtable.methods.alpha_beta.alpha_beta import AlphaBetaPlan
 from hushtable.methods.alpha_beta.insertions import UniformNoise
 from hushtable.methods.base import Released
 from hushtable.methods.counts.column_choice import PairNoise
@@ -442,9 +443,14 @@ def test_001_2_deleting_large_nodes_is_caught(monkeypatch: Patch) -> None:
 class Rerun(AlphaBeta):
     """Publish twice with fresh coins."""
 
-    def run(self, engine: Engine, noise: Noise) -> Released:
-        tables = {str(i): AlphaBeta.run(self, engine, noise).tables["data"] for i in range(2)}
-        return Released(tables)
+    def plan(self, schema: Schema) -> AlphaBetaPlan:
+        return RerunPlan(**vars(super().plan(schema)))
+
+
+class RerunPlan(AlphaBetaPlan):
+    def run(self, source: Engine, noise: Noise) -> Released:
+        views = [super(RerunPlan, self).run(source, noise) for _ in range(2)]
+        return Released({str(i): view.tables["data"] for i, view in enumerate(views)})
 
 
 def test_004_rerun_without_memory_is_caught() -> None:
@@ -480,7 +486,7 @@ def test_004_2_algorithm_4_with_the_noise_of_one_view_is_caught(monkeypatch: Pat
         alpha_beta_module, "solve_repeated",
         lambda d, gamma, adversary, views: alpha_beta_module.solve(d, gamma, adversary),
     )  # fmt: skip
-    monkeypatch.setattr(AlphaBeta, "_require", lambda self, *_: None)
+    monkeypatch.setattr(alpha_beta_module, "require_bound", lambda *_: None)
     method = AlphaBeta(d="1/10", gamma="1/2", adversary="independent", views=4,
                        view_rule="algorithm-4")  # fmt: skip
     assert_caught(attacked(method, 100))

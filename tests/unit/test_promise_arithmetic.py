@@ -17,14 +17,12 @@ import pytest
 
 from hushtable.engine import connect
 from hushtable.methods import AlphaBeta, Columns, Uncertain
-from hushtable.methods.alpha_beta.alpha_beta import Plan as SetPlan
-from hushtable.methods.alpha_beta.alpha_beta import _Table
 from hushtable.methods.alpha_beta.insertions import SourceNoise, UniformNoise
+from hushtable.methods.alpha_beta.tuple_set import TupleSet
 from hushtable.methods.counts.noisy_counts import delta_per_row
 from hushtable.methods.uncertain.cover import CONFIDENCE_SHARE, CoverCheck, Level
 from hushtable.methods.uncertain.levels import LevelFinder
 from hushtable.methods.uncertain.ruler import Ruler
-from hushtable.privacy.bounded_adversary import Ratios
 from hushtable.privacy.guarantee import PureDP
 from hushtable.privacy.noise import Coins, Integers, SecureNoise, SeededNoise
 from hushtable.schema import Schema
@@ -92,7 +90,7 @@ def test_what_is_drawn_is_what_is_promised() -> None:
     domain = schema({"x": whole(4000)}).domain
     law = UniformNoise(domain, alpha=Fraction(2, 5), beta=Fraction(1, 10))
     keys = np.arange(2000)[:, None]
-    views = [len(_Table(domain, keys).perturbed(law, SecureNoise())) for _ in range(20)]
+    views = [len(TupleSet(domain, keys).perturbed(law, SecureNoise())) for _ in range(20)]
     method = AlphaBeta(alpha="2/5", beta="1/10")
     engine = connect(pa.table({"x": np.arange(2000)}), schema({"x": whole(4000)}))
     single = [method.run(engine, SecureNoise()).tables["data"].num_rows for _ in range(20)]
@@ -122,7 +120,7 @@ def test_a_source_bounds_every_tuple(max_rows: int) -> None:
     codes = np.array(list(product(range(3), range(3))), np.int64)
     n = 800
     domain = public.domain
-    table, nobody = _Table(domain, domain.pack(codes)), _Table(domain, domain.pack(codes[:0]))
+    table, nobody = TupleSet(domain, domain.pack(codes)), TupleSet(domain, domain.pack(codes[:0]))
     kept, inserted = np.zeros(9), np.zeros(9)
     noise = SeededNoise(shifted(1))
     for _ in range(n):
@@ -146,14 +144,12 @@ def test_algorithm_4_draws_with_its_chances() -> None:
     domain = schema({"x": whole(3000)}).domain
     keep, insert, views = Fraction(3, 5), Fraction(1, 5), 3
     law = UniformNoise(domain, alpha=keep - insert, beta=insert)
-    ratios = Ratios.of_repeated_views(keep=keep, insert=insert, views=views)
-    plan = SetPlan(noise=law, ratios=ratios, d=None, epsilon=ratios.epsilon)
     noise = Listening()
-    nobody = _Table(domain, np.empty((0, 1), np.int64))
+    nobody = TupleSet(domain, np.empty((0, 1), np.int64))
     known = np.arange(1000)[:, None]
     n_fresh = 0
     for _ in range(20):
-        drawn = nobody.seen_again([known], plan, views, noise)
+        drawn = nobody.seen_again([known], law, views, noise)
         n_fresh += int((drawn[:, 0] >= 1000).sum())
     assert set(noise.exponents) == {Fraction(1, views)}
     assert keep in noise.chances

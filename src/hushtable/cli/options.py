@@ -181,7 +181,7 @@ def with_method_options(
             _option(
                 field,
                 hints[field.name],
-                field.metadata.get("help") or help_of.get(field.name, ""),
+                help_of.get(field.name, ""),
                 otherwise.get(field.name),
             )
             for field in dataclasses.fields(kind)

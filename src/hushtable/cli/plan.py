@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
@@ -14,6 +14,9 @@ from hushtable.cli.lazy import method_group
 from hushtable.cli.options import AsJson, Otherwise, SchemaPath, with_method_options
 from hushtable.cli.screen import console, print_json
 from hushtable.errors import ParameterError
+
+if TYPE_CHECKING:
+    from hushtable.methods.base import Plan
 
 
 def _solved(name: str, start: str) -> Otherwise:
@@ -57,17 +60,15 @@ def _plan_command(kind: type[ht.Method]) -> Callable[..., None]:
         answer = None
         if want is not None:
             method, answer = error_curve.solve(method, public, want, rows=rows)
-        promised = method.guarantee(public)
-        forecast = method.forecast(public, public.rows if rows is None else rows)
+        made = method.plan(public)
+        forecast = made.forecast(public.rows if rows is None else rows)
         curve = error_curve.curve_or_reason(method, public, rows=rows, answer=answer)
         if plot is not None:
             error_curve.write_drawing(plot, curve, answer, f"{method.name}: {public.name}")
         if as_json:
-            content = _as_json(method, promised, forecast)
-            content["conditions"] = list(public.conditions)
-            print_json({**content, **error_curve.plan_to_dict(curve, answer)})
+            print_json({**_as_json(made, forecast), **error_curve.plan_to_dict(curve, answer)})
             return
-        _show(promised, public.conditions, forecast)
+        _show(made, forecast)
         error_curve.show_plan(console, curve, answer)
         if plot is not None:
             console.print(f"Drew {plot}.")
@@ -75,27 +76,24 @@ def _plan_command(kind: type[ht.Method]) -> Callable[..., None]:
     return plan
 
 
-def _as_json(
-    method: ht.Method, promised: tuple[ht.Guarantee, ...], forecast: ht.Forecast
-) -> dict[str, Any]:
+def _as_json(made: Plan[Any], forecast: ht.Forecast) -> dict[str, Any]:
     return {
-        "method": method.name,
-        "parameters": method.parameters(),
-        "guarantees": [promise.to_dict() for promise in promised],
+        "method": made.method.name,
+        "parameters": made.method.parameters(),
+        "guarantees": [promise.to_dict() for promise in made.guarantees],
         "split": {step: str(share) for step, share in forecast.split.items()},
         "forecast": dict(forecast.lines),
         "n_cells": forecast.n_cells,
         "memory_mb": forecast.memory_mb,
+        "conditions": list(made.schema.conditions),
     }
 
 
-def _show(
-    promised: tuple[ht.Guarantee, ...], conditions: tuple[str, ...], forecast: ht.Forecast
-) -> None:
+def _show(made: Plan[Any], forecast: ht.Forecast) -> None:
     console.print("Promise", style="bold")
-    for promise in promised:
+    for promise in made.guarantees:
         console.print(f"  {promise.explain()}")
-    for condition in conditions:
+    for condition in made.schema.conditions:
         console.print(f"  {condition}", highlight=False)
     if forecast.split:  # empty where the ledger counts nothing
         table = Table("step", "epsilon", box=None, header_style="bold")

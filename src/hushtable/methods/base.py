@@ -127,9 +127,9 @@ class Method(Parameters):
     one_machine: ClassVar[str] = ""
     """Why a table that is in Spark is refused, and how many rows the method is for; "" if not."""
 
+    @abstractmethod
     def plan(self, schema: Schema) -> Plan[Engine]:
         """Work out everything that follows from parameters and schema, or refuse; sees no data."""
-        raise TypeError
 
     def guarantee(self, schema: Schema) -> tuple[Guarantee, ...]:
         """Say what is promised; sees no data."""

@@ -138,7 +138,7 @@ class InsertionEstimator(Estimator):
     def published(self, rng: Generator) -> Published:
         """Lay the tuples beside the original's, with what insertions add on average."""
         noise, n_views, table = self.noise, self.view, self.table
-        if self.method.views > 1 and self.method.view_rule == "algorithm-4":
+        if self.method.repeats:
             # Later views depend on the first one, which alone is a plain draw of two coins.
             table, n_views = table.filter(pa.array(table.column(VIEW).to_numpy() == 1)), 1
         if isinstance(noise, UniformNoise):
@@ -181,7 +181,7 @@ class InsertionEstimator(Estimator):
         predicate = parse(where, self.schema)
         seen = predicate.mask(self.codes)
         n_domain = predicate.count()
-        if self.method.views > 1 and self.method.view_rule == "algorithm-4":
+        if self.method.repeats:
             return self._answer_again(seen, n_domain)
         # With several views a tuple of the table is in one of them, and had its coin there; in
         # every other view, and every other tuple in all of them, had the coin for insertions.

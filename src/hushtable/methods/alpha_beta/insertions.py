@@ -7,7 +7,7 @@ inserted, what is drawn, how often is a tuple of the table kept.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -20,6 +20,7 @@ from hushtable.errors import ParameterError, TooLarge
 from hushtable.privacy.bounded_adversary import Adversary, Ratios
 from hushtable.privacy.bounded_coins import heads, power_bounds
 from hushtable.privacy.noise import Noise
+from hushtable.privacy.rational import as_rational
 from hushtable.privacy.sparse_subset import Keys, sparse_subset
 
 MAX_CLASSES = 5_000
@@ -225,3 +226,39 @@ class SourcePrior:
 def source_weights(domain: Domain, source: Mapping[str, list[int]]) -> tuple[tuple[int, ...], ...]:
     """Give the weights of every column; one that is not named is uniform."""
     return tuple(tuple(source.get(name, [1] * size)) for name, size in domain.sizes.items())
+
+
+def whole_weights(name: str, given: object) -> dict[str, list[int]]:
+    """Read weights by column, as whole numbers without common divisor.
+
+    Examples
+    --------
+    >>> whole_weights("source", {"sex": ["1/2", 1]})
+    {'sex': [1, 2]}
+    """
+    if not isinstance(given, Mapping):
+        raise ParameterError(f"{name} is {given!r}; it must map column names to lists of weights.")
+    weights: dict[str, list[int]] = {}
+    problems: list[str] = []
+    for column, of_codes in given.items():
+        about = f"{name}: column {column!r}"
+        several = isinstance(of_codes, Sequence) and not isinstance(of_codes, str)
+        listed = of_codes if several else [of_codes]
+        try:
+            exact = [as_rational(weight, name=about) for weight in listed]
+        except ParameterError as error:
+            problems += error.problems
+            continue
+        if min(exact, default=0) <= 0:
+            problems.append(
+                f"{about} has a weight that is not above 0; a tuple that is never inserted as "
+                "noise is certainly true when it is published."
+            )
+            continue
+        scale = math.lcm(*(weight.denominator for weight in exact))
+        whole = [int(weight * scale) for weight in exact]
+        divisor = math.gcd(*whole)
+        weights[str(column)] = [weight // divisor for weight in whole]
+    if problems:
+        raise ParameterError(problems)
+    return weights
