@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from hushtable.errors import ReleaseError, TooLarge
 from hushtable.files.memory import physical_memory
 from hushtable.recoding import Recoding
-from hushtable.schema import Categorical, Column, Integer, Value
+from hushtable.schema import Categorical, Column, Integer, Number, Value
 
 _SMALL = 1 << 16  # columns with fewer codes have all their values written down
 
@@ -45,6 +45,18 @@ def to_values(column: Column, codes: NDArray[np.int64]) -> pa.Array:
     kind = np.int64 if isinstance(column, Integer) else np.float64
     values = np.array([column.value(int(code)) or 0 for code in present], kind)
     return numbers(values[place], missing[place])
+
+
+def nearest_codes(column: Integer | Number, real: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Give the code of the grid point that is nearest to each number, an end for those outside.
+
+    Examples
+    --------
+    >>> age = Integer(type="integer", low=18, high=99)
+    >>> nearest_codes(age, np.array([-7.2, 20.5, 20.4, 1e9])).tolist()
+    [0, 3, 2, 81]
+    """
+    return np.clip(np.floor(column.place(real)), 0, column.n_values - 1).astype(np.int64)
 
 
 def plain(table: pa.Table) -> pa.Table:
