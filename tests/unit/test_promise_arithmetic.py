@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from scipy.stats import binom
 
 from hushtable.engine import connect
 from hushtable.methods import AlphaBeta, Columns, Uncertain
@@ -257,7 +258,6 @@ def finder(n: int, k: int, eta: Fraction) -> LevelFinder:
 
 def test_the_final_check_leaves_room_for_its_own_error() -> None:
     """Over all turns, both stages and all records: wrong with CONFIDENCE_SHARE of eta at most."""
-    from scipy.stats import binom
 
     eta = Fraction(1, 10)
     found = finder(50, 3, eta)
