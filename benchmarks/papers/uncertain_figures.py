@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from sklearn.neighbors import KNeighborsClassifier
 
 from hushtable.domain import Domain
-from hushtable.engine.base import Cells
+from hushtable.engine.cells import Cells
 from hushtable.errors import Refused
 from hushtable.learn import UncertainNeighbors
 from hushtable.methods.uncertain.condensation import Condensation
@@ -167,7 +167,7 @@ def query_errors(name: str, k: int, bands: Any, n: int) -> Iterator[Row]:
             continue
         seconds = round(time.perf_counter() - started, 1)
         reader = UncertainEstimator(
-            table.schema, method.parameters(), released.estimator, released.tables
+            table.schema, method.parameters(), released.settings, released.tables
         )
         for rule in ("spread", "corrected") if label != "condensation" else ("spread",):
             errors = {

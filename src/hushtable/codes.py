@@ -1,19 +1,24 @@
-"""Columns of published rows: from codes to values and back."""
+"""Columns of published rows: from codes to values and back.
+
+Arrow arrays are made from NumPy and back without importing pandas: ``pa.array``, ``pa.scalar`` and
+``to_numpy`` do import it wherever it is installed, to see whether it is in use. That takes longer
+than to count a small table.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hushtable.arrow_arrays import numbers, texts
 from hushtable.errors import ReleaseError, TooLarge
 from hushtable.files.memory import physical_memory
 from hushtable.recoding import Recoding
-from hushtable.schema import Categorical, Column, Integer, Value
+from hushtable.schema import Categorical, Column, Integer, Number, Value
 
 _SMALL = 1 << 16  # columns with fewer codes have all their values written down
 
@@ -40,6 +45,18 @@ def to_values(column: Column, codes: NDArray[np.int64]) -> pa.Array:
     kind = np.int64 if isinstance(column, Integer) else np.float64
     values = np.array([column.value(int(code)) or 0 for code in present], kind)
     return numbers(values[place], missing[place])
+
+
+def nearest_codes(column: Integer | Number, real: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Give the code of the grid point that is nearest to each number, an end for those outside.
+
+    Examples
+    --------
+    >>> age = Integer(type="integer", low=18, high=99)
+    >>> nearest_codes(age, np.array([-7.2, 20.5, 20.4, 1e9])).tolist()
+    [0, 3, 2, 81]
+    """
+    return np.clip(np.floor(column.place(real)), 0, column.n_values - 1).astype(np.int64)
 
 
 def plain(table: pa.Table) -> pa.Table:
@@ -125,3 +142,60 @@ def repeated(counts: NDArray[np.int64]) -> NDArray[np.int64]:
             f"{there / 2**30:,.0f} GB of memory of this machine; ask it for counts instead."
         )
     return np.repeat(np.arange(len(counts)), counts)
+
+
+# --- Arrow and NumPy ------------------------------------------------------------------------------
+
+
+def numbers(values: NDArray[Any], missing: NDArray[np.bool_] | None = None) -> pa.Array:
+    """Give the numbers as an Arrow array of their type, null where they are missing.
+
+    Examples
+    --------
+    >>> numbers(np.array([4, 5], np.int32), np.array([False, True])).to_pylist()
+    [4, None]
+    """
+    there = None
+    if missing is not None:
+        there = pa.py_buffer(np.packbits(~missing, bitorder="little"))
+    kind = pa.from_numpy_dtype(values.dtype)
+    content = pa.py_buffer(np.ascontiguousarray(values))
+    return pa.Array.from_buffers(kind, len(values), [there, content])
+
+
+def texts(values: Iterable[str]) -> pa.Array:
+    """Give the texts as an Arrow array.
+
+    Examples
+    --------
+    >>> texts(["no", "", "jamais vu"]).to_pylist()
+    ['no', '', 'jamais vu']
+    """
+    written = [value.encode() for value in values]
+    ends = np.cumsum([0, *map(len, written)], dtype=np.int64).astype(np.int32)
+    content = pa.py_buffer(b"".join(written))
+    return pa.StringArray.from_buffers(len(written), pa.py_buffer(ends), content)
+
+
+def with_missing(column: pa.ChunkedArray | pa.Array) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Give numbers as a NumPy array, and which of them are null: there they mean nothing.
+
+    Examples
+    --------
+    >>> values, missing = with_missing(pa.chunked_array([[1, None], [3]]))
+    >>> values[~missing].tolist(), missing.tolist()
+    ([1, 3], [False, True, False])
+    """
+    values = [np.empty(0, column.type.to_pandas_dtype())]
+    missing = [np.empty(0, np.bool_)]
+    for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
+        there, content = chunk.buffers()
+        inside = slice(chunk.offset, chunk.offset + len(chunk))
+        if len(chunk):
+            values.append(np.frombuffer(content, values[0].dtype)[inside])
+        if there is None:
+            missing.append(np.zeros(len(chunk), np.bool_))
+        else:
+            bits = np.unpackbits(np.frombuffer(there, np.uint8), bitorder="little")
+            missing.append(bits[inside] == 0)
+    return np.concatenate(values), np.concatenate(missing)

@@ -12,8 +12,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
-from hushtable.engine import EngineName, connect, inspect_source, is_in_spark, locate
+from hushtable import engine as engines
+from hushtable.engine import EngineName
 from hushtable.engine.edges import EDGE_COLUMNS, inspect_graph, read_graph
+from hushtable.engine.header import is_in_spark
 from hushtable.engine.silence import silenced
 from hushtable.errors import HushtableError, OwnNote, ParameterError
 from hushtable.methods.base import GraphMethod, Method, Plan, Source
@@ -22,7 +24,8 @@ from hushtable.privacy.ledger import Entry, Ledger
 from hushtable.privacy.noise import Noise, SecureNoise
 from hushtable.privacy.opendp_noise import OpenDPNoise
 from hushtable.privacy.payment import Payment
-from hushtable.release import SEEDED, LedgerReceipt, Release, ReleaseWriter, Statement
+from hushtable.release import SEEDED, LedgerReceipt, Release, Statement
+from hushtable.release_writer import ReleaseWriter
 from hushtable.schema import Schema
 
 
@@ -96,11 +99,11 @@ def publish(
     promised = promise(plan, noise=source, payment=payment, out=out)
     if method.one_machine and (engine == "spark" or is_in_spark(data)):
         raise ParameterError(method.one_machine)
-    data = locate(data, engine=engine, memory_limit=memory_limit)
-    inspect_source(data, schema)
+    table = engines.open(data, engine=engine, memory_limit=memory_limit)
+    table.check(schema)
     return carry_out(
         plan,
-        lambda: connect(data, schema, engine=engine, noise=source, memory_limit=memory_limit),
+        lambda: table.connect(schema, noise=source),
         promised=promised,
         noise=source,
         out=out,
@@ -241,7 +244,7 @@ def carry_out(
                 ),
                 split={step: str(share) for step, share in split.items()},
                 public_schema=schema.to_dict(),
-                estimator={"kind": method.estimator, **released.estimator},
+                estimator={"kind": method.estimator_kind, **released.settings},
                 tables=writer.add_tables(released.tables, schema),
                 attachments=writer.add_attachments(released.attachments),
                 ledger=LedgerReceipt(receipt=entry.receipt, uncounted=book.holds_uncounted())

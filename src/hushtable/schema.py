@@ -222,6 +222,21 @@ class _Numeric(_Column):
     def exact_step(self) -> Fraction:
         """The distance between neighboring values."""
 
+    @abstractmethod
+    def place(self, real: Any) -> Any:
+        """Say where a number lies on the grid: its code is the whole part of that.
+
+        In double precision, so a number goes to the nearest grid point, one in the middle to the
+        upper, and it is inside the column if its place is at least 0 and below `n_values`. This is
+        the one spelling of that rule: `real` may be a float, an array, or a column of a database.
+
+        Examples
+        --------
+        >>> weight = Number(type="number", low=40, high=42, step=0.5)
+        >>> [weight.place(kg) for kg in (39.75, 40.0, 41.5)]
+        [0.0, 0.5, 3.5]
+        """
+
     @property
     def other_code(self) -> int:
         """The code of the value `other`: by default that of the low bound."""
@@ -275,6 +290,10 @@ class Integer(_Numeric):
         """One."""
         return Fraction(1)
 
+    def place(self, real: Any) -> Any:
+        """Say where a number lies on the grid."""
+        return real - float(self.low) + 0.5
+
     def value(self, code: int) -> int | None:
         """Give the number behind a code."""
         return None if code == self.missing_code else self.low + int(code)
@@ -318,6 +337,10 @@ class Number(_Numeric):
     def exact_step(self) -> Fraction:
         """The distance between grid points."""
         return _exact(self.step)
+
+    def place(self, real: Any) -> Any:
+        """Say where a number lies on the grid."""
+        return (real - self.low) / self.step + 0.5
 
     def value(self, code: int) -> float | None:
         """Give the grid point behind a code."""
@@ -591,11 +614,6 @@ def _values_told(column: Identifier | Column) -> str | list[str]:
 def _listed(names: Sequence[str]) -> str:
     shown_names = ", ".join(map(repr, names))
     return f"Column {shown_names}" if len(names) == 1 else f"Each of the columns {shown_names}"
-
-
-def decode(column: Column, codes: Iterable[int]) -> list[Value]:
-    """Give the values behind codes; missing is None."""
-    return [column.value(int(code)) for code in codes]
 
 
 def _with_taxonomy_files(content: dict[str, Any], folder: Path | None) -> dict[str, Any]:

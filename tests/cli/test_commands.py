@@ -225,7 +225,7 @@ def test_interruption_and_unknown_failures_show_no_values(
     def explode(*args: object, **kwargs: object) -> None:
         raise RuntimeError(secret)
 
-    monkeypatch.setattr("hushtable.pipeline.connect", explode)
+    monkeypatch.setattr("hushtable.engine.door.PrivateTable.connect", explode)
     arguments = (
         "publish", "noisy-counts", files / "data.csv", files / "schema.yaml", "--out", files / "r",
         *OPTIONS,
@@ -239,7 +239,7 @@ def test_interruption_and_unknown_failures_show_no_values(
     def interrupt(*args: object, **kwargs: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("hushtable.pipeline.connect", interrupt)
+    monkeypatch.setattr("hushtable.engine.door.PrivateTable.connect", interrupt)
     assert run(*arguments).code == 130
     assert not (files / "r").exists()
     assert not list(files.glob(".r-part*"))

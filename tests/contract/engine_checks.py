@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 from hushtable.engine.base import MISSING, OUTSIDE, UNREADABLE, Engine
-from hushtable.engine.baskets import Groups, Listing, Tuples
+from hushtable.engine.baskets import ItemColumns, ItemGroups, Tuples
 from hushtable.errors import DataError, ParameterError, TooLarge
 from hushtable.recoding import Recoding, recoded_domain, recodings
 from hushtable.schema import Categorical, Column, Integer, Schema
@@ -639,7 +639,7 @@ def check_nobody_does_not_count(make: Make) -> None:
 # --- tuples and pairs -----------------------------------------------------------------------------
 
 GROUPS = [[0, 1, 2], [3, 4, 5, 6], [9, 7, 8], [0, 5, 11], [3, 4, 5, 6]]  # the last one twice
-RATINGS = Listing("movie", "rating")
+RATINGS = ItemColumns("movie", "rating")
 
 
 def ratings_schema(max_rows: int = 50, **rules: str) -> Schema:
@@ -681,7 +681,7 @@ def ratings_table(people: dict[int, dict[int, int]]) -> pa.Table:
     )  # fmt: skip
 
 
-def tuples_by_hand(records: Sequence[dict[int, int]], groups: Groups) -> Counter[Any]:
+def tuples_by_hand(records: Sequence[dict[int, int]], groups: ItemGroups) -> Counter[Any]:
     """Count tuples: a record without any value in a group has none there."""
     found: Counter[Any] = Counter()
     for record in records:
@@ -815,7 +815,7 @@ def check_tuples_refuse(make: Make) -> None:
             engine.tuples(groups, max_groups=1, listing=RATINGS)
     clinic = make(_clinic_rows([1], ["F"], [0.5]), _clinic())
     with pytest.raises(ParameterError, match="unit person"):
-        clinic.tuples([[0]], max_groups=1, listing=Listing("sex", "age"))
+        clinic.tuples([[0]], max_groups=1, listing=ItemColumns("sex", "age"))
     broken = Schema.from_dict(
         {"name": "t", "columns": {
             "sex": {"type": "categorical", "values": ["F"], "outside": "refuse"},
@@ -948,7 +948,7 @@ def check_items_and_persons_that_are_alike(make: Make) -> None:
              "rating": {"type": "categorical", "values": ["a", "A", "á"], "missing": "category"},
          }}
     )  # fmt: skip
-    listing = Listing("movie", "rating")
+    listing = ItemColumns("movie", "rating")
     rows = [("p", "m", "a"), ("P", "m", "A"), ("p", "ss", "á"), ("p ", "ß", "A")]
     groups = [[0, 1], [2], [3, 4]]
     items, values = (schema.attributes[name].values for name in ("movie", "rating"))  # type: ignore[union-attr]

@@ -31,7 +31,8 @@ from contract.engine_checks import (
     persons_schema,
     persons_table,
 )
-from hushtable.engine import MemoryEngine, SqlEngine, connect, inspect_source
+from hushtable import engine as engines
+from hushtable.engine import MemoryEngine, SqlEngine, connect
 from hushtable.errors import DataError, ParameterError, SchemaError, TooLarge
 from hushtable.privacy.guarantee import Unit
 from hushtable.privacy.noise import SeededNoise
@@ -194,7 +195,7 @@ BAD_FILES: dict[str, tuple[str, bytes, list[str]]] = {
 def test_bad_file_is_refused_with_all_its_problems(case: str, tmp_path: Path) -> None:
     name, content, words = BAD_FILES[case]
     (tmp_path / name).write_bytes(content)
-    for ask in (inspect_source, connect):
+    for ask in (lambda data, schema: engines.open(data).check(schema), connect):
         with pytest.raises(DataError) as error:
             ask(tmp_path / name, SCHEMA)
         assert all(word in str(error.value) for word in words)
@@ -221,7 +222,7 @@ def test_first_row_is_not_quoted_where_the_header_is_lacking(tmp_path: Path) -> 
     path = tmp_path / "t.csv"
     path.write_text("7,secretword,M\n")
     with pytest.raises(DataError, match="first line must name the columns") as error:
-        inspect_source(path, SCHEMA)
+        engines.open(path).check(SCHEMA)
     assert "secretword" not in str(error.value)
 
 
@@ -235,7 +236,7 @@ def test_parts_with_other_columns_are_refused(tmp_path: Path) -> None:
 def test_types_that_cannot_be_read_are_refused() -> None:
     table = pa.table({"id": [1], "age": pa.array([0], pa.date32()), "sex": [["F"]]})
     with pytest.raises(DataError) as error:
-        inspect_source(table, SCHEMA)
+        engines.open(table).check(SCHEMA)
     assert [problem[:12] for problem in error.value.problems] == ["column 'age'", "column 'sex'"]
 
 
@@ -244,10 +245,10 @@ def test_bounds_beyond_64_bits_and_graphs_are_refused() -> None:
         {"name": "t", "columns": {"x": {"type": "integer", "low": 10**30, "high": 10**30 + 1}}}
     )
     with pytest.raises(DataError, match="64 bits"):
-        inspect_source(pa.table({"x": [1]}), far)
+        engines.open(pa.table({"x": [1]})).check(far)
     graph = SCHEMA.model_copy(update={"unit": Unit(kind="node")})
     with pytest.raises(SchemaError, match="graphs"):
-        inspect_source(pa.table({"id": [1], "age": [1], "sex": ["F"]}), graph)
+        engines.open(pa.table({"id": [1], "age": [1], "sex": ["F"]})).check(graph)
 
 
 # ---- what files and frames may hold --------------------------------------------------------------
@@ -483,7 +484,7 @@ def test_texts_that_depend_on_where_they_are_read_are_refused() -> None:
     listed = {"type": "categorical", "values": ["2024-12-31 00:00:00+00"]}
     schema = Schema.from_dict({"name": "t", "columns": {"x": listed}})
     with pytest.raises(DataError, match="cannot be read as categorical; convert it first"):
-        inspect_source(pa.table({"x": moments}), schema)
+        engines.open(pa.table({"x": moments})).check(schema)
 
 
 @pytest.mark.parametrize("engine", ["memory", "duckdb"])
@@ -504,7 +505,7 @@ def test_names_of_persons_of_every_type(engine: Any) -> None:
     for unfit in (pa.array([[1]] * 4), pa.array([{"a": 1}] * 4)):
         table = pa.table({"who": unfit, "person": [1, 2, 3, 4], "visit": [1, 1, 1, 1]})
         with pytest.raises(DataError, match=r"'who' has type .* persons cannot be told apart"):
-            inspect_source(table, persons_schema(1))
+            engines.open(table).check(persons_schema(1))
 
 
 @pytest.mark.parametrize("engine", ["memory", "duckdb"])

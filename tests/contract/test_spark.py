@@ -37,10 +37,11 @@ from contract.engine_checks import (
     random_table,
 )
 from contract.examples import COARSE
+from hushtable import engine as engines
 from hushtable.datasets import sample, sample_schema
 from hushtable.domain import Domain
-from hushtable.engine import SqlEngine, connect, inspect_source
-from hushtable.engine.base import Cells
+from hushtable.engine import SqlEngine, connect
+from hushtable.engine.cells import Cells
 from hushtable.engine.rules import N_RULES
 from hushtable.engine.spark import writing as spark_writing
 from hushtable.engine.sql import engine as sql
@@ -136,7 +137,7 @@ def test_ways_to_spark(session: Any, tmp_path: Path) -> None:
         (tmp_path, "spark"), (str(tmp_path / "*.parquet"), "spark"), (frame, "auto"),
         (frame, "spark"), (made, "auto"), (table, "auto"), (frame, "memory"),
     ):  # fmt: skip
-        inspect_source(frame, ONE)
+        engines.open(frame).check(ONE)
         asked = connect(data, ONE, engine=engine)
         assert isinstance(asked, SqlEngine) == (engine != "memory")
         assert asked.histograms(["x"], by="sex")["x"].tolist() == [[0, 0], [2, 0], [0, 0], [0, 2]]

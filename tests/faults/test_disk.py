@@ -90,10 +90,10 @@ def test_no_room_for_temporary_files(commands: Commands, scene: Scene) -> None:
 
 OVERFLOW = """
 import sys
-from hushtable.engine.source import open_source
+from hushtable import engine
 from hushtable.errors import HushtableError
 
-source, header = open_source(sys.argv[1], memory_limit="30MB")
+source = engine.open(sys.argv[1], memory_limit="30MB").source()
 try:
     source.keep(source.table.order_by(source.table["id"].desc()), {})
 except HushtableError as error:

@@ -98,9 +98,9 @@ def test_the_installed_command_is_killed_too(scene: Scene) -> None:
 
 SPILL = """
 import sys, time
-from hushtable.engine.source import open_source
+from hushtable import engine
 
-source, header = open_source(sys.argv[1], memory_limit="30MB")
+source = engine.open(sys.argv[1], memory_limit="30MB").source()
 kept = source.keep(source.table.order_by(source.table["id"].desc()), {})
 print("kept", flush=True)
 time.sleep(120)

@@ -113,14 +113,14 @@ def test_debug_shows_places_and_no_values(commands: Commands, scene: Scene) -> N
     """An error that nobody foresaw: its message may hold anything, so it is not shown."""
     script = f"""
 import sys
-from hushtable import pipeline
+from hushtable.engine import PrivateTable
 from hushtable.cli import app as cli
 
 def fail(*arguments, **options):
     private = "{MARK}" + "{NUMBER}"
     raise ValueError("could not convert " + private)
 
-pipeline.connect = fail
+PrivateTable.connect = fail
 sys.argv = ["hushtable", "--debug", *{scene.publish()!r}]
 cli.main()
 """
@@ -155,7 +155,7 @@ UMASK = """
 import os, sys
 os.umask(0)
 from hushtable.cli import app as cli
-from hushtable.engine.source import open_source
+from hushtable import engine
 import stat
 
 for words in {commands!r}:
@@ -164,7 +164,7 @@ for words in {commands!r}:
         cli.main()
     except SystemExit as stop:
         assert not stop.code, (words, stop.code)
-source, header = open_source({data!r})
+source = engine.open({data!r}).source()
 for folder, folders, files in os.walk({temporary!r}):
     for name in folders + files:
         print(oct(stat.S_IMODE(os.lstat(os.path.join(folder, name)).st_mode)), name)

@@ -13,7 +13,7 @@ from scipy.stats import binom, chi2
 
 from hushtable import Columns, Schema, SecureNoise
 from hushtable.engine import connect
-from hushtable.engine.baskets import Listing, keep_some
+from hushtable.engine.baskets import ItemColumns, keep_some
 from hushtable.methods.counts.columns_estimator import ColumnsEstimator
 from seeds import shifted
 
@@ -57,7 +57,7 @@ def _coverage(method: Columns, questions: dict[str, int], runs: int) -> dict[str
     held = dict.fromkeys(questions, 0)
     for _ in range(runs):
         released = method.run(engine, noise)
-        reader = ColumnsEstimator(schema, method.parameters(), released.estimator, released.tables)
+        reader = ColumnsEstimator(schema, method.parameters(), released.settings, released.tables)
         for where, true in questions.items():
             estimate = reader.count(where)
             held[where] += estimate.low <= true <= estimate.high
@@ -124,7 +124,7 @@ def test_columns_of_real_ratings(shared_data: Path) -> None:
             expected[held] = expected.get(held, 0) + 1
     for engine in ("memory", "duckdb"):
         answer = connect(table, schema, engine=engine).tuples(  # type: ignore[arg-type]
-            [group], max_groups=1, listing=Listing("movie", "rating")
+            [group], max_groups=1, listing=ItemColumns("movie", "rating")
         )
         elements = list(zip(answer.items.tolist(), answer.values.tolist(), strict=True))
         bounds = zip(answer.starts.tolist(), answer.starts.tolist()[1:], strict=False)

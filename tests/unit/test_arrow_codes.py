@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hushtable import engine as engines
 from hushtable.engine import MemoryEngine, SqlEngine, connect
 from hushtable.engine.arrow_codes import Encoded, encoded_texts, plain_reader
 from hushtable.engine.header import read_header
-from hushtable.engine.source import open_source
 from hushtable.engine.sql.engine import encoded_rows
 from hushtable.errors import DataError, SchemaError
 from hushtable.schema import Schema
@@ -126,7 +126,7 @@ def test_the_codes_are_those_of_the_database(case: tuple[pa.Table, Schema], star
     table = whole.slice(start)  # the same memory, read from elsewhere
     plain = plain_reader(table, read_header(table), schema)
     assert plain is not None
-    source, _ = open_source(table)
+    source = engines.open(table).source()
     _same(plain(), encoded_rows(source, schema))
 
 
@@ -250,7 +250,7 @@ def test_texts_are_read_as_numbers_like_the_database_does(outside: str, tmp_path
     schema = Schema.from_dict({"name": "t", "missing_values": ["", "?"], "columns": columns})
     file = tmp_path / "texts.csv"
     pa_csv.write_csv(pa.table(dict.fromkeys(columns, texts)), file)
-    source, _ = open_source(file)
+    source = engines.open(file).source()
     expected = encoded_rows(source, schema)
     found = encoded_texts(source, schema)
     for name in columns:

@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hushtable.engine.drafting import MISSING_WORDS, draft
+from hushtable.engine.fitting import misfits
 from hushtable.errors import DataError, Unconfirmed
-from hushtable.fitting import misfits
 from hushtable.schema import Schema
 from seeds import shifted
 

@@ -20,6 +20,7 @@ from hushtable import (
     publish,
     publish_graph,
 )
+from hushtable import engine as engines
 from hushtable.errors import (
     BudgetExceeded,
     CompositionError,
@@ -77,7 +78,8 @@ def nothing_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     def read(*_: object, **__: object) -> None:
         raise AssertionError("something was read")
 
-    for name in ("locate", "inspect_source", "connect", "inspect_graph", "read_graph"):
+    monkeypatch.setattr(engines, "open", read)
+    for name in ("inspect_graph", "read_graph"):
         monkeypatch.setattr(pipeline, name, read)
 
 
@@ -349,7 +351,7 @@ def test_a_restored_copy_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     new = book.path.read_bytes()
     book.path.write_bytes(old)
     with monkeypatch.context() as patch:
-        patch.setattr(pipeline, "locate", lambda *_, **__: pytest.fail("it was read"))
+        patch.setattr(engines, "open", lambda *_, **__: pytest.fail("it was read"))
         with pytest.raises(LedgerError, match=r"older than .*newest"):
             publish(table(), people(), METHOD, out=tmp_path / "out" / "c", ledger=book.path)
     assert book.path.read_bytes() == old
@@ -397,8 +399,10 @@ def test_a_receipt_that_cannot_be_kept_ends_the_run(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(module.on_file.os, "fsync", full)
-    monkeypatch.setattr(pipeline, "connect", lambda *_, **__: pytest.fail("it was read"))
+    monkeypatch.setattr("os.fsync", full)
+    monkeypatch.setattr(
+        engines.PrivateTable, "connect", lambda *_, **__: pytest.fail("it was read")
+    )
     with pytest.raises(LedgerError, match=r"(?s)disk is full.*Entry 1.*void"):
         publish(table(), people(), METHOD, out=tmp_path / "a", ledger=book)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["book"]

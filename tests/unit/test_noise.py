@@ -16,9 +16,9 @@ import pytest
 
 from hushtable.errors import ParameterError, TooLarge
 from hushtable.kernels import samplers
-from hushtable.kernels.samplers import BitReader
 from hushtable.pipeline import make_noise
 from hushtable.privacy import opendp_noise, selection
+from hushtable.privacy.bit_reader import BitReader
 from hushtable.privacy.noise import (
     Noise,
     SecureNoise,

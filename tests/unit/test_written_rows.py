@@ -200,7 +200,7 @@ def test_what_a_method_hands_out_is_stripped(
         released = real(self, engine, noise)
         return Released(
             {"data": with_metadata(released.tables["data"])},
-            released.estimator, released.attachments,
+            released.settings, released.attachments,
         )  # fmt: skip
 
     monkeypatch.setattr(NoisyCountsPlan, "run", run)

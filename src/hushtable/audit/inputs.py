@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hushtable.engine.base import Cells, Counts
+from hushtable.engine.cells import Cells, Counts
 from hushtable.engine.edges import read_graph
 from hushtable.engine.graph import Graph
 from hushtable.engine.memory import MemoryEngine

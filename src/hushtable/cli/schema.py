@@ -63,8 +63,8 @@ def draft(
 @schema_group.command("check")
 def check(schema: SchemaPath, data: DataPath, as_json: AsJson = False) -> None:
     """Tell how many cells of a table do not fit, and what becomes of them (custodian only)."""
+    from hushtable.engine.fitting import misfits  # noqa: PLC0415
     from hushtable.engine.silence import silenced  # noqa: PLC0415 - keeps other commands quick
-    from hushtable.fitting import misfits  # noqa: PLC0415
 
     public = ht.Schema.load(schema)
     found = silenced(lambda: misfits(data, public))()

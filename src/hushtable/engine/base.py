@@ -6,18 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from hushtable.domain import Domain
-from hushtable.engine.baskets import Groups, Listing, Pairs, Tuples
+from hushtable.engine.baskets import ItemColumns, ItemGroups, Pairs, Tuples
+from hushtable.engine.cells import Cells, Counts
 from hushtable.engine.published import Keys, Parts, RowsOf, Whole
 from hushtable.privacy.noise import Noise
 from hushtable.recoding import Recoding
 from hushtable.schema import Schema
-
-Counts = NDArray[np.int64]
 
 # Negative codes mark rows that break a rule of the schema, while they are being encoded.
 MISSING, UNREADABLE, OUTSIDE = -1, -2, -3
@@ -26,18 +22,6 @@ MisfitKind = Literal["missing", "unreadable", "outside", "nobody"]
 
 MAX_HISTOGRAM = 10_000_000  # cells of one dense histogram
 MAX_GROUP = 12  # columns of one dense table
-
-
-@dataclass(frozen=True)
-class Cells:
-    """Hold the occupied cells of a projection: their codes and how many rows each has.
-
-    Rows are in the order of their codes (first column slowest), each cell once, no zero counts.
-    """
-
-    domain: Domain
-    codes: NDArray[np.int64]
-    counts: Counts
 
 
 @dataclass(frozen=True)
@@ -141,11 +125,11 @@ class Engine(Protocol):
 
     def tuples(
         self,
-        groups: Groups,
+        groups: ItemGroups,
         *,
         max_groups: int,
         at_least: int = 1,
-        listing: Listing | None = None,
+        listing: ItemColumns | None = None,
         max_values: int | None = None,
         recode: Mapping[str, Recoding] | None = None,
     ) -> Tuples:
@@ -159,7 +143,7 @@ class Engine(Protocol):
             A record with tuples in more groups keeps those in a uniformly random part of them.
         at_least : int
             Tuples of fewer records are left out.
-        listing : Listing, optional
+        listing : ItemColumns, optional
             The table is long, and a record is a person. Otherwise a record is a row.
         max_values : int, optional
             With `listing`, a person with more values keeps a uniformly random part of them.
@@ -170,7 +154,7 @@ class Engine(Protocol):
 
     def pairs(
         self,
-        listing: Listing,
+        listing: ItemColumns,
         *,
         items: Sequence[int] | None = None,
         max_values: int | None = None,

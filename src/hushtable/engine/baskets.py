@@ -1,37 +1,46 @@
-"""What each record holds, cut into groups of attributes: how often each tuple occurs.
+"""What each record holds, cut into groups of items: how often each tuple occurs.
 
 A record is a set of values, each under an item. In a wide table a record is a row and its items are
 the columns; a missing value is no value. In a long table a record is a person, and each of the
-person's rows is one item with its value (see `Listing`). The matrix of records and items, nearly
-all of it empty, is never made.
+person's rows is one item with its value (see `ItemColumns`). A record's tuple in a group is the set
+of its values under the group's items. A record without any has no tuple there: nothing is counted
+for it.
 
-A record's tuple in a group is the set of its values under the group's items. A record without any
-has no tuple there: nothing is counted for it.
+The matrix of records and items, nearly all of it empty, is never made, and there are far too many
+possible tuples to number them. So a record is a run of elements (item, value), and counting goes in
+three steps, none of which holds more than the elements that are there:
+
+- *bound*: a record with more elements, or tuples in more groups, than it may have keeps a uniformly
+  random part of them (`keep_some`); what one record adds is bounded by this and nothing else;
+- *cut*: each element goes into every group that its item is in, and sorted by record, group and
+  element, each run of equal record and group is one tuple (`_cut`);
+- *add up*: tuples are told apart element by element, all of them at once; whatever so many records
+  do not share any more is dropped on the way, which is nearly everything that is long (`tally`).
+
+The engines differ in the first two steps: in memory they are done here, in a database by
+`hushtable.engine.sql.baskets`. The third is one, so that both give the same tuples in the same
+order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hushtable.kernels.pairs import add_pairs
+from hushtable import kernels
 from hushtable.privacy.noise import Noise
 from hushtable.recoding import Recoding, recoded_domain
 from hushtable.schema import Schema
 
-if TYPE_CHECKING:
-    from hushtable.engine.base import Engine
-
 Integers = NDArray[np.int64]
-Groups = Sequence[Sequence[int]]
+ItemGroups = Sequence[Sequence[int]]
 
 
 @dataclass(frozen=True)
-class Listing:
+class ItemColumns:
     """Say which two columns of a long table hold an item and its value."""
 
     item: str
@@ -148,33 +157,75 @@ def keep_some(owners: Integers, most: int, noise: Noise) -> Integers:
     return np.flatnonzero(kept)
 
 
+@dataclass(frozen=True)
+class Runs:
+    """Hold tuples as they were found, equal ones not yet put together.
+
+    Parameters
+    ----------
+    groups : array of int
+        The group of each tuple.
+    starts, lengths : array of int
+        Where each tuple begins among the elements, and how many it has.
+    elements : array of int
+        The elements, each as one number: item times `n_values` plus value; rising within a tuple.
+    counts : array of int
+        Records that each tuple stands for.
+    n_items, n_values : int
+        Numbers above all items and all values.
+    """
+
+    groups: Integers
+    starts: Integers
+    lengths: Integers
+    elements: Integers
+    counts: Integers
+    n_items: int
+    n_values: int
+
+    def take(self, kept: Integers) -> Runs:
+        """Keep some of the tuples; their elements stay where they are."""
+        return Runs(
+            self.groups[kept], self.starts[kept], self.lengths[kept], self.elements,
+            self.counts[kept], self.n_items, self.n_values,
+        )  # fmt: skip
+
+
 def count_tuples(
-    records: Records, groups: Groups, *, max_groups: int, at_least: int, noise: Noise
+    records: Records, groups: ItemGroups, *, max_groups: int, at_least: int, noise: Noise
 ) -> Tuples:
     """Count the tuples of all groups, with at most `max_groups` tuples of each record."""
-    members = np.array([item for group in groups for item in group], np.int64)
-    group_of = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
-    order = np.argsort(members, kind="stable")
-    group_of, n_in = group_of[order], np.bincount(members, minlength=records.n_items)
-    first_in = np.cumsum(n_in) - n_in
+    owners, runs = _cut(records, groups)
+    kept = keep_some(owners, max_groups, noise)
+    return tally(runs.take(kept), at_least=at_least, n_records=records.n_records)
 
-    repeats = n_in[records.items]
-    ends = np.cumsum(repeats)
-    place = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - repeats, repeats)
-    belongs = group_of[np.repeat(first_in[records.items], repeats) + place]
+
+def _cut(records: Records, groups: ItemGroups) -> tuple[Integers, Runs]:
+    """Give the tuples of all records, in the order of the records, and the record of each."""
+    n_in, belongs = _groups_of(records.items, groups, records.n_items)
     # One number for record and group, one for item and value; sorted together they are tuples.
-    keys = np.repeat(records.owners, repeats) * len(groups) + belongs
-    elements = np.repeat(records.items * records.n_values + records.values, repeats)
+    keys = np.repeat(records.owners, n_in) * len(groups) + belongs
+    elements = np.repeat(records.items * records.n_values + records.values, n_in)
     keys, elements = _sorted(keys, elements, records.n_items * records.n_values)
-
     starts = np.flatnonzero(np.diff(keys, prepend=-1))
     lengths = np.diff(np.append(starts, len(keys)))
-    kept = keep_some(keys[starts] // len(groups), max_groups, noise)
-    return tally(
-        keys[starts[kept]] % len(groups), starts[kept], lengths[kept], elements,
-        np.ones(len(kept), np.int64), at_least=at_least, n_values=records.n_values,
-        n_elements=records.n_items * records.n_values, n_records=records.n_records,
-    )  # fmt: skip
+    owners, of_group = np.divmod(keys[starts], len(groups))
+    once = np.ones(len(starts), np.int64)
+    runs = Runs(of_group, starts, lengths, elements, once, records.n_items, records.n_values)
+    return owners, runs
+
+
+def _groups_of(items: Integers, groups: ItemGroups, n_items: int) -> tuple[Integers, Integers]:
+    """Give how many groups each element's item is in, and one element after the other, which."""
+    members = np.array([item for group in groups for item in group], np.int64)
+    group_of = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
+    group_of = group_of[np.argsort(members, kind="stable")]  # in the order of items
+    n_of_item = np.bincount(members, minlength=n_items)
+    first_of_item = np.cumsum(n_of_item) - n_of_item
+    n_in = n_of_item[items]
+    ends = np.cumsum(n_in)
+    place = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - n_in, n_in)
+    return n_in, group_of[np.repeat(first_of_item[items], n_in) + place]
 
 
 def _sorted(keys: Integers, elements: Integers, n_elements: int) -> tuple[Integers, Integers]:
@@ -186,18 +237,7 @@ def _sorted(keys: Integers, elements: Integers, n_elements: int) -> tuple[Intege
     return keys[order], elements[order]
 
 
-def tally(
-    groups: Integers,
-    starts: Integers,
-    lengths: Integers,
-    elements: Integers,
-    counts: Integers,
-    *,
-    at_least: int,
-    n_values: int,
-    n_elements: int,
-    n_records: int,
-) -> Tuples:
+def tally(runs: Runs, *, at_least: int, n_records: int) -> Tuples:
     """Add up the counts of equal tuples and put them in order.
 
     Tuples are told apart exactly, element by element: after d rounds, tuples have the same number
@@ -205,68 +245,53 @@ def tally(
     `at_least` records leads to no tuple that is wanted, so it is dropped, and with it nearly
     everything that is long and rare.
     """
-    alive, node = np.arange(len(groups)), groups
+    alive, number = np.arange(len(runs.groups)), runs.groups
     found: list[Integers] = [np.empty(0, np.int64)]
     totals: list[Integers] = [np.empty(0, np.int64)]
     depth = 0
     while len(alive):
-        keys = node * n_elements + elements[starts[alive] + depth]
-        order = np.argsort(keys, kind="stable")
-        changed = np.diff(keys[order], prepend=-1) != 0
-        alive, node = alive[order], np.cumsum(changed) - 1
+        alive, number = _told_apart(runs, alive, number, depth)
         depth += 1
-        _, node, alive = _heavy(node, alive, counts, at_least)
-        ended = lengths[alive] == depth
-        sums, numbers, whole = _heavy(node[ended], alive[ended], counts, at_least)
-        first = np.flatnonzero(np.diff(numbers, prepend=-1))
-        found.append(whole[first])
+        _, number, alive = _heavy(number, alive, runs.counts, at_least)
+        ended = runs.lengths[alive] == depth
+        sums, whole, same = _heavy(number[ended], alive[ended], runs.counts, at_least)
+        found.append(same[np.flatnonzero(np.diff(whole, prepend=-1))])  # one for all that are equal
         totals.append(sums)
-        alive, node = alive[~ended], node[~ended]
-    chosen, total = np.concatenate(found), np.concatenate(totals)
-    order = np.argsort(groups[chosen], kind="stable")
-    chosen, total = chosen[order], total[order]
-    sizes = lengths[chosen]
-    begins = np.append(0, np.cumsum(sizes))
-    places = np.repeat(starts[chosen] - begins[:-1], sizes) + np.arange(begins[-1])
-    items, values = np.divmod(elements[places], n_values)
-    return Tuples(groups[chosen], begins, items, values, total, n_records)
+        alive, number = alive[~ended], number[~ended]
+    return _in_order(runs, np.concatenate(found), np.concatenate(totals), n_records)
+
+
+def _told_apart(
+    runs: Runs, alive: Integers, number: Integers, depth: int
+) -> tuple[Integers, Integers]:
+    """Give tuples new numbers, by the old number and the next element, in the order of both."""
+    keys = number * (runs.n_items * runs.n_values) + runs.elements[runs.starts[alive] + depth]
+    order = np.argsort(keys, kind="stable")
+    changed = np.diff(keys[order], prepend=-1) != 0
+    return alive[order], np.cumsum(changed) - 1
 
 
 def _heavy(
-    node: Integers, places: Integers, counts: Integers, at_least: int
+    number: Integers, places: Integers, counts: Integers, at_least: int
 ) -> tuple[Integers, Integers, Integers]:
     """Drop numbers that stand for fewer than `at_least` records and close the gaps."""
-    if not len(node):
-        return node, node, places
-    sums = np.bincount(node, weights=counts[places]).astype(np.int64)
+    if not len(number):
+        return number, number, places
+    sums = np.bincount(number, weights=counts[places]).astype(np.int64)
     heavy = (sums >= at_least) & (sums > 0)
-    stays = heavy[node]
-    return sums[heavy], (np.cumsum(heavy) - 1)[node[stays]], places[stays]
+    stays = heavy[number]
+    return sums[heavy], (np.cumsum(heavy) - 1)[number[stays]], places[stays]
 
 
-def tuples_of_counts(
-    engine: Engine, groups: Groups, *, at_least: int, recode: Mapping[str, Recoding]
-) -> Tuples:
-    """Count the tuples of a wide table whose records need no bound: one question per group."""
-    names = list(engine.schema.attributes)
-    missing, n_values = missing_codes(engine.schema, recode)
-    parts = []
-    for number, items in enumerate(groups):
-        group = sorted(items)
-        cells = engine.counts([names[item] for item in group], recode=recode)
-        there = cells.codes != missing[group]
-        kept = there.any(axis=1) & (cells.counts >= at_least)
-        codes, there = cells.codes[kept], there[kept]
-        elements = (np.array(group, np.int64) * n_values + codes)[there]
-        parts.append((np.full(len(codes), number), there.sum(axis=1), elements, cells.counts[kept]))
-    of_group, lengths, elements, counts = (
-        np.concatenate(part).astype(np.int64) for part in zip(*parts, strict=True)
-    )
-    starts = np.cumsum(lengths) - lengths
-    return tally(
-        of_group, starts, lengths, elements, counts, at_least=at_least, n_values=n_values,
-        n_elements=len(names) * n_values, n_records=engine.n_rows(),
-    )  # fmt: skip
+def _in_order(runs: Runs, chosen: Integers, counts: Integers, n_records: int) -> Tuples:
+    """Write out tuples, which come by length and elements, group by group."""
+    order = np.argsort(runs.groups[chosen], kind="stable")
+    chosen, counts = chosen[order], counts[order]
+    lengths = runs.lengths[chosen]
+    begins = np.append(0, np.cumsum(lengths))
+    places = np.repeat(runs.starts[chosen] - begins[:-1], lengths) + np.arange(begins[-1])
+    items, values = np.divmod(runs.elements[places], runs.n_values)
+    return Tuples(runs.groups[chosen], begins, items, values, counts, n_records)
 
 
 def missing_codes(schema: Schema, recode: Mapping[str, Recoding]) -> tuple[Integers, int]:
@@ -278,7 +303,7 @@ def missing_codes(schema: Schema, recode: Mapping[str, Recoding]) -> tuple[Integ
 
 
 def listed_sizes(
-    schema: Schema, listing: Listing, recode: Mapping[str, Recoding]
+    schema: Schema, listing: ItemColumns, recode: Mapping[str, Recoding]
 ) -> tuple[int, int]:
     """Give the numbers of items and of values (missing not among them) of a long table."""
     value = recode.get(listing.value)
@@ -295,7 +320,7 @@ def count_pairs(records: Records, items: Sequence[int] | None = None) -> Pairs:
     kept = place[records.items] >= 0
     n = len(compared)
     agree, differ = np.zeros(n * (n - 1) // 2, np.int64), np.zeros(n * (n - 1) // 2, np.int64)
-    add_pairs(
+    kernels.pairs.add_pairs(
         records.owners[kept], place[records.items[kept]], records.values[kept], n, agree, differ
     )
     return Pairs(support, agree, differ)

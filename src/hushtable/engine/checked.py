@@ -14,8 +14,17 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from hushtable.engine.base import Cells, Counts, RuleBreak
-from hushtable.engine.baskets import Groups, Listing, Pairs, Tuples, tuples_of_counts
+from hushtable.engine.base import RuleBreak
+from hushtable.engine.baskets import (
+    ItemColumns,
+    ItemGroups,
+    Pairs,
+    Runs,
+    Tuples,
+    missing_codes,
+    tally,
+)
+from hushtable.engine.cells import Cells, Counts
 from hushtable.engine.published import Keys, Parts, RowsOf, Whole, publish_here
 from hushtable.engine.rules import (
     require_columns,
@@ -85,7 +94,8 @@ class CheckedEngine(ABC):
         also: Keys | Whole | None = None,
     ) -> pa.Table | Parts:
         """Make the rows to be published from the occupied cells, each with noise of its own."""
-        return publish_here(self, columns, rows_of, noise, recode=recode, also=also)
+        cells = self.counts(columns, recode=recode)
+        return publish_here(cells, rows_of, noise, also=also)
 
     def marginals(
         self,
@@ -102,11 +112,11 @@ class CheckedEngine(ABC):
 
     def tuples(
         self,
-        groups: Groups,
+        groups: ItemGroups,
         *,
         max_groups: int,
         at_least: int = 1,
-        listing: Listing | None = None,
+        listing: ItemColumns | None = None,
         max_values: int | None = None,
         recode: Mapping[str, Recoding] | None = None,
     ) -> Tuples:
@@ -114,7 +124,7 @@ class CheckedEngine(ABC):
         recode = recode or {}
         require_groups(self._schema, groups, listing)
         if listing is None and max_groups >= len(groups):
-            return tuples_of_counts(self, groups, at_least=at_least, recode=recode)
+            return self._unbounded_tuples(groups, recode, at_least=at_least)
         bounds = {"max_groups": max_groups, "at_least": at_least}
         if listing is None:
             tuples = self._wide_tuples(groups, recode, **bounds)
@@ -133,9 +143,32 @@ class CheckedEngine(ABC):
             raise not_once(columns)
         return tuples
 
+    def _unbounded_tuples(
+        self, groups: ItemGroups, recode: Mapping[str, Recoding], *, at_least: int
+    ) -> Tuples:
+        """Count the tuples of rows that may keep them all: the cells of each group."""
+        names = list(self._schema.attributes)
+        missing, n_values = missing_codes(self._schema, recode)
+        parts = []
+        for number, items in enumerate(groups):
+            group = sorted(items)
+            cells = self.counts([names[item] for item in group], recode=recode)
+            there = cells.codes != missing[group]
+            kept = there.any(axis=1) & (cells.counts >= at_least)
+            codes, there = cells.codes[kept], there[kept]
+            elements = (np.array(group, np.int64) * n_values + codes)[there]
+            of_group = np.full(len(codes), number)
+            parts.append((of_group, there.sum(axis=1), elements, cells.counts[kept]))
+        of_group, lengths, elements, counts = (
+            np.concatenate(part).astype(np.int64) for part in zip(*parts, strict=True)
+        )
+        starts = np.cumsum(lengths) - lengths
+        runs = Runs(of_group, starts, lengths, elements, counts, len(names), n_values)
+        return tally(runs, at_least=at_least, n_records=self.n_rows())
+
     def pairs(
         self,
-        listing: Listing,
+        listing: ItemColumns,
         *,
         items: Sequence[int] | None = None,
         max_values: int | None = None,
@@ -170,15 +203,15 @@ class CheckedEngine(ABC):
 
     @abstractmethod
     def _wide_tuples(
-        self, groups: Groups, recode: Mapping[str, Recoding], *, max_groups: int, at_least: int
+        self, groups: ItemGroups, recode: Mapping[str, Recoding], *, max_groups: int, at_least: int
     ) -> Tuples:
         """Count the tuples of rows of which some have to be left out."""
 
     @abstractmethod
     def _listed_tuples(
         self,
-        groups: Groups,
-        listing: Listing,
+        groups: ItemGroups,
+        listing: ItemColumns,
         max_values: int | None,
         recode: Mapping[str, Recoding],
         *,
@@ -190,7 +223,7 @@ class CheckedEngine(ABC):
     @abstractmethod
     def _pairs(
         self,
-        listing: Listing,
+        listing: ItemColumns,
         items: Sequence[int] | None,
         max_values: int | None,
         recode: Mapping[str, Recoding],

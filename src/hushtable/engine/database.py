@@ -18,7 +18,8 @@ import lazy_loader
 import pyarrow as pa
 
 from hushtable.engine.header import Header, Kind
-from hushtable.engine.source import Source, connect_duckdb, explained, plain_type
+from hushtable.engine.own_duckdb import connect_duckdb, plain_type
+from hushtable.engine.source import Source, explained
 from hushtable.engine.sql.encode import Expression
 
 ibis = lazy_loader.load("ibis")
@@ -46,7 +47,7 @@ class DatabaseSource(Source):
 
     def here(self, names: Sequence[str]) -> Source:
         """Copy some columns into a DuckDB of our own."""
-        assert self.header is not None  # noqa: S101 - see `open_source`
+        assert self.header is not None  # noqa: S101 - see `hushtable.engine.door`
         places = {f"c{position}": name for position, name in enumerate(dict.fromkeys(names))}
         raw = self.select(places)
         backend = self.table.get_backend()

@@ -15,9 +15,10 @@ from typing import Any
 
 import ibis
 
+from hushtable.engine import door
 from hushtable.engine.header import Data
 from hushtable.engine.silence import silenced
-from hushtable.engine.source import Source, open_source
+from hushtable.engine.source import Source
 from hushtable.engine.sql.encode import Expression, as_text, read_number
 from hushtable.errors import DataError
 from hushtable.schema import MAX_COLUMN_SIZE, Schema
@@ -59,7 +60,8 @@ def draft(data: Data, *, name: str | None = None) -> Schema:
     >>> sex.values, sex.missing, sex.outside
     (('F', 'M'), 'category', 'missing')
     """
-    source, header = open_source(data)
+    table = door.open(data)
+    source, header = table.source(), table.header
     unnamed = [n for n, column in enumerate(header.names, 1) if not column]
     if unnamed:
         raise DataError([f"column number {n} of the data has no name." for n in unnamed])

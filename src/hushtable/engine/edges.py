@@ -23,12 +23,12 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from hushtable.engine.graph import Graph
-from hushtable.engine.header import read_header
-from hushtable.engine.source import as_arrow
+from hushtable import kernels
+from hushtable.engine import door
+from hushtable.engine.door import PrivateTable
+from hushtable.engine.graph import Codes, Graph, Integers
 from hushtable.errors import DataError, TooLarge
 from hushtable.files.memory import physical_memory
-from hushtable.kernels.projection import Codes, Integers, sort_words, split_pairs
 
 EDGE_COLUMNS = ("source", "target")
 NODE_COLUMNS = ("node",)
@@ -94,10 +94,11 @@ def inspect_graph(
 
 
 def _simple_graph(ids: pa.Array, one: Integers, two: Integers, *, listed: bool) -> Graph:
+
     n_nodes, proper = len(ids), one != two
     low = np.minimum(one, two)[proper].astype(np.uint64)
     keys = low * np.uint64(n_nodes) + np.maximum(one, two)[proper].astype(np.uint64)
-    keys = sort_words(keys, 0, (n_nodes * n_nodes).bit_length())
+    keys = kernels.projection.sort_words(keys, 0, (n_nodes * n_nodes).bit_length())
     first = np.ones(len(keys), np.bool_)
     first[1:] = keys[1:] != keys[:-1]
     source, target = np.divmod(keys[first], np.uint64(max(n_nodes, 1)))
@@ -145,16 +146,26 @@ def _kind(path: Path) -> str:
 
 
 def _inspect(what: str, data: Any, names: Sequence[str]) -> None:
-    if not _is_path(data):
-        if hasattr(data, "__arrow_c_stream__"):
-            _check_names(what, as_arrow(data).column_names, names)
-        return
-    path = Path(data)
-    if not path.is_file():
-        raise DataError(f"{what}: file {str(path)!r} does not exist.")
-    if _kind(path) != "text":
-        _check_names(what, read_header(path).names, names)
-        return
+    if not _opened(what, data, names) and _is_path(data):
+        _refuse_names(what, Path(data), names)
+
+
+def _opened(what: str, data: Any, names: Sequence[str]) -> PrivateTable | None:
+    """Open what has columns with names, if the ids are among them; pairs and plain text have none.
+
+    Reads the header only.
+    """
+    if _is_path(data) and not Path(data).is_file():
+        raise DataError(f"{what}: file {str(data)!r} does not exist.")
+    if not (_kind(Path(data)) != "text" if _is_path(data) else hasattr(data, "__arrow_c_stream__")):
+        return None
+    table = door.open(data)
+    _check_names(what, table.header.names, names)
+    return table
+
+
+def _refuse_names(what: str, path: Path, names: Sequence[str]) -> None:
+    """Refuse a plain text file whose first line names the columns: they would be nodes."""
     try:
         with (gzip.open if path.suffix.lower() == ".gz" else open)(path, "rb") as file:
             first = file.readline(4096)
@@ -184,24 +195,23 @@ def _check_names(what: str, there: Sequence[str], names: Sequence[str]) -> None:
 
 def _read(what: str, data: Any, names: Sequence[str]) -> _Ids:
     """Read columns of ids as trimmed text."""
-    if not _is_path(data) and not hasattr(data, "__arrow_c_stream__"):
+    opened = _opened(what, data, names)
+    if opened is None:
+        if _is_path(data):
+            return _from_text(what, Path(data), len(names))
         return _Ids.of(_from_pairs(what, data, len(names)))
-    if _is_path(data) and not Path(data).is_file():
-        raise DataError(f"{what}: file {str(data)!r} does not exist.")
-    if _is_path(data) and _kind(Path(data)) == "text":
-        return _from_text(what, Path(data), len(names))
-    _inspect(what, data, names)
-    table = _from_file(what, Path(data), names) if _is_path(data) else as_arrow(data)
+    table = _from_file(what, opened, names) if opened.header.files else opened.data
     return _Ids.of([_text(what, name, table.column(name)) for name in names])
 
 
-def _from_file(what: str, path: Path, names: Sequence[str]) -> pa.Table:
+def _from_file(what: str, opened: PrivateTable, names: Sequence[str]) -> pa.Table:
+    (path,) = opened.header.files
     try:
-        if _kind(path) == ".parquet":
+        if opened.header.delimiter is None:
             return pq.read_table(path, columns=list(names))
         return pa_csv.read_csv(
             io.BytesIO(_content(what, path)),
-            parse_options=pa_csv.ParseOptions(delimiter=read_header(path).delimiter),
+            parse_options=pa_csv.ParseOptions(delimiter=opened.header.delimiter),
             convert_options=pa_csv.ConvertOptions(
                 include_columns=list(names),
                 column_types=dict.fromkeys(names, pa.large_string()),
@@ -234,12 +244,13 @@ def _content(what: str, path: Path) -> bytearray:
 
 
 def _from_text(what: str, path: Path, per_line: int) -> _Ids:
+
     raw = _content(what, path)
     raw = raw.removeprefix(b"\xef\xbb\xbf")
     text = np.frombuffer(raw, np.uint8)
     kept = np.empty(len(text) + 1, np.uint8)
     ends = np.zeros(len(text) // 2 + 2, np.int64)
-    n_words, n_bad, first_bad = split_pairs(text, per_line, kept, ends[1:])
+    n_words, n_bad, first_bad = kernels.projection.split_pairs(text, per_line, kept, ends[1:])
     if n_bad:
         wanted = "two node ids" if per_line == 2 else "one node id"
         raise DataError(

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from hushtable.kernels.projection import Codes, Integers
+Integers = NDArray[np.int64]
+Codes = NDArray[np.int32]
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import re
 import sys
 import zlib
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hushtable.errors import DataError, ParameterError, SchemaError
+from hushtable.files.stored_rows import stored_rows
 from hushtable.schema import Categorical, Identifier, Integer, Schema
 
 Data = Any  # a path, a frame, or an ibis table
@@ -32,6 +34,10 @@ class Kind:
 
     name: str
     family: Literal["text", "number", "boolean", "nothing", "moment", "instant", "bytes", "other"]
+
+    def __str__(self) -> str:
+        """Name the type, but not what is inside it: names of fields may come from the data."""
+        return re.split(r"\W", self.name.lstrip("!"))[0] if self.family == "other" else self.name
 
 
 TEXT = Kind("string", "text")
@@ -127,14 +133,14 @@ def check_header(header: Header, schema: Schema) -> None:
         column = schema.columns.get(name)
         if name == schema.unit.column and kind.family == "other":
             problems.append(
-                f"column {name!r} has type {kind.name} in the data, by which persons cannot be "
+                f"column {name!r} has type {kind} in the data, by which persons cannot be "
                 "told apart; convert it to text or numbers first."
             )
         if column is None or isinstance(column, Identifier):
             continue
         if not _readable(kind, text_only=isinstance(column, Categorical)):
             problems.append(
-                f"column {name!r} has type {kind.name} in the data, which cannot be read as "
+                f"column {name!r} has type {kind} in the data, which cannot be read as "
                 f"{column.type}; convert it first."
             )
         if isinstance(column, Integer) and (column.low < _INT64_LOW or column.high > _INT64_HIGH):
@@ -286,12 +292,6 @@ def _parquet_header(files: Sequence[Path]) -> Header:
         raise DataError(problems)
     n_rows = sum(header.n_rows or 0 for header in headers)
     return replace(headers[0], files=tuple(files), n_rows=n_rows)
-
-
-def stored_rows(file: pq.ParquetFile) -> int:
-    """Add up the rows of a Parquet file's parts: reading makes room for them, whatever it holds."""
-    parts = (file.metadata.row_group(i) for i in range(file.metadata.num_row_groups))
-    return sum(part.num_rows for part in parts)
 
 
 def _csv_header(file: Path) -> Header:

@@ -9,12 +9,13 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from hushtable import kernels
 from hushtable.domain import Domain
 from hushtable.engine.arrow_codes import Codes, Encoded
-from hushtable.engine.base import Cells, Counts, RuleBreak
+from hushtable.engine.base import RuleBreak
 from hushtable.engine.baskets import (
-    Groups,
-    Listing,
+    ItemColumns,
+    ItemGroups,
     Pairs,
     Records,
     Tuples,
@@ -23,6 +24,7 @@ from hushtable.engine.baskets import (
     listed_sizes,
     missing_codes,
 )
+from hushtable.engine.cells import Cells, Counts
 from hushtable.engine.checked import CheckedEngine
 from hushtable.engine.rules import (
     N_RULES,
@@ -31,7 +33,6 @@ from hushtable.engine.rules import (
     require_columns,
     rule_breaks,
 )
-from hushtable.kernels.marginals import Tally
 from hushtable.privacy.noise import Noise
 from hushtable.recoding import Recoding, recoded_domain
 from hushtable.schema import Schema
@@ -122,7 +123,9 @@ class MemoryEngine(CheckedEngine):
         self._refuse_broken(columns)
         rows, n_rows = self._rows, self.n_rows()
         place = {name: position for position, name in enumerate(columns)}
-        tally = Tally([[place[name] for name in group] for group in groups], shapes)
+        tally = kernels.marginals.Tally(
+            [[place[name] for name in group] for group in groups], shapes
+        )
         new_codes = {
             name: recode[name].apply(np.arange(column.size)).astype(np.int32)
             for name, column in self._schema.attributes.items()
@@ -140,7 +143,7 @@ class MemoryEngine(CheckedEngine):
         return tally.tables()
 
     def _wide_tuples(
-        self, groups: Groups, recode: Mapping[str, Recoding], *, max_groups: int, at_least: int
+        self, groups: ItemGroups, recode: Mapping[str, Recoding], *, max_groups: int, at_least: int
     ) -> Tuples:
         records = self._wide_records(groups, recode)
         counted = count_tuples(
@@ -150,8 +153,8 @@ class MemoryEngine(CheckedEngine):
 
     def _listed_tuples(
         self,
-        groups: Groups,
-        listing: Listing,
+        groups: ItemGroups,
+        listing: ItemColumns,
         max_values: int | None,
         recode: Mapping[str, Recoding],
         *,
@@ -165,7 +168,7 @@ class MemoryEngine(CheckedEngine):
 
     def _pairs(
         self,
-        listing: Listing,
+        listing: ItemColumns,
         items: Sequence[int] | None,
         max_values: int | None,
         recode: Mapping[str, Recoding],
@@ -173,7 +176,7 @@ class MemoryEngine(CheckedEngine):
         records = self._listed_records(listing, recode)
         return count_pairs(records.at_most(max_values, self._noise), items)
 
-    def _wide_records(self, groups: Groups, recode: Mapping[str, Recoding]) -> Records:
+    def _wide_records(self, groups: ItemGroups, recode: Mapping[str, Recoding]) -> Records:
         names = list(self._schema.attributes)
         self._refuse_broken([names[item] for item in sorted({i for g in groups for i in g})])
         missing, n_values = missing_codes(self._schema, recode)
@@ -190,7 +193,7 @@ class MemoryEngine(CheckedEngine):
             n_items=len(names), n_values=n_values,
         )  # fmt: skip
 
-    def _listed_records(self, listing: Listing, recode: Mapping[str, Recoding]) -> Records:
+    def _listed_records(self, listing: ItemColumns, recode: Mapping[str, Recoding]) -> Records:
         self._refuse_broken([listing.item, listing.value])
         rows, persons = self._rows_and_persons
         assert persons is not None  # noqa: S101 - require_groups checks the unit

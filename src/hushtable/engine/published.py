@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hushtable.domain import Domain
+from hushtable.engine.cells import Cells
 from hushtable.privacy.noise import Noise
-from hushtable.recoding import Recoding
-
-if TYPE_CHECKING:
-    from hushtable.engine.base import Cells, Engine
 
 Keys = NDArray[np.int64]
 
@@ -26,7 +21,7 @@ class Whole:
     """Stand for all cells of a domain."""
 
 
-RowsOf = Callable[["Cells", Noise], pa.Table]
+RowsOf = Callable[[Cells, Noise], pa.Table]
 """Makes the published rows of some cells, with fresh noise for each cell alone."""
 
 
@@ -46,30 +41,23 @@ class Parts:
 
 
 def publish_here(
-    engine: Engine,
-    columns: Sequence[str],
-    rows_of: RowsOf,
-    noise: Noise,
-    *,
-    recode: Mapping[str, Recoding] | None,
-    also: Keys | Whole | None,
+    cells: Cells, rows_of: RowsOf, noise: Noise, *, also: Keys | Whole | None
 ) -> pa.Table:
-    """Bring the occupied cells to this machine and make the rows."""
-    cells = engine.counts(columns, recode=recode)
+    """Make the rows of cells that are on this machine."""
     if isinstance(also, Whole):
         counts = np.zeros(cells.domain.size, np.int64)
         counts[cells.domain.pack(cells.codes)[:, 0]] = cells.counts
-        return rows_of(type(cells)(cells.domain, cells.domain.grid(), counts), noise)
+        return rows_of(Cells(cells.domain, cells.domain.grid(), counts), noise)
     return rows_of(cells if also is None else _joined(cells, also), noise)
 
 
 def _joined(cells: Cells, also: Keys) -> Cells:
     """Add cells with the count 0 where they are not occupied."""
-    domain: Domain = cells.domain
+    domain = cells.domain
     keys = np.concatenate((domain.pack(cells.codes), also))
     counts = np.concatenate((cells.counts, np.zeros(len(also), np.int64)))
     order = np.lexsort((-counts, *keys.T[::-1]))  # of equal keys, the occupied one first
     keys, counts = keys[order], counts[order]
     first = np.ones(len(keys), np.bool_)
     first[1:] = (keys[1:] != keys[:-1]).any(axis=1)
-    return type(cells)(domain, domain.unpack(keys[first]), counts[first])
+    return Cells(domain, domain.unpack(keys[first]), counts[first])

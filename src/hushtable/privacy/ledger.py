@@ -37,12 +37,12 @@ from hushtable.privacy import ledger_file as file
 from hushtable.privacy import ledger_receipt as on_file
 from hushtable.privacy.guarantee import Guarantee, Neighbors, Unit, as_written
 from hushtable.privacy.ledger_records import FORMAT, Budget, Entry, Quote, Reservation, State
-from hushtable.privacy.ledger_tables import Table, parse_table, table_document
+from hushtable.privacy.ledger_tables import PaidTable, parse_table, table_document
 
 if TYPE_CHECKING:
     from hushtable.schema import Schema
 
-__all__ = ["Budget", "Entry", "Ledger", "Quote", "Reservation", "Table"]
+__all__ = ["Budget", "Entry", "Ledger", "PaidTable", "Quote", "Reservation"]
 
 MAX_TEXT = 1000
 
@@ -397,7 +397,7 @@ class Ledger:
                 "new ledger whose cap is what is left."
             )
 
-    def tables(self) -> tuple[Table, ...]:
+    def tables(self) -> tuple[PaidTable, ...]:
         """Return the tables that the ledger is bound to, in the order in which they came."""
         return tuple(self._read().tables.values())
 

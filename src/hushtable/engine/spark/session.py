@@ -1,41 +1,31 @@
-"""A table that is in Spark: the executors count, and only counts travel to the driver.
+"""The Spark session that counts: found or started, and refused where it cannot keep the promise.
 
 pyspark is imported when Spark is asked for, never before.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import subprocess
 import sys
-import uuid
-import weakref
 from collections.abc import Iterator, Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import lazy_loader
 import pyarrow as pa
 
-from hushtable.engine.header import Data, Header, is_ibis_table, is_in_spark, read_header
+from hushtable.engine.header import Data, is_ibis_table, is_in_spark, read_header
 from hushtable.engine.silence import quiet_spark, silence_also
-from hushtable.engine.source import Source, explained, too_many_cells
-from hushtable.engine.sql.encode import Expression
-from hushtable.errors import DataError, HushtableError, ParameterError, TooLarge
+from hushtable.engine.spark.source import session_of, unfit_executors
+from hushtable.errors import DataError, ParameterError
 from hushtable.files.scratch import spill_folder
-
-ibis = lazy_loader.load("ibis")
 
 _INSTALL = (
     "Spark needs the package pyspark (pip install 'hushtable[spark]') and Java 17 or 21 (such as "
     "apt install openjdk-17-jre-headless), found through PATH or JAVA_HOME."
 )
-
-
-_QUICK = {"spark.sql.execution.arrow.pyspark.enabled": "true"}  # for small tables that are sent
 
 
 def session(memory_limit: str | None = None) -> Any:
@@ -167,13 +157,13 @@ def _require_fit_session(data: Data) -> None:
 
 
 def require_one_run(data: Data) -> None:
-    """Refuse a session that may run a task twice at once; see `spark_writing` for the reason."""
+    """Refuse a session that may run a task twice at once; see `hushtable.engine.spark.writing`."""
     if "connect" in type(data).__module__.split("."):
         raise ParameterError(
             "this is a frame of Spark Connect, where rows cannot be kept for later questions; use "
             "a session inside the cluster (spark-submit)."
         )
-    conf = _session_of(data).sparkContext.getConf()
+    conf = session_of(data).sparkContext.getConf()
     if conf.get("spark.speculation", "false").lower() == "true":
         raise ParameterError(
             "spark.speculation is on: of two copies of a task, each with its own noise, the "
@@ -187,16 +177,16 @@ def require_hushtable(data: Data) -> None:
     They are asked for their version, as any task is sent to them: one task for each core, which
     Spark deals out to its executors in turn. No row of the table is touched.
     """
-    spark = _session_of(data)
+    spark = session_of(data)
     n_tasks = spark.sparkContext.defaultParallelism
     asked = spark.range(0, n_tasks, 1, n_tasks).mapInArrow(_versions_there, "version string")
     try:
         others = {row.version for row in asked.collect()} - {version("hushtable")}
     except Exception as error:  # Spark raises what it likes
         found = re.search(r"^[\w.]+Error: .*$", str(error), re.MULTILINE)
-        raise _unfit_executors(found[0].rstrip(".") if found else type(error).__name__) from None
+        raise unfit_executors(found[0].rstrip(".") if found else type(error).__name__) from None
     if others:
-        raise _unfit_executors(f"they have version {', '.join(sorted(others))}")
+        raise unfit_executors(f"they have version {', '.join(sorted(others))}")
 
 
 def _versions_there(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -205,206 +195,3 @@ def _versions_there(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatc
 
     for batch in batches:
         yield pa.record_batch({"version": [version("hushtable")] * batch.num_rows})
-
-
-def _unfit_executors(why: str) -> ParameterError:
-    return ParameterError(
-        f"executors cannot run hushtable {version('hushtable')} ({why}); install it in the Python "
-        "that they run (spark.pyspark.python), or send it to them in a packed environment: see "
-        "'Install' in docs/how-to/run-on-a-cluster.md."
-    )
-
-
-def open_in_spark(data: Data, header: Header) -> Source:
-    """Open a frame of Spark, or an ibis table of a Spark session; reads no row."""
-    if is_ibis_table(data):
-        data = SparkSource(data, {}).frame(data)
-    # Plain names: Spark takes a dot for a field, and case for nothing.
-    places = {name: f"raw{position}" for position, name in enumerate(header.names)}
-    name = _fresh_name()
-    _by_bytes(data.toDF(*places.values())).createOrReplaceTempView(name)
-    source = SparkSource(
-        _backend(data.sparkSession).table(name),
-        places,
-        # Computed once: a row that comes out differently when a lost part is computed again would
-        # be counted twice, in two cells, and the noise is for once.
-        copied=not _is_plain_scan(data._jdf.queryExecution().analyzed()),
-    )
-    weakref.finalize(source, _forget, data.sparkSession, name)
-    return source
-
-
-def _by_bytes(frame: Any) -> Any:
-    """Take collations off texts: two that are equal under one would put a row into two cells."""
-    from pyspark.sql import functions  # noqa: PLC0415 - an extra
-
-    plain = {
-        field.name: functions.collate(field.name, "UTF8_BINARY")
-        for field in frame.schema.fields
-        if getattr(field.dataType, "collation", "UTF8_BINARY") != "UTF8_BINARY"
-    }
-    return frame.withColumns(plain) if plain else frame
-
-
-class SparkSource(Source):
-    """Hold a table that is in Spark."""
-
-    def frame(self, expression: Expression) -> Any:
-        """Give a query as a Spark frame."""
-        backend, name = self.table.get_backend(), _fresh_name()
-        backend.create_view(name, expression)
-        try:
-            return backend.raw_sql(f"TABLE {name}")
-        finally:
-            backend.raw_sql(f"DROP VIEW IF EXISTS {name}")  # the frame knows its plan by now
-
-    def fetch(self, expression: Expression, *, most: int | None = None) -> pa.Table:
-        """Run a query and bring its rows to the driver, unless they are more than `most`."""
-        with self.running():
-            frame = self.frame(expression)
-            if most is None:
-                return frame.toArrow()
-            # Counted by the executors first: a limit would send everything through one of them.
-            frame.persist()
-            try:
-                if frame.count() > most:
-                    raise too_many_cells(most)
-                return frame.toArrow()
-            finally:
-                frame.unpersist()
-
-    def keep(
-        self, rows: Expression, columns: Mapping[str, str], *, drawn: bool = False
-    ) -> SparkSource:
-        """Run a query once and keep its rows on the executors.
-
-        Where coins were tossed, or may have been (`drawn`), rows that an executor loses are not
-        computed again: the coins would fall differently. The next question fails instead.
-        """
-        with self.running():
-            return self._kept(self.frame(rows), columns, drawn=drawn)
-
-    def draw(self, rows: Expression) -> SparkSource:
-        """Toss the coins now: a part of a query that is run again would see others."""
-        return self.keep(rows, {}, drawn=True)
-
-    def keep_numbered(self, rows: Expression, number: str) -> SparkSource:
-        """Keep rows with a number each; numbers differ, and have gaps."""
-        from pyspark.sql import functions  # noqa: PLC0415 - an extra
-
-        with self.running():
-            numbered = self.frame(rows).withColumn(number, functions.monotonically_increasing_id())
-            return self._kept(numbered, {}, drawn=True)
-
-    def _kept(self, frame: Any, columns: Mapping[str, str], *, drawn: bool) -> SparkSource:
-        if drawn:
-            frame = frame.localCheckpoint(eager=True)
-        else:
-            frame = frame.persist()
-            frame.count()
-        name = _fresh_name()
-        frame.createOrReplaceTempView(name)
-        kept = SparkSource(self.table.get_backend().table(name), columns)
-        weakref.finalize(kept, _forget, frame.sparkSession, name, frame)
-        return kept
-
-    @contextlib.contextmanager
-    def running(self, settings: Mapping[str, str] = _QUICK) -> Iterator[None]:
-        """Change settings for a while, and say what goes wrong in words of our own."""
-        try:
-            with _settings(_session_of(self.table).conf, settings):
-                yield
-        except HushtableError:
-            raise
-        except Exception as error:  # Spark raises what it likes
-            raise _explained(error) from None
-
-
-@contextlib.contextmanager
-def _settings(conf: Any, settings: Mapping[str, str]) -> Iterator[None]:
-    """Change settings of a session for a while."""
-    before = {name: conf.get(name, None) for name in settings}
-    for name, value in settings.items():
-        conf.set(name, value)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            conf.unset(name) if value is None else conf.set(name, value)
-
-
-def _explained(error: Exception) -> HushtableError:
-    message = str(error).lower()
-    if "maxresultsize" in message:
-        return TooLarge("the answer is larger than spark.driver.maxResultSize; raise it.")
-    if "checkpoint_rdd_block_id_not_found" in message or "checkpoint block" in message:
-        return DataError(
-            "an executor was lost with rows that are chosen or computed once, and not a second "
-            "time; run again, with executors that stay (spark.dynamicAllocation.enabled=false)."
-        )
-    if "no module named" in message:  # an executor that came after they were asked
-        return _unfit_executors("one of them lacks a package")
-    if "outofmemory" in message or "java heap space" in message:
-        return TooLarge(
-            "Spark ran out of memory; raise spark.executor.memory and spark.driver.memory."
-        )
-    return explained(error)
-
-
-def _session_of(data: Data) -> Any:
-    frame = data.get_backend().raw_sql("SELECT 1") if is_ibis_table(data) else data
-    return frame.sparkSession
-
-
-def _fresh_name() -> str:
-    return f"hushtable_{uuid.uuid4().hex}"
-
-
-def _backend(spark: Any) -> Any:
-    """Connect ibis to a session and leave the session's settings as they are."""
-    names = ("spark.sql.session.timeZone", "spark.sql.mapKeyDedupPolicy")
-    before = {name: spark.conf.get(name) for name in names}
-    backend = ibis.pyspark.connect(spark)
-    for name, value in before.items():
-        spark.conf.set(name, value)
-    return backend
-
-
-def _is_plain_scan(plan: Any) -> bool:
-    """Say whether a plan reads files and does nothing that could give another row next time."""
-    kind = _kind(plan)
-    if kind == "LogicalRelation":
-        return _kind(plan.relation()) == "HadoopFsRelation"
-    return (
-        kind in {"SubqueryAlias", "View", "Project", "Filter"}
-        and plan.deterministic()
-        and not any(map(_is_opaque, _each(plan.expressions())))
-        and all(map(_is_plain_scan, _each(plan.children())))
-    )
-
-
-def _is_opaque(expression: Any) -> bool:
-    """Say whether an expression calls a function of the user's, or asks another table."""
-    kind = _kind(expression)
-    return any(word in kind for word in ("UDF", "Subquery", "Exists", "ListQuery")) or any(
-        map(_is_opaque, _each(expression.children()))
-    )
-
-
-def _kind(node: Any) -> str:
-    return str(node.getClass().getSimpleName())
-
-
-def _each(nodes: Any) -> list[Any]:
-    return [nodes.apply(at) for at in range(nodes.size())]
-
-
-def _forget(spark: Any, name: str, frame: Any = None) -> None:
-    # The session may be the user's own, and rows of people must not stay in it.
-    with contextlib.suppress(Exception):
-        spark.catalog.dropTempView(name)
-        if frame is not None:
-            frame.unpersist()
-            plan = frame._jdf.queryExecution().analyzed()
-            if _kind(plan) == "LogicalRDD":  # rows kept by a checkpoint
-                plan.rdd().unpersist(False)

@@ -11,7 +11,7 @@ import lazy_loader
 import numpy as np
 import pyarrow as pa
 
-from hushtable.engine.baskets import Groups, Integers, Pairs, Tuples, tally
+from hushtable.engine.baskets import Integers, ItemGroups, Pairs, Runs, Tuples, tally
 from hushtable.engine.source import Source
 from hushtable.engine.sql.encode import Expression
 
@@ -40,7 +40,7 @@ def at_most(elements: Expression, most: int | None) -> Expression:
 def count_tuples(
     source: Source,
     elements: Expression,
-    groups: Groups,
+    groups: ItemGroups,
     *,
     max_groups: int,
     at_least: int,
@@ -68,11 +68,11 @@ def count_tuples(
     lengths = lists.value_lengths().to_numpy(zero_copy_only=False).astype(np.int64)
     flat = lists.flatten().to_numpy(zero_copy_only=False).astype(np.int64)
     n_records = source.fetch(elements.agg(n=elements.owner.nunique()))["n"][0].as_py()
-    return tally(
+    runs = Runs(
         _integers(answer["group"]), np.cumsum(lengths) - lengths, lengths, flat,
-        _integers(answer["n"]), at_least=at_least, n_values=n_values,
-        n_elements=n_items * n_values, n_records=int(n_records),
+        _integers(answer["n"]), n_items, n_values,
     )  # fmt: skip
+    return tally(runs, at_least=at_least, n_records=int(n_records))
 
 
 def count_pairs(

@@ -14,15 +14,16 @@ from numpy.typing import NDArray
 
 from hushtable.domain import Domain
 from hushtable.engine.arrow_codes import Encoded
-from hushtable.engine.base import Cells, Counts, RuleBreak
+from hushtable.engine.base import RuleBreak
 from hushtable.engine.baskets import (
-    Groups,
-    Listing,
+    ItemColumns,
+    ItemGroups,
     Pairs,
     Tuples,
     listed_sizes,
     missing_codes,
 )
+from hushtable.engine.cells import Cells, Counts
 from hushtable.engine.checked import CheckedEngine
 from hushtable.engine.published import Keys, Parts, RowsOf, Whole
 from hushtable.engine.rules import (
@@ -33,13 +34,13 @@ from hushtable.engine.rules import (
     rule_breaks,
 )
 from hushtable.engine.source import POSITION, Source
-from hushtable.engine.spark.session import SparkSource
+from hushtable.engine.spark.source import SparkSource
 from hushtable.engine.spark.writing import publish_on_executors
 from hushtable.engine.sql import baskets as sql_baskets
 from hushtable.engine.sql.blocks import add_up, cover
 from hushtable.engine.sql.encode import (
     Expression,
-    Rules,
+    RuleCodes,
     as_text,
     encode,
     is_missing,
@@ -221,7 +222,7 @@ class SqlEngine(CheckedEngine):
         return answers
 
     def _wide_tuples(
-        self, groups: Groups, recode: Mapping[str, Recoding], *, max_groups: int, at_least: int
+        self, groups: ItemGroups, recode: Mapping[str, Recoding], *, max_groups: int, at_least: int
     ) -> Tuples:
         elements = self._wide_elements(groups, recode)
         n_items, n_values = len(self._schema.attributes), missing_codes(self._schema, recode)[1]
@@ -233,8 +234,8 @@ class SqlEngine(CheckedEngine):
 
     def _listed_tuples(
         self,
-        groups: Groups,
-        listing: Listing,
+        groups: ItemGroups,
+        listing: ItemColumns,
         max_values: int | None,
         recode: Mapping[str, Recoding],
         *,
@@ -250,7 +251,7 @@ class SqlEngine(CheckedEngine):
 
     def _pairs(
         self,
-        listing: Listing,
+        listing: ItemColumns,
         items: Sequence[int] | None,
         max_values: int | None,
         recode: Mapping[str, Recoding],
@@ -260,7 +261,7 @@ class SqlEngine(CheckedEngine):
         return sql_baskets.count_pairs(elements, elements.table, n_items=n_items, items=items)
 
     def _listed_elements(
-        self, listing: Listing, max_values: int | None, recode: Mapping[str, Recoding]
+        self, listing: ItemColumns, max_values: int | None, recode: Mapping[str, Recoding]
     ) -> Source:
         """Give the elements of people: chosen once, for all questions with the same bounds."""
         asked = (listing, max_values, tuple(recode.items()))
@@ -269,7 +270,7 @@ class SqlEngine(CheckedEngine):
         return self._elements[asked]
 
     def _choose_elements(
-        self, listing: Listing, max_values: int | None, recode: Mapping[str, Recoding]
+        self, listing: ItemColumns, max_values: int | None, recode: Mapping[str, Recoding]
     ) -> Source:
         places = {"item": listing.item, "value": listing.value}
         broken = Broken()
@@ -290,14 +291,14 @@ class SqlEngine(CheckedEngine):
                 rows = rows.join(codes, f"{place}_raw")
                 continue
             rows = rows.left_join(codes, f"{place}_raw")
-            rules, recoding = Rules.of(self._schema.attributes[name]), recode.get(name)
+            rules, recoding = RuleCodes.of(self._schema.attributes[name]), recode.get(name)
             rules = rules if recoding is None else rules.recoded(recoding)
             rows = rows.mutate(**{place: rows[place].fill_null(rules.no_value)})
         rows = rows.select("owner", *places)
         kept = sql_baskets.at_most(sql_baskets.each_item_once(rows), max_values)
         return self._rows.keep(kept, {}, drawn=max_values is not None)
 
-    def _wide_elements(self, groups: Groups, recode: Mapping[str, Recoding]) -> Source:
+    def _wide_elements(self, groups: ItemGroups, recode: Mapping[str, Recoding]) -> Source:
         """Give the elements of rows, which are numbered once."""
         names = list(self._schema.attributes)
         missing, _ = missing_codes(self._schema, recode)
@@ -437,17 +438,17 @@ def _union(tables: Sequence[Expression]) -> Expression:
 
 def _rules_table(columns: Sequence[Column]) -> Expression:
     """Write the rules of columns as a table, one row for each."""
-    rules = [Rules.of(column) for column in columns]
+    rules = [RuleCodes.of(column) for column in columns]
     content = {
         field.name: pa.array([getattr(rule, field.name) for rule in rules], pa.int64())
-        for field in fields(Rules)
+        for field in fields(RuleCodes)
     }
     content["number"] = pa.array(range(len(columns)), pa.int32())
     return ibis.memtable(pa.table(content))
 
 
-def _rules_of(joined: Expression) -> Rules:
-    return Rules(**{field.name: joined[field.name] for field in fields(Rules)})
+def _rules_of(joined: Expression) -> RuleCodes:
+    return RuleCodes(**{field.name: joined[field.name] for field in fields(RuleCodes)})
 
 
 def _known_table(columns: Sequence[Column], missing_values: Sequence[str]) -> Expression:

@@ -13,21 +13,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 from scipy.stats import binom, poisson
 
 from hushtable.estimate.base import CONFIDENCE, Estimate
-
-NORMAL = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
+from hushtable.estimate.quantiles import NORMAL
 
 _LARGE = 1000.0  # variance from which the normal distribution is good to a fifth of a percent
 _COUNTABLE = 2**53  # whole numbers below are exact as floats
 
 
-class Answer(ABC):
+class CoinAnswer(ABC):
     """What a release says about the number of things that satisfy a condition.
 
     ``most`` is the largest count there can be.
@@ -98,7 +96,7 @@ class Answer(ABC):
 
 
 @dataclass(frozen=True)
-class TwoCoins(Answer):
+class TwoCoins(CoinAnswer):
     """Know how many of n items were seen, each by one of two coins.
 
     Parameters

@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hushtable.codes import repeated, to_codes, to_labels
-from hushtable.engine.baskets import Listing, Tuples
+from hushtable.engine.baskets import ItemColumns, Tuples
 from hushtable.recoding import Recoding
 from hushtable.schema import Schema
 
@@ -40,7 +40,7 @@ Integers = NDArray[np.int64]
 def write_tuples(
     schema: Schema,
     recode: Mapping[str, Recoding],
-    listing: Listing | None,
+    listing: ItemColumns | None,
     tuples: Tuples,
     counts: Integers,
 ) -> pa.Table:
@@ -76,12 +76,12 @@ class PublishedTuples:
     ----------
     table : Arrow table
         The table ``data`` of the release.
-    listing : Listing or None
+    listing : ItemColumns or None
         Where item and value stand in a long table; None for a wide one.
     """
 
     table: pa.Table
-    listing: Listing | None
+    listing: ItemColumns | None
 
     @cached_property
     def starts(self) -> Integers:

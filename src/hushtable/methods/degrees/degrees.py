@@ -30,6 +30,7 @@ from hushtable.methods.degrees.fit import (
 )
 from hushtable.methods.degrees.projection import OrderedEdges
 from hushtable.methods.parameters import parameter, part, whole
+from hushtable.privacy.distributions import laplace_variance
 from hushtable.privacy.guarantee import Guarantee, PureDP
 from hushtable.privacy.noise import Noise, add_noise
 from hushtable.schema import Schema
@@ -125,7 +126,7 @@ class Degrees(GraphMethod):
         "edge addition after Day, Li and Lyu."
     )
     summary: ClassVar[str] = "Publish the degree sequence of a graph, protecting whole nodes."
-    estimator: ClassVar[str] = "degrees"
+    estimator_kind: ClassVar[str] = "degrees"
 
     epsilon: Fraction = parameter(read=parameters.epsilon)
     max_degree: int | str = parameter(read=_public_or_private, default=PRIVATE)
@@ -427,10 +428,9 @@ class DegreesPlan(Plan[Graph]):
             "power_law_exponent": None if math.isnan(exponent) else exponent,
             "notes": notes,
         }
-        return Released(tables={"data": pa.table(table), "noisy": noisy}, estimator=settings)
+        return Released(tables={"data": pa.table(table), "noisy": noisy}, settings=settings)
 
 
 def _variance(scale: Fraction) -> float:
     """Give the variance of the two-sided geometric noise of that scale."""
-    rate = float(1 / scale)
-    return max(2 * math.exp(-rate) / math.expm1(-rate) ** 2, LEAST_VARIANCE)
+    return max(float(laplace_variance(float(1 / scale))), LEAST_VARIANCE)

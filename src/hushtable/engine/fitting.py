@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from hushtable.engine import Data, RuleBreak, connect
+from hushtable.engine.base import RuleBreak
+from hushtable.engine.door import connect
+from hushtable.engine.header import Data
 from hushtable.engine.rules import CODES, rule_break
 from hushtable.schema import Identifier, Schema
 

@@ -1,0 +1,196 @@
+"""The one door to the private table: opened once, its header read once, and no row.
+
+What comes in is a path, a frame, or a table of a database or of Spark. `open` finds out what it is
+and reads its header, so that whoever holds the `PrivateTable` can refuse a schema that does not fit
+before anything is charged, and then count. Who counts is decided here and nowhere else: another
+engine is another module, a name in `EngineName` and a case in `PrivateTable`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal, get_args
+
+from hushtable.engine.arrow_codes import Encoded, encoded_texts, plain_reader
+from hushtable.engine.base import Engine
+from hushtable.engine.frames import as_arrow
+from hushtable.engine.header import (
+    Data,
+    Header,
+    check_header,
+    is_ibis_table,
+    is_in_spark,
+    read_header,
+)
+from hushtable.engine.memory import MemoryEngine
+from hushtable.engine.own_duckdb import open_in_duckdb
+from hushtable.engine.source import Source
+from hushtable.engine.sql.engine import SqlEngine, encoded_rows
+from hushtable.errors import DataError, ParameterError
+from hushtable.privacy.noise import Noise, SecureNoise
+from hushtable.schema import Schema
+
+EngineName = Literal["auto", "memory", "duckdb", "spark"]
+
+SMALL = 1_000_000  # rows; a smaller frame or Parquet file is counted in memory
+
+
+@dataclass(frozen=True, eq=False)
+class PrivateTable:
+    """Hold a private table that was opened, and of which no row was read.
+
+    Parameters
+    ----------
+    data : path, Arrow table, frame of Spark or ibis table
+        Where the rows are.
+    header : Header
+        Its columns.
+    engine : {"auto", "memory", "duckdb", "spark"}
+        Who counts.
+    memory_limit : str, optional
+        How much memory DuckDB may take.
+    """
+
+    data: Data
+    header: Header
+    engine: EngineName
+    memory_limit: str | None
+
+    def check(self, schema: Schema) -> None:
+        r"""Refuse a schema that the columns do not fit, naming every problem in one `DataError`.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> schema = Schema.parse("name: t\ncolumns:\n  age: {type: integer, low: 0, high: 99}\n")
+        >>> open(pa.table({"Age": [41]})).check(schema)  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        hushtable.errors.DataError: column 'Age' of the data is 'age' in the schema; names must ...
+        """
+        check_header(self.header, schema)
+
+    def connect(self, schema: Schema, *, noise: Noise | None = None) -> Engine:
+        """Give what counts by the rules of a schema; reads no row before the first question.
+
+        Parameters
+        ----------
+        schema : Schema
+            What is public about the table.
+        noise : Noise, optional
+            With unit ``person``, the coins that choose the rows of a person in memory.
+        """
+        self.check(schema)
+        if not self._is_for_memory():
+            return SqlEngine(self.source(), schema)
+        return MemoryEngine(self._reader(schema), schema, noise or SecureNoise())
+
+    def source(self) -> Source:
+        """Give the raw rows to ask about where they are, or in a DuckDB of our own; reads none."""
+        names = self.header.names
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise DataError(
+                [f"column {name!r} stands more than once in the data." for name in twice]
+            )
+        if is_in_spark(self.data):
+            from hushtable.engine.spark.source import open_in_spark  # noqa: PLC0415 - an extra
+
+            return open_in_spark(self.data, self.header)
+        if is_ibis_table(self.data):
+            from hushtable.engine.database import DatabaseSource  # noqa: PLC0415 - seldom needed
+
+            return DatabaseSource(
+                self.data,
+                {name: name for name in names},
+                header=self.header,
+                memory_limit=self.memory_limit,
+            )
+        return open_in_duckdb(self.data, self.header, memory_limit=self.memory_limit)
+
+    def _is_for_memory(self) -> bool:
+        if self.engine != "auto":
+            return self.engine == "memory"
+        if is_in_spark(self.data) or is_ibis_table(self.data):
+            return False
+        # Who limits the memory has a file in mind that is not to be read as a whole.
+        limited = bool(self.header.files) and self.memory_limit is not None
+        few = self.header.n_rows is not None and self.header.n_rows < SMALL
+        return (few or self.header.is_small_text) and not limited
+
+    def _reader(self, schema: Schema) -> Callable[[], Encoded]:
+        """Give what reads and encodes all rows."""
+        # With a limit, DuckDB reads the rows: it keeps to one.
+        if self.memory_limit is None:
+            plain = plain_reader(self.data, self.header, schema)
+            if plain is not None:
+                return plain
+        read = encoded_texts if self.header.is_small_text else encoded_rows
+        return partial(read, self.source(), schema)
+
+
+def open(
+    data: Data, *, engine: EngineName = "auto", memory_limit: str | None = None
+) -> PrivateTable:
+    """Open a private table: find out what it is, and read its header and no row.
+
+    Parameters
+    ----------
+    data : path, frame or ibis table
+        The path of a ``.csv``, ``.csv.gz`` or ``.parquet`` file, or of several Parquet files (a
+        folder or a pattern with ``*``); an Arrow, pandas, polars or Spark table; an ibis table.
+    engine : {"auto", "memory", "duckdb", "spark"}
+        Who counts. ``auto``: memory for frames and Parquet files of less than a million rows and
+        for text files of less than 64 MB, DuckDB for larger and for compressed ones, and for ibis
+        tables, whose columns are fetched from their database; a Spark table is counted in Spark.
+        With ``spark``, Spark itself reads a path.
+    memory_limit : str, optional
+        How much memory DuckDB may take, such as ``"1GB"``; beyond it, it works on disk. For
+        ``spark``, the memory of a session that is started here.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> open(pa.table({"age": [41], "sex": ["F"]})).header.names
+    ('age', 'sex')
+    """
+    names = get_args(EngineName)
+    if engine not in names:
+        allowed = f"{', '.join(names[:-1])} or {names[-1]}"
+        raise ParameterError(f"engine {engine!r} is not known; choose {allowed}.")
+    if engine == "spark" or is_in_spark(data):
+        from hushtable.engine.spark.session import read_in_spark  # noqa: PLC0415 - an extra
+
+        data = read_in_spark(data, memory_limit=memory_limit)
+    else:
+        data = as_arrow(data)
+    header = read_header(data)
+    in_spark = is_in_spark(data)
+    if (in_spark or is_ibis_table(data)) and engine == ("duckdb" if in_spark else "spark"):
+        backend = "pyspark" if in_spark else data.get_backend().name
+        raise ParameterError(
+            f"engine {engine!r} cannot count a table that is in {backend}; leave it at auto."
+        )
+    return PrivateTable(data, header, engine, memory_limit)
+
+
+def connect(
+    data: Data,
+    schema: Schema,
+    *,
+    engine: EngineName = "auto",
+    noise: Noise | None = None,
+    memory_limit: str | None = None,
+) -> Engine:
+    r"""Open a private table and count by the rules of a schema: `open` and its `connect` in one.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> schema = Schema.parse("name: t\ncolumns:\n  age: {type: integer, low: 40, high: 43}\n")
+    >>> private = connect(pa.table({"age": [41, 43, 41]}), schema)
+    >>> private.histograms(["age"])["age"].tolist()
+    [0, 2, 0, 1]
+    """
+    return open(data, engine=engine, memory_limit=memory_limit).connect(schema, noise=noise)

@@ -1,0 +1,41 @@
+"""Frames of whatever library as Arrow tables."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pyarrow as pa
+
+from hushtable.engine.header import Data, is_ibis_table, is_in_spark
+from hushtable.errors import DataError
+
+
+def as_arrow(data: Data) -> Data:
+    """Turn a frame into an Arrow table, and leave paths and what is in an engine alone."""
+    if isinstance(data, pa.Table) or not hasattr(data, "__arrow_c_stream__"):
+        return data
+    if is_ibis_table(data) or is_in_spark(data):
+        return data
+    try:
+        table = pa.table(data)
+    except (pa.ArrowException, TypeError, ValueError):
+        raise DataError(_frame_problems(data)) from None  # the conversion's message quotes values
+    # A pandas index without a name is not a column.
+    unnamed = [name for name in table.column_names if re.fullmatch(r"__index_level_\d+__", name)]
+    return table.drop_columns(unnamed)
+
+
+def _frame_problems(frame: Any) -> list[str]:
+    """Say why a frame does not become an Arrow table."""
+    names = list(getattr(frame, "columns", ()))
+    if not names:
+        return [f"data is a {type(frame).__name__} and no table; give a frame with named columns."]
+    twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+    problems = [f"column {name!r} stands more than once in the data." for name in twice]
+    for name in (name for name in names if name not in twice):
+        try:
+            pa.array(frame[name])
+        except (pa.ArrowException, TypeError, ValueError):
+            problems.append(f"column {name!r} mixes types; convert it to one type first.")
+    return problems or ["the frame cannot be read as a table; convert its columns to plain types."]

@@ -1,0 +1,126 @@
+"""A DuckDB of our own, in memory, that can read the table's files and nothing else."""
+
+from __future__ import annotations
+
+import glob
+import os
+import shutil
+import weakref
+from pathlib import Path
+from typing import Any
+
+import lazy_loader
+import numpy as np
+import pyarrow as pa
+
+from hushtable.engine.header import Data, Header
+from hushtable.engine.source import POSITION, Source, explained
+from hushtable.engine.sql.encode import Expression
+from hushtable.errors import ParameterError
+from hushtable.files.scratch import spill_folder
+
+duckdb = lazy_loader.load("duckdb")  # a small table is counted without them
+ibis = lazy_loader.load("ibis")
+
+
+def open_in_duckdb(data: Data, header: Header, *, memory_limit: str | None = None) -> Source:
+    """Open files or an Arrow table; reads no row."""
+    places = {name: f"raw{position}" for position, name in enumerate(header.names)}
+    connection = connect_duckdb(header, memory_limit)
+    if not header.files:
+        renamed = data.rename_columns(list(places.values()))
+        numbers = pa.array(np.arange(data.num_rows))
+        table = _registered(connection, renamed.append_column(POSITION, numbers))
+    elif header.delimiter is None:
+        # Not renamed: in front of a plain scan, DuckDB knows the ranges of the columns.
+        places = {name: name for name in header.names}
+        table = _parquet(connection, header)
+    else:
+        table = _csv(connection, header, list(places.values()))
+    connection.raw_sql("SET lock_configuration = true")
+    copied, numbered = header.delimiter is not None, not header.files
+    return Source(table, places, copied=copied, numbered=numbered)
+
+
+def _parquet(connection: Any, header: Header) -> Expression:
+    paths = [_literal_path(file) for file in header.files]
+    try:
+        return connection.read_parquet(paths, hive_partitioning=False)
+    except Exception as error:  # a file that is damaged beyond its header
+        raise explained(error) from None
+
+
+def _csv(connection: Any, header: Header, places: list[str]) -> Expression:
+    return connection.read_csv(
+        _literal_path(header.files[0]),
+        columns=dict.fromkeys(places, "VARCHAR"),
+        header=True,
+        delim=header.delimiter,
+        quote='"',
+        escape='"',
+        # An empty field is the empty text; whether that means missing is the schema's to say.
+        force_not_null=places,
+        compression="gzip" if header.files[0].suffix.lower() == ".gz" else "none",
+    )
+
+
+def _registered(connection: Any, table: pa.Table) -> Expression:
+    plain = [field.with_type(plain_type(field.type)) for field in table.schema]
+    connection.con.register("private_rows", table.cast(pa.schema(plain)))
+    return connection.table("private_rows")
+
+
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """Give the type as which DuckDB is to see an Arrow column."""
+    if pa.types.is_dictionary(kind):
+        return plain_type(kind.value_type)
+    if kind == pa.string_view():
+        return pa.large_string()
+    if pa.types.is_float16(kind):
+        return pa.float32()
+    return kind
+
+
+def _literal_path(file: Path) -> str:
+    # DuckDB takes every path for a pattern: data[1].csv would be data1.csv.
+    return glob.escape(str(file.resolve()))
+
+
+def connect_duckdb(header: Header, memory_limit: str | None) -> Any:
+    """Open an in-memory DuckDB that can read the given files and nothing else."""
+    spill = spill_folder()
+    settings = {
+        "temp_directory": spill,
+        "autoinstall_known_extensions": "false",
+        "autoload_known_extensions": "false",
+        # A seeded run in memory is repeatable; otherwise order is not worth what it costs.
+        "preserve_insertion_order": str(header.is_small_text).lower(),
+    }
+    connection = ibis.duckdb.connect(**settings)
+    weakref.finalize(connection, _remove_spill, connection.con, spill, os.getpid())
+    connection.raw_sql("SET enable_progress_bar = false")
+    try:
+        if memory_limit is not None:
+            connection.raw_sql(f"SET memory_limit = {_quoted(memory_limit)}")
+    except duckdb.Error:
+        raise ParameterError(
+            f"memory_limit {memory_limit!r} is not understood; write it as '500MB' or '4GB'."
+        ) from None
+    # DuckDB asks for the pattern and then for the file it stands for.
+    paths = {
+        path for file in header.files for path in (os.fspath(file.resolve()), _literal_path(file))
+    }
+    connection.raw_sql(f"SET allowed_paths = [{', '.join(map(_quoted, sorted(paths)))}]")
+    connection.raw_sql("SET enable_external_access = false")
+    return connection
+
+
+def _remove_spill(connection: Any, spill: str, process: int) -> None:
+    if os.getpid() != process:
+        return  # a forked child: both are its parent's
+    connection.close()
+    shutil.rmtree(spill, ignore_errors=True)
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
