@@ -433,4 +433,4 @@ class DegreesPlan(Plan[Graph]):
 
 def _variance(scale: Fraction) -> float:
     """Give the variance of the two-sided geometric noise of that scale."""
-    return max(float(laplace_variance(float(1 / scale))), LEAST_VARIANCE)
+    return max(float(laplace_variance(float(scale))), LEAST_VARIANCE)
