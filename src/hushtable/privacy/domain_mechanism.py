@@ -77,7 +77,7 @@ class DomainMechanism:
     @property
     def variance(self) -> float:
         """Variance of the noise of one cell."""
-        return float(laplace_variance(float(self.rate)))
+        return float(laplace_variance(float(1 / self.rate)))
 
     def add(self, codes: NDArray[np.int64], counts: Integers, noise: Noise) -> NoisyCells:
         """Noise all cells; the occupied ones are given, in the order of the domain."""

@@ -37,12 +37,12 @@ from hushtable.privacy import ledger_file as file
 from hushtable.privacy import ledger_receipt as on_file
 from hushtable.privacy.guarantee import Guarantee, Neighbors, Unit, as_written
 from hushtable.privacy.ledger_records import FORMAT, Budget, Entry, Quote, Reservation, State
-from hushtable.privacy.ledger_tables import PaidTable, parse_table, table_document
+from hushtable.privacy.ledger_tables import BoundTable, parse_table, table_document
 
 if TYPE_CHECKING:
     from hushtable.schema import Schema
 
-__all__ = ["Budget", "Entry", "Ledger", "PaidTable", "Quote", "Reservation"]
+__all__ = ["BoundTable", "Budget", "Entry", "Ledger", "Quote", "Reservation"]
 
 MAX_TEXT = 1000
 
@@ -397,7 +397,7 @@ class Ledger:
                 "new ledger whose cap is what is left."
             )
 
-    def tables(self) -> tuple[PaidTable, ...]:
+    def tables(self) -> tuple[BoundTable, ...]:
         """Return the tables that the ledger is bound to, in the order in which they came."""
         return tuple(self._read().tables.values())
 

@@ -15,7 +15,7 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, kw_only=True)
-class PaidTable:
+class BoundTable:
     """Name a table that a ledger pays for.
 
     ``record`` is the record that bound the ledger to it: 0 is its start, any other a charge.
@@ -41,11 +41,11 @@ def table_document(schema: Schema | None) -> dict[str, str] | None:
     return None if schema is None else {"name": schema.name, "digest": schema.digest}
 
 
-def parse_table(document: Any, *, record: int, reason: str = "") -> PaidTable | None:
+def parse_table(document: Any, *, record: int, reason: str = "") -> BoundTable | None:
     """Read back what `table_document` gave."""
     if document is None:
         return None
     if set(document) != {"name", "digest"} or not _DIGEST.fullmatch(document["digest"]):
         raise LedgerError("it names no table that hushtable wrote.")
-    return PaidTable(name=str(document["name"]), digest=document["digest"], record=record,
+    return BoundTable(name=str(document["name"]), digest=document["digest"], record=record,
                  reason=reason)  # fmt: skip

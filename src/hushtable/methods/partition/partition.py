@@ -246,7 +246,7 @@ class PartitionPlan(Plan[Engine]):
         return Forecast(lines=lines, split=split, n_cells=self.n_cells, memory_mb=memory)
 
     def _noise_std(self, epsilon: Fraction) -> float:
-        return math.sqrt(laplace_variance(float(epsilon / self.rules.max_rows)))
+        return math.sqrt(laplace_variance(float(self.rules.max_rows / epsilon)))
 
     def count_error(self, *, rows: int | None, share: float) -> CountError:
         """Add up the noise of the leaves, as many and as noisy as they may be."""
@@ -276,7 +276,7 @@ class PartitionPlan(Plan[Engine]):
         fitted = measured.fit(noisy.astype(np.float64), node_counts)
         # The nearest whole counts in the metric of the noise, none below 0.
         total = round(float(fitted.sum()))
-        counts = whole_on_simplex(fitted.ravel(), total, laplace_variance(1 / scales).ravel())
+        counts = whole_on_simplex(fitted.ravel(), total, laplace_variance(scales).ravel())
         leaves = leaf_table(
             self.schema, nodes, self.axes, self.target, counts=counts, noisy=noisy, scales=scales
         )

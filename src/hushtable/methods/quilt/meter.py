@@ -45,7 +45,7 @@ class TableMechanism:
         """Standard deviation of one count, as good as exact for variances of one and more."""
         if not self.pure:
             return math.sqrt(self.parameter)
-        return math.sqrt(laplace_variance(float(1 / self.parameter)))
+        return math.sqrt(laplace_variance(float(self.parameter)))
 
     def add(self, counts: Integers, noise: Noise) -> Integers:
         """Give noisy counts."""
