@@ -1,15 +1,20 @@
-"""Columns of published rows: from codes to values and back."""
+"""Columns of published rows: from codes to values and back.
+
+Arrow arrays are made from NumPy and back without importing pandas: ``pa.array``, ``pa.scalar`` and
+``to_numpy`` do import it wherever it is installed, to see whether it is in use. That takes longer
+than to count a small table.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hushtable.arrow_arrays import numbers, texts
 from hushtable.errors import ReleaseError, TooLarge
 from hushtable.files.memory import physical_memory
 from hushtable.recoding import Recoding
@@ -107,10 +112,7 @@ def to_codes(
         low, step = column.exact_low, column.exact_step
         known = [int((Fraction(str(label)) - low) / step) for label in labels]
     table = np.array([*known, (recoding or column).missing_code or 0], np.int64)
-    places: NDArray[np.int64] = encoded.indices.fill_null(len(labels)).to_numpy(
-        zero_copy_only=False
-    )
-    return table[places]
+    return table[as_numpy(encoded.indices, null=len(labels))]
 
 
 def _places(labels: Sequence[Value], among: Sequence[Value]) -> list[int]:
@@ -137,3 +139,78 @@ def repeated(counts: NDArray[np.int64]) -> NDArray[np.int64]:
             f"{there / 2**30:,.0f} GB of memory of this machine; ask it for counts instead."
         )
     return np.repeat(np.arange(len(counts)), counts)
+
+
+# --- Arrow and NumPy ------------------------------------------------------------------------------
+
+
+def numbers(values: NDArray[Any], missing: NDArray[np.bool_] | None = None) -> pa.Array:
+    """Give the numbers as an Arrow array of their type, null where they are missing.
+
+    Examples
+    --------
+    >>> numbers(np.array([4, 5], np.int32), np.array([False, True])).to_pylist()
+    [4, None]
+    """
+    there = None
+    if missing is not None:
+        there = pa.py_buffer(np.packbits(~missing, bitorder="little"))
+    kind = pa.from_numpy_dtype(values.dtype)
+    content = pa.py_buffer(np.ascontiguousarray(values))
+    return pa.Array.from_buffers(kind, len(values), [there, content])
+
+
+def texts(values: Iterable[str]) -> pa.Array:
+    """Give the texts as an Arrow array.
+
+    Examples
+    --------
+    >>> texts(["no", "", "jamais vu"]).to_pylist()
+    ['no', '', 'jamais vu']
+    """
+    written = [value.encode() for value in values]
+    ends = np.cumsum([0, *map(len, written)], dtype=np.int64).astype(np.int32)
+    content = pa.py_buffer(b"".join(written))
+    return pa.StringArray.from_buffers(len(written), pa.py_buffer(ends), content)
+
+
+def with_missing(column: pa.ChunkedArray | pa.Array) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Give numbers as a NumPy array, and which of them are null: there they mean nothing.
+
+    Examples
+    --------
+    >>> values, missing = with_missing(pa.chunked_array([[1, None], [3]]))
+    >>> values[~missing].tolist(), missing.tolist()
+    ([1, 3], [False, True, False])
+    """
+    values = [np.empty(0, column.type.to_pandas_dtype())]
+    missing = [np.empty(0, np.bool_)]
+    for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
+        there, content = chunk.buffers()
+        inside = slice(chunk.offset, chunk.offset + len(chunk))
+        if len(chunk):
+            values.append(np.frombuffer(content, values[0].dtype)[inside])
+        if there is None:
+            missing.append(np.zeros(len(chunk), np.bool_))
+        else:
+            bits = np.unpackbits(np.frombuffer(there, np.uint8), bitorder="little")
+            missing.append(bits[inside] == 0)
+    return np.concatenate(values), np.concatenate(missing)
+
+
+def as_numpy(column: pa.ChunkedArray | pa.Array, *, null: float | None = None) -> NDArray[Any]:
+    """Give numbers as a NumPy array, with `null` where they are missing.
+
+    Examples
+    --------
+    >>> as_numpy(pa.chunked_array([[1, None], [3]]), null=-1).tolist()
+    [1, -1, 3]
+    """
+    if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+        raise ReleaseError(f"the release has {column.type} where numbers are to be.")
+    values, missing = with_missing(column)
+    if not missing.any():
+        return values
+    if null is None:
+        raise ReleaseError("the release has no value where a number is to be.")
+    return np.where(missing, null, values)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 import warnings
 from collections.abc import Iterator, Mapping
@@ -21,19 +20,19 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from hushtable.engine.header import stored_rows
-from hushtable.engine.published import Parts
 from hushtable.errors import DataError, HushtableError, HushtableWarning, ReleaseError, TooLarge
 from hushtable.estimate import Estimate, Estimator
 from hushtable.estimate.drawing import Generator
 from hushtable.estimate.published import Published
 from hushtable.files.memory import physical_memory
 from hushtable.files.scratch import Scratch, why_not_written
+from hushtable.files.stored_rows import stored_rows
+from hushtable.files.whole_file import sync
+from hushtable.files.written_rows import write_parquet
 from hushtable.methods.registry import estimator_for
 from hushtable.privacy.guarantee import AnyGuarantee, NoGuarantee, Unit
 from hushtable.recoding import Recoding
 from hushtable.schema import Schema
-from hushtable.written_rows import write_parquet
 
 STATEMENT = "statement.json"
 STATEMENT_FOR_PEOPLE = "STATEMENT.md"
@@ -281,7 +280,7 @@ class Release:
                 raise ReleaseError(f"{STATEMENT}: the parts of {described.file} were changed.")
         for file, digest in (digests | statement.attachments).items():
             try:
-                found = _digest(_inside(folder, file))
+                found = sha256_of(_inside(folder, file))
             except (OSError, ValueError):
                 raise ReleaseError(
                     f"release {str(folder)!r} is incomplete: {file} is gone, or is not a file; get "
@@ -493,7 +492,7 @@ def _whole_file(path: Path) -> Iterator[Path]:
         try:
             part = scratch.folder / path.name
             yield part
-            _sync(part)
+            sync(part)
             part.rename(path)
         finally:
             scratch.close()
@@ -501,128 +500,7 @@ def _whole_file(path: Path) -> Iterator[Path]:
         raise ReleaseError(f"cannot write {str(path)!r}: {why_not_written(error)}.") from error
 
 
-class ReleaseWriter:
-    """Write a release folder at once: everything goes to a hidden folder that is renamed last.
-
-    The hidden folder is the owner's alone and holds what is to be published, nothing else. If the
-    process is killed, the next release of that name removes it.
-    """
-
-    def __init__(self, folder: str | Path, *, seeded: bool = False) -> None:
-        self.folder = Path(folder)
-        self._mark = f"{SEEDED_MARK}-" if seeded else ""
-        if self.folder.exists() or self.folder.is_symlink():
-            raise ReleaseError(
-                f"{str(self.folder)!r} exists; choose another folder, nothing was overwritten."
-            )
-        try:
-            self._scratch = Scratch(self.folder.parent, f".{self.folder.name}-part-")
-            self._part = self._scratch.folder / "release"
-            self._part.mkdir()
-        except OSError as error:
-            raise ReleaseError(
-                f"cannot write beside {str(self.folder)!r}: {why_not_written(error)}."
-            ) from error
-
-    def __enter__(self) -> ReleaseWriter:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._scratch.close()
-
-    def add_tables(
-        self, tables: Mapping[str, pa.Table | Parts], schema: Schema
-    ) -> dict[str, TableFile]:
-        """Write the tables; a single one is ``data.parquet``, several go into ``data/``.
-
-        With seeded noise, the names of the files say so. What executors write is a folder of that
-        name.
-        """
-        files = {}
-        for name, table in tables.items():
-            place = "data" if list(tables) == ["data"] else f"data/{name}"
-            file = f"{self._mark}{place}.parquet"
-            path = self._part / file
-            try:
-                path.parent.mkdir(exist_ok=True)
-                if isinstance(table, Parts):
-                    files[name] = self._written_by_executors(table, path, file)
-                    continue
-                write_parquet(table, path, schema)
-            except OSError as error:
-                raise ReleaseError(f"cannot write {file}: {why_not_written(error)}.") from error
-            files[name] = TableFile(file=file, sha256=_digest(path), rows=table.num_rows)
-        return files
-
-    def _written_by_executors(self, table: Parts, folder: Path, file: str) -> TableFile:
-        """Have executors write a table, and move its files into the release.
-
-        Executors do not know where the release is made: whatever else they leave where they write,
-        and whenever, is never published.
-        """
-        staged = self._scratch.folder / f"by-executors-{folder.stem}"
-        names = table.write(staged)
-        folder.mkdir()
-        for name in names:
-            (staged / name).rename(folder / name)
-        rows = sum(pq.read_metadata(folder / name).num_rows for name in names)
-        parts = {name: _digest(folder / name) for name in names}
-        unsigned = TableFile(file=file, sha256="0" * 64, rows=rows, parts=parts)
-        return unsigned.model_copy(update={"sha256": unsigned.digest_of_parts()})
-
-    def add_attachments(self, attachments: Mapping[str, str]) -> dict[str, str]:
-        """Write drawings and texts beside the tables."""
-        for file, text in attachments.items():
-            try:
-                (self._part / file).write_text(text, encoding="utf-8")
-            except OSError as error:
-                raise ReleaseError(f"cannot write {file}: {why_not_written(error)}.") from error
-        return {file: _digest(self._part / file) for file in attachments}
-
-    def add_statement(self, statement: Statement) -> None:
-        """Write the statement, for machines and for people."""
-        text = json.dumps(
-            statement.model_dump(mode="json", by_alias=True), indent=2, ensure_ascii=False
-        )
-        try:
-            (self._part / STATEMENT).write_text(text + "\n", encoding="utf-8")
-            (self._part / STATEMENT_FOR_PEOPLE).write_text(statement.for_people(), encoding="utf-8")
-        except OSError as error:
-            raise ReleaseError(f"cannot write the statement: {why_not_written(error)}.") from error
-
-    def make_durable(self) -> None:
-        """Bring all files to the disk, readable by everybody and writable by the owner."""
-        try:
-            for path in (*self._part.rglob("*"), self._part):
-                path.chmod(0o755 if path.is_dir() else 0o644)
-                _sync(path)
-        except OSError as error:
-            raise ReleaseError(
-                f"cannot write {str(self.folder)!r}: {why_not_written(error)}."
-            ) from error
-
-    def move_into_place(self) -> None:
-        """Make the complete folder appear under its name."""
-        try:
-            self._part.rename(self.folder)
-            _sync(self.folder.parent)
-        except OSError as error:
-            raise ReleaseError(
-                f"cannot finish {str(self.folder)!r}: {why_not_written(error)}."
-            ) from error
-
-
-def _sync(path: Path) -> None:
-    """Wait until a file or folder is on the disk: a power cut must not leave half of it."""
-    if os.name != "posix" and path.is_dir():
-        return  # folders cannot be opened there
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _digest(path: Path) -> str:
+def sha256_of(path: Path) -> str:
+    """Give the digest of a file, in hexadecimal digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

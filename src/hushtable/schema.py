@@ -12,6 +12,8 @@ tables that are refused.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -487,6 +489,31 @@ class Schema(_Model):
             raise Unconfirmed(open_parts)
 
     @property
+    def digest(self) -> str:
+        """A digest of what tells the table from another: its name, its columns and their values.
+
+        What may change while the table stays the same is left out: layout and comments of the file,
+        the order of columns and values, the public number of rows, taxonomies, which column is the
+        target, and how missing values and values outside the domain are treated. So are the columns
+        of a graph, which follow from the method's parameters. The unit is not in it either: a
+        ledger is for one unit, and refuses any other.
+
+        Examples
+        --------
+        >>> text = "{name: %s, rows: %d, columns: {age: {type: integer, low: 0, high: 9}}}"
+        >>> one, later, other = (
+        ...     Schema.parse(text % given).digest
+        ...     for given in (("visits", 5), ("visits", 6), ("tickets", 5))
+        ... )
+        >>> one == later, one == other
+        (True, False)
+        """
+        columns = {} if self.unit.kind == "node" else self.columns
+        told = {name: _values_told(column) for name, column in columns.items()}
+        text = json.dumps({"name": self.name, "columns": told}, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    @property
     def conditions(self) -> tuple[str, ...]:
         """What the promise takes for granted about the table: nothing, unless a column refuses.
 
@@ -576,14 +603,17 @@ class Schema(_Model):
         return write_yaml(content)
 
 
+def _values_told(column: Identifier | Column) -> str | list[str]:
+    if isinstance(column, Identifier):
+        return "identifier"
+    if isinstance(column, Categorical):
+        return sorted(column.values)
+    return [column.type, *(str(n) for n in (column.exact_low, column.exact_step, column.n_values))]
+
+
 def _listed(names: Sequence[str]) -> str:
     shown_names = ", ".join(map(repr, names))
     return f"Column {shown_names}" if len(names) == 1 else f"Each of the columns {shown_names}"
-
-
-def decode(column: Column, codes: Iterable[int]) -> list[Value]:
-    """Give the values behind codes; missing is None."""
-    return [column.value(int(code)) for code in codes]
 
 
 def _with_taxonomy_files(content: dict[str, Any], folder: Path | None) -> dict[str, Any]:

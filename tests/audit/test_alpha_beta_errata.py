@@ -19,8 +19,8 @@ from scipy.stats import beta as beta_distribution
 
 from hushtable.engine import connect
 from hushtable.methods import AlphaBeta
-from hushtable.methods.alpha_beta.alpha_beta import Plan, _Table
-from hushtable.methods.alpha_beta.insertions import SourceNoise, UniformNoise
+from hushtable.methods.alpha_beta.insertions import SourceInsertions, UniformInsertions
+from hushtable.methods.alpha_beta.tuple_set import TupleSet
 from hushtable.methods.alpha_beta.two_coins import TwoCoins
 from hushtable.pipeline import publish
 from hushtable.privacy.bounded_adversary import Ratios, odds_limit, solve
@@ -127,13 +127,11 @@ def test_a_tuple_that_comes_later_hides_among_fresh_insertions(tmp_path: Path) -
 def all_views(keep: Fraction, insert: Fraction, views: int) -> tuple[int, int]:
     """Run Algorithm 4 and count tuples seen in every view."""
     domain = SCHEMA.domain
-    ratios = Ratios.of_one_view(keep=keep, insert=insert)
-    law = UniformNoise(domain, alpha=keep - insert, beta=insert)
-    plan = Plan(noise=law, ratios=ratios, d=None, epsilon=ratios.epsilon)
-    table = _Table(domain, EVERYONE[:, None])
+    law = UniformInsertions(domain, alpha=keep - insert, beta=insert)
+    table = TupleSet(domain, EVERYONE[:, None])
     drawn: list[Any] = []
     for _ in range(views):
-        drawn.append(table.seen_again(drawn, plan, views, SecureNoise()))
+        drawn.append(table.seen_again(drawn, law, views, SecureNoise()))
     always = np.zeros(2 * N, np.int64)
     for view in drawn:
         always[view[:, 0]] += 1
@@ -163,12 +161,10 @@ def test_algorithm_4_one_view_too_many_is_caught() -> None:
     limit = math.log(odds_limit(d, gamma))
     assert lower_bound_of_epsilon(*all_views(Fraction(7, 10), insert, 2)) <= limit
     # Rerunning the two-view schedule for a third view: fading of two views, three chances.
-    law = UniformNoise(SCHEMA.domain, alpha=Fraction(7, 10) - insert, beta=insert)
-    ratios = Ratios.of_one_view(keep=Fraction(7, 10), insert=insert)
-    plan = Plan(noise=law, ratios=ratios, d=None, epsilon=ratios.epsilon)
-    table, drawn = _Table(SCHEMA.domain, EVERYONE[:, None]), list[Any]()
+    law = UniformInsertions(SCHEMA.domain, alpha=Fraction(7, 10) - insert, beta=insert)
+    table, drawn = TupleSet(SCHEMA.domain, EVERYONE[:, None]), list[Any]()
     for _ in range(3):
-        drawn.append(table.seen_again(drawn, plan, 2, SecureNoise()))
+        drawn.append(table.seen_again(drawn, law, 2, SecureNoise()))
     times = np.zeros(2 * N, np.int64)
     for view in drawn:
         times[view[:, 0]] += 1
@@ -206,7 +202,7 @@ def test_algorithm_5_as_printed_is_caught() -> None:
     assert printed > 1.2 * claimed
     # The repaired one, looking at each class of tuples by itself.
     law = method.plan(SCHEMA).noise
-    assert isinstance(law, SourceNoise)
+    assert isinstance(law, SourceInsertions)
     mine = np.arange(0, 2 * N, 2)
     view = seen(method, mine)
     for part in (slice(0, N), slice(N, 2 * N)):

@@ -6,8 +6,9 @@ A method that keeps its promises fails an audit with probability 1e-6 at most, b
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from scipy.stats import binom
 from hushtable.audit import audit
 from hushtable.audit.bounds import (
     POWER,
-    Tally,
+    EventTally,
     at_least,
     at_most,
     loss_at_least,
@@ -52,9 +53,11 @@ from hushtable.methods import (
     Quilt,
     TopDownSpecialization,
     Uncertain,
+    registry,
 )
 from hushtable.methods.base import GraphMethod, Released
 from hushtable.methods.degrees.degrees import Degrees
+from hushtable.methods.listing import Listing
 from hushtable.methods.parameters import Parameters
 from hushtable.methods.partition.mondrian import Mondrian
 from hushtable.methods.registry import listings
@@ -72,8 +75,8 @@ def test_bounds_are_wrong_no_more_often_than_stated(n: int, p: float) -> None:
     """Exactly, by summing over all outcomes."""
     hits = np.arange(n + 1)
     chances = binom.pmf(hits, n, p)
-    low = np.array([at_least(Tally(int(h), n), error=0.01) for h in hits])
-    high = np.array([at_most(Tally(int(h), n), error=0.01) for h in hits])
+    low = np.array([at_least(EventTally(int(h), n), error=0.01) for h in hits])
+    high = np.array([at_most(EventTally(int(h), n), error=0.01) for h in hits])
     assert chances[low > p].sum() <= 0.01
     assert chances[high < p].sum() <= 0.01
 
@@ -88,24 +91,27 @@ def test_the_bound_on_the_loss_is_wrong_no_more_often_than_stated() -> None:
         binom.pmf(more, n, p) * binom.pmf(less, n, q)
         for more in hits
         for less in hits
-        if loss_at_least(Tally(int(more), n), Tally(int(less), n), delta=delta, error=0.05) > 1
+        if loss_at_least(
+            EventTally(int(more), n), EventTally(int(less), n), delta=delta, error=0.05
+        )
+        > 1
     )
     assert 0 < wrong <= 0.05
 
 
 def test_the_resolution_is_the_least_loss_that_is_caught() -> None:
     """With the stated chance, exactly, by summing over all outcomes."""
-    less, n = Tally(300, 5000), 5000
+    less, n = EventTally(300, 5000), 5000
     caught = np.array(
-        [loss_at_least(Tally(h, n), less, delta=0.01, error=1e-6) > 1 for h in range(n + 1)]
+        [loss_at_least(EventTally(h, n), less, delta=0.01, error=1e-6) > 1 for h in range(n + 1)]
     )
     loss = visible_loss(less, limit=1.0, delta=0.01, error=1e-6)
     delta = visible_delta(less, limit=1.0, delta=0.01, error=1e-6)
     for rate in (math.exp(loss) * less.rate + 0.01, math.e * less.rate + delta):
         chance = binom.pmf(np.arange(n + 1), n, rate)[caught].sum()
         assert chance == pytest.approx(POWER, abs=1e-6)
-    assert visible_loss(Tally(900, 1000), limit=1.0, delta=0, error=1e-6) == math.inf
-    assert visible_delta(Tally(900, 1000), limit=1.0, delta=0, error=1e-6) == math.inf
+    assert visible_loss(EventTally(900, 1000), limit=1.0, delta=0, error=1e-6) == math.inf
+    assert visible_delta(EventTally(900, 1000), limit=1.0, delta=0, error=1e-6) == math.inf
 
 
 # --- the whole procedure, on a mechanism whose loss is known --------------------------------------
@@ -365,7 +371,8 @@ def test_the_search_finds_most_of_the_loss(method: Any) -> None:
 def audited(run: Any, monkeypatch: pytest.MonkeyPatch, method: Any = None, runs: int = 400) -> Any:
     """Audit a method that runs in another way."""
     method = method or ContingencyTable(epsilon=1)
-    monkeypatch.setattr(type(method), "run", run)
+    plan = method.plan(case_of(method.name).schema(method))
+    monkeypatch.setattr(type(plan), "run", run)
     return audit(method, runs=runs, largest=1)
 
 
@@ -510,6 +517,32 @@ def test_what_was_asked_wrongly_is_said_at_once() -> None:
     assert len(caught.value.problems) == 4
     with pytest.raises(ParameterError, match="schema of their own"):
         audit(ContingencyTable(epsilon=1, max_cells=2))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Theirs(ContingencyTable):
+    """A method of another package."""
+
+    name: ClassVar[str] = "theirs"
+
+
+def test_a_method_of_another_package_brings_its_own_case(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ParameterError, match="'theirs' has no registered neighbors"):
+        audit(Theirs(epsilon=1))
+    listing = Listing(
+        name="theirs", method=f"{__name__}:Theirs", audit="hushtable.audit.cases.quilt:QUILT"
+    )
+    monkeypatch.setattr(registry, "_joined", lambda: {"theirs": listing})
+    monkeypatch.setattr(
+        listing.audit.replace(":", "."), replace(case_of("contingency-table"), pairs=one_pair)
+    )
+    report = audit(Theirs(epsilon=1), runs=24, largest=0)
+    assert report.method == "theirs"
+    assert report.findings[0].n_inputs == 1
+
+
+def one_pair(method: Theirs, schema: Schema) -> Iterator[Pair]:
+    yield with_and_without(schema, "theirs", [], [corner_cells(schema)[0]])
 
 
 def test_progress_is_told() -> None:

@@ -202,10 +202,10 @@ def test_the_nodes_of_an_edge_list_counted_as_if_listed_are_caught() -> None:
 
     def n_isolated(g: Graph) -> float:
         disguised = Graph(g.ids, g.source, g.target, listed=True)
-        return float(wrong.measure(disguised, NOISE)[0].column(first[0])[0].as_py())
+        return float(wrong.plan().measure(disguised, NOISE)[0].column(first[0])[0].as_py())
 
     def n_visible(g: Graph) -> float:
-        return float(right.measure(g, NOISE)[0].column(first[1])[0].as_py())
+        return float(right.plan().measure(g, NOISE)[0].column(first[1])[0].as_py())
 
     assert attack(n_isolated, graph, hub, n_runs=500) > 3
     assert attack(n_visible, graph, hub, n_runs=1500) <= 1

@@ -225,7 +225,7 @@ def test_files_are_new_and_whole(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Path, "rename", interrupted)
+    monkeypatch.setattr(Path, "replace", interrupted)
     with pytest.raises(KeyboardInterrupt):
         write_whole(tmp_path / "other.html", "text")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["report.html", "report.json"]

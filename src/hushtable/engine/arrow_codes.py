@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from hushtable.arrow_arrays import with_missing
+from hushtable.codes import with_missing
 from hushtable.engine.header import Data, Header
 from hushtable.engine.number_texts import code_reader
 from hushtable.engine.source import Source, explained

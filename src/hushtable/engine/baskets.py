@@ -30,6 +30,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hushtable import kernels
 from hushtable.privacy.noise import Noise
 from hushtable.recoding import Recoding, recoded_domain
 from hushtable.schema import Schema
@@ -312,8 +313,6 @@ def listed_sizes(
 
 def count_pairs(records: Records, items: Sequence[int] | None = None) -> Pairs:
     """Count pairs of items within records; only of some items, if they are given."""
-    from hushtable.kernels.pairs import add_pairs  # noqa: PLC0415 - numba
-
     support = np.bincount(records.items, minlength=records.n_items).astype(np.int64)
     compared = np.arange(records.n_items) if items is None else np.asarray(items, np.int64)
     place = np.full(records.n_items, -1, np.int64)
@@ -321,7 +320,7 @@ def count_pairs(records: Records, items: Sequence[int] | None = None) -> Pairs:
     kept = place[records.items] >= 0
     n = len(compared)
     agree, differ = np.zeros(n * (n - 1) // 2, np.int64), np.zeros(n * (n - 1) // 2, np.int64)
-    add_pairs(
+    kernels.pairs.add_pairs(
         records.owners[kept], place[records.items[kept]], records.values[kept], n, agree, differ
     )
     return Pairs(support, agree, differ)

@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
+from hushtable import kernels
 from hushtable.engine import door
 from hushtable.engine.door import PrivateTable
 from hushtable.engine.graph import Codes, Graph, Integers
@@ -93,12 +94,11 @@ def inspect_graph(
 
 
 def _simple_graph(ids: pa.Array, one: Integers, two: Integers, *, listed: bool) -> Graph:
-    from hushtable.kernels.projection import sort_words  # noqa: PLC0415 - numba
 
     n_nodes, proper = len(ids), one != two
     low = np.minimum(one, two)[proper].astype(np.uint64)
     keys = low * np.uint64(n_nodes) + np.maximum(one, two)[proper].astype(np.uint64)
-    keys = sort_words(keys, 0, (n_nodes * n_nodes).bit_length())
+    keys = kernels.projection.sort_words(keys, 0, (n_nodes * n_nodes).bit_length())
     first = np.ones(len(keys), np.bool_)
     first[1:] = keys[1:] != keys[:-1]
     source, target = np.divmod(keys[first], np.uint64(max(n_nodes, 1)))
@@ -244,14 +244,13 @@ def _content(what: str, path: Path) -> bytearray:
 
 
 def _from_text(what: str, path: Path, per_line: int) -> _Ids:
-    from hushtable.kernels.projection import split_pairs  # noqa: PLC0415 - numba
 
     raw = _content(what, path)
     raw = raw.removeprefix(b"\xef\xbb\xbf")
     text = np.frombuffer(raw, np.uint8)
     kept = np.empty(len(text) + 1, np.uint8)
     ends = np.zeros(len(text) // 2 + 2, np.int64)
-    n_words, n_bad, first_bad = split_pairs(text, per_line, kept, ends[1:])
+    n_words, n_bad, first_bad = kernels.projection.split_pairs(text, per_line, kept, ends[1:])
     if n_bad:
         wanted = "two node ids" if per_line == 2 else "one node id"
         raise DataError(

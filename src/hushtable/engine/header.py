@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hushtable.errors import DataError, ParameterError, SchemaError
+from hushtable.files.stored_rows import stored_rows
 from hushtable.schema import Categorical, Identifier, Integer, Schema
 
 Data = Any  # a path, a frame, or an ibis table
@@ -291,12 +292,6 @@ def _parquet_header(files: Sequence[Path]) -> Header:
         raise DataError(problems)
     n_rows = sum(header.n_rows or 0 for header in headers)
     return replace(headers[0], files=tuple(files), n_rows=n_rows)
-
-
-def stored_rows(file: pq.ParquetFile) -> int:
-    """Add up the rows of a Parquet file's parts: reading makes room for them, whatever it holds."""
-    parts = (file.metadata.row_group(i) for i in range(file.metadata.num_row_groups))
-    return sum(part.num_rows for part in parts)
 
 
 def _csv_header(file: Path) -> Header:

@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from hushtable import kernels
 from hushtable.domain import Domain
 from hushtable.engine.arrow_codes import Codes, Encoded
 from hushtable.engine.base import RuleBreak
@@ -118,13 +119,13 @@ class MemoryEngine(CheckedEngine):
         recode: Mapping[str, Recoding],
     ) -> list[Counts]:
         """Count in one pass over the rows."""
-        from hushtable.kernels.marginals import Tally  # noqa: PLC0415 - numba
-
         columns = list(dict.fromkeys(name for group in groups for name in group))
         self._refuse_broken(columns)
         rows, n_rows = self._rows, self.n_rows()
         place = {name: position for position, name in enumerate(columns)}
-        tally = Tally([[place[name] for name in group] for group in groups], shapes)
+        tally = kernels.marginals.Tally(
+            [[place[name] for name in group] for group in groups], shapes
+        )
         new_codes = {
             name: recode[name].apply(np.arange(column.size)).astype(np.int32)
             for name, column in self._schema.attributes.items()

@@ -6,8 +6,9 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.stats import norm, t
+from scipy.stats import t
 
+from hushtable.estimate.quantiles import normal_quantile
 from hushtable.evaluation.metric import Measured, Metric
 
 CONFIDENCE = 0.95
@@ -67,7 +68,7 @@ def wilson(hits: float, n: int, *, confidence: float = CONFIDENCE) -> tuple[floa
     >>> round(low, 3), round(high, 3)
     (0.0, 0.037)
     """
-    z = float(norm.ppf(0.5 + confidence / 2))
+    z = normal_quantile(0.5 + confidence / 2)
     rate, spread = hits / n, z * z / n
     center = (rate + spread / 2) / (1 + spread)
     half = z * math.sqrt(rate * (1 - rate) / n + spread / (4 * n)) / (1 + spread)

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Files that appear whole or not at all, and are still there after a power cut."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def require_new(path: str | Path) -> Path:
 
 
 def write_whole(path: str | Path, text: str) -> None:
-    """Write a new text file beside its place and rename it, so that an interrupt leaves nothing.
+    """Write a new text file for its owner alone; an interrupt leaves nothing.
 
     Examples
     --------
@@ -32,13 +32,36 @@ def write_whole(path: str | Path, text: str) -> None:
     path = require_new(path)
     try:
         handle, part = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-part-")
+        _put(handle, Path(part), path, text)
     except OSError as error:
         raise ParameterError(f"cannot write {str(path)!r}: {error.strerror}.") from None
+
+
+def replace_whole(path: Path, text: str) -> None:
+    """Write a text file for everybody in the place of an older one; writers must take turns."""
+    part = path.with_name(f".{path.name}.new")
+    part.unlink(missing_ok=True)  # of a run that was killed here
+    _put(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644), part, path, text)
+
+
+def _put(handle: int, part: Path, path: Path, text: str) -> None:
+    """Bring a text to the disk beside its place, then rename the file."""
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)
-        Path(part).rename(path)
-    except OSError as error:
-        raise ParameterError(f"cannot write {str(path)!r}: {error.strerror}.") from None
+        sync(part)
+        part.replace(path)
+        sync(path.parent)
     finally:
-        Path(part).unlink(missing_ok=True)
+        part.unlink(missing_ok=True)
+
+
+def sync(path: Path) -> None:
+    """Wait until a file or folder is on the disk: a power cut must not leave half of it."""
+    if os.name != "posix" and path.is_dir():
+        return  # folders cannot be opened there
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

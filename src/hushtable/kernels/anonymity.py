@@ -3,7 +3,7 @@
 All functions work on points in normalized units, one row per record. `shape` holds a positive
 factor per record and column (or one row for all): record i is perturbed in column l with
 ``scale * shape[i, l]``, and its distances are measured in those units. Notation follows
-``uncertain.md`` of its family: delta is a Euclidean distance and w a coordinate difference after the
+``uncertain.md`` of the family: delta is a Euclidean distance, w a coordinate difference after the
 division by the shape, A the expected number of records that fit, the record itself counted as 1.
 """
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from statistics import NormalDist
 
 import numpy as np
 
 from hushtable.errors import Refused
 from hushtable.estimate.base import CONFIDENCE
-from hushtable.estimate.noise_sum import NoiseSum
+from hushtable.estimate.error_law import ErrorLaw
+from hushtable.estimate.quantiles import NORMAL, nearly_normal
 from hushtable.methods.base import CountError
 from hushtable.privacy.count_mechanisms import CountMechanism, TwoSidedGeometric
+from hushtable.privacy.distributions import laplace_mass
 
-_NORMAL = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
 _FAR = 40.0  # noise beyond 40 scales has probability e**-40
 _FINE = 1 / 100
 """Below this rate, noise in whole numbers and continuous noise differ by less than 0.2 %."""
@@ -50,17 +50,15 @@ def laplace_error(rate: Fraction, n_counts: int, assumes: str) -> CountError:
     unit = coarse / float(rate)  # noise of a smaller rate is the same, wider
     reach = math.ceil(_FAR / coarse)
     values = np.arange(-reach, reach + 1)
-    chances = np.exp(-coarse * np.abs(values)) * -math.expm1(-coarse) / (1 + math.exp(-coarse))
-    noise = NoiseSum(values, chances)
+    chances = laplace_mass(coarse, values)
+    noise = ErrorLaw(values, chances)
     std = math.sqrt(n_counts * noise.variance)
     if n_counts * len(values) <= _MAX_POINTS:
         _, half = noise.quantiles(n_counts, CONFIDENCE)
     else:
-        # Cornish-Fisher: the quantile of a sum is a little beyond the normal one. Half a step is
-        # for whole numbers.
+        # Half a step is for whole numbers.
         kurtosis = float(values**4 @ chances) / noise.variance**2 - 3
-        quantile = _NORMAL + kurtosis / n_counts * (_NORMAL**3 - 3 * _NORMAL) / 24
-        half = quantile * std + 0.5
+        half = nearly_normal(kurtosis / n_counts) * std + 0.5
     return CountError(half_width=half * unit, std=std * unit, assumes=assumes)
 
 
@@ -76,7 +74,7 @@ def gaussian_error(variance: Fraction, n_counts: int, assumes: str) -> CountErro
     10.0
     """
     std = math.sqrt(n_counts * variance)
-    return CountError(half_width=_NORMAL * std + 0.5, std=std, assumes=assumes)
+    return CountError(half_width=NORMAL * std + 0.5, std=std, assumes=assumes)
 
 
 def mechanism_error(
@@ -100,7 +98,7 @@ def mechanism_error(
     mass = np.zeros(last - first + 1)
     mass[published - first] += chances
     mass[-first] += 1.0 - chance
-    noise = NoiseSum(np.arange(first, last + 1) - per_cell, mass)
+    noise = ErrorLaw(np.arange(first, last + 1) - per_cell, mass)
     low, high = noise.quantiles(n_counts, CONFIDENCE)
     # Estimators take the known bias off each published count.
     shift = n_counts * chance * mechanism.bias
@@ -128,4 +126,4 @@ def coins_error(
     variance = n_true * keep * (1 - keep) + max(n_other, 0.0) * insert * (1 - insert)
     std = math.sqrt(variance) / alpha
     # Seen numbers are whole: half a step allows for it.
-    return CountError(half_width=_NORMAL * std + 0.5 / alpha, std=std, assumes=assumes)
+    return CountError(half_width=NORMAL * std + 0.5 / alpha, std=std, assumes=assumes)

@@ -177,7 +177,7 @@ class Parameters(ABC):
     name: ClassVar[str]
     paper: ClassVar[str]
     summary: ClassVar[str]
-    estimator: ClassVar[str] = ""
+    estimator_kind: ClassVar[str] = ""
     """The kind of estimator that reads the release, as `hushtable.methods.listing` has it."""
 
     def __post_init__(self) -> None:
@@ -254,20 +254,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple | list):
         return [_plain(item) for item in value]
     return value
-
-
-def read_numbers(method: object, names: Any) -> list[str]:
-    """TRANSITION: goes when every method declares its parameters."""
-    problems: list[str] = []
-    for name in names:
-        given = getattr(method, name)
-        if given is None:
-            continue
-        kind = {"epsilon": epsilon, "delta": delta}.get(
-            name, share if name.endswith("_share") else whole()
-        )
-        try:
-            object.__setattr__(method, name, kind(name, given))
-        except ParameterError as error:
-            problems += error.problems
-    return problems

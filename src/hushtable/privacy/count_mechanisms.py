@@ -21,11 +21,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.errors import ParameterError, Refused, TooLarge
+from hushtable.privacy.distributions import (
+    Bounds,
+    laplace_mass,
+    laplace_mass_bounds,
+    laplace_tail,
+    laplace_tail_bounds,
+    laplace_variance,
+)
 from hushtable.privacy.noise import MAX_SCALE, Integers, Noise, add_noise
 from hushtable.privacy.rational import exp_bounds
-
-Bounds = tuple[Fraction, Fraction]
-"""A lower and an upper bound of a real number."""
 
 BITS = 256
 """Precision of the bounds of e**x that decide whether a mechanism is private."""
@@ -381,7 +386,7 @@ class ThresholdMatrix(CountMechanism):
     @property
     def variance(self) -> float:
         """Variance of discrete Laplace noise of scale 2/epsilon."""
-        return _laplace_variance(self.epsilon / 2)
+        return float(laplace_variance(float(2 / self.epsilon)))
 
     def release_probability(self, count: int) -> float:
         """Give w_i."""
@@ -465,15 +470,14 @@ class TwoSidedGeometric(CountMechanism):
     @property
     def variance(self) -> float:
         """Variance of discrete Laplace noise of scale 1/epsilon."""
-        return _laplace_variance(self.epsilon)
+        return float(laplace_variance(float(1 / self.epsilon)))
 
     def release_probability(self, count: int) -> float:
         """Give P[count + Z > 0]."""
         return 1.0 - self._suppression(count)
 
     def _suppression(self, count: int) -> float:
-        rate = float(self.epsilon)
-        return math.exp(-rate * count) / (1 + math.exp(-rate))
+        return laplace_tail(float(self.epsilon), count)
 
     def outcomes(self, count: int) -> Outcomes:
         """List the published counts above 0."""
@@ -513,21 +517,15 @@ def make_count_mechanism(
 # --- discrete Laplace noise, clamped from below ------------------------------------------------
 
 
-def _laplace_variance(rate: Fraction) -> float:
-    r = math.exp(-float(rate))
-    return 2 * r / math.expm1(-float(rate)) ** 2
-
-
 def _clamped_laplace(
     count: int, floor: int, rate: Fraction, total: float, reach_of: Callable[[Fraction], int]
 ) -> Outcomes:
     """List max(floor, count + Z) with probabilities that add up to `total`."""
     reach, x = reach_of(rate), float(rate)
     values = np.arange(max(floor, count - reach), max(floor, count + reach) + 1, dtype=np.int64)
-    r = math.exp(-x)
-    chances = -math.expm1(-x) / (1 + r) * np.exp(-x * np.abs(values - count))
+    chances = laplace_mass(x, values - count)
     if values[0] == floor:
-        chances[0] = math.exp(-x * (count - floor)) / (1 + r)
+        chances[0] = laplace_tail(x, count - floor)
     return values, total * chances
 
 
@@ -536,11 +534,8 @@ def _clamped_laplace_bounds(
 ) -> Bounds:
     if published < floor:
         return _certain(False)
-    r_low, r_high = exp_bounds(-rate, bits)
-    low, high = exp_bounds(-rate * abs(count - published), bits)
-    if published == floor:
-        return low / (1 + r_high), high / (1 + r_low)
-    return low * (1 - r_high) / (1 + r_high), high * (1 - r_low) / (1 + r_low)
+    law = laplace_tail_bounds if published == floor else laplace_mass_bounds
+    return law(rate, abs(count - published), bits)
 
 
 # --- checks and searches -----------------------------------------------------------------------

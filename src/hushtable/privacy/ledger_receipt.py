@@ -8,12 +8,12 @@ be published with the releases, or not.
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
 from hushtable.errors import LedgerError
 from hushtable.files.scratch import why_not_written
+from hushtable.files.whole_file import replace_whole
 
 _RECEIPT = re.compile(rb"([0-9a-f]{64})\n?")
 
@@ -45,22 +45,9 @@ def read(path: Path) -> str | None:
 
 def write(path: Path, receipt: str) -> None:
     """Replace the receipt on file, durably, whole or not at all; writers must take turns."""
-    part = path.with_name(f".{path.name}.new")
     try:
-        part.unlink(missing_ok=True)  # of a run that was killed here
-        with os.fdopen(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644), "w") as file:
-            file.write(f"{receipt}\n")
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-        if os.name == "posix":  # elsewhere folders cannot be opened
-            descriptor = os.open(path.parent, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+        replace_whole(path, f"{receipt}\n")
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise LedgerError(
             f"the receipt cannot be kept in {path}: {why_not_written(error)}."
         ) from error

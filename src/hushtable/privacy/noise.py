@@ -27,9 +27,8 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from numpy.typing import NDArray
 
+from hushtable import kernels
 from hushtable.errors import ParameterError, TooLarge
-from hushtable.kernels import samplers
-from hushtable.kernels.samplers import KERNEL_LIMIT, BitReader, Words
 from hushtable.privacy.arguments import (
     as_integers,
     as_weights,
@@ -37,6 +36,7 @@ from hushtable.privacy.arguments import (
     not_whole,
     refuse_if,
 )
+from hushtable.privacy.bit_reader import KERNEL_LIMIT, BitReader, Words
 from hushtable.privacy.selection import Levels, candidates_of, exponent_per_score, times
 
 Integers = NDArray[np.int64]
@@ -100,7 +100,7 @@ class Noise(ABC):
         """
         refuse_if(not_whole("n", n, low=1, high=KERNEL_LIMIT), not_whole("size", size))
         out = np.empty(size, np.int64)
-        self._fill(samplers.fill_below, (n,), out, bits_per_draw=2 * n.bit_length())
+        self._fill(kernels.samplers.fill_below, (n,), out, bits_per_draw=2 * n.bit_length())
         return out
 
     def integer_below(self, n: int) -> int:
@@ -133,7 +133,7 @@ class Noise(ABC):
         if n < 4 * k:
             items = np.arange(n, dtype=np.int64)
             bits = 2 * n.bit_length()
-            self._fill(samplers.fill_shuffle, (k,), items, bits_per_draw=bits, n_draws=k)
+            self._fill(kernels.samplers.fill_shuffle, (k,), items, bits_per_draw=bits, n_draws=k)
             return items[:k].copy()
         # The first k different values of an endless row of draws; k <= n/4 keeps repeats few.
         drawn = np.empty(0, np.int64)
@@ -185,7 +185,7 @@ class Noise(ABC):
         out = np.empty(len(numerators), np.bool_)
         if denominator < KERNEL_LIMIT:
             parameters = (numerators.astype(np.int64), denominator)
-            self._fill(samplers.fill_coins, parameters, out, bits_per_draw=3)
+            self._fill(kernels.samplers.fill_coins, parameters, out, bits_per_draw=3)
             return out
         for begin in range(0, len(out), self._chunk):
             part = out[begin : begin + self._chunk]
@@ -230,7 +230,7 @@ class Noise(ABC):
         out = np.empty(len(numerators), np.bool_)
         if denominator < KERNEL_LIMIT and (not len(out) or numerators.max() < KERNEL_LIMIT):
             parameters = (numerators.astype(np.int64), denominator)
-            self._fill(samplers.fill_exp_coins, parameters, out, bits_per_draw=6)
+            self._fill(kernels.samplers.fill_exp_coins, parameters, out, bits_per_draw=6)
             return out
         reader = self._reader()
         for i, numerator in enumerate(numerators.tolist()):
@@ -252,7 +252,7 @@ class Noise(ABC):
         refuse_if(not_rate("x", x), not_whole("size", size))
         bits = 2 * x.denominator.bit_length() + 16
         return self._draw(
-            samplers.fill_geometric, BitReader.geometric, x, size=size, bits_per_draw=bits
+            kernels.samplers.fill_geometric, BitReader.geometric, x, size=size, bits_per_draw=bits
         )
 
     def discrete_laplace(self, scale: Fraction, *, size: int) -> Integers:
@@ -271,7 +271,7 @@ class Noise(ABC):
         )
         bits = 2 * scale.numerator.bit_length() + 24
         return self._draw(
-            samplers.fill_laplace, BitReader.laplace, scale, size=size, bits_per_draw=bits
+            kernels.samplers.fill_laplace, BitReader.laplace, scale, size=size, bits_per_draw=bits
         )
 
     def _draw(
@@ -319,7 +319,9 @@ class Noise(ABC):
         out = np.empty(size, np.int64)
         words_of_over = np.uint64(over >> 64), np.uint64(over & (1 << 64) - 1)
         bits = 3 * scale.bit_length() + 48
-        self._fill(samplers.fill_gaussian, (a, b, scale, *words_of_over), out, bits_per_draw=bits)
+        self._fill(
+            kernels.samplers.fill_gaussian, (a, b, scale, *words_of_over), out, bits_per_draw=bits
+        )
         return out
 
     # --- counts and subsets ----------------------------------------------------------------------
@@ -423,7 +425,7 @@ class Noise(ABC):
                 out = np.concatenate((out, np.empty(len(out) // 4 + 64, np.int64)))
             n_words = min((-(-n // 64) - group) * 8 + 16, self._chunk)
             words = np.concatenate((words, self._words(n_words)))
-            group, position, kept, short = samplers.fill_subset(
+            group, position, kept, short = kernels.samplers.fill_subset(
                 n, digits, rest == 0, group, words, 0, out, kept
             )
             words = words[position:]
@@ -628,25 +630,6 @@ class SeededNoise(Noise):
     def _words(self, n: int) -> Words:
         with self._lock:
             return _as_words(self._stream.update(bytes(8 * n)))
-
-
-def make_noise(noise: Literal["secure", "opendp"] | Noise = "secure") -> Noise:
-    """Return the noise of that name, or the noise itself.
-
-    Examples
-    --------
-    >>> make_noise("secure").is_private
-    True
-    """
-    if isinstance(noise, Noise):
-        return noise
-    if noise == "secure":
-        return SecureNoise()
-    if noise == "opendp":
-        from hushtable.privacy.opendp_noise import OpenDPNoise  # noqa: PLC0415 - it builds on this
-
-        return OpenDPNoise()
-    raise ParameterError(f"noise: {noise!r} is unknown. Use 'secure', 'opendp' or a Noise.")
 
 
 def add_noise(counts: Integers, noise: Integers) -> Integers:

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.errors import ParameterError
-from hushtable.kernels.samplers import KERNEL_LIMIT, BitReader
 from hushtable.privacy.arguments import as_integers, as_weights, not_fraction, refuse_if
+from hushtable.privacy.bit_reader import KERNEL_LIMIT, BitReader
 from hushtable.privacy.rational import exp_bounds
 
 

@@ -65,18 +65,19 @@ def exchanged_pairs(method: Frapp, schema: Schema) -> Iterator[Pair]:
 
 def all_views(method: AlphaBeta, schema: Schema) -> Prepared:
     """Publish all views of a table that does not change, with a memory of their own."""
+    plan = method.plan(schema)
     if method.views == 1:
-        return planned(method, schema)
+        return Prepared(plan.guarantees, plan.run)
 
     def run(engine: Engine, noise: Noise) -> Released:
         # Made-up coins need not survive a power cut: in memory, where the system has such a place.
         with tempfile.TemporaryDirectory(dir=_MEMORY if _MEMORY.is_dir() else None) as folder:
-            remembering = replace(method, coins=Path(folder) / "coins")
+            remembering = replace(plan, method=replace(method, coins=Path(folder) / "coins"))
             for _ in range(method.views):
                 released = remembering.run(engine, noise)
             return released
 
-    return Prepared(method.guarantee(schema), run)
+    return Prepared(plan.guarantees, run)
 
 
 ALPHA_BETA = Case(set_schema, set_pairs, all_views)

@@ -18,9 +18,6 @@ Audited = TypeVar("Audited")
 
 def planned(method: Method, schema: Schema) -> Prepared:
     """Plan once, as `publish` does; the plan is run often."""
-    if type(method).run is not Method.run:
-        # TRANSITION: goes when every method has a plan, and is run by it alone.
-        return Prepared(method.guarantee(schema), method.run)
     plan = method.plan(schema)
     return Prepared(plan.guarantees, plan.run)
 

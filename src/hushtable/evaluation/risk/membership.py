@@ -6,9 +6,10 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm, rankdata
+from scipy.stats import rankdata
 
-from hushtable.evaluation.metric import Measured, Metric
+from hushtable.estimate.quantiles import NORMAL
+from hushtable.evaluation.metric import Measured, Metric, share_metric
 from hushtable.evaluation.risk.outcome import Outcome, Rate, difference
 from hushtable.evaluation.risk.records import Scene
 from hushtable.kernels.nearest import nearest
@@ -26,11 +27,9 @@ ADVANTAGE = Metric(
     low=-1.0,
     high=1.0,
 )
-AUC = Metric(
-    name="membership AUC",
-    meaning="Chance that a member is nearer to the release than somebody else: 0.5 is guessing.",
-    better="lower",
-    high=1.0,
+AUC = share_metric(
+    "membership AUC",
+    "Chance that a member is nearer to the release than somebody else: 0.5 is guessing.",
 )
 
 
@@ -94,7 +93,7 @@ def _area(members: NDArray[np.float64], others: NDArray[np.float64]) -> Measured
     below = (together[m:] - rankdata(others)) / m
     area = float(above.mean())
     variance = _variance(above) / m + _variance(below) / n
-    reach = float(norm.ppf(0.975)) * math.sqrt(variance)
+    reach = NORMAL * math.sqrt(variance)
     return Measured(
         metric=AUC, of="", value=area, low=max(area - reach, 0.0), high=min(area + reach, 1.0)
     )

@@ -7,22 +7,23 @@ file.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
 
-from hushtable.codes import to_values
 from hushtable.engine.base import Engine
 from hushtable.errors import ParameterError
-from hushtable.methods.base import CountError, Forecast, Method, Released
+from hushtable.methods.alpha_beta.tuple_set import written
+from hushtable.methods.base import CountError, Forecast, Method, Plan, Released
 from hushtable.methods.count_error import coins_error, needed_rows
+from hushtable.methods.parameters import parameter, part
 from hushtable.privacy.bounded_adversary import odds_limit
 from hushtable.privacy.guarantee import Guarantee, PureDP, check_epsilon
 from hushtable.privacy.noise import Noise
-from hushtable.privacy.rational import as_rational, exp_bounds, log_upper
+from hushtable.privacy.rational import exp_bounds, log_upper
 from hushtable.schema import Schema
 
 _BITS = 64
@@ -57,7 +58,8 @@ class Frapp(Method):
     Parameters
     ----------
     retention : number or str
-        The probability that a row is kept; otherwise it becomes a random tuple of the domain.
+        Chance that a row is kept and not replaced, such as 1/40. Those that are replaced become
+        random tuples of the domain.
 
     Examples
     --------
@@ -73,63 +75,9 @@ class Frapp(Method):
         "Suciu and Hong."
     )
     summary: ClassVar[str] = "Baseline: keep each row or replace it by a random tuple, on its own."
-    estimator: ClassVar[str] = "retention"
+    estimator_kind: ClassVar[str] = "retention"
 
-    retention: Fraction = field(
-        metadata={"help": "Chance that a row is kept and not replaced, such as 1/40."}
-    )
-
-    def __post_init__(self) -> None:
-        retention = as_rational(self.retention, name="retention")
-        if not 0 < retention < 1:
-            raise ParameterError(
-                f"retention is {retention}; it must lie between 0 (nothing is said) and 1 (nothing "
-                "is hidden)."
-            )
-        object.__setattr__(self, "retention", retention)
-
-    def guarantee(self, schema: Schema) -> tuple[Guarantee, ...]:
-        """Promise local differential privacy: one row exchanged, the number of rows public."""
-        if schema.unit.kind != "row":
-            raise ParameterError(
-                f"unit is {schema.unit.kind}: frapp treats each row on its own and publishes their "
-                "number. Use unit row, or another method."
-            )
-        g, m = self.retention, schema.domain.size
-        epsilon = check_epsilon(log_upper(1 + g * m / (1 - g)))
-        return (PureDP(epsilon=epsilon, unit=schema.unit, neighbors="replace"),)
-
-    def forecast(self, schema: Schema, rows: int | None = None) -> Forecast:
-        """Say how exact counts will be."""
-        (promise,) = self.guarantee(schema)
-        lines: dict[str, str | float | int] = {
-            "share of rows that are kept": float(self.retention),
-            "number of rows": "published exactly",
-        }
-        rows = schema.rows if rows is None else rows
-        if rows is not None:
-            spread = (rows / 4) ** 0.5 / float(self.retention)
-            lines["standard deviation of a count of half the domain, about"] = spread
-        memory = (rows or 1_000_000) * 8 * (2 * len(schema.attributes) + 2) / 1e6
-        assert isinstance(promise, PureDP)  # noqa: S101 - made above
-        return Forecast(
-            lines=lines,
-            split={"rows": promise.epsilon},
-            n_cells=schema.domain.size,
-            memory_mb=max(memory, 1.0),
-        )
-
-    def count_error(self, schema: Schema, *, rows: int | None, share: float) -> CountError:
-        """Add up the coins of the rows: those asked for, and those that may become such."""
-        rows = needed_rows(schema.rows if rows is None else rows)
-        replaced = (1 - float(self.retention)) * share
-        return coins_error(
-            n_true=share * rows,
-            n_other=(1 - share) * rows,
-            keep=float(self.retention) + replaced,
-            insert=replaced,
-            assumes="The question takes the same share of the domain as of the rows.",
-        )
+    retention: Fraction = parameter(read=part)
 
     def at_epsilon(self, schema: Schema, epsilon: Fraction) -> Self:
         """Give the retention that promises this epsilon: 1 + g m / (1 - g) = e**epsilon."""
@@ -139,23 +87,74 @@ class Frapp(Method):
         digits = 10 ** (len(str(math.ceil((1 + odds) / odds))) + 6)
         return type(self)(retention=Fraction(int(odds / (1 + odds) * digits), digits))
 
-    def run(self, engine: Engine, noise: Noise) -> Released:
+    def plan(self, schema: Schema) -> FrappPlan:
+        """Work out the epsilon of one row, or refuse."""
+        if schema.unit.kind != "row":
+            raise ParameterError(
+                f"unit is {schema.unit.kind}: frapp treats each row on its own and publishes their "
+                "number. Use unit row, or another method."
+            )
+        g, m = self.retention, schema.domain.size
+        return FrappPlan(self, schema, check_epsilon(log_upper(1 + g * m / (1 - g))))
+
+
+@dataclass(frozen=True)
+class FrappPlan(Plan[Engine]):
+    """Hold what it costs to keep some rows of a schema."""
+
+    method: Frapp
+    schema: Schema
+    epsilon: Fraction
+
+    @property
+    def guarantees(self) -> tuple[Guarantee, ...]:
+        """Local differential privacy: one row exchanged, the number of rows public."""
+        return (PureDP(epsilon=self.epsilon, unit=self.schema.unit, neighbors="replace"),)
+
+    def forecast(self, rows: int | None = None) -> Forecast:
+        """Say how exact counts will be."""
+        schema, retention = self.schema, float(self.method.retention)
+        lines: dict[str, str | float | int] = {
+            "share of rows that are kept": retention,
+            "number of rows": "published exactly",
+        }
+        rows = schema.rows if rows is None else rows
+        if rows is not None:
+            spread = (rows / 4) ** 0.5 / retention
+            lines["standard deviation of a count of half the domain, about"] = spread
+        memory = (rows or 1_000_000) * 8 * (2 * len(schema.attributes) + 2) / 1e6
+        return Forecast(
+            lines=lines,
+            split={"rows": self.epsilon},
+            n_cells=schema.domain.size,
+            memory_mb=max(memory, 1.0),
+        )
+
+    def count_error(self, *, rows: int | None, share: float) -> CountError:
+        """Add up the coins of the rows: those asked for, and those that may become such."""
+        rows = needed_rows(self.schema.rows if rows is None else rows)
+        retention = float(self.method.retention)
+        replaced = (1 - retention) * share
+        return coins_error(
+            n_true=share * rows,
+            n_other=(1 - share) * rows,
+            keep=retention + replaced,
+            insert=replaced,
+            assumes="The question takes the same share of the domain as of the rows.",
+        )
+
+    def run(self, source: Engine, noise: Noise) -> Released:
         """Toss a coin for each row, replace those that lose, publish in the order of the codes."""
-        schema = engine.schema
-        cells = engine.counts(list(schema.attributes))
+        cells = source.counts(list(self.schema.attributes))
         codes = np.repeat(cells.codes, cells.counts, axis=0)
-        replaced = np.flatnonzero(~noise.bernoulli(self.retention, size=len(codes)))
-        for position, size in enumerate(schema.domain.shape):
+        replaced = np.flatnonzero(~noise.bernoulli(self.method.retention, size=len(codes)))
+        for position, size in enumerate(self.schema.domain.shape):
             codes[replaced, position] = noise.uniform_below(size, size=len(replaced))
         # Sorted: the order of the private rows is not published.
         codes = codes[np.lexsort(codes.T[::-1])]
-        columns = {
-            name: to_values(column, codes[:, position])
-            for position, (name, column) in enumerate(schema.attributes.items())
-        }
         return Released(
-            tables={"data": pa.table(columns)},
-            estimator={
+            tables={"data": pa.table(written(self.schema, codes))},
+            settings={
                 "notes": [
                     "Local perturbation: every row was kept or replaced on its own, as its owner "
                     "could have done without trusting anyone. The number of rows is exact.",

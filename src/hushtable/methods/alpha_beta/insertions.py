@@ -1,13 +1,13 @@
 """Which tuples of the domain are inserted as noise: all alike, or by a public source distribution.
 
-`UniformNoise` and `SourceNoise` answer the same questions: with which probability is a tuple
+`UniformInsertions` and `SourceInsertions` answer the same questions: how likely is a tuple
 inserted, what is drawn, how often is a tuple of the table kept.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -20,6 +20,7 @@ from hushtable.errors import ParameterError, TooLarge
 from hushtable.privacy.bounded_adversary import Adversary, Ratios
 from hushtable.privacy.bounded_coins import heads, power_bounds
 from hushtable.privacy.noise import Noise
+from hushtable.privacy.rational import as_rational
 from hushtable.privacy.sparse_subset import Keys, sparse_subset
 
 MAX_CLASSES = 5_000
@@ -29,7 +30,7 @@ _BITS = 192
 
 
 @dataclass(frozen=True)
-class UniformNoise:
+class UniformInsertions:
     """Insert every tuple with probability beta, keep tuples of the table with alpha + beta."""
 
     domain: Domain
@@ -51,7 +52,7 @@ class UniformNoise:
 
 
 @dataclass(frozen=True)
-class SourceNoise:
+class SourceInsertions:
     """Insert a tuple the more likely, the more likely it is under a public source distribution.
 
     Every tuple t owns w(t) = w_1(t_1) ... w_l(t_l) of W = W_1 ... W_l lots, W_j the sum of column
@@ -159,7 +160,7 @@ class SourcePrior:
         """Give the largest prior of a tuple of this weight."""
         return self.expected_tuples * weight / math.prod(map(sum, self.weights))
 
-    def ratios(self, noise: SourceNoise) -> Iterator[tuple[int, Ratios]]:
+    def ratios(self, noise: SourceInsertions) -> Iterator[tuple[int, Ratios]]:
         """Bound the likelihood ratios of each class of tuples."""
         for weight in self.classes:
             low, high = noise.beta_bounds(weight)
@@ -174,7 +175,7 @@ class SourcePrior:
                 Ratios(low=1 - noise.alpha / (1 - high), high=1 + noise.alpha / low),
             )
 
-    def keeps(self, noise: SourceNoise, gamma: Fraction, adversary: Adversary) -> bool:
+    def keeps(self, noise: SourceInsertions, gamma: Fraction, adversary: Adversary) -> bool:
         """Decide the promise for every class of tuples, in exact arithmetic."""
         each = dict(self.ratios(noise))
         # What an exclusive observer sees of the other tuples of a group may be least likely there.
@@ -185,7 +186,7 @@ class SourcePrior:
             for weight, ratios in each.items()
         )
 
-    def solve(self, gamma: Fraction, adversary: Adversary) -> SourceNoise:
+    def solve(self, gamma: Fraction, adversary: Adversary) -> SourceInsertions:
         """Find the least noise that keeps the promise, to three digits and on the safe side."""
         most = self.prior(self.classes[-1])
         if most >= gamma:
@@ -214,14 +215,50 @@ class SourcePrior:
             low, hit = (low, middle) if holds(middle) else (middle, hit)
         return self._noise(hit)
 
-    def _noise(self, hit: Fraction) -> SourceNoise:
+    def _noise(self, hit: Fraction) -> SourceInsertions:
         """Keep half of the likeliest tuples; the others a little less."""
-        trial = SourceNoise(self.domain, self.weights, alpha=Fraction(0), hit=hit)
+        trial = SourceInsertions(self.domain, self.weights, alpha=Fraction(0), hit=hit)
         _, largest = trial.beta_bounds(self.classes[-1])
         alpha = Fraction(math.floor((Fraction(1, 2) - largest) * 2**40), 2**40)
-        return SourceNoise(self.domain, self.weights, alpha=alpha, hit=hit)
+        return SourceInsertions(self.domain, self.weights, alpha=alpha, hit=hit)
 
 
 def source_weights(domain: Domain, source: Mapping[str, list[int]]) -> tuple[tuple[int, ...], ...]:
     """Give the weights of every column; one that is not named is uniform."""
     return tuple(tuple(source.get(name, [1] * size)) for name, size in domain.sizes.items())
+
+
+def whole_weights(name: str, given: object) -> dict[str, list[int]]:
+    """Read weights by column, as whole numbers without common divisor.
+
+    Examples
+    --------
+    >>> whole_weights("source", {"sex": ["1/2", 1]})
+    {'sex': [1, 2]}
+    """
+    if not isinstance(given, Mapping):
+        raise ParameterError(f"{name} is {given!r}; it must map column names to lists of weights.")
+    weights: dict[str, list[int]] = {}
+    problems: list[str] = []
+    for column, of_codes in given.items():
+        about = f"{name}: column {column!r}"
+        several = isinstance(of_codes, Sequence) and not isinstance(of_codes, str)
+        listed = of_codes if several else [of_codes]
+        try:
+            exact = [as_rational(weight, name=about) for weight in listed]
+        except ParameterError as error:
+            problems += error.problems
+            continue
+        if min(exact, default=0) <= 0:
+            problems.append(
+                f"{about} has a weight that is not above 0; a tuple that is never inserted as "
+                "noise is certainly true when it is published."
+            )
+            continue
+        scale = math.lcm(*(weight.denominator for weight in exact))
+        whole = [int(weight * scale) for weight in exact]
+        divisor = math.gcd(*whole)
+        weights[str(column)] = [weight // divisor for weight in whole]
+    if problems:
+        raise ParameterError(problems)
+    return weights

@@ -16,15 +16,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod, sqrt
-from statistics import NormalDist
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.domain import Domain
-from hushtable.estimate.base import CONFIDENCE, Estimate
-from hushtable.estimate.noise_sum import NoiseSum
+from hushtable.estimate.base import Estimate
+from hushtable.estimate.error_law import ErrorLaw
+from hushtable.estimate.quantiles import NORMAL
 from hushtable.methods.counts.cell_estimator import CellEstimator, Hidden, Interval
 from hushtable.predicate import Predicate
 from hushtable.recoding import Recoding, recoded_domain
@@ -33,7 +33,6 @@ from hushtable.schema import Schema
 MANY = 10**15
 """Stands for more cells than could matter."""
 
-_NORMAL = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -74,7 +73,7 @@ class ColumnView(CellEstimator):
         The published tuples.
     counts : array of int
         Their published counts.
-    noise : NoiseSum
+    noise : ErrorLaw
         The noise of one count.
     most_suppressed : int
         How many records a suppressed tuple may have.
@@ -91,7 +90,7 @@ class ColumnView(CellEstimator):
         *,
         codes: dict[str, Integers],
         counts: Integers,
-        noise: NoiseSum,
+        noise: ErrorLaw,
         most_suppressed: int,
         total: Interval | None,
     ) -> None:
@@ -183,7 +182,7 @@ class Thinning:
         if total is None or not self.all_alike:
             return total
         kept = self.least_kept
-        spread = _NORMAL * sqrt(total.high * kept * (1 - kept))
+        spread = NORMAL * sqrt(total.high * kept * (1 - kept))
         return Interval(
             value=total.value * kept,
             low=max(0.0, total.low * kept - spread),
@@ -226,7 +225,7 @@ def _unthinned(seen: float, kept: float, sign: int) -> float:
     """Give the end of the interval for n if a Binomial(n, kept) variable was seen."""
     if seen <= 0:
         return 0.0  # only a condition that nobody can satisfy has an end at 0
-    spread = _NORMAL * sqrt(kept * (1 - kept))
+    spread = NORMAL * sqrt(kept * (1 - kept))
     # n kept -+ spread sqrt(n) = seen, solved for sqrt(n)
     root = (sign * spread + sqrt(spread**2 + 4 * kept * seen)) / (2 * kept)
     return root**2

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from hushtable.codes import as_numpy
 from hushtable.engine.graph import Graph
 from hushtable.errors import ParameterError
 from hushtable.methods import parameters
@@ -30,6 +31,7 @@ from hushtable.methods.degrees.fit import (
 )
 from hushtable.methods.degrees.projection import OrderedEdges
 from hushtable.methods.parameters import parameter, part, whole
+from hushtable.privacy.distributions import laplace_variance
 from hushtable.privacy.guarantee import Guarantee, PureDP
 from hushtable.privacy.noise import Noise, add_noise
 from hushtable.schema import Schema
@@ -125,7 +127,7 @@ class Degrees(GraphMethod):
         "edge addition after Day, Li and Lyu."
     )
     summary: ClassVar[str] = "Publish the degree sequence of a graph, protecting whole nodes."
-    estimator: ClassVar[str] = "degrees"
+    estimator_kind: ClassVar[str] = "degrees"
 
     epsilon: Fraction = parameter(read=parameters.epsilon)
     max_degree: int | str = parameter(read=_public_or_private, default=PRIVATE)
@@ -390,9 +392,9 @@ class DegreesPlan(Plan[Graph]):
             "n_nodes": None if n_nodes is None else float(n_nodes),
             "n_nodes_variance": _variance(n_nodes_scale) if n_nodes_scale else 0.0,
         }
-        counts = noisy.column(noisy.num_columns - 1).to_numpy().astype(np.float64)
+        counts = as_numpy(noisy.column(noisy.num_columns - 1)).astype(np.float64)
         if self.method.mechanism == "partition":
-            starts = noisy.column("first_degree").to_numpy()
+            starts = as_numpy(noisy.column("first_degree"))
             survival = fit_regions(counts, starts, max_degree=bound, **known)
         else:
             rising = counts if self.method.listed else -counts
@@ -427,10 +429,9 @@ class DegreesPlan(Plan[Graph]):
             "power_law_exponent": None if math.isnan(exponent) else exponent,
             "notes": notes,
         }
-        return Released(tables={"data": pa.table(table), "noisy": noisy}, estimator=settings)
+        return Released(tables={"data": pa.table(table), "noisy": noisy}, settings=settings)
 
 
 def _variance(scale: Fraction) -> float:
     """Give the variance of the two-sided geometric noise of that scale."""
-    rate = float(1 / scale)
-    return max(2 * math.exp(-rate) / math.expm1(-rate) ** 2, LEAST_VARIANCE)
+    return max(float(laplace_variance(float(scale))), LEAST_VARIANCE)

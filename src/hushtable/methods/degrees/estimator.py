@@ -2,46 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
-from hushtable.estimate.base import CONFIDENCE, Estimate, Estimator
+from hushtable.estimate.base import Estimate, Estimator
 from hushtable.estimate.drawing import Generator
 from hushtable.estimate.published import Published, published_rows
+from hushtable.estimate.quantiles import NORMAL
 from hushtable.methods.degrees.degrees import Degrees
 from hushtable.methods.degrees.fit import DegreeDistribution
 from hushtable.predicate import parse
-from hushtable.schema import Schema
-
-_NORMAL = float(ndtri((1 + CONFIDENCE) / 2))
 
 
 class DegreeEstimator(Estimator):
     """Answer counts from a release of degrees."""
 
-    def __init__(
-        self,
-        schema: Schema,
-        parameters: Mapping[str, Any],
-        settings: Mapping[str, Any],
-        tables: Mapping[str, pa.Table],
-    ) -> None:
-        self.schema = schema
-        self._plan = Degrees(**parameters).plan(schema.name)
-        self._settings = settings
-        self._noisy = tables["noisy"]
+    def _open(self) -> None:
+        """Take from the statement and the tables what answers need."""
+        self._plan = Degrees(**self.parameters).plan(self.schema.name)
 
     @cached_property
     def distribution(self) -> DegreeDistribution:
         """The degree distribution, with what is needed for error bars."""
-        return self._plan.distribution(self._noisy, self._settings)
+        return self._plan.distribution(self.tables["noisy"], self.settings)
 
     def count(self, where: str) -> Estimate:
         """Estimate how many nodes have a degree that satisfies a condition."""
@@ -54,7 +41,7 @@ class DegreeEstimator(Estimator):
         value, privacy_std, model_std = self.distribution.count(mask)
         if not mask.any():
             privacy_std = model_std = 0.0
-        reach = _NORMAL * float(np.hypot(privacy_std, model_std))
+        reach = NORMAL * float(np.hypot(privacy_std, model_std))
         value = max(value, 0.0)
         notes: tuple[str, ...] = ()
         if self.distribution.acceptance < 1:

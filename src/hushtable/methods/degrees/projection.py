@@ -8,15 +8,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from hushtable.engine.graph import Graph
-from hushtable.kernels.projection import (
-    Codes,
-    Integers,
-    hash_pairs,
-    hash_texts,
-    projected_degrees,
-    sort_words,
-)
+from hushtable import kernels
+from hushtable.engine.graph import Codes, Graph, Integers
 
 
 class OrderedEdges:
@@ -49,7 +42,9 @@ class OrderedEdges:
 
     def degrees(self, max_degree: int) -> Integers:
         """Give each node's degree after edges were added up to the bound."""
-        degrees: Integers = projected_degrees(self.source, self.target, self.n_nodes, max_degree)
+        degrees: Integers = kernels.projection.projected_degrees(
+            self.source, self.target, self.n_nodes, max_degree
+        )
         return degrees
 
 
@@ -59,10 +54,12 @@ def _order(graph: Graph, key: np.uint64) -> Integers:
     # An array that is a slice of another starts inside the other's buffers.
     places = np.frombuffer(offsets, np.int64)[ids.offset : ids.offset + len(ids) + 1]
     letters = np.frombuffer(text, np.uint8) if text else np.empty(0, np.uint8)
-    hashes = hash_pairs(hash_texts(letters, places, key), graph.source, graph.target)
+    hashes = kernels.projection.hash_pairs(
+        kernels.projection.hash_texts(letters, places, key), graph.source, graph.target
+    )
     # Half of the hash and the edge's own place in one word; places are in the order of the ids, and
     # sorting by the hash leaves them so.
     low_half = np.uint64(0xFFFFFFFF)
     words = hashes & ~low_half | np.arange(graph.n_edges, dtype=np.uint64)
-    order: Integers = (sort_words(words, 32, 32) & low_half).astype(np.int64)
+    order: Integers = (kernels.projection.sort_words(words, 32, 32) & low_half).astype(np.int64)
     return order

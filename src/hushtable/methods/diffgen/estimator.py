@@ -17,29 +17,28 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hushtable.codes import repeated
+from hushtable.codes import as_numpy, repeated, to_labels
 from hushtable.estimate.base import CONFIDENCE, Estimate, Estimator
 from hushtable.estimate.drawing import draw_inside, fresh
-from hushtable.estimate.noise_sum import NoiseSum
+from hushtable.estimate.error_law import ErrorLaw
+from hushtable.estimate.quantiles import NORMAL
 from hushtable.estimate.uneven import cut_error
-from hushtable.methods.diffgen.generalized_table import COUNT, NOISY_COUNT, labels_of
+from hushtable.methods.diffgen.generalized_table import COUNT, NOISY_COUNT
 from hushtable.predicate import Predicate, parse
-from hushtable.recoding import Groups, Intervals, Recoding
-from hushtable.schema import Schema, decode
+from hushtable.privacy.distributions import laplace_mass
+from hushtable.recoding import Intervals, Recoding, ValueGroups
 
-_NORMAL = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
 _FAR = 40.0  # noise beyond 40 scales has probability e**-40
 
 
 @dataclass(frozen=True)
-class TotalNoise:
+class TotalError:
     """The noise of the number of rows, by its central interval and standard deviation."""
 
     low: float
@@ -50,63 +49,41 @@ class TotalNoise:
 class GeneralizedEstimator(Estimator):
     """Answer counts from a release of generalized groups, and map other rows to its cuts."""
 
-    def __init__(
-        self,
-        schema: Schema,
-        parameters: Mapping[str, Any],
-        settings: Mapping[str, Any],
-        tables: Mapping[str, pa.Table],
-    ) -> None:
-        self.schema, self.table = schema, tables["data"]
-        self.recode = {name: _recoding(cut) for name, cut in settings["columns"].items()}
-        self.n_groups = int(settings["n_groups"])
-        self.threshold: int | None = settings["threshold"]
-        self.rate = None if settings["rate"] is None else float(Fraction(settings["rate"]))
-        self.total: int | None = settings["row_total"]
-        self.total_noise = self._noise_of_total(settings)
+    def _open(self) -> None:
+        """Take from the statement and the tables what answers need."""
+        self.recode = {name: _recoding(cut) for name, cut in self.settings["columns"].items()}
+        self.n_groups = int(self.settings["n_groups"])
+        self.threshold: int | None = self.settings["threshold"]
+        self.rate = (
+            None if self.settings["rate"] is None else float(Fraction(self.settings["rate"]))
+        )
+        self.total: int | None = self.settings["row_total"]
+        self.total_noise = self._noise_of_total(self.settings)
 
-    def _noise_of_total(self, settings: Mapping[str, Any]) -> TotalNoise | None:
+    def _noise_of_total(self, settings: Mapping[str, Any]) -> TotalError | None:
         """Describe the noise of the number of rows: none if it is public."""
         scale = settings["class_sizes_scale"]
         if self.schema.counted_rows is not None or scale is None:
             return None
         n_classes = self.schema.attributes[settings["target"]].size
         one = _laplace(float(1 / Fraction(scale)))
-        return TotalNoise(
+        return TotalError(
             *one.quantiles(n_classes, CONFIDENCE), math.sqrt(n_classes * one.variance)
         )
 
     # --- the groups -------------------------------------------------------------------------------
 
     @cached_property
-    def codes(self) -> dict[str, NDArray[np.int64]]:
-        """The published groups as codes of the cuts."""
-        return {name: self._encode(name) for name in self.schema.attributes}
-
-    def _encode(self, name: str) -> NDArray[np.int64]:
-        code_of = {label: code for code, label in enumerate(self._labels(name).to_pylist())}
-        values = self.table.column(name).combine_chunks().dictionary_encode()
-        known = [code_of[label] for label in values.dictionary.to_pylist()]
-        known.append(code_of.get(None, 0))
-        indices: NDArray[np.int64] = values.indices.fill_null(len(known) - 1).to_numpy(
-            zero_copy_only=False
-        )
-        return np.asarray(known, np.int64)[indices]
-
-    def _labels(self, name: str) -> pa.Array:
-        return labels_of(self.schema.attributes[name], self.recode.get(name))
-
-    @cached_property
     def noisy(self) -> NDArray[np.float64]:
         """Raw counts of the published groups."""
         name = COUNT if self.rate is None else NOISY_COUNT
-        raw: NDArray[np.float64] = self.table.column(name).to_numpy().astype(np.float64)
+        raw: NDArray[np.float64] = as_numpy(self.table.column(name)).astype(np.float64)
         return raw
 
     @cached_property
-    def noise(self) -> NoiseSum:
+    def noise(self) -> ErrorLaw:
         """The noise of one count; exact counts have none."""
-        return NoiseSum(np.zeros(1, np.int64), np.ones(1)) if not self.rate else _laplace(self.rate)
+        return ErrorLaw(np.zeros(1, np.int64), np.ones(1)) if not self.rate else _laplace(self.rate)
 
     # --- rows -------------------------------------------------------------------------------------
 
@@ -126,16 +103,17 @@ class GeneralizedEstimator(Estimator):
             codes = self.codes[name][repeats]
             if name in self.recode:
                 codes = draw_inside(self.recode[name], codes, rng)
-            distinct, inverse = np.unique(codes, return_inverse=True)
-            columns[name] = pa.array(decode(column, distinct)).take(pa.array(inverse.reshape(-1)))
+            columns[name] = to_labels(column, codes)
         return pa.table(columns)
 
     def generalize(self, codes: Mapping[str, NDArray[np.int64]]) -> pa.Table:
         """Write rows of some of the schema's columns in the values of the cuts."""
         return pa.table(
             {
-                name: self._labels(name).take(
-                    pa.array(self.recode[name].apply(own) if name in self.recode else own)
+                name: to_labels(
+                    self.schema.attributes[name],
+                    self.recode[name].apply(own) if name in self.recode else own,
+                    self.recode.get(name),
                 )
                 for name, own in codes.items()
             }
@@ -210,8 +188,8 @@ class GeneralizedEstimator(Estimator):
             least, most = self.noise.quantiles(n_whole, CONFIDENCE)
             low, high = value - most, value - least
         else:
-            low = value - math.hypot(_NORMAL * math.sqrt(variance), error.below)
-            high = value + math.hypot(_NORMAL * math.sqrt(at_most), error.above)
+            low = value - math.hypot(NORMAL * math.sqrt(variance), error.below)
+            high = value + math.hypot(NORMAL * math.sqrt(at_most), error.above)
         return Estimate(
             value=max(value, 0.0),
             low=max(low, 0.0),
@@ -245,7 +223,7 @@ class GeneralizedEstimator(Estimator):
         listed = self._sum(np.ones(len(shares)), float(self.n_groups))
         spread = math.hypot(listed.privacy_std, self.total_noise.std if self.total_noise else 0.0)
         hidden = max(0.0, self.total - listed.value)
-        most = max(0.0, self.total - listed.value + _NORMAL * spread)
+        most = max(0.0, self.total - listed.value + NORMAL * spread)
         share = float(shares @ np.maximum(self.noisy, 0.0)) / max(
             1.0, float(np.maximum(self.noisy, 0.0).sum())
         )
@@ -258,9 +236,9 @@ class GeneralizedEstimator(Estimator):
         ), [note]
 
 
-def _complement(part: Estimate, total: float, noise: TotalNoise | None) -> Estimate:
+def _complement(part: Estimate, total: float, noise: TotalError | None) -> Estimate:
     """Take a part off the number of rows: what is left."""
-    noise = noise or TotalNoise(0.0, 0.0, 0.0)
+    noise = noise or TotalError(0.0, 0.0, 0.0)
     value = total - part.value
     return Estimate(
         value=max(0.0, value),
@@ -271,12 +249,11 @@ def _complement(part: Estimate, total: float, noise: TotalNoise | None) -> Estim
     )
 
 
-def _laplace(rate: float) -> NoiseSum:
+def _laplace(rate: float) -> ErrorLaw:
     """Tabulate discrete Laplace noise of scale 1/rate."""
     reach = math.ceil(_FAR / rate) + 1
     values = np.arange(-reach, reach + 1)
-    r = math.exp(-rate)
-    return NoiseSum(values, -math.expm1(-rate) / (1 + r) * np.exp(-rate * abs(values)))
+    return ErrorLaw(values, laplace_mass(rate, values))
 
 
 def _recoding(cut: Mapping[str, Any]) -> Recoding:
@@ -284,4 +261,4 @@ def _recoding(cut: Mapping[str, Any]) -> Recoding:
     known = (tuple(cut["labels"]), int(cut["n_values"]), bool(cut["has_missing"]))
     if "starts" in cut:
         return Intervals(*known, tuple(cut["starts"]))
-    return Groups(*known, tuple(cut["groups"]))
+    return ValueGroups(*known, tuple(cut["groups"]))

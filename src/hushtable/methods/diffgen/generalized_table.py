@@ -7,32 +7,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from hushtable.codes import to_labels
+from hushtable.estimate.simplex import whole_on_simplex
 from hushtable.recoding import Recoding
-from hushtable.schema import Column, Schema, decode
+from hushtable.schema import Schema
 
 if TYPE_CHECKING:  # so that reading a release loads no sampler
-    from hushtable.privacy.group_noise import NoisyCells
+    from hushtable.privacy.domain_mechanism import NoisyCells
 
 COUNT, NOISY_COUNT = "count", "noisy_count"
 """Columns that are published beside the schema's own."""
-
-
-def name_problems(schema: Schema, method: str) -> list[str]:
-    """List what makes a schema unfit for tables of groups with counts."""
-    problems = [
-        f"column {name!r}: the published table has a column of that name for the counts; rename "
-        "the column in schema and data."
-        for name in (COUNT, NOISY_COUNT)
-        if name in schema.attributes
-    ]
-    if schema.unit.kind == "node":
-        problems.append(
-            f"unit is node: {method} publishes tables of rows. Use unit row or person, or a method "
-            "for graphs."
-        )
-    return problems
 
 
 def generalized_table(
@@ -71,46 +56,13 @@ def generalized_table(
             if name in counted
             else np.zeros(len(cells.noisy), np.int64)
         )
-        table[name] = labels_of(column, recode.get(name)).take(pa.array(codes))
+        table[name] = to_labels(column, codes, recode.get(name))
     raw = cells.noisy
     if consistent:
-        fitted = least_squares(raw, int(raw.sum()) if total is None else total)
+        fitted = whole_on_simplex(raw, int(raw.sum()) if total is None else total)
     else:
         fitted = np.maximum(raw, 0)
     table[COUNT] = pa.array(fitted, pa.int64())
     if not exact:
         table[NOISY_COUNT] = pa.array(raw, pa.int64())
     return pa.table(table)
-
-
-def labels_of(column: Column, recoding: Recoding | None) -> pa.Array:
-    """List what the codes of a column stand for: labels, or values where it is not generalized."""
-    if recoding is not None:
-        return pa.array([recoding.label(code) for code in range(recoding.size)], pa.string())
-    values = decode(column, range(column.size))
-    kinds = {"categorical": pa.string(), "integer": pa.int64(), "number": pa.float64()}
-    return pa.array(values, kinds[column.type])
-
-
-def least_squares(noisy: NDArray[np.int64], total: int) -> NDArray[np.int64]:
-    """Fit non-negative whole numbers with a given total to noisy counts.
-
-    The closest point of {x >= 0, sum x = total} is max(0, noisy - shift) for one shift (the
-    projection onto a simplex). Rounding gives the missing units to the largest fractions.
-
-    Examples
-    --------
-    >>> least_squares(np.array([10, 3, -2, 1]), 11).tolist()
-    [9, 2, 0, 0]
-    """
-    if total <= 0 or not len(noisy):
-        return np.zeros(len(noisy), np.int64)
-    falling = np.sort(noisy)[::-1]
-    shifts = (np.cumsum(falling, dtype=np.float64) - total) / np.arange(1, len(noisy) + 1)
-    n_positive = int(np.flatnonzero(falling > shifts)[-1]) + 1
-    exact = np.maximum(noisy - shifts[n_positive - 1], 0.0)
-    whole: NDArray[np.int64] = np.floor(exact).astype(np.int64)
-    short = total - int(whole.sum())
-    order = np.argsort(whole - exact, kind="stable")
-    whole[order[: max(0, short)]] += 1
-    return whole

@@ -19,24 +19,10 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from hushtable.privacy.distributions import laplace_kurtosis, laplace_variance
+
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
-
-
-def discrete_laplace_variance(scale: Floats) -> Floats:
-    """Give the variance of the discrete Laplace distribution.
-
-    Examples
-    --------
-    >>> discrete_laplace_variance(np.array([1.0, 1000.0])).round(3).tolist()
-    [1.841, 1999999.833]
-    """
-    return np.asarray(0.5 / np.sinh(0.5 / scale) ** 2)
-
-
-def discrete_laplace_kurtosis(scale: Floats) -> Floats:
-    """Give the excess kurtosis of the discrete Laplace distribution: 3 for large scales."""
-    return 3.0 + 2.0 * np.sinh(0.5 / scale) ** 2
 
 
 @dataclass(frozen=True)
@@ -87,14 +73,14 @@ class NoisyTree:
 
     @cached_property
     def _cell_variance(self) -> Floats:
-        return discrete_laplace_variance(self.cell_scale)
+        return laplace_variance(self.cell_scale)
 
     @cached_property
     def _weight(self) -> Floats:
         """One over the variance of a node's count; 0 where there is none."""
         weight = np.zeros(len(self.left))
         measured = np.isfinite(self.node_scale)
-        weight[measured] = 1.0 / discrete_laplace_variance(self.node_scale[measured])
+        weight[measured] = 1.0 / laplace_variance(self.node_scale[measured])
         return weight
 
     @cached_property
@@ -163,36 +149,9 @@ class NoisyTree:
             ((solved / self._cell_variance).ravel(), (self._weight * sums)[measured])
         )
         scales = np.concatenate((self.cell_scale.ravel(), self.node_scale[measured]))
-        variances = factors**2 * discrete_laplace_variance(scales)
+        variances = factors**2 * laplace_variance(scales)
         variance = float(variances.sum())
         if variance <= 0.0:
             return 0.0, 0.0, 0.0
-        kurtosis = float((variances**2) @ discrete_laplace_kurtosis(scales)) / variance**2
+        kurtosis = float((variances**2) @ laplace_kurtosis(scales)) / variance**2
         return variance**0.5, kurtosis, float(np.abs(factors).max())
-
-
-def whole_counts(fitted: Floats, variance: Floats) -> Integers:
-    """Turn fitted counts into whole ones, none below 0, with the same sum.
-
-    The nearest counts that are not negative, in the metric of the noise: each is lowered by a
-    common multiple of its variance. Then rounded, the largest remainders up.
-
-    Examples
-    --------
-    >>> whole_counts(np.array([5.6, -2.0, 3.4]), np.ones(3)).tolist()
-    [5, 0, 2]
-    """
-    total = max(0, round(float(fitted.sum())))
-    if total == 0:
-        return np.zeros(len(fitted), np.int64)
-    order = np.argsort(-fitted / variance, kind="stable")
-    lowered = (np.cumsum(fitted[order]) - total) / np.cumsum(variance[order])
-    # As long as the next count stays above 0 it takes its part of the lowering.
-    last = int(np.flatnonzero(fitted[order] > lowered * variance[order])[-1])
-    counts = np.maximum(0.0, fitted - lowered[last] * variance)
-    whole = np.floor(counts)
-    missing = int(total - whole.sum())
-    up = np.argsort(whole - counts, kind="stable")[: max(missing, 0)]
-    whole[up] += 1
-    rounded: NDArray[np.int64] = whole.astype(np.int64)
-    return rounded

@@ -7,19 +7,18 @@ evenly inside.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
-from statistics import NormalDist
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hushtable.codes import repeated
-from hushtable.estimate.base import CONFIDENCE, Estimate, Estimator
+from hushtable.codes import as_numpy, repeated
+from hushtable.estimate.base import Estimate, Estimator
 from hushtable.estimate.drawing import Generator, fresh
 from hushtable.estimate.published import Published, encoded, published_rows
+from hushtable.estimate.quantiles import nearly_normal
 from hushtable.estimate.uneven import cut_error
 from hushtable.methods.partition.axes import Axis
 from hushtable.methods.partition.consistency import NoisyTree
@@ -36,8 +35,6 @@ from hushtable.predicate import parse
 from hushtable.predicate.covering import Covering
 from hushtable.schema import Categorical, Column, Integer, Schema
 
-_NORMAL = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
-
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
@@ -45,17 +42,11 @@ Floats = NDArray[np.float64]
 class RegionEstimator(Estimator):
     """Answer counts from a release of regions."""
 
-    def __init__(
-        self,
-        schema: Schema,
-        parameters: Mapping[str, Any],
-        settings: Mapping[str, Any],
-        tables: Mapping[str, pa.Table],
-    ) -> None:
-        self.schema = schema
-        self._method = Partition(**parameters)
-        self._plan = self._method.plan(schema)
-        self._leaves, self._nodes = tables["data"], tables["tree"]
+    def _open(self) -> None:
+        """Take from the statement and the tables what answers need."""
+        self._method = Partition(**self.parameters)
+        self._plan = self._method.plan(self.schema)
+        self._leaves, self._nodes = self.tables["data"], self.tables["tree"]
 
     # --- what was published -------------------------------------------------------------------
 
@@ -67,7 +58,7 @@ class RegionEstimator(Estimator):
     def _measured(self) -> tuple[NoisyTree, Floats]:
         return measurements(
             self._nodes,
-            self._leaves[NOISE_SCALE].to_numpy().reshape(self._shape),
+            as_numpy(self._leaves[NOISE_SCALE]).reshape(self._shape),
             total=self.schema.counted_rows,
             consistent=self._method.consistent,
         )
@@ -76,7 +67,7 @@ class RegionEstimator(Estimator):
     def counts(self) -> Floats:
         """Counts of regions by class, fitted to all that was measured; may be negative."""
         tree, node_counts = self._measured
-        noisy = self._leaves[NOISY_COUNT].to_numpy().reshape(self._shape)
+        noisy = as_numpy(self._leaves[NOISY_COUNT]).reshape(self._shape)
         return tree.fit(noisy.astype(np.float64), node_counts)
 
     @cached_property
@@ -122,10 +113,8 @@ class RegionEstimator(Estimator):
     def _noise_of(self, shares: Floats) -> tuple[float, float]:
         """Give the noise of a weighted sum: its standard deviation, and half its 95 % interval."""
         std, kurtosis, step = self._measured[0].error(shares)
-        # Cornish-Fisher: the quantile of a sum of few noises is wider than the normal one. Noise
-        # is in whole numbers, of which half a step allows for the unevenness.
-        quantile = _NORMAL + kurtosis * (_NORMAL**3 - 3 * _NORMAL) / 24
-        return std, quantile * std + step / 2
+        # Noise is in whole numbers, of which half a step allows for the unevenness.
+        return std, nearly_normal(kurtosis) * std + step / 2
 
     def _shares(self, where: str) -> Floats:
         """Give the part of each region (and class) that satisfies a condition, by volume."""

@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from hushtable.kernels import regions as kernels
+from hushtable import kernels
 from hushtable.methods.partition.axes import Axis
 from hushtable.privacy.noise import Noise, add_noise
 
@@ -31,7 +31,7 @@ _UNIT = 1 << 40  # of so many splits together; an axis has at most 2**31
 
 
 @dataclass(frozen=True)
-class Rules:
+class GrowthRules:
     """Say how a tree is grown; all of it is public.
 
     Parameters
@@ -115,7 +115,7 @@ class Tree:
         return np.flatnonzero(np.asarray(self.left) < 0)
 
 
-class Rows:
+class OrderedCells:
     """Hold the frequency table, ordered along every axis inside every open region.
 
     Parameters
@@ -151,7 +151,7 @@ class Rows:
 
     def class_counts(self, begins: Integers, ends: Integers) -> Integers:
         """Count the rows of regions by class."""
-        tally: Integers = kernels.class_counts(
+        tally: Integers = kernels.regions.class_counts(
             self.orders[0], self.counts, self.classes, begins, ends, self.n_classes
         )
         return tally
@@ -164,15 +164,15 @@ class Rows:
         known = order, self.positions[at], self.counts, self.classes, whole
         if self.axes[at].subsets:
             out = np.empty((3, 1 << part[0].bit_count()), np.int64)
-            n_runs = kernels.score_subsets(*known, part[0], by_class, *out)
+            n_runs = kernels.regions.score_subsets(*known, part[0], by_class, *out)
         else:
             out = np.empty((3, len(order) + 1), np.int64)
-            n_runs = kernels.score_interval(*known, *part, by_class, *out)
+            n_runs = kernels.regions.score_interval(*known, *part, by_class, *out)
         return out[0, :n_runs], out[1, :n_runs], out[2, :n_runs]
 
     def divide(self, begins: Integers, ends: Integers, axes: Integers, cuts: Integers) -> Integers:
         """Carry out splits; say where the left halves end."""
-        middles: Integers = kernels.divide(
+        middles: Integers = kernels.regions.divide(
             self.orders, self.positions, begins, ends, axes, self._subsets, cuts
         )
         return middles
@@ -194,7 +194,7 @@ class _Open:
         )
 
 
-def grow(rows: Rows, rules: Rules, noise: Noise) -> tuple[Tree, Integers]:
+def grow(rows: OrderedCells, rules: GrowthRules, noise: Noise) -> tuple[Tree, Integers]:
     """Grow a tree and count its leaves by class.
 
     Returns
@@ -212,8 +212,8 @@ def grow(rows: Rows, rules: Rules, noise: Noise) -> tuple[Tree, Integers]:
 class _Growth:
     """A tree that is being grown."""
 
-    rows: Rows
-    rules: Rules
+    rows: OrderedCells
+    rules: GrowthRules
     noise: Noise
     tree: Tree
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.errors import ParameterError, TooLarge
-from hushtable.recoding import Groups, Intervals, Recoding, Rule, recode
+from hushtable.estimate.simplex import on_simplex
+from hushtable.recoding import Intervals, Recoding, Rule, ValueGroups, recode
 from hushtable.schema import Categorical, Column, Schema
 from hushtable.taxonomy import Node
 
@@ -121,7 +121,7 @@ class Values:
         if isinstance(self.column, Categorical):
             values = np.arange(self.column.n_values)
             groups = merged[values if self.recoding is None else self.recoding.apply(values)]
-            return Groups(labels, self.column.n_values, has_missing, tuple(groups.tolist()))
+            return ValueGroups(labels, self.column.n_values, has_missing, tuple(groups.tolist()))
         first = np.flatnonzero(np.diff(merged, prepend=-1))
         if isinstance(self.recoding, Intervals):
             first = np.asarray(self.recoding.starts)[first]
@@ -306,31 +306,6 @@ def _heavy_below(node: Node, counts: Floats, heavy: float) -> tuple[list[list[in
     return buckets, rare
 
 
-def nonnegative(
-    counts: Sequence[float] | Floats, total: float, widths: Floats | None = None
-) -> Floats:
-    """Make counts non-negative with a given sum, by least squares.
-
-    Squares are weighted by one over the widths, the variances of the counts up to a factor.
-
-    Examples
-    --------
-    >>> nonnegative([5.0, -3.0, 9.0], 10.0).tolist()
-    [3.0, 0.0, 7.0]
-    >>> nonnegative([50.0, 10.0], 50.0, np.array([1.0, 4.0])).tolist()
-    [48.0, 2.0]
-    """
-    given = np.asarray(counts, np.float64)
-    if total <= 0:
-        return np.zeros(len(given))
-    widths = np.ones(len(given)) if widths is None else widths
-    order = np.argsort(-given / widths, kind="stable")
-    over = (np.cumsum(given[order]) - total) / np.cumsum(widths[order])
-    last = int(np.flatnonzero(given[order] / widths[order] > over)[-1])
-    projected: Floats = np.maximum(given - over[last] * widths, 0.0)
-    return projected
-
-
 def shares_of(counts: Integers, buckets: Integers, total: float) -> Floats:
     """Estimate the share of each value: that of its bucket first, then inside the bucket.
 
@@ -343,7 +318,7 @@ def shares_of(counts: Integers, buckets: Integers, total: float) -> Floats:
     """
     noisy = counts.astype(np.float64)
     widths = np.bincount(buckets).astype(np.float64)
-    masses = nonnegative(np.bincount(buckets, noisy).astype(np.float64), total, widths)
+    masses = on_simplex(np.bincount(buckets, noisy).astype(np.float64), total, widths)
     shares = np.empty(len(noisy))
     order = np.argsort(buckets, kind="stable")
     ends = np.cumsum(widths).astype(np.int64)
@@ -356,7 +331,7 @@ def shares_of(counts: Integers, buckets: Integers, total: float) -> Floats:
 def _halve(sums: Floats, share: float, total: float, shares: Floats, places: Integers) -> None:
     """Divide a share over values by their noisy counts: over two halves first, and so on.
 
-    `sums` are the cumulated counts. Each division is `nonnegative` for two counts.
+    `sums` are the cumulated counts. Each division is `on_simplex` for two counts.
     """
     pieces = [(0, len(places), share)]
     while pieces:

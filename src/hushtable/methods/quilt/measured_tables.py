@@ -11,15 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hushtable.estimate.base import CONFIDENCE
+from hushtable.estimate.quantiles import nearly_normal
 from hushtable.methods.quilt.domains import Floats, Integers
-
-_NORMAL = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
 
 MAX_UNKNOWNS = 1500  # cells that are solved for together: beyond, only tables of all of S are used
 _EXACT_STD = 1e-3  # what stands for no noise at all: far below one row
@@ -250,20 +247,5 @@ class MeasuredTables:
             value += float(weights @ one.sums)
             fourth += float(weights**4 @ one.fourth)
         variance = max(0.0, float(wanted @ solution))
-        return LinearAnswer(value, variance**0.5, variance**0.5 * _quantile(fourth, variance))
-
-
-def _quantile(fourth: float, variance: float) -> float:
-    """Give the two-sided quantile of a symmetric sum in standard deviations (Cornish and Fisher).
-
-    Exact for Gaussian noise; for a single Laplace count it is 2.17 where 2.12 is exact, and it
-    approaches the normal 1.96 as more counts are added.
-
-    Examples
-    --------
-    >>> round(_quantile(3.0, 1.0), 2)
-    2.17
-    """
-    z = _NORMAL
-    excess = fourth / variance**2 if variance > 0 else 0.0
-    return z + excess * (z**3 - 3 * z) / 24
+        excess = fourth / variance**2 if variance > 0 else 0.0
+        return LinearAnswer(value, variance**0.5, variance**0.5 * nearly_normal(excess))

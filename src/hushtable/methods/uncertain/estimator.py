@@ -29,13 +29,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtr
-from scipy.stats import norm
 
-from hushtable.codes import nearest_codes
+from hushtable.codes import as_numpy, nearest_codes
 from hushtable.errors import TooLarge
 from hushtable.estimate.base import CONFIDENCE, Estimate, Estimator
 from hushtable.estimate.drawing import Generator
 from hushtable.estimate.published import Block, Published, absent
+from hushtable.estimate.quantiles import NORMAL
 from hushtable.methods.uncertain.noise_reach import gaussian_reach, most_behind, uniform_reach
 from hushtable.predicate import Predicate, parse
 from hushtable.predicate.classes import Classes, classify
@@ -173,41 +173,24 @@ def box_probability(
 
 
 class UncertainEstimator(Estimator):
-    """Estimate counts from uncertain records.
+    """Estimate counts from uncertain records."""
 
-    Parameters
-    ----------
-    schema : Schema
-        The public schema.
-    parameters, settings : mapping
-        What the statement says about the method and its noise.
-    tables : mapping of str to table
-        ``data``: the published records.
-    """
-
-    def __init__(
-        self,
-        schema: Schema,
-        parameters: Mapping[str, Any],
-        settings: Mapping[str, Any],
-        tables: Mapping[str, pa.Table],
-    ) -> None:
-        table = tables["data"]
-        self.schema = schema
-        self._table = table
+    def _open(self) -> None:
+        """Take from the statement and the tables what answers need."""
+        table = self.table
         self._published = Schema.model_validate(
             {
-                **schema.model_dump(),
+                **self.schema.model_dump(),
                 "columns": {
                     name: column
-                    for name, column in schema.columns.items()
-                    if name not in schema.attributes or name in table.column_names
+                    for name, column in self.schema.columns.items()
+                    if name not in self.schema.attributes or name in table.column_names
                 },
             }
         )
-        self._model: str = settings["model"]
-        self._wrap = parameters.get("edges") == "wrap"
-        self._noisy: list[str] = list(settings["noisy"])
+        self._model: str = self.settings["model"]
+        self._wrap = self.parameters.get("edges") == "wrap"
+        self._noisy: list[str] = list(self.settings["noisy"])
         self._n = table.num_rows
         self._z = {name: _floats(table, name) for name in self._noisy}
         self._width = {name: self._width_of(name) for name in self._noisy}
@@ -219,7 +202,7 @@ class UncertainEstimator(Estimator):
 
     def _width_of(self, name: str) -> Floats:
         """Give sigma, or the width of the interval (a whole number of steps)."""
-        std = _floats(self._table, name + STD)
+        std = _floats(self.table, name + STD)
         if self._model == "gaussian":
             return std
         step = float(self._numeric(name).exact_step)
@@ -295,7 +278,7 @@ class UncertainEstimator(Estimator):
     def _pseudo_estimate(self, n: float) -> Estimate:
         """Give the number of pseudo-records, as if they were drawn independently."""
         std = math.sqrt(n * max(1 - n / max(self._n, 1), 0.0))
-        margin = float(norm.ppf(0.5 + CONFIDENCE / 2)) * std
+        margin = NORMAL * std
         return Estimate(
             value=n,
             low=max(n - margin, 0.0),
@@ -311,7 +294,7 @@ class UncertainEstimator(Estimator):
         # Records are independent; their scatter around the mean includes that of the true ones,
         # so this errs on the large side.
         privacy_std = math.sqrt(float(np.sum((weights - weights.mean()) ** 2))) if self._n else 0.0
-        farthest = max(value - low, high - value) / float(norm.ppf(0.5 + CONFIDENCE / 2))
+        farthest = max(value - low, high - value) / NORMAL
         privacy_std = min(privacy_std, farthest)
         return Estimate(
             value=value,
@@ -470,11 +453,11 @@ class UncertainEstimator(Estimator):
 
     def frame(self) -> pa.Table:
         """Give the published records: noisy and carried columns, then the ``_std`` columns."""
-        return self._table
+        return self.table
 
 
 def _floats(table: pa.Table, name: str) -> Floats:
-    return np.asarray(table.column(name).to_numpy(), np.float64)
+    return np.asarray(as_numpy(table.column(name), null=np.nan), np.float64)
 
 
 def _codes(column: Categorical | Integer | Number, values: list[Any]) -> NDArray[np.int64]:

@@ -22,10 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.domain import Domain
+from hushtable.privacy.distributions import Bounds, laplace_tail_bounds, laplace_variance
 from hushtable.privacy.noise import MAX_SCALE, Integers, Noise, add_noise
 from hushtable.privacy.rational import exp_bounds
-
-Bounds = tuple[Fraction, Fraction]
 
 _INT64 = 2**63
 
@@ -39,7 +38,7 @@ class NoisyCells:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GroupNoise:
+class DomainMechanism:
     """Add discrete Laplace noise of scale 1/rate to all cells of a domain.
 
     Parameters
@@ -54,10 +53,10 @@ class GroupNoise:
 
     Examples
     --------
-    >>> GroupNoise(domain=Domain({"x": 10}), rate=Fraction(1), max_cells=100).threshold is None
+    >>> DomainMechanism(domain=Domain({"x": 10}), rate=Fraction(1), max_cells=100).threshold is None
     True
     >>> huge = Domain({f"x{i}": 10 for i in range(30)})
-    >>> GroupNoise(domain=huge, rate=Fraction(1), max_cells=1000).threshold
+    >>> DomainMechanism(domain=huge, rate=Fraction(1), max_cells=1000).threshold
     62
     """
 
@@ -78,8 +77,7 @@ class GroupNoise:
     @property
     def variance(self) -> float:
         """Variance of the noise of one cell."""
-        r = math.exp(-float(self.rate))
-        return 2 * r / math.expm1(-float(self.rate)) ** 2
+        return float(laplace_variance(float(1 / self.rate)))
 
     def add(self, codes: NDArray[np.int64], counts: Integers, noise: Noise) -> NoisyCells:
         """Noise all cells; the occupied ones are given, in the order of the domain."""
@@ -139,18 +137,12 @@ def reaching(n: int, *, rate: Fraction, threshold: int, noise: Noise) -> list[in
     >>> reaching(10, rate=Fraction(1), threshold=60, noise=SecureNoise())
     []
     """
-
-    def chance(bits: int) -> Bounds:
-        top_low, top_high = exp_bounds(-rate * threshold, bits)
-        low, high = exp_bounds(-rate, bits)
-        return top_low / (1 + high), top_high / (1 + low)
-
-    high = chance(64)[1]
+    high = laplace_tail_bounds(rate, threshold, 64)[1]
     # e**-x <= 1/(1 + x) gives q >= x/(1 + x), which is at least p for x = p/(1 - p), rounded up.
     x = _rounded_up(high / (1 - high))
 
     def kept(bits: int) -> Bounds:
-        low, high = chance(bits)
+        low, high = laplace_tail_bounds(rate, threshold, bits)
         fall_low, fall_high = exp_bounds(-x, bits + x.denominator.bit_length())
         return low / (1 - fall_low), min(Fraction(1), high / (1 - fall_high))
 

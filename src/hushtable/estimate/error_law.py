@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
+
+from hushtable.estimate.quantiles import normal_quantile
 
 _MAX_POINTS = 1 << 22  # beyond this the normal approximation is as good as exact
 
 
 @dataclass(frozen=True)
-class NoiseSum:
+class ErrorLaw:
     """Describe the noise of one count; sums of n of them have exact quantiles.
 
     Parameters
@@ -25,7 +26,7 @@ class NoiseSum:
 
     Examples
     --------
-    >>> coin = NoiseSum(np.array([0, 1]), np.array([0.5, 0.5]))
+    >>> coin = ErrorLaw(np.array([0, 1]), np.array([0.5, 0.5]))
     >>> coin.quantiles(100, 0.95)
     (40.0, 60.0)
     """
@@ -50,7 +51,7 @@ class NoiseSum:
         tail = (1 - confidence) / 2
         points = n * (len(self.values) - 1) + 1
         if points > _MAX_POINTS:
-            half = NormalDist().inv_cdf(1 - tail) * (n * self.variance) ** 0.5
+            half = normal_quantile(1 - tail) * (n * self.variance) ** 0.5
             return n * self.mean - half, n * self.mean + half
         size = 1 << (points - 1).bit_length()
         mass = np.fft.irfft(np.fft.rfft(self.probabilities, size) ** n, size)[:points]

@@ -1,0 +1,22 @@
+"""On what the promise of histograms is tried: a few copies of a row, and one more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hushtable.audit.cases.case import Case, planned
+from hushtable.audit.cases.made_up import copies, counted_schema
+from hushtable.audit.neighbors import Pair
+from hushtable.schema import Schema
+from hushtable_histograms.method import Histograms
+
+
+def _schema(method: Histograms) -> Schema:
+    return counted_schema({})
+
+
+def _pairs(method: Histograms, schema: Schema) -> Iterator[Pair]:
+    return copies(schema, [0, 3])
+
+
+HISTOGRAMS: Case[Histograms] = Case(_schema, _pairs, planned)

@@ -1,0 +1,80 @@
+"""Histograms: publish the counts of every column with noise; the proof is in ``method.md``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from hushtable.codes import to_labels
+from hushtable.engine.base import Engine
+from hushtable.errors import ParameterError
+from hushtable.methods import parameters
+from hushtable.methods.base import Forecast, Method, Plan, Released
+from hushtable.methods.parameters import parameter
+from hushtable.privacy.guarantee import Guarantee, PureDP
+from hushtable.privacy.noise import Noise, add_noise
+from hushtable.schema import Schema
+
+
+@dataclass(frozen=True, kw_only=True)
+class Histograms(Method):
+    """Publish one noisy histogram per column.
+
+    Parameters
+    ----------
+    epsilon : number or str
+        Bound on the privacy loss, for all columns together.
+    """
+
+    name: ClassVar[str] = "histograms"
+    paper: ClassVar[str] = "Folklore."
+    summary: ClassVar[str] = "Publish the counts of every column with noise."
+    estimator: ClassVar[str] = "histograms"
+
+    epsilon: Fraction = parameter(read=parameters.epsilon)
+
+    def plan(self, schema: Schema) -> HistogramsPlan:
+        """Share epsilon equally by the columns."""
+        if schema.unit.kind == "node":
+            raise ParameterError("unit is node: histograms are about tables of rows.")
+        reach = (schema.unit.max_rows or 1) * len(schema.attributes)
+        return HistogramsPlan(self, schema, scale=reach / self.epsilon)
+
+
+@dataclass(frozen=True)
+class HistogramsPlan(Plan[Engine]):
+    """Hold the scale of the noise."""
+
+    method: Histograms
+    schema: Schema
+    scale: Fraction
+
+    @property
+    def guarantees(self) -> tuple[Guarantee, ...]:
+        """Pure differential privacy for one added or removed unit."""
+        unit = self.schema.unit
+        return (PureDP(epsilon=self.method.epsilon, unit=unit, neighbors="add-remove"),)
+
+    def forecast(self, rows: int | None = None) -> Forecast:
+        """Say how noisy the counts will be."""
+        sizes = [column.size for column in self.schema.attributes.values()]
+        return Forecast(
+            lines={"scale of the noise of a count": float(self.scale)},
+            split={"histograms": self.method.epsilon},
+            n_cells=sum(sizes),
+            memory_mb=16 * sum(sizes) / 1e6,
+        )
+
+    def run(self, source: Engine, noise: Noise) -> Released:
+        """Count every column and add noise to every count."""
+        tables = {}
+        for name, counts in source.histograms(list(self.schema.attributes)).items():
+            column = self.schema.attributes[name]
+            noisy = add_noise(counts, noise.discrete_laplace(self.scale, size=len(counts)))
+            values = to_labels(column, np.arange(column.size))
+            tables[name] = pa.table({"value": values, "count": pa.array(noisy, pa.int64())})
+        return Released(tables=tables, estimator={"scale": str(self.scale)})

@@ -1,0 +1,136 @@
+"""The writing of a release folder, which appears whole or not at all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hushtable.engine.published import Parts
+from hushtable.errors import ReleaseError
+from hushtable.files.scratch import Scratch, why_not_written
+from hushtable.files.whole_file import sync
+from hushtable.files.written_rows import write_parquet
+from hushtable.release import (
+    SEEDED_MARK,
+    STATEMENT,
+    STATEMENT_FOR_PEOPLE,
+    Statement,
+    TableFile,
+    sha256_of,
+)
+from hushtable.schema import Schema
+
+
+class ReleaseWriter:
+    """Write a release folder at once: everything goes to a hidden folder that is renamed last.
+
+    The hidden folder is the owner's alone and holds what is to be published, nothing else. If the
+    process is killed, the next release of that name removes it.
+    """
+
+    def __init__(self, folder: str | Path, *, seeded: bool = False) -> None:
+        self.folder = Path(folder)
+        self._mark = f"{SEEDED_MARK}-" if seeded else ""
+        if self.folder.exists() or self.folder.is_symlink():
+            raise ReleaseError(
+                f"{str(self.folder)!r} exists; choose another folder, nothing was overwritten."
+            )
+        try:
+            self._scratch = Scratch(self.folder.parent, f".{self.folder.name}-part-")
+            self._part = self._scratch.folder / "release"
+            self._part.mkdir()
+        except OSError as error:
+            raise ReleaseError(
+                f"cannot write beside {str(self.folder)!r}: {why_not_written(error)}."
+            ) from error
+
+    def __enter__(self) -> ReleaseWriter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._scratch.close()
+
+    def add_tables(
+        self, tables: Mapping[str, pa.Table | Parts], schema: Schema
+    ) -> dict[str, TableFile]:
+        """Write the tables; a single one is ``data.parquet``, several go into ``data/``.
+
+        With seeded noise, the names of the files say so. What executors write is a folder of that
+        name.
+        """
+        files = {}
+        for name, table in tables.items():
+            place = "data" if list(tables) == ["data"] else f"data/{name}"
+            file = f"{self._mark}{place}.parquet"
+            path = self._part / file
+            try:
+                path.parent.mkdir(exist_ok=True)
+                if isinstance(table, Parts):
+                    files[name] = self._written_by_executors(table, path, file)
+                    continue
+                write_parquet(table, path, schema)
+            except OSError as error:
+                raise ReleaseError(f"cannot write {file}: {why_not_written(error)}.") from error
+            files[name] = TableFile(file=file, sha256=sha256_of(path), rows=table.num_rows)
+        return files
+
+    def _written_by_executors(self, table: Parts, folder: Path, file: str) -> TableFile:
+        """Have executors write a table, and move its files into the release.
+
+        Executors do not know where the release is made: whatever else they leave where they write,
+        and whenever, is never published.
+        """
+        staged = self._scratch.folder / f"by-executors-{folder.stem}"
+        names = table.write(staged)
+        folder.mkdir()
+        for name in names:
+            (staged / name).rename(folder / name)
+        rows = sum(pq.read_metadata(folder / name).num_rows for name in names)
+        parts = {name: sha256_of(folder / name) for name in names}
+        unsigned = TableFile(file=file, sha256="0" * 64, rows=rows, parts=parts)
+        return unsigned.model_copy(update={"sha256": unsigned.digest_of_parts()})
+
+    def add_attachments(self, attachments: Mapping[str, str]) -> dict[str, str]:
+        """Write drawings and texts beside the tables."""
+        for file, text in attachments.items():
+            try:
+                (self._part / file).write_text(text, encoding="utf-8")
+            except OSError as error:
+                raise ReleaseError(f"cannot write {file}: {why_not_written(error)}.") from error
+        return {file: sha256_of(self._part / file) for file in attachments}
+
+    def add_statement(self, statement: Statement) -> None:
+        """Write the statement, for machines and for people."""
+        text = json.dumps(
+            statement.model_dump(mode="json", by_alias=True), indent=2, ensure_ascii=False
+        )
+        try:
+            (self._part / STATEMENT).write_text(text + "\n", encoding="utf-8")
+            (self._part / STATEMENT_FOR_PEOPLE).write_text(statement.for_people(), encoding="utf-8")
+        except OSError as error:
+            raise ReleaseError(f"cannot write the statement: {why_not_written(error)}.") from error
+
+    def make_durable(self) -> None:
+        """Bring all files to the disk, readable by everybody and writable by the owner."""
+        try:
+            for path in (*self._part.rglob("*"), self._part):
+                path.chmod(0o755 if path.is_dir() else 0o644)
+                sync(path)
+        except OSError as error:
+            raise ReleaseError(
+                f"cannot write {str(self.folder)!r}: {why_not_written(error)}."
+            ) from error
+
+    def move_into_place(self) -> None:
+        """Make the complete folder appear under its name."""
+        try:
+            self._part.rename(self.folder)
+            sync(self.folder.parent)
+        except OSError as error:
+            raise ReleaseError(
+                f"cannot finish {str(self.folder)!r}: {why_not_written(error)}."
+            ) from error
