@@ -32,7 +32,7 @@ MISSING_VALUES = ("", "?")
 def code_by_hand(  # noqa: PLR0911, PLR0912 - one case after the other, as it is documented
     value: Any, column: Column, missing_values: Sequence[str]
 ) -> int:
-    """Encode one value, as the documentation of `hushtable.engine.sql.encode` says."""
+    """Encode one value, as the documentation of `hushtable.engine.encode` says."""
     other = 0
     if column.other is not None:
         other = next(i for i in range(column.n_values) if column.value(i) == column.other)

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from hushtable.engine.base import RuleBreak
 from hushtable.engine.cells import Counts
+from hushtable.engine.encode import Expression
 from hushtable.engine.rules import N_RULES, refuse_broken, rule_breaks
 from hushtable.engine.source import Source
-from hushtable.engine.sql.encode import Expression
 from hushtable.schema import Schema
 
 ibis = lazy_loader.load("ibis")

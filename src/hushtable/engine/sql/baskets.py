@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 
 from hushtable.engine.baskets import ItemGroups, Pairs, Runs, Tuples, tally
+from hushtable.engine.encode import Expression
 from hushtable.engine.source import Source
 from hushtable.engine.sql.answers import integers
-from hushtable.engine.sql.encode import Expression
 
 ibis = lazy_loader.load("ibis")
 

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.engine.cells import Counts
+from hushtable.engine.encode import Expression, encode
 from hushtable.engine.source import Source
 from hushtable.engine.sql.answers import Broken, integers, union
-from hushtable.engine.sql.encode import Expression, encode
 from hushtable.engine.sql.packing import packed, unpacked, with_room
 from hushtable.recoding import Recoding, recoded_domain
 from hushtable.schema import Schema

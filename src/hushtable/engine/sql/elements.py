@@ -10,10 +10,10 @@ from collections.abc import Mapping
 import lazy_loader
 
 from hushtable.engine.baskets import ItemColumns, ItemGroups, missing_codes
+from hushtable.engine.encode import Expression, RuleCodes, encode
 from hushtable.engine.source import Source
 from hushtable.engine.sql.answers import Broken, integers, union
 from hushtable.engine.sql.baskets import at_most, each_item_once
-from hushtable.engine.sql.encode import Expression, RuleCodes, encode
 from hushtable.engine.sql.one_way import broken_rules
 from hushtable.recoding import Recoding
 from hushtable.schema import Schema

@@ -6,7 +6,7 @@ counts travel. Every question goes the same way:
 - *the rows that count* (`SqlEngine._rows`): of one moment, and with unit ``person`` at most
   ``max_rows`` of each. They are fixed at the first question, so that all answers are about the same
   rows, whatever becomes of the table meanwhile, and coins are tossed once;
-- *encoded in the query*, by the one definition of a code in `hushtable.engine.sql.encode`;
+- *encoded in the query*, by the one definition of a code in `hushtable.engine.encode`;
 - *counted by packed codes*: columns one by one in `one_way`, cells in `packing`, many small tables
   in `blocks`, tuples and pairs of items in `elements` and `baskets`;
 - *broken rules set aside*: a row that the schema refuses has a negative code and is counted like
@@ -38,6 +38,7 @@ from hushtable.engine.baskets import (
 )
 from hushtable.engine.cells import Cells, Counts
 from hushtable.engine.checked import CheckedEngine
+from hushtable.engine.encode import is_missing
 from hushtable.engine.published import Keys, Parts, RowsOf, Whole
 from hushtable.engine.rules import person_break, require_columns
 from hushtable.engine.source import Source
@@ -47,7 +48,6 @@ from hushtable.engine.sql.answers import Broken, n_rows
 from hushtable.engine.sql.baskets import count_pairs, count_tuples
 from hushtable.engine.sql.blocks import count_groups
 from hushtable.engine.sql.elements import listed_elements, wide_elements
-from hushtable.engine.sql.encode import is_missing
 from hushtable.engine.sql.one_way import broken_rules, count_each
 from hushtable.engine.sql.packing import count_cells, tally
 from hushtable.privacy.noise import Noise

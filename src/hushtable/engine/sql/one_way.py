@@ -20,9 +20,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hushtable.engine.cells import Counts
-from hushtable.engine.source import Source
-from hushtable.engine.sql.answers import Broken, integers, union
-from hushtable.engine.sql.encode import (
+from hushtable.engine.encode import (
     Expression,
     RuleCodes,
     as_text,
@@ -31,6 +29,8 @@ from hushtable.engine.sql.encode import (
     numeric_code,
     read_number,
 )
+from hushtable.engine.source import Source
+from hushtable.engine.sql.answers import Broken, integers, union
 from hushtable.schema import Categorical, Column, Integer, Number, Schema
 
 ibis = lazy_loader.load("ibis")

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from hushtable.domain import Domain
 from hushtable.engine.cells import Counts
+from hushtable.engine.encode import Expression, encode
 from hushtable.engine.rules import N_RULES
 from hushtable.engine.source import Source
 from hushtable.engine.sql.answers import integers
-from hushtable.engine.sql.encode import Expression, encode
 from hushtable.recoding import Recoding
 from hushtable.schema import Schema
 

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 
 from hushtable.engine.arrow_codes import Encoded
+from hushtable.engine.encode import encode, is_missing
 from hushtable.engine.source import POSITION, Source
-from hushtable.engine.sql.encode import encode, is_missing
 from hushtable.schema import Schema
 
 
