@@ -56,7 +56,8 @@ def nearest_codes(column: Integer | Number, real: NDArray[np.float64]) -> NDArra
     >>> nearest_codes(age, np.array([-7.2, 20.5, 20.4, 1e9])).tolist()
     [0, 3, 2, 81]
     """
-    return np.clip(np.floor(column.place(real)), 0, column.n_values - 1).astype(np.int64)
+    codes = np.clip(np.floor(column.place(real)), 0, column.n_values - 1)
+    return np.asarray(codes, np.int64)
 
 
 def plain(table: pa.Table) -> pa.Table:
