@@ -56,8 +56,8 @@ def nearest_codes(column: Integer | Number, real: NDArray[np.float64]) -> NDArra
     >>> nearest_codes(age, np.array([-7.2, 20.5, 20.4, 1e9])).tolist()
     [0, 3, 2, 81]
     """
-    codes = np.clip(np.floor(column.place(real)), 0, column.n_values - 1)
-    return np.asarray(codes, np.int64)
+    places: NDArray[np.float64] = np.clip(np.floor(column.place(real)), 0, column.n_values - 1)
+    return places.astype(np.int64)
 
 
 def plain(table: pa.Table) -> pa.Table:
@@ -113,7 +113,8 @@ def to_codes(
         low, step = column.exact_low, column.exact_step
         known = [int((Fraction(str(label)) - low) / step) for label in labels]
     table = np.array([*known, (recoding or column).missing_code or 0], np.int64)
-    return table[as_numpy(encoded.indices, null=len(labels))]
+    codes: NDArray[np.int64] = table[as_numpy(encoded.indices, null=len(labels))]
+    return codes
 
 
 def _places(labels: Sequence[Value], among: Sequence[Value]) -> list[int]:
