@@ -100,10 +100,7 @@ def to_codes(
         low, step = column.exact_low, column.exact_step
         known = [int((Fraction(str(label)) - low) / step) for label in labels]
     table = np.array([*known, (recoding or column).missing_code or 0], np.int64)
-    places: NDArray[np.int64] = encoded.indices.fill_null(len(labels)).to_numpy(
-        zero_copy_only=False
-    )
-    return table[places]
+    return table[as_numpy(encoded.indices, null=len(labels))]
 
 
 def _places(labels: Sequence[Value], among: Sequence[Value]) -> list[int]:
@@ -187,3 +184,21 @@ def with_missing(column: pa.ChunkedArray | pa.Array) -> tuple[NDArray[Any], NDAr
             bits = np.unpackbits(np.frombuffer(there, np.uint8), bitorder="little")
             missing.append(bits[inside] == 0)
     return np.concatenate(values), np.concatenate(missing)
+
+
+def as_numpy(column: pa.ChunkedArray | pa.Array, *, null: float | None = None) -> NDArray[Any]:
+    """Give numbers as a NumPy array, with `null` where they are missing.
+
+    Examples
+    --------
+    >>> as_numpy(pa.chunked_array([[1, None], [3]]), null=-1).tolist()
+    [1, -1, 3]
+    """
+    if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+        raise ReleaseError(f"the release has {column.type} where numbers are to be.")
+    values, missing = with_missing(column)
+    if not missing.any():
+        return values
+    if null is None:
+        raise ReleaseError("the release has no value where a number is to be.")
+    return np.where(missing, null, values)

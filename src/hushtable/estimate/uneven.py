@@ -18,8 +18,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy  # its parts are imported when they are first asked for
 from numpy.typing import NDArray
-from scipy.special import betaincinv
 
 from hushtable.estimate.base import CONFIDENCE
 
@@ -69,8 +69,8 @@ def cut_error(shares: Floats, counts: Floats) -> CutError:
     """
     distinct, which = np.unique(shares, return_inverse=True)
     rows = np.maximum(np.bincount(which, counts, len(distinct)), 0.0)
-    least = betaincinv(distinct, 2.0 - distinct, _TAIL)
-    most = betaincinv(distinct + 1.0, 1.0 - distinct, 1.0 - _TAIL)
+    least = scipy.special.betaincinv(distinct, 2.0 - distinct, _TAIL)
+    most = scipy.special.betaincinv(distinct + 1.0, 1.0 - distinct, 1.0 - _TAIL)
     return CutError(
         std=float(rows @ np.sqrt(distinct * (1.0 - distinct) / 2.0)),
         below=float(rows @ (distinct - least)),

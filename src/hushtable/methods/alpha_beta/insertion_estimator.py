@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hushtable.codes import plain
+from hushtable.codes import as_numpy, plain
 from hushtable.errors import ParameterError
 from hushtable.estimate.base import Estimate, Estimator
 from hushtable.estimate.drawing import Generator
@@ -187,7 +187,7 @@ class InsertionEstimator(Estimator):
         """Compare the last view with all before."""
         if not isinstance(self.noise, UniformInsertions):
             raise ParameterError("algorithm-4 has no noise from a source distribution.")
-        last = self.table.column(VIEW).to_numpy() == self.view
+        last = as_numpy(self.table.column(VIEW)) == self.view
         known = np.zeros(len(last), np.bool_)
         known[self._tuple_numbers[~last]] = True  # as a table of tuple numbers
         before = np.zeros(len(last), np.bool_)

@@ -13,13 +13,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from scipy.stats import binom, poisson
+from numpy.typing import NDArray
+from scipy import special
 
 from hushtable.estimate.base import CONFIDENCE, Estimate
 from hushtable.estimate.quantiles import NORMAL
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
 
 _LARGE = 1000.0  # variance from which the normal distribution is good to a fifth of a percent
 _COUNTABLE = 2**53  # whole numbers below are exact as floats
@@ -165,14 +168,36 @@ class TwoCoins(CoinAnswer):
             gap = self.n_seen - self._expected - q / self.step
             return (gap if above else -gap) - 0.5 <= NORMAL * math.sqrt(variance)
         low = float(self.low)
-        # Coins too many for floats are so rare that the number of heads is Poisson.
-        others: Any = poisson(self._expected - q * low)
-        if self.n_items < _COUNTABLE:
-            others = binom(self.n_items - q, low)
         seen = np.arange(q + 1)
-        chances = binom.pmf(seen, q, float(self.high))
-        tails = others.sf(self.n_seen - 1 - seen) if above else others.cdf(self.n_seen - seen)
+        others = self.n_seen - seen - (1 if above else 0)  # more than these, or at most
+        if self.n_items < _COUNTABLE:
+            tails = _binomial_tails(others, self.n_items - q, low, above=above)
+        else:  # coins too many for floats are so rare that the number of heads is Poisson
+            tails = _poisson_tails(others, self._expected - q * low, above=above)
+        chances = _binomial_chances(q, float(self.high))
         return bool(chances @ tails >= (1 - CONFIDENCE) / 2)
+
+
+def _binomial_chances(n: int, p: float) -> Floats:
+    """Give the probability of each number of heads among n coins."""
+    heads = np.arange(n + 1)
+    ways = special.gammaln(n + 1) - special.gammaln(heads + 1) - special.gammaln(n - heads + 1)
+    chances = np.exp(ways + special.xlogy(heads, p) + special.xlog1py(n - heads, -p))
+    return np.asarray(chances)
+
+
+def _binomial_tails(heads: Integers, n: int, p: float, *, above: bool) -> Floats:
+    """Give the probability of more heads among n coins than each number, or of at most as many."""
+    inside = heads.clip(0, max(n - 1, 0))
+    tail = special.betainc if above else special.betaincc
+    tails = tail(inside + 1, np.maximum(n - inside, 1), p)
+    return np.where(heads < 0, above, np.where(heads >= n, not above, tails))
+
+
+def _poisson_tails(heads: Integers, mean: float, *, above: bool) -> Floats:
+    """Give the same for a number of heads that is Poisson."""
+    tail = special.pdtrc if above else special.pdtr
+    return np.where(heads < 0, above, tail(heads.clip(0), mean))
 
 
 def _turn(holds: Callable[[int], bool], near: float, most: int) -> int:

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hushtable.codes import repeated
+from hushtable.codes import as_numpy, repeated
 from hushtable.estimate.base import CONFIDENCE, Estimate, Estimator
 from hushtable.estimate.error_law import ErrorLaw
 from hushtable.estimate.quantiles import NORMAL
@@ -79,7 +79,7 @@ class CellEstimator(Estimator):
     def counts(self) -> NDArray[np.float64]:
         """Published counts with the known bias of their noise taken off."""
         raw = NOISY_COUNT if NOISY_COUNT in self.table.column_names else COUNT
-        published: NDArray[np.float64] = self.table.column(raw).to_numpy().astype(np.float64)
+        published: NDArray[np.float64] = as_numpy(self.table.column(raw)).astype(np.float64)
         return published - self.noise.mean
 
     def frame(self) -> pa.Table:

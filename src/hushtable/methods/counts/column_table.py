@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hushtable.codes import repeated, to_codes, to_labels
+from hushtable.codes import as_numpy, numbers, repeated, to_codes, to_labels
 from hushtable.engine.baskets import ItemColumns, Tuples
 from hushtable.recoding import Recoding
 from hushtable.schema import Schema
@@ -88,18 +88,18 @@ class PublishedTuples:
         """The first row of each tuple."""
         if self.listing is None:
             return np.arange(self.table.num_rows)
-        return np.flatnonzero(np.diff(self.table.column(TUPLE).to_numpy(), prepend=-1))
+        return np.flatnonzero(np.diff(as_numpy(self.table.column(TUPLE)), prepend=-1))
 
     @cached_property
     def counts(self) -> Integers:
         """The count of each tuple."""
-        counts: Integers = self.table.column(COUNT).to_numpy()[self.starts]
+        counts: Integers = as_numpy(self.table.column(COUNT))[self.starts]
         return counts
 
     def of_column(self, number: int) -> PublishedTuples:
         """Give the tuples of one column alone."""
-        mine = self.table.column(COLUMN).to_numpy() == number
-        return PublishedTuples(self.table.filter(pa.array(mine)), self.listing)
+        mine = np.flatnonzero(as_numpy(self.table.column(COLUMN)) == number)
+        return PublishedTuples(self.table.take(numbers(mine)), self.listing)
 
     def codes(self, schema: Schema, recode: Mapping[str, Recoding]) -> dict[str, Integers]:
         """Give the code of each tuple in each attribute of a column.
@@ -142,7 +142,7 @@ class PublishedTuples:
         items = self.table.column(self.listing.item).combine_chunks().dictionary_encode()
         place_of = {name: place for place, name in enumerate(names)}
         known = np.array([place_of[name] for name in items.dictionary.to_pylist()], np.int64)
-        return np.asarray(known[items.indices.to_numpy(zero_copy_only=False)])
+        return np.asarray(known[as_numpy(items.indices)])
 
     def rows(self) -> tuple[Integers, Integers]:
         """Repeat each tuple as often as its count says.

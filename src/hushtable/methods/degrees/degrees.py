@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from hushtable.codes import as_numpy
 from hushtable.engine.graph import Graph
 from hushtable.errors import ParameterError
 from hushtable.methods import parameters
@@ -391,9 +392,9 @@ class DegreesPlan(Plan[Graph]):
             "n_nodes": None if n_nodes is None else float(n_nodes),
             "n_nodes_variance": _variance(n_nodes_scale) if n_nodes_scale else 0.0,
         }
-        counts = noisy.column(noisy.num_columns - 1).to_numpy().astype(np.float64)
+        counts = as_numpy(noisy.column(noisy.num_columns - 1)).astype(np.float64)
         if self.method.mechanism == "partition":
-            starts = noisy.column("first_degree").to_numpy()
+            starts = as_numpy(noisy.column("first_degree"))
             survival = fit_regions(counts, starts, max_degree=bound, **known)
         else:
             rising = counts if self.method.listed else -counts

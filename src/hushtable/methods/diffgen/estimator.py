@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hushtable.codes import repeated, to_labels
+from hushtable.codes import as_numpy, repeated, to_labels
 from hushtable.estimate.base import CONFIDENCE, Estimate, Estimator
 from hushtable.estimate.drawing import draw_inside, fresh
 from hushtable.estimate.error_law import ErrorLaw
@@ -77,7 +77,7 @@ class GeneralizedEstimator(Estimator):
     def noisy(self) -> NDArray[np.float64]:
         """Raw counts of the published groups."""
         name = COUNT if self.rate is None else NOISY_COUNT
-        raw: NDArray[np.float64] = self.table.column(name).to_numpy().astype(np.float64)
+        raw: NDArray[np.float64] = as_numpy(self.table.column(name)).astype(np.float64)
         return raw
 
     @cached_property

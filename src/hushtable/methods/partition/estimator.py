@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hushtable.codes import repeated
+from hushtable.codes import as_numpy, repeated
 from hushtable.estimate.base import Estimate, Estimator
 from hushtable.estimate.drawing import Generator, fresh
 from hushtable.estimate.published import Published, encoded, published_rows
@@ -58,7 +58,7 @@ class RegionEstimator(Estimator):
     def _measured(self) -> tuple[NoisyTree, Floats]:
         return measurements(
             self._nodes,
-            self._leaves[NOISE_SCALE].to_numpy().reshape(self._shape),
+            as_numpy(self._leaves[NOISE_SCALE]).reshape(self._shape),
             total=self.schema.counted_rows,
             consistent=self._method.consistent,
         )
@@ -67,7 +67,7 @@ class RegionEstimator(Estimator):
     def counts(self) -> Floats:
         """Counts of regions by class, fitted to all that was measured; may be negative."""
         tree, node_counts = self._measured
-        noisy = self._leaves[NOISY_COUNT].to_numpy().reshape(self._shape)
+        noisy = as_numpy(self._leaves[NOISY_COUNT]).reshape(self._shape)
         return tree.fit(noisy.astype(np.float64), node_counts)
 
     @cached_property

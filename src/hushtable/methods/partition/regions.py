@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from hushtable.codes import as_numpy
 from hushtable.methods.partition.axes import Axis
 from hushtable.methods.partition.consistency import NoisyTree
 from hushtable.methods.partition.tree import GrowthRules, Tree
@@ -58,25 +59,25 @@ def measurements(
     consistent : bool
         Whether the counts of nodes are to be used.
     """
-    left = nodes["left"].fill_null(-1).to_numpy()
-    scale = nodes[NOISE_SCALE].to_numpy().copy()
+    left = as_numpy(nodes["left"], null=-1)
+    scale = as_numpy(nodes[NOISE_SCALE], null=np.nan)
     scale[np.isnan(scale) | (not consistent)] = np.inf
-    tree = NoisyTree(left, nodes["level"].to_numpy(), cell_scale, scale, total)
-    return tree, nodes[NOISY_COUNT].fill_null(0).to_numpy().astype(np.float64)
+    tree = NoisyTree(left, as_numpy(nodes["level"]), cell_scale, scale, total)
+    return tree, as_numpy(nodes[NOISY_COUNT], null=0).astype(np.float64)
 
 
 def leaf_parts(nodes: pa.Table, axes: Sequence[Axis]) -> tuple[Integers, Integers]:
     """Walk down a tree; give the parts of its leaves, two arrays (leaves, axes)."""
-    left = nodes["left"].fill_null(-1).to_numpy()
-    cuts = nodes["cut"].fill_null(0).to_numpy()
+    left = as_numpy(nodes["left"], null=-1)
+    cuts = as_numpy(nodes["cut"], null=0)
     at_axis = {axis.name: at for at, axis in enumerate(axes)}
     used = nodes["column"].combine_chunks().dictionary_encode()
     known = np.array([at_axis[name] for name in used.dictionary.to_pylist()] + [-1], np.int64)
-    split_axis = known[used.indices.fill_null(len(known) - 1).to_numpy()]
+    split_axis = known[as_numpy(used.indices, null=len(known) - 1)]
     whole = np.array([axis.whole for axis in axes], np.int64)
     first = np.tile(whole[:, 0], (len(left), 1))
     last = np.tile(whole[:, 1], (len(left), 1))
-    levels = nodes["level"].to_numpy()
+    levels = as_numpy(nodes["level"])
     for level in range(int(levels[-1])):
         inner = np.flatnonzero((levels == level) & (left >= 0))
         for child in (left[inner], left[inner] + 1):

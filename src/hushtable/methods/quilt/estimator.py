@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from hushtable.codes import as_numpy
 from hushtable.estimate.base import Estimate, Estimator
 from hushtable.methods.quilt.domains import Integers, values_of
 from hushtable.methods.quilt.field_error import FieldError, Missed
@@ -65,10 +66,10 @@ class QuiltEstimator(Estimator):
         """The noisy tables."""
         merged = self.tables["buckets"]
         buckets = np.split(
-            merged.column("bucket").to_numpy().astype(np.int64),
-            np.flatnonzero(np.diff(merged.column("column").to_numpy())) + 1,
+            as_numpy(merged.column("bucket")).astype(np.int64),
+            np.flatnonzero(np.diff(as_numpy(merged.column("column")))) + 1,
         )
-        counts = self.tables["measured"].column("count").to_numpy().astype(np.float64)
+        counts = as_numpy(self.tables["measured"].column("count")).astype(np.float64)
         made, start = [], 0
         for table in self.settings["tables"]:
             shape = tuple(table["shape"])

@@ -30,6 +30,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtr
 
+from hushtable.codes import as_numpy
 from hushtable.errors import TooLarge
 from hushtable.estimate.base import CONFIDENCE, Estimate, Estimator
 from hushtable.estimate.drawing import Generator
@@ -459,7 +460,7 @@ class UncertainEstimator(Estimator):
 
 
 def _floats(table: pa.Table, name: str) -> Floats:
-    return np.asarray(table.column(name).to_numpy(), np.float64)
+    return np.asarray(as_numpy(table.column(name), null=np.nan), np.float64)
 
 
 def _codes(column: Categorical | Integer | Number, values: list[Any]) -> NDArray[np.int64]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import nbinom, norm
+from scipy.special import betainc, ndtr, ndtri
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -40,8 +40,18 @@ def most_behind(seen: int, chance: float, alpha: float) -> int:
     """
     if chance >= 1:
         return seen
-    # N is plausible as long as the (seen + 1)-th to show up may come after the N-th.
-    return seen + int(nbinom.ppf(1 - alpha, seen + 1, chance))
+    # N is plausible as long as the (seen + 1)-th to show up may come after the N-th: as long as
+    # fewer than N - seen others come before it with probability below 1 - alpha.
+    low, high = 0, 1
+    while betainc(seen + 1, high + 1, chance) < 1 - alpha:
+        low, high = high, 2 * high
+    while low < high:
+        middle = (low + high) // 2
+        if betainc(seen + 1, middle + 1, chance) < 1 - alpha:
+            low = middle + 1
+        else:
+            high = middle
+    return seen + high
 
 
 def uniform_reach(widths: Floats, chance: float) -> Integers:
@@ -87,5 +97,5 @@ def gaussian_reach(sigmas: Floats, chance: float, n_values: int | None = None) -
     """
     inside: Floats | float = 1.0
     if n_values is not None:
-        inside = norm.cdf(n_values // 2 / sigmas) + norm.cdf((n_values - 1) // 2 / sigmas) - 1
-    return np.asarray(np.ceil(sigmas * norm.ppf((1 + chance * inside) / 2)), np.int64)
+        inside = ndtr(n_values // 2 / sigmas) + ndtr((n_values - 1) // 2 / sigmas) - 1
+    return np.asarray(np.ceil(sigmas * ndtri((1 + chance * inside) / 2)), np.int64)
