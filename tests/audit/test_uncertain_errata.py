@@ -7,9 +7,10 @@ import math
 import numpy as np
 import pytest
 
+from anonymity_sums import gaussian_anonymity
 from hushtable.errors import Refused
 from hushtable.evaluation.risk.linkage import likelihood_linkage
-from hushtable.kernels.anonymity import gaussian_anonymity, gaussian_scales
+from hushtable.kernels.anonymity import gaussian_scales
 from hushtable.methods.uncertain.uncertain import Uncertain
 from hushtable.privacy.guarantee import NoGuarantee, UncertainAnonymity
 from hushtable.privacy.noise import SecureNoise, SeededNoise

@@ -9,13 +9,12 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
+from anonymity_sums import gaussian_anonymity, uniform_anonymity
 from hushtable.kernels.anonymity import (
-    gaussian_anonymity,
     gaussian_scales,
-    uniform_anonymity,
     uniform_scales,
 )
-from hushtable.methods.uncertain.estimator import box_probability
+from hushtable.methods.uncertain.estimator import interval_probability
 
 
 @pytest.fixture(scope="module")
@@ -89,12 +88,17 @@ def test_the_lower_bound_of_theorem_2_2_needs_the_nearest(
 
 
 def test_queries_19_and_21(reference: dict[str, Any]) -> None:
-    z, std = np.array([[0.5, 1.5]]), np.full((1, 2), 0.5)
-    low, high = np.array([0.0, 1.0]), np.array([1.0, 2.0])
-    plain = box_probability(z, std, low, high, model="gaussian")
-    inside = box_probability(
-        z, std, low, high, model="gaussian", domain=(np.zeros(2), np.full(2, 4.0))
-    )
+    std = np.full(1, 0.5)
+
+    def box(domain: tuple[float, float] | None) -> np.ndarray:
+        first = interval_probability(
+            np.array([0.5]), std, 0.0, 1.0, model="gaussian", domain=domain
+        )
+        return first * interval_probability(
+            np.array([1.5]), std, 1.0, 2.0, model="gaussian", domain=domain
+        )
+
+    plain, inside = box(None), box((0.0, 4.0))
     assert plain[0] == pytest.approx(float(reference["query21"]["eq19"]), abs=1e-14)
     assert inside[0] == pytest.approx(float(reference["query21"]["eq21"]), abs=1e-14)
 

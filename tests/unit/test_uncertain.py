@@ -12,13 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
+from anonymity_sums import gaussian_anonymity, uniform_anonymity
 from hushtable.domain import Domain
 from hushtable.engine.cells import Cells
 from hushtable.errors import DataError, ParameterError, PredicateError, Refused
 from hushtable.kernels.anonymity import (
-    gaussian_anonymity,
     gaussian_scales,
-    uniform_anonymity,
     uniform_scales,
 )
 from hushtable.learn import UncertainNeighbors

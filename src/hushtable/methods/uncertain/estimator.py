@@ -145,33 +145,6 @@ def _wrapped(
     return np.asarray(np.clip(total, 0, 1))
 
 
-def box_probability(
-    z: Floats,
-    width: Floats,
-    low: Floats,
-    high: Floats,
-    *,
-    model: str,
-    domain: tuple[Floats, Floats] | None = None,
-) -> Floats:
-    """Give the probability of a box for each record: (19), or (21) with a public domain.
-
-    Examples
-    --------
-    >>> box_probability(np.zeros((1, 2)), np.full((1, 2), 2.0), np.zeros(2), np.ones(2),
-    ...                 model="uniform")
-    array([0.25])
-    """
-    product = np.ones(len(z))
-    for column in range(z.shape[1]):
-        bounds = None if domain is None else (float(domain[0][column]), float(domain[1][column]))
-        product *= interval_probability(
-            z[:, column], width[:, column], float(low[column]), float(high[column]),
-            model=model, domain=bounds,
-        )  # fmt: skip
-    return product
-
-
 class UncertainEstimator(Estimator):
     """Estimate counts from uncertain records."""
 
