@@ -206,9 +206,11 @@ def _interval_label(column: Integer | Number, first: int, last: int) -> str:
     return f"{column.value(first)} to {column.value(last)}"
 
 
-def recodings(schema: Schema, rules: Mapping[str, Rule]) -> dict[str, Recoding]:
-    """Turn one rule per column into recodings, reporting every problem at once."""
-    problems, done = [], {}
+def recodings(
+    schema: Schema, rules: Mapping[str, Rule], found: Sequence[str] = ()
+) -> dict[str, Recoding]:
+    """Turn one rule per column into recodings, or tell every problem: those found before, too."""
+    problems, done = list(found), {}
     for name, rule in rules.items():
         if name not in schema.attributes:
             problems.append(

@@ -371,7 +371,8 @@ def test_the_search_finds_most_of_the_loss(method: Any) -> None:
 def audited(run: Any, monkeypatch: pytest.MonkeyPatch, method: Any = None, runs: int = 400) -> Any:
     """Audit a method that runs in another way."""
     method = method or ContingencyTable(epsilon=1)
-    monkeypatch.setattr(type(method), "run", run)
+    plan = method.plan(case_of(method.name).schema(method))
+    monkeypatch.setattr(type(plan), "run", run)
     return audit(method, runs=runs, largest=1)
 
 

@@ -122,7 +122,8 @@ def test_000_2_the_loss_does_not_grow_with_the_number_of_columns(n_columns: int)
 
 
 def test_000_2_counting_records_without_a_value_is_caught() -> None:
-    assert loss_bound(*sums_above(30, count_nothing_too, 600), 600) > EPSILON
+    """An event of about 0.43 and 0.027: missed with probability below 1e-5."""
+    assert loss_bound(*sums_above(30, count_nothing_too, 900), 900) > EPSILON
 
 
 def test_000_2_no_engine_answer_has_an_empty_tuple() -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from scipy.stats import binom
 
 from hushtable.engine import connect
 from hushtable.methods import AlphaBeta, Columns, Uncertain
@@ -126,15 +127,16 @@ def test_a_source_bounds_every_tuple(max_rows: int) -> None:
     for _ in range(n):
         for place, one in ((kept, table), (inserted, nobody)):
             place[one.perturbed(law, noise)[:, 0]] += 1
-    kept, inserted = kept / n, inserted / n
-    assert float(plan.ratios.high) == pytest.approx((kept / inserted).max(), rel=0.25)
     # Exactly: w lots of a tuple are each drawn with the same chance, and none of them with beta.
     betas = [1 - (1 - law.hit) ** (a * b) for a, b in product(weights["x"], weights["y"])]
     lows = [(1 - law.alpha - beta) / (1 - beta) for beta in betas]
     highs = [(law.alpha + beta) / beta for beta in betas]
     assert float(plan.ratios.low) == pytest.approx(float(min(lows)), rel=1e-9)
     assert float(plan.ratios.high) == pytest.approx(float(max(highs)), rel=1e-9)
-    assert np.allclose(inserted, np.array(betas, float), atol=0.05)
+    for seen, chances in ((inserted, betas), (kept, [law.alpha + beta for beta in betas])):
+        chance = np.array(chances, float)
+        least, most = binom.ppf(1e-8, n, chance), binom.isf(1e-8, n, chance)
+        assert ((least <= seen) & (seen <= most)).all()  # 9 tuples, 4 bounds: false alarm 4e-7
     loss = math.log(max(plan.ratios.high, 1 / plan.ratios.low))
     assert float(plan.epsilon) == pytest.approx(max_rows * loss, rel=1e-5)
 
@@ -254,7 +256,6 @@ def cover_check(n: int, k: int, eta: Fraction) -> CoverCheck:
 
 def test_the_final_check_leaves_room_for_its_own_error() -> None:
     """Over all turns, both stages and all records: wrong with CONFIDENCE_SHARE of eta at most."""
-    from scipy.stats import binom
 
     eta = Fraction(1, 10)
     found = cover_check(50, 3, eta)

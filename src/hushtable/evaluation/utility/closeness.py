@@ -35,7 +35,7 @@ from hushtable.evaluation.utility.workload import (
     draw_questions,
     run_workload,
 )
-from hushtable.progress import Progress, silent
+from hushtable.files.progress import Progress, silent
 from hushtable.schema import Integer
 
 Draws = Sequence[Sequence[CodedRows]]

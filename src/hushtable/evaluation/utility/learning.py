@@ -22,7 +22,7 @@ from hushtable.evaluation.metric import Measured, share_metric
 from hushtable.evaluation.repeats import over_repeats
 from hushtable.evaluation.rows import CodedRows, is_ordered
 from hushtable.evaluation.utility.marginals import coarse_bins
-from hushtable.progress import Progress, silent
+from hushtable.files.progress import Progress, silent
 from hushtable.recoding import Intervals, Recoding, ValueGroups
 from hushtable.schema import Column, Schema
 

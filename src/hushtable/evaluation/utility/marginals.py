@@ -21,7 +21,7 @@ from hushtable.estimate.simplex import on_simplex
 from hushtable.evaluation.metric import Measured, share_metric
 from hushtable.evaluation.repeats import over_repeats
 from hushtable.evaluation.rows import CodedRows, is_ordered
-from hushtable.progress import Progress, silent
+from hushtable.files.progress import Progress, silent
 from hushtable.recoding import Intervals, Recoding, ValueGroups
 from hushtable.schema import Categorical, Column
 

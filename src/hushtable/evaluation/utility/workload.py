@@ -20,7 +20,7 @@ from hushtable.estimate import Estimate
 from hushtable.evaluation.metric import Measured, Metric, share_metric
 from hushtable.evaluation.repeats import wilson
 from hushtable.evaluation.rows import CodedRows, is_ordered
-from hushtable.progress import Progress, silent
+from hushtable.files.progress import Progress, silent
 from hushtable.schema import Categorical, Column
 
 Floats = NDArray[np.float64]

@@ -28,7 +28,7 @@ from hushtable.methods.alpha_beta.insertions import (
 from hushtable.methods.alpha_beta.observers import readable, require_bound, require_observers
 from hushtable.methods.alpha_beta.tuple_set import TupleSet, kept_and_inserted, written
 from hushtable.methods.alpha_beta.views import Past, ViewMemory, is_among, merged
-from hushtable.methods.base import CountError, Forecast, Method, Plan, Released
+from hushtable.methods.base import CountError, Forecast, Method, Plan, Released, misfits
 from hushtable.methods.count_error import coins_error, needed_rows
 from hushtable.methods.parameters import parameter, rational, whole
 from hushtable.privacy.bounded_adversary import Adversary, Ratios, solve, solve_repeated
@@ -214,21 +214,11 @@ Lower d or raise gamma.
 
     def plan(self, schema: Schema) -> AlphaBetaPlan:
         """Work out everything that is fixed before the data is read, or refuse."""
-        problems = []
-        if schema.unit.kind == "node":
-            problems.append(
-                "unit is node: alpha-beta publishes tables of rows. Use unit row or person, or a "
-                "method for graphs."
-            )
+        problems = misfits(schema, self.name, [VIEW] * (self.views > 1))
         if self.views > 1 and schema.unit.kind == "person":
             problems.append(
                 "unit is person: over several views a person may have more than max_rows rows. Use "
                 "unit row, or one view."
-            )
-        if self.views > 1 and VIEW in schema.attributes:
-            problems.append(
-                f"column {VIEW!r}: the published table has a column of that name for the number of "
-                "the view; rename the column in schema and data."
             )
         if problems:
             raise ParameterError(problems)

@@ -104,6 +104,7 @@ class InsertionEstimator(Estimator):
     def _open(self) -> None:
         """Take from the statement and the tables what answers need."""
         self.method = AlphaBeta(**self.parameters)
+        # Of the plan, not of its promise: releases whose promise is empty are read all the same.
         self.noise = self.method.plan(self.schema).noise
         self.view = int(self.settings[VIEW])
         self.notes = tuple(self.settings["notes"])

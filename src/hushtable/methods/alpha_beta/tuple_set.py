@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hushtable.codes import to_values
 from hushtable.domain import Domain
-from hushtable.engine.base import Cells
+from hushtable.engine.cells import Cells
 from hushtable.errors import ParameterError
 from hushtable.methods.alpha_beta.insertions import SourceInsertions, UniformInsertions
 from hushtable.methods.alpha_beta.views import is_among, merged

@@ -41,7 +41,7 @@ from hushtable.engine.base import Engine
 from hushtable.engine.baskets import ItemColumns
 from hushtable.errors import ParameterError, Refused, TooLarge
 from hushtable.methods import parameters
-from hushtable.methods.base import CountError, Forecast, Method, Plan, Released
+from hushtable.methods.base import CountError, Forecast, Method, Plan, Released, misfits
 from hushtable.methods.count_error import mechanism_error
 from hushtable.methods.counts.cells import QUANTILES, TYPICAL_ROWS, describe_noise
 from hushtable.methods.counts.column_choice import (
@@ -316,19 +316,12 @@ each column if that is public knowledge, or say how many clusters are to be chos
 
     def _recode_or_refuse(self, schema: Schema) -> dict[str, Recoding]:
         """Say how columns are made coarser, or all that is wrong with the schema."""
-        problems = (
+        unfit = (
             self._wrong_columns(schema)
             or self._no_long_table(schema)
             or self._unknown_names(schema)
         )
-        recode: dict[str, Recoding] = {}
-        try:
-            recode = recodings(schema, self.generalize)
-        except ParameterError as error:
-            problems += error.problems
-        if problems:
-            raise ParameterError(problems)
-        return recode
+        return recodings(schema, self.generalize, unfit)
 
     def _wrong_columns(self, schema: Schema) -> list[str]:
         problems = [
@@ -337,12 +330,7 @@ each column if that is public knowledge, or say how many clusters are to be chos
             for name in (COLUMN, TUPLE, COUNT)
             if name in schema.columns
         ]
-        if schema.unit.kind == "node":
-            problems.append(
-                "unit is node: columns publishes tables. Use unit row or person, or a method for "
-                "graphs."
-            )
-        return problems + [
+        return [*problems, *misfits(schema, self.name)] + [
             f"{what} is {name!r}, which is not a published column; the schema has "
             f"{', '.join(schema.attributes)}."
             for what, name in (("item", self.item), ("value", self.value))

@@ -13,9 +13,9 @@ from typing import ClassVar
 from hushtable.engine.base import Engine
 from hushtable.errors import ParameterError, TooLarge
 from hushtable.methods import parameters
-from hushtable.methods.base import CountError, Forecast, Method, Plan, Released
+from hushtable.methods.base import CountError, Forecast, Method, Plan, Released, misfits
 from hushtable.methods.count_error import laplace_error, n_asked
-from hushtable.methods.diffgen.generalized_table import generalized_table, name_problems
+from hushtable.methods.diffgen.generalized_table import COUNT, NOISY_COUNT, generalized_table
 from hushtable.methods.parameters import parameter, whole
 from hushtable.privacy.domain_mechanism import DomainMechanism
 from hushtable.privacy.guarantee import Guarantee, PureDP
@@ -50,7 +50,7 @@ class ContingencyTable(Method):
 
     def plan(self, schema: Schema) -> ContingencyTablePlan:
         """Work out the noise of a cell, or refuse."""
-        problems = name_problems(schema, self.name)
+        problems = misfits(schema, self.name, (COUNT, NOISY_COUNT))
         if problems:
             raise ParameterError(problems)
         if schema.domain.size > self.max_cells:

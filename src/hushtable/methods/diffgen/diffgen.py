@@ -40,7 +40,6 @@ from hushtable.methods.parameters import Reader, parameter, whole
 from hushtable.privacy.domain_mechanism import DomainMechanism
 from hushtable.privacy.guarantee import Guarantee, PureDP
 from hushtable.privacy.noise import Noise, add_noise
-from hushtable.privacy.rational import as_rational
 from hushtable.recoding import recoded_domain
 from hushtable.schema import Categorical, Schema
 
@@ -74,14 +73,6 @@ def _or_auto(read: Reader, allowed: str) -> Reader:
             raise ParameterError(problem) from None
 
     return read_number
-
-
-def _inner_share(name: str, given: Any) -> Fraction:
-    """Read a share that is neither nothing nor all."""
-    value = as_rational(given, name=name)
-    if not 0 < value < 1:
-        raise ParameterError(f"{name} is {given}; it must lie between 0 and 1.")
-    return value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,7 +135,7 @@ total-variation.
     score: ScoreName = parameter(default="balanced-gain")
     calibration: Calibration = parameter(default="tight")
     structure_share: Fraction | str = parameter(
-        read=_or_auto(_inner_share, "lie between 0 and 1"), default=AUTO
+        read=_or_auto(parameters.part, "lie between 0 and 1"), default=AUTO
     )
     consistent: bool = parameter(default=False)
     max_groups: int = parameter(read=whole(), default=100_000)

@@ -18,7 +18,7 @@ from hushtable.engine.base import Engine
 from hushtable.errors import ParameterError, TooLarge
 from hushtable.estimate.simplex import whole_on_simplex
 from hushtable.methods import parameters
-from hushtable.methods.base import CountError, Forecast, Method, Plan, Released
+from hushtable.methods.base import CountError, Forecast, Method, Plan, Released, misfits
 from hushtable.methods.count_error import laplace_error, n_asked
 from hushtable.methods.parameters import parameter, part, whole
 from hushtable.methods.partition.axes import Axis, axis_of
@@ -144,17 +144,7 @@ class Partition(Method):
 
     def _misfits(self, schema: Schema, target: str | None) -> list[str]:
         """List what in the schema cannot be published like this."""
-        problems = [
-            f"column {name!r}: the published table has a column of that name; rename the column in "
-            "schema and data."
-            for name in (NODE, COUNT, NOISY_COUNT, NOISE_SCALE)
-            if name in schema.attributes
-        ]
-        if schema.unit.kind == "node":
-            problems.append(
-                "unit is node: partition publishes tables of rows. Use unit row or person, or the "
-                "method degrees for graphs."
-            )
+        problems = misfits(schema, self.name, (NODE, COUNT, NOISY_COUNT, NOISE_SCALE))
         if target is not None and target not in schema.attributes:
             known = ", ".join(schema.attributes)
             problems.append(f"target is {target!r}; it must be a published column: {known}.")

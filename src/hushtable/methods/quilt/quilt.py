@@ -54,7 +54,7 @@ from hushtable.codes import numbers, to_values
 from hushtable.engine.base import Engine
 from hushtable.errors import ParameterError
 from hushtable.methods import parameters
-from hushtable.methods.base import CountError, Forecast, Method, Plan, Released
+from hushtable.methods.base import CountError, Forecast, Method, Plan, Released, misfits
 from hushtable.methods.count_error import gaussian_error, laplace_error, n_asked, needed_rows
 from hushtable.methods.parameters import parameter, whole
 from hushtable.methods.quilt.domains import MAX_BUCKETS, MAX_INTERVALS, Values, values_of
@@ -141,13 +141,8 @@ class Quilt(Method):
 
     def plan(self, schema: Schema) -> QuiltPlan:
         """Work out everything that is fixed before the data is read, or refuse."""
-        problems = []
+        problems = misfits(schema, self.name)
         names = list(schema.attributes)
-        if schema.unit.kind == "node":
-            problems.append(
-                "unit is node: quilt publishes tables of rows. Use unit row or person, or a "
-                "method for graphs."
-            )
         if self.target is not None and self.target not in names:
             problems.append(
                 f"target is {self.target!r}, which is not a published column; the schema has "

@@ -30,7 +30,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtr
 
-from hushtable.codes import as_numpy
+from hushtable.codes import as_numpy, nearest_codes
 from hushtable.errors import TooLarge
 from hushtable.estimate.base import CONFIDENCE, Estimate, Estimator
 from hushtable.estimate.drawing import Generator
@@ -204,9 +204,7 @@ class UncertainEstimator(Estimator):
         )
 
     def _nearest(self, name: str) -> NDArray[np.int64]:
-        column = self._numeric(name)
-        steps = np.rint((self._z[name] - float(column.exact_low)) / float(column.exact_step))
-        return np.clip(steps, 0, column.n_values - 1).astype(np.int64)
+        return nearest_codes(self._numeric(name), self._z[name])
 
     def count(self, where: str) -> Estimate:
         """Estimate how many records satisfy a WHERE clause, with an interval that assumes nothing.
@@ -334,10 +332,9 @@ class UncertainEstimator(Estimator):
         """Mark the classes of a column that have a value within reach of each record's point."""
         column = self._numeric(name)
         n = column.n_values
-        low, step = float(column.exact_low), float(column.exact_step)
         # A point outside an open column stands for the nearest value: that is no farther from
         # the true one.
-        place = np.clip(np.rint((self._z[name][part] - low) / step), 0, n - 1).astype(np.int64)
+        place = nearest_codes(column, self._z[name][part])
         first, last = place - np.minimum(reach, n), place + np.minimum(reach, n)
         marks = np.zeros((len(place), classes.n_classes), np.bool_)
         ends = np.append(classes.starts[1:], n)
@@ -410,7 +407,7 @@ class UncertainEstimator(Estimator):
         low, step = float(column.exact_low), float(column.exact_step)
         z, width = self._z[name][part], self._width[name][part]
         if rule == "points":
-            codes = np.clip(np.rint((z - low) / step), 0, column.n_values - 1).astype(np.int64)
+            codes = nearest_codes(column, z)
             inside = np.abs(low + codes * step - z) <= step / 2
             mass[np.arange(n), classes.of(codes)] = inside
             return mass
