@@ -9,8 +9,8 @@ import tempfile
 from pathlib import Path
 
 import pyarrow.compute as pc
+from tests.adult import adult
 
-from hushtable.datasets import adult
 from hushtable.methods import NoisyCounts
 from hushtable.pipeline import publish
 from hushtable.schema import Schema

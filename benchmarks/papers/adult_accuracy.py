@@ -23,8 +23,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from sklearn.tree import DecisionTreeClassifier
+from tests.adult import adult
 
-from hushtable.datasets import adult, sample, sample_schema
+from hushtable.datasets import sample, sample_schema
 from hushtable.engine import connect
 from hushtable.engine.memory import MemoryEngine
 from hushtable.methods import Method

@@ -27,8 +27,8 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 from sklearn.naive_bayes import CategoricalNB
 from sklearn.tree import DecisionTreeClassifier
+from tests.adult import adult
 
-from hushtable.datasets import adult
 from hushtable.engine import connect
 from hushtable.engine.base import Engine
 from hushtable.methods.partition.estimator import draw_rows

@@ -16,9 +16,10 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pytest
 
+from adult import adult
 from browser import CHROMIUM, Browser
 from hushtable import Degrees, Release, Schema, evaluate, publish
-from hushtable.datasets import adult, sample, sample_schema
+from hushtable.datasets import sample, sample_schema
 from hushtable.evaluation.compare import compare
 from hushtable.methods import METHODS
 from hushtable.pipeline import publish_graph

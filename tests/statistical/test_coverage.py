@@ -9,7 +9,8 @@ import pyarrow.compute as pc
 import pytest
 from scipy.stats import binom
 
-from hushtable.datasets import adult, sample, sample_schema
+from adult import adult
+from hushtable.datasets import sample, sample_schema
 from hushtable.methods import NoisyCounts
 from hushtable.pipeline import publish
 from hushtable.schema import Categorical, Schema

@@ -16,7 +16,8 @@ import pyarrow as pa
 import pytest
 from scipy.stats import binom
 
-from hushtable.datasets import adult, sample, sample_schema
+from adult import adult
+from hushtable.datasets import sample, sample_schema
 from hushtable.engine import Engine, connect
 from hushtable.engine.memory import MemoryEngine
 from hushtable.estimate import Estimator

@@ -72,4 +72,5 @@ def wilson(hits: float, n: int, *, confidence: float = CONFIDENCE) -> tuple[floa
     rate, spread = hits / n, z * z / n
     center = (rate + spread / 2) / (1 + spread)
     half = z * math.sqrt(rate * (1 - rate) / n + spread / (4 * n)) / (1 + spread)
-    return max(center - half, 0.0), min(center + half, 1.0)
+    # The rate lies inside, which rounding must not undo.
+    return max(min(center - half, rate), 0.0), min(max(center + half, rate), 1.0)
