@@ -22,7 +22,8 @@ from hushtable.methods.parameters import Parameters
 from hushtable.payment import Payment
 from hushtable.privacy.guarantee import Guarantee, NoGuarantee
 from hushtable.privacy.ledger import Entry, Ledger
-from hushtable.privacy.noise import Noise, make_noise
+from hushtable.privacy.noise import Noise
+from hushtable.privacy.noise_sources import make_noise
 from hushtable.release import SEEDED, LedgerReceipt, Release, Statement
 from hushtable.release_writer import ReleaseWriter
 from hushtable.schema import Schema

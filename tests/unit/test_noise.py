@@ -23,8 +23,8 @@ from hushtable.privacy.noise import (
     SecureNoise,
     SeededNoise,
     add_noise,
-    make_noise,
 )
+from hushtable.privacy.noise_sources import make_noise
 from hushtable.privacy.opendp_noise import OpenDPNoise
 from hushtable.privacy.rational import exp_bounds
 from seeds import shifted

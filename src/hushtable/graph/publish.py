@@ -10,7 +10,8 @@ from hushtable.methods.base import GraphMethod
 from hushtable.payment import Payment
 from hushtable.pipeline import carry_out, promise
 from hushtable.privacy.ledger import Ledger
-from hushtable.privacy.noise import Noise, make_noise
+from hushtable.privacy.noise import Noise
+from hushtable.privacy.noise_sources import make_noise
 from hushtable.release import Release
 from hushtable.silence import silenced
 

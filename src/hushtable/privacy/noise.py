@@ -632,25 +632,6 @@ class SeededNoise(Noise):
             return _as_words(self._stream.update(bytes(8 * n)))
 
 
-def make_noise(noise: Literal["secure", "opendp"] | Noise = "secure") -> Noise:
-    """Return the noise of that name, or the noise itself.
-
-    Examples
-    --------
-    >>> make_noise("secure").is_private
-    True
-    """
-    if isinstance(noise, Noise):
-        return noise
-    if noise == "secure":
-        return SecureNoise()
-    if noise == "opendp":
-        from hushtable.privacy.opendp_noise import OpenDPNoise  # noqa: PLC0415 - it builds on this
-
-        return OpenDPNoise()
-    raise ParameterError(f"noise: {noise!r} is unknown. Use 'secure', 'opendp' or a Noise.")
-
-
 def add_noise(counts: Integers, noise: Integers) -> Integers:
     """Add noise to counts, stopping at the ends of int64 instead of wrapping around.
 
