@@ -21,8 +21,8 @@ from hushtable.errors import HushtableError, OwnNote, ParameterError
 from hushtable.methods.base import GraphMethod, Method, Plan, Source
 from hushtable.privacy.guarantee import Guarantee, NoGuarantee
 from hushtable.privacy.ledger import Entry, Ledger
-from hushtable.privacy.noise import Noise, SecureNoise
-from hushtable.privacy.opendp_noise import OpenDPNoise
+from hushtable.privacy.noise import Noise
+from hushtable.privacy.noise_sources import make_noise
 from hushtable.privacy.payment import Payment
 from hushtable.release import SEEDED, LedgerReceipt, Release, Statement
 from hushtable.release_writer import ReleaseWriter
@@ -174,23 +174,6 @@ def publish_graph(
         out=out,
         payment=payment,
     )
-
-
-def make_noise(noise: Literal["secure", "opendp"] | Noise = "secure") -> Noise:
-    """Return the noise of that name, or the noise itself.
-
-    Examples
-    --------
-    >>> make_noise("secure").is_private
-    True
-    """
-    if isinstance(noise, Noise):
-        return noise
-    if noise == "secure":
-        return SecureNoise()
-    if noise == "opendp":
-        return OpenDPNoise()
-    raise ParameterError(f"noise: {noise!r} is unknown. Use 'secure', 'opendp' or a Noise.")
 
 
 def _require_nouns(schema: object, method: object) -> None:

@@ -275,7 +275,7 @@ def test_features_of_floats_show_which_doubles_can_be_reached() -> None:
 
 def test_records_that_fit_are_those_of_the_methods_own_check() -> None:
     """Two ways to count: from the definition here, and by the kernel of the linkage attack."""
-    from hushtable.kernels.anonymity import rank_owners
+    from hushtable.kernels.fits import rank_owners
 
     draw = np.random.default_rng(shifted(4))
     for is_box in (True, False):

@@ -8,7 +8,8 @@ from pathlib import Path
 import pyarrow.csv as pa_csv
 import pytest
 
-from hushtable.datasets import sample
+from hushtable.datasets import sample, sample_schema
+from hushtable.schema import Schema
 
 from .conftest import Run
 
@@ -101,7 +102,11 @@ def test_a_broken_table_is_named_by_column_and_rule(run: Run, tables: Path) -> N
     private = tables / "private.csv"
     broken = tables / "broken.csv"
     broken.write_text(private.read_text().replace("harbor", "Atlantis"))
-    done = run("evaluate", private, broken, "--schema", tables / "schema.yaml", *FEW)
+    strict = tables / "strict.yaml"
+    public = sample_schema().to_dict()
+    public["columns"]["region"]["outside"] = "refuse"
+    strict.write_text(Schema.from_dict(public).to_yaml())
+    done = run("evaluate", private, broken, "--schema", strict, *FEW)
     assert done.code == 1
     assert "column 'region'" in done.err
     assert "Atlantis" not in done.err

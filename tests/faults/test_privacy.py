@@ -230,11 +230,12 @@ def test_commands_print_hostile_names(commands: Commands, scene: Scene) -> None:
     )
     data = (scene.private / "data.csv").read_text()
     (scene.private / "data.csv").write_text(data.replace('"town"', '"[/town]"', 1))
+    same = ["--same-people", "[/x] has other names for the same columns"]
     for words in (
         ["schema", "check", str(scene.private / "schema.yaml"), str(scene.private / "data.csv")],
         ["plan", "noisy-counts", str(scene.private / "schema.yaml"), "--epsilon", "1",
          "--delta", "1e-6", "--k", "2"],
-        scene.publish("[red] r"),
+        [*scene.publish("[red] r"), *same],
         ["show", str(scene.releases / "[red] r")],
         ["query", str(scene.releases / "[red] r"), "\"[/town]\" = 'Ayre'"],
         ["export", str(scene.releases / "[red] r"), "--to", str(scene.releases / "[b].csv")],

@@ -2,6 +2,7 @@ from . import (
     anonymity,
     cover,
     field,
+    fits,
     marginals,
     nearest,
     pairs,
@@ -10,12 +11,14 @@ from . import (
     ratings,
     regions,
     samplers,
+    space,
 )
 
 __all__ = [
     "anonymity",
     "cover",
     "field",
+    "fits",
     "marginals",
     "nearest",
     "pairs",
@@ -24,4 +27,5 @@ __all__ = [
     "ratings",
     "regions",
     "samplers",
+    "space",
 ]

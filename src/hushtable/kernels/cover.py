@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit, prange
 from numpy.typing import NDArray
 
-from hushtable.kernels.anonymity import BLOCK, TIE, Points, Vector, threads_for
+from hushtable.kernels.space import BLOCK, TIE, Points, Vector, threads_for
 
 _FAMILY = 16  # boxes per box around boxes
 

@@ -13,7 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from hushtable.errors import ParameterError
-from hushtable.kernels.anonymity import best_fits
+from hushtable.kernels.fits import best_fits
 from hushtable.release import Release
 from hushtable.schema import Categorical
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.evaluation.repeats import wilson
-from hushtable.kernels.anonymity import rank_owners
+from hushtable.kernels.fits import rank_owners
 from hushtable.methods.uncertain.uncertain import Uncertain
 from hushtable.privacy.noise import Noise
 from hushtable.schema import Schema

@@ -13,7 +13,7 @@ import numpy as np
 
 from hushtable.engine.base import Engine
 from hushtable.errors import Refused
-from hushtable.kernels.anonymity import Points
+from hushtable.kernels.space import Points
 from hushtable.methods.base import Forecast, Method, Plan, Released
 from hushtable.methods.parameters import parameter, whole
 from hushtable.methods.uncertain.records import record_values, records_by

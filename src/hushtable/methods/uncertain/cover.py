@@ -25,14 +25,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import bdtr
 
-from hushtable.kernels.anonymity import (
-    Points,
-    Vector,
-    gaussian_scales,
-    leaf_order,
-    uniform_scales,
-)
+from hushtable.kernels.anonymity import gaussian_scales, uniform_scales
 from hushtable.kernels.cover import count_uncovered
+from hushtable.kernels.space import Points, Vector, leaf_order
 from hushtable.methods.uncertain.ruler import Integers, Ruler
 from hushtable.privacy.noise import Noise
 

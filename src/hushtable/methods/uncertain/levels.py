@@ -32,7 +32,7 @@ from itertools import count
 
 import numpy as np
 
-from hushtable.kernels.anonymity import Points, Vector
+from hushtable.kernels.space import Points, Vector
 from hushtable.methods.uncertain.cover import PER_DOUBLING, CoverCheck, Level
 from hushtable.methods.uncertain.ruler import Integers
 

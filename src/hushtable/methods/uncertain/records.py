@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from hushtable.engine.base import Engine
-from hushtable.kernels.anonymity import Points, Vector
+from hushtable.kernels.space import Points, Vector
 from hushtable.methods.uncertain.ruler import Integers
 from hushtable.schema import Categorical, Column, Integer
 

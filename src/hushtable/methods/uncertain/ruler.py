@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from hushtable.kernels.anonymity import Vector
+from hushtable.kernels.space import Vector
 from hushtable.privacy.noise import Noise
 
 Model = Literal["uniform", "gaussian"]

@@ -17,7 +17,8 @@ from scipy.spatial import cKDTree
 
 from hushtable.engine.base import Engine
 from hushtable.errors import ParameterError, Refused
-from hushtable.kernels.anonymity import Points, Vector, gaussian_scales, uniform_scales
+from hushtable.kernels.anonymity import gaussian_scales, uniform_scales
+from hushtable.kernels.space import Points, Vector
 from hushtable.methods.base import Forecast, Method, Plan, Released
 from hushtable.methods.parameters import parameter, rules, whole
 from hushtable.methods.uncertain.cover import CoverCheck

@@ -1,0 +1,195 @@
+"""What a comparison lays side by side: one number of every release at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from hushtable.release import Release
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """Hold one number of every release.
+
+    Parameters
+    ----------
+    group : str
+        What it is about: promise, error, accuracy, risk, size or time.
+    name : str
+        What it is called.
+    better : {"lower", "higher", "neither"}
+        Which direction is good.
+    kind : {"share", "distance", "number", "text"}
+        How it is written.
+    values : tuple
+        One per release: a mapping with value, and low and high where there is an interval; None
+        where a release has no such number.
+    """
+
+    group: str
+    name: str
+    better: Literal["lower", "higher", "neither"]
+    kind: Literal["share", "distance", "number", "text"]
+    values: tuple[Mapping[str, Any] | None, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Write as plain data."""
+        return {
+            "group": self.group,
+            "name": self.name,
+            "better": self.better,
+            "kind": self.kind,
+            "values": [value and dict(value) for value in self.values],
+        }
+
+
+def figures_of(releases: Sequence[Release], found: Sequence[Mapping[str, Any]]) -> Iterator[Figure]:
+    """Lay promises, errors, accuracies, risks and sizes of releases side by side."""
+    yield _texts("promise", "method", [release.statement.method for release in releases])
+    families = [[promise.family for promise in r.statement.guarantees] for r in releases]
+    yield _texts("promise", "kind of promise", [", ".join(found) for found in families])
+    for name in ("epsilon", "delta"):
+        values = [_promised(release, name) for release in releases]
+        if any(value is not None for value in values):
+            yield _numbers("promise", name, "lower", "number", values)
+    yield from _errors(found)
+    yield from _accuracies(found)
+    yield from _risks(found)
+    rows = [one["utility"]["n_published"] for one in found]
+    yield _numbers("size", "published rows", "neither", "number", rows)
+    sizes = [_size(release.folder) for release in releases]
+    yield _numbers("size", "kilobytes of the release", "lower", "number", sizes)
+
+
+def times_of(
+    published: Sequence[float | None] | None, evaluated: Sequence[float]
+) -> Iterator[Figure]:
+    """Lay side by side how long publishing and this evaluation took."""
+    if published is not None:
+        yield _numbers("time", "seconds of publishing, by the ledger", "lower", "number", published)
+    yield _numbers("time", "seconds of this evaluation", "neither", "number", evaluated)
+
+
+def _promised(release: Release, name: str) -> float | None:
+    values = [
+        float(value)
+        for promise in release.statement.guarantees
+        if (value := getattr(promise, name, None)) is not None
+    ]
+    return max(values) if values else None
+
+
+def _size(folder: Path) -> float:
+    return round(sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 1e3, 1)
+
+
+def _errors(found: Sequence[Mapping[str, Any]]) -> Iterator[Figure]:
+    yield _numbers(
+        "error", "single columns, mean distance", "lower", "distance",
+        [_mean_distance(one["utility"]["columns"]) for one in found],
+    )  # fmt: skip
+    for name in ("pairs", "triples"):
+        means = [(one["utility"][name] or {}).get("mean") for one in found]
+        if any(means):
+            yield _measured(
+                "error", f"{name} of columns, mean total variation", "lower", "distance", means
+            )
+    lines = [
+        one["utility"]["workload"]["lines"][0] if one["utility"]["workload"] else {}
+        for one in found
+    ]
+    for key, name, better, kind in (
+        ("median_relative_error", "count questions, median relative error", "lower", "share"),
+        ("median_absolute_error", "count questions, median error in rows", "lower", "number"),
+        ("coverage", "count questions, intervals that held", "higher", "share"),
+    ):
+        values = [line.get(key) for line in lines]
+        if any(values):
+            yield _measured("error", name, better, kind, values)
+
+
+def _mean_distance(columns: Sequence[Mapping[str, Any]]) -> float:
+    """Average total variation (or Kolmogorov-Smirnov, where ordered) over single columns."""
+    distances = [
+        next(m["value"] for m in column["measured"] if m["metric"] != "earth mover's distance")
+        for column in columns
+    ]
+    return float(sum(distances) / len(distances))
+
+
+def _accuracies(found: Sequence[Mapping[str, Any]]) -> Iterator[Figure]:
+    lines = [
+        {
+            (line["model"], line["trained_on"]): line["accuracy"]
+            for line in (one["utility"]["learning"] or {"lines": []})["lines"]
+        }
+        for one in found
+    ]
+    models = dict.fromkeys(key for of_release in lines for key in of_release)
+    for model, trained_on in models:
+        name = f"{model}, trained on the {trained_on}" if trained_on != "nothing" else "majority"
+        better: Literal["higher", "neither"] = "higher" if trained_on == "release" else "neither"
+        values = [of_release.get((model, trained_on)) for of_release in lines]
+        yield _measured("accuracy", name, better, "share", values)
+
+
+def _risks(found: Sequence[Mapping[str, Any]]) -> Iterator[Figure]:
+    attacks = [one["risk"].get("attacks") for one in found]
+    if not any(attacks):
+        return
+    yield _texts(
+        "risk", "attacks that succeed beyond chance",
+        [a and f"{sum(x['succeeds'] for x in a)} of {len(a)}" for a in attacks],
+    )  # fmt: skip
+    names = dict.fromkeys(x["name"] for a in attacks if a for x in a)
+    for name in names:
+        worst = [worst_of(a or [], name) for a in attacks]
+        yield _measured(
+            "risk", f"{name}, largest excess", "lower", "share", [w and w["excess"] for w in worst]
+        )
+    anonymity = [one["risk"].get("anonymity") for one in found]
+    if any(anonymity):
+        yield _numbers(
+            "risk", "smallest group (k)", "higher", "number", [a and a["k"] for a in anonymity]
+        )
+
+
+def worst_of(attacks: Sequence[Mapping[str, Any]], name: str) -> Mapping[str, Any] | None:
+    """Choose, among the outcomes of one attack, the one that exceeds its reference most."""
+    tried = [x for x in attacks if x["name"] == name and x["excess"] and x["attack"]["n"]]
+    return max(tried, key=lambda x: float(x["excess"]["value"]), default=None)
+
+
+def _texts(group: str, name: str, values: Sequence[str | None]) -> Figure:
+    return Figure(
+        group=group, name=name, better="neither", kind="text",
+        values=tuple(None if value is None else {"value": value} for value in values),
+    )  # fmt: skip
+
+
+def _numbers(
+    group: str,
+    name: str,
+    better: Literal["lower", "higher", "neither"],
+    kind: Literal["share", "distance", "number"],
+    values: Sequence[float | None],
+) -> Figure:
+    held = tuple(None if value is None else {"value": value} for value in values)
+    return Figure(group=group, name=name, better=better, kind=kind, values=held)
+
+
+def _measured(
+    group: str,
+    name: str,
+    better: Any,
+    kind: Any,
+    values: Sequence[Mapping[str, Any] | None],
+) -> Figure:
+    held = tuple(
+        value and {key: value[key] for key in ("value", "low", "high") if value[key] is not None}
+        for value in values
+    )
+    return Figure(group=group, name=name, better=better, kind=kind, values=held)

@@ -1,0 +1,184 @@
+"""Which records fit best: owners of noisy records, and noisy records at a point.
+
+All loops are over all pairs, one thread per noisy record or point, and compare *misfits*: for
+Gaussian noise the squared distance in sigmas, for boxes whether the point is inside.
+"""
+
+# ruff: noqa: PLR0917 - numba compiles positional parameters
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit, prange
+from numpy.typing import NDArray
+
+from hushtable.kernels.space import TIE, Points, Vector
+
+
+def rank_owners(
+    points: Points,
+    z: Points,
+    reach: Points,
+    *,
+    level: NDArray[np.int64],
+    is_gaussian: bool,
+    period: Vector | None = None,
+) -> tuple[NDArray[np.int64], NDArray[np.int64], Vector]:
+    """Compare, for each noisy record, its owner's fit with that of the records of its level.
+
+    Parameters
+    ----------
+    points, z : array (n, d)
+        True and noisy records, row by row.
+    reach : array (n, d)
+        Sigma, or half the side from end to end.
+    level : array (n,)
+        Records with different numbers are told apart.
+    is_gaussian : bool
+        How fits are compared.
+    period : array (d,), optional
+        Length of each column where its ends are joined.
+
+    Returns
+    -------
+    n_better, n_equal, posterior : arrays (n,)
+        Records that fit better, those that fit equally (the owner included), and the owner's
+        posterior probability from equal prior ones.
+    """
+    n, d = points.shape
+    better, equal = np.empty(n, np.int64), np.empty(n, np.int64)
+    posterior = np.empty(n)
+    around = np.full(d, np.inf) if period is None else period
+    _rank_owners(points, z, reach, level, is_gaussian, around, better, equal, posterior)
+    return better, equal, posterior
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _misfit(x: Vector, z: Vector, reach: Vector, is_gaussian: bool, period: Vector) -> float:
+    """Give the squared distance in sigmas; or 0 inside the box and infinity outside."""
+    total = 0.0
+    for column in range(len(x)):
+        step = abs(x[column] - z[column])
+        step = min(step, abs(period[column] - step))
+        if is_gaussian:
+            total += (step / reach[column]) ** 2
+        elif step > reach[column] * (1.0 + TIE) + 1e-12:
+            return np.inf
+    return total
+
+
+@njit(cache=True, parallel=True)  # type: ignore[untyped-decorator]
+def _rank_owners(
+    points: Points,
+    z: Points,
+    reach: Points,
+    level: NDArray[np.int64],
+    is_gaussian: bool,
+    period: Vector,
+    better: NDArray[np.int64],
+    equal: NDArray[np.int64],
+    posterior: Vector,
+) -> None:
+    for i in prange(len(points)):
+        own = _misfit(points[i], z[i], reach[i], is_gaussian, period)
+        n_better, n_equal, weight = 0, 0, 0.0
+        for j in range(len(points)):
+            if level[j] != level[i]:
+                continue
+            misfit = _misfit(points[j], z[i], reach[i], is_gaussian, period)
+            if misfit <= own * (1.0 + TIE):
+                if misfit >= own * (1.0 - TIE):
+                    n_equal += 1
+                else:
+                    n_better += 1
+            if misfit < np.inf:
+                weight += math.exp(min(0.5 * (own - misfit), 700.0))
+        better[i], equal[i], posterior[i] = n_better, n_equal, 1.0 / weight
+
+
+def best_fits(
+    tests: Points,
+    z: Points,
+    reach: Points,
+    *,
+    q: int,
+    is_gaussian: bool,
+    period: Vector | None = None,
+) -> tuple[NDArray[np.int64], Vector]:
+    """Find the q uncertain records with the largest density at each test point.
+
+    Parameters
+    ----------
+    tests : array (m, d)
+        The points asked about.
+    z, reach : array (n, d)
+        Noisy records; sigma, or half the side from end to end.
+
+    Returns
+    -------
+    rows : array (m, q)
+        The best fits, best first.
+    logs : array (m, q)
+        Their log densities without the constants that all share. Where no box holds the point,
+        minus infinity, and the rows are those whose boxes would have to grow least to hold it.
+    """
+    n_columns = tests.shape[1]
+    rows = np.empty((len(tests), q), np.int64)
+    logs = np.empty((len(tests), q))
+    around = np.full(n_columns, np.inf) if period is None else period
+    logs_of_volume = np.log(np.maximum(reach, 1e-300)).sum(axis=1)
+    inverse = 1.0 / np.maximum(np.ascontiguousarray(reach.T), 1e-300)
+    _best_fits(
+        tests, np.ascontiguousarray(z.T), inverse, logs_of_volume, is_gaussian, around, rows, logs
+    )
+    return rows, logs
+
+
+@njit(cache=True, parallel=True)  # type: ignore[untyped-decorator]
+def _best_fits(
+    tests: Points,
+    columns: Points,
+    inverse: Points,
+    logs_of_volume: Vector,
+    is_gaussian: bool,
+    period: Vector,
+    rows: NDArray[np.int64],
+    logs: Vector,
+) -> None:
+    d, n = columns.shape
+    q = rows.shape[1]
+    for test in prange(len(tests)):
+        misfits = np.zeros(n)
+        for column in range(d):
+            here, around = tests[test, column], period[column]
+            for i in range(n):
+                step = abs(columns[column, i] - here)
+                step = min(step, abs(around - step)) * inverse[column, i]
+                misfits[i] = misfits[i] + step * step if is_gaussian else max(misfits[i], step)
+        # Smaller is better: minus the log density, or for boxes beyond reach a large number that
+        # grows with how far the box falls short.
+        worst = np.inf
+        n_held = 0
+        held = np.empty(q)
+        for i in range(n):
+            if is_gaussian:
+                cost = 0.5 * misfits[i] + logs_of_volume[i]
+            elif misfits[i] <= 1.0 + TIE:
+                cost = logs_of_volume[i]
+            else:
+                cost = 1e100 * misfits[i]
+            if n_held == q and cost >= worst:
+                continue
+            place = n_held if n_held < q else q - 1
+            while place > 0 and held[place - 1] > cost:
+                held[place] = held[place - 1]
+                rows[test, place] = rows[test, place - 1]
+                place -= 1
+            held[place] = cost
+            rows[test, place] = i
+            n_held = min(n_held + 1, q)
+            worst = held[n_held - 1]
+        for place in range(q):
+            logs[test, place] = -held[place] if held[place] < 1e99 else -np.inf

@@ -1,0 +1,26 @@
+"""The sources of noise by their names."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from hushtable.errors import ParameterError
+from hushtable.privacy.noise import Noise, SecureNoise
+from hushtable.privacy.opendp_noise import OpenDPNoise
+
+
+def make_noise(noise: Literal["secure", "opendp"] | Noise = "secure") -> Noise:
+    """Return the noise of that name, or the noise itself.
+
+    Examples
+    --------
+    >>> make_noise("secure").is_private
+    True
+    """
+    if isinstance(noise, Noise):
+        return noise
+    if noise == "secure":
+        return SecureNoise()
+    if noise == "opendp":
+        return OpenDPNoise()
+    raise ParameterError(f"noise: {noise!r} is unknown. Use 'secure', 'opendp' or a Noise.")
