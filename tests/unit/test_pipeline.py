@@ -45,7 +45,7 @@ def test_a_reservation_needs_its_ledger(tmp_path: Path) -> None:
 
 
 def test_an_engine_that_is_not_known_is_refused_before_the_charge(tmp_path: Path) -> None:
-    book = ht.Ledger.create(tmp_path / "book", epsilon=1, schema=SCHEMA)
+    book = ht.Ledger.create(tmp_path / "book", epsilon=1, delta=1e-5, schema=SCHEMA)
     before = book.path.read_bytes()
     with pytest.raises(ParameterError, match="'abacus' is not known"):
         ht.publish(TABLE, SCHEMA, METHOD, out=tmp_path / "r", ledger=book, engine="abacus")  # type: ignore[arg-type]
