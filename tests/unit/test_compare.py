@@ -120,7 +120,7 @@ def drawing(page: str, title: str) -> ET.Element:
 
 
 def test_a_plot_has_the_unit_of_the_table(found: Comparison) -> None:
-    page = render(found)
+    page = render(found.to_dict(), found.evaluations)
     distances = drawing(page, "single columns, mean distance")
     ticks = [text.text or "" for text in distances.iter("text") if text.get("class") == "soft"]
     assert ticks
@@ -137,7 +137,7 @@ def test_a_plot_has_the_unit_of_the_table(found: Comparison) -> None:
 
 def test_names_in_plots_stand_apart(found: Comparison) -> None:
     """Letters are 11 high; with one mark in a row, rows were nearer to each other than that."""
-    for svg in re.findall(r"<svg .*?</svg>", render(found)):
+    for svg in re.findall(r"<svg .*?</svg>", render(found.to_dict(), found.evaluations)):
         places = [
             float(text.attrib["y"])
             for text in ET.fromstring(svg).iter("text")  # noqa: S314 - our own text

@@ -17,6 +17,7 @@ from hushtable.engine.header import Data
 from hushtable.engine.silence import silenced
 from hushtable.errors import HushtableError, ParameterError, ReleaseError
 from hushtable.evaluation.evaluate import INTERNAL, evaluate
+from hushtable.evaluation.risk.outcome import worst_of
 from hushtable.files.progress import Progress, silent
 from hushtable.files.whole_file import write_whole
 from hushtable.privacy.ledger import Ledger
@@ -114,7 +115,7 @@ class Comparison:
         """Write table and plots to a new file, whole or not at all: one page, self-contained."""
         from hushtable.evaluation.report.compare_page import render  # noqa: PLC0415 - needs an extra
 
-        write_whole(path, render(self))
+        write_whole(path, render(self.to_dict(), self.evaluations))
 
 
 @silenced
@@ -370,12 +371,6 @@ def _risks(found: Sequence[Mapping[str, Any]]) -> Iterator[Figure]:
         yield _numbers(
             "risk", "smallest group (k)", "higher", "number", [a and a["k"] for a in anonymity]
         )
-
-
-def worst_of(attacks: Sequence[Mapping[str, Any]], name: str) -> Mapping[str, Any] | None:
-    """Choose, among the outcomes of one attack, the one that exceeds its reference most."""
-    tried = [x for x in attacks if x["name"] == name and x["excess"] and x["attack"]["n"]]
-    return max(tried, key=lambda x: float(x["excess"]["value"]), default=None)
 
 
 def _texts(group: str, name: str, values: Sequence[str | None]) -> Figure:

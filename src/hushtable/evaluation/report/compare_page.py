@@ -8,18 +8,17 @@ from typing import Any, Literal
 
 from markupsafe import Markup
 
-from hushtable.evaluation.compare import Comparison, Figure, worst_of
 from hushtable.evaluation.report.page import fill_page
 from hushtable.evaluation.report.plots import rate_plot
+from hushtable.evaluation.risk.outcome import worst_of
 
 Rate = Mapping[str, Any]
 Row = tuple[str, list[tuple[str, Rate, str]]]
 
 
-def render(comparison: Comparison) -> str:
-    """Write a comparison as one self-contained page."""
-    content = comparison.to_dict()
-    names = [release["name"] for release in comparison.releases]
+def render(content: Mapping[str, Any], evaluations: Sequence[Mapping[str, Any]]) -> str:
+    """Write a comparison, as plain data, and what it compares as one self-contained page."""
+    names = [release["name"] for release in content["releases"]]
     return fill_page(
         "compare.html",
         **content,
@@ -28,9 +27,9 @@ def render(comparison: Comparison) -> str:
             for group, figures in groupby(content["figures"], key=lambda figure: figure["group"])
         ],
         plots=[
-            *_error_plots(comparison.figures, names),
-            *_learning_plots(comparison, names),
-            *_risk_plots(comparison, names),
+            *_error_plots(content["figures"], names),
+            *_learning_plots(evaluations, names),
+            *_risk_plots(evaluations, names),
         ],
     )
 
@@ -52,26 +51,30 @@ def _interval(value: Rate) -> Rate:
     return {"low": value["value"], "high": value["value"], **value}
 
 
-def _error_plots(figures: Sequence[Figure], names: Sequence[str]) -> list[dict[str, Any]]:
+def _error_plots(
+    figures: Sequence[Mapping[str, Any]], names: Sequence[str]
+) -> list[dict[str, Any]]:
     plots = []
     for figure in figures:
-        if figure.group != "error" or figure.kind in {"number", "text"}:
+        if figure["group"] != "error" or figure["kind"] in {"number", "text"}:
             continue
-        unit: Literal["share", "distance"] = "distance" if figure.kind == "distance" else "share"
+        unit: Literal["share", "distance"] = "distance" if figure["kind"] == "distance" else "share"
         rows: list[Row] = [
-            (name, [("release", _interval(value), figure.name)])
-            for name, value in zip(names, figure.values, strict=True)
+            (name, [("release", _interval(value), figure["name"])])
+            for name, value in zip(names, figure["values"], strict=True)
             if value
         ]
-        line = (0.95, "what is stated") if "intervals" in figure.name else None
-        plots.append(_plot(figure.name, rows, line=line, unit=unit))
+        line = (0.95, "what is stated") if "intervals" in figure["name"] else None
+        plots.append(_plot(figure["name"], rows, line=line, unit=unit))
     return plots
 
 
-def _learning_plots(comparison: Comparison, names: Sequence[str]) -> list[dict[str, Any]]:
+def _learning_plots(
+    evaluations: Sequence[Mapping[str, Any]], names: Sequence[str]
+) -> list[dict[str, Any]]:
     models: dict[str, list[Row]] = {}
     majorities: set[float] = set()
-    for name, one in zip(names, comparison.evaluations, strict=True):
+    for name, one in zip(names, evaluations, strict=True):
         lines = (one["utility"]["learning"] or {"lines": []})["lines"]
         for line in lines:
             if line["trained_on"] == "nothing":
@@ -87,9 +90,11 @@ def _learning_plots(comparison: Comparison, names: Sequence[str]) -> list[dict[s
     return [_plot(f"accuracy, {model}", rows, line=line) for model, rows in models.items()]
 
 
-def _risk_plots(comparison: Comparison, names: Sequence[str]) -> list[dict[str, Any]]:
+def _risk_plots(
+    evaluations: Sequence[Mapping[str, Any]], names: Sequence[str]
+) -> list[dict[str, Any]]:
     found: dict[str, list[Row]] = {}
-    for name, one in zip(names, comparison.evaluations, strict=True):
+    for name, one in zip(names, evaluations, strict=True):
         attacks = one["risk"].get("attacks") or []
         for kind in dict.fromkeys(attack["name"] for attack in attacks):
             worst = worst_of(attacks, kind)
