@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from anonymity_sums import gaussian_anonymity
+from expected_fits import gaussian_anonymity
 from hushtable.errors import Refused
 from hushtable.evaluation.risk.linkage import likelihood_linkage
 from hushtable.kernels.anonymity import gaussian_scales

@@ -9,6 +9,8 @@ import gzip
 import math
 import os
 import stat
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
 from decimal import Decimal
@@ -238,6 +240,25 @@ def test_types_that_cannot_be_read_are_refused() -> None:
     with pytest.raises(DataError) as error:
         engines.open(table).check(SCHEMA)
     assert [problem[:12] for problem in error.value.problems] == ["column 'age'", "column 'sex'"]
+
+
+def test_a_nested_type_is_named_without_the_names_inside_it() -> None:
+    """Where keys are data, they are the names of fields."""
+    inside = pa.array([{"Jane Doe": 1}])
+    table = pa.table({"id": inside, "age": inside, "sex": pa.array([[{"Jane Doe": 1}]])})
+    for data in (table, ibis.memtable(table)):
+        with pytest.raises(DataError) as error:
+            engines.open(data).check(SCHEMA)
+        assert "type struct in the data" in str(error.value)
+        assert "Jane" not in str(error.value)
+
+
+def test_the_contract_of_the_engines_loads_none_of_them() -> None:
+    code = "import sys, hushtable.engine.base; sys.stdout.write(' '.join(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert "hushtable.engine.base" in loaded
+    assert not {"ibis", "duckdb", "pandas", "numba", "pyspark", "hushtable.engine.door"} & loaded
 
 
 def test_bounds_beyond_64_bits_and_graphs_are_refused() -> None:

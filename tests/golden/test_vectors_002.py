@@ -9,11 +9,8 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from anonymity_sums import gaussian_anonymity, uniform_anonymity
-from hushtable.kernels.anonymity import (
-    gaussian_scales,
-    uniform_scales,
-)
+from expected_fits import gaussian_anonymity, uniform_anonymity
+from hushtable.kernels.anonymity import gaussian_scales, uniform_scales
 from hushtable.methods.uncertain.estimator import interval_probability
 
 
@@ -88,17 +85,17 @@ def test_the_lower_bound_of_theorem_2_2_needs_the_nearest(
 
 
 def test_queries_19_and_21(reference: dict[str, Any]) -> None:
-    std = np.full(1, 0.5)
-
-    def box(domain: tuple[float, float] | None) -> np.ndarray:
-        first = interval_probability(
-            np.array([0.5]), std, 0.0, 1.0, model="gaussian", domain=domain
+    z, std = np.array([[0.5, 1.5]]), np.full((1, 2), 0.5)
+    low, high = np.array([0.0, 1.0]), np.array([1.0, 2.0])
+    plain, inside = (
+        math.prod(
+            interval_probability(
+                z[:, at], std[:, at], low[at], high[at], model="gaussian", domain=domain
+            )
+            for at in range(2)
         )
-        return first * interval_probability(
-            np.array([1.5]), std, 1.0, 2.0, model="gaussian", domain=domain
-        )
-
-    plain, inside = box(None), box((0.0, 4.0))
+        for domain in (None, (0.0, 4.0))
+    )
     assert plain[0] == pytest.approx(float(reference["query21"]["eq19"]), abs=1e-14)
     assert inside[0] == pytest.approx(float(reference["query21"]["eq21"]), abs=1e-14)
 

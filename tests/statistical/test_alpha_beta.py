@@ -97,8 +97,13 @@ def test_coverage_of_later_views(rule: str, tmp_path: Path) -> None:
     hits, runs = 0, 12
     for run in range(runs):
         method = AlphaBeta(
-            d="1/100", gamma="1/2", views=3, view_rule=rule, coins=str(tmp_path / f"coins{run}")
-        )  # type: ignore[arg-type]
+            d="1/100",
+            n_public=1,
+            gamma="1/2",
+            views=3,
+            view_rule=rule,  # type: ignore[arg-type]
+            coins=tmp_path / f"coins{run}",
+        )
         for view in range(3):
             release = publish(table, schema, method, out=tmp_path / f"{run}-{view}")
         for x in range(10):

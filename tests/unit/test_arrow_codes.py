@@ -18,7 +18,7 @@ from hushtable import engine as engines
 from hushtable.engine import MemoryEngine, SqlEngine, connect
 from hushtable.engine.arrow_codes import Encoded, encoded_texts, plain_reader
 from hushtable.engine.header import read_header
-from hushtable.engine.sql.engine import encoded_rows
+from hushtable.engine.sql.rows import encoded_rows
 from hushtable.errors import DataError, SchemaError
 from hushtable.schema import Schema
 from seeds import shifted

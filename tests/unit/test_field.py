@@ -228,13 +228,16 @@ def test_a_field_is_restored_from_its_factors() -> None:
         field.add(pair, TOTAL * pair_of(truth, pair), std=20.0)
     field.fit(50)
     tables = [FactorTable(t.group, t.counts, t.std, t.theta.copy()) for t in field.tables]
-    again = Field.restore(
+    again = Field(
         [truth.sum(axis=tuple(a for a in range(3) if a != axis)) for axis in range(3)],
-        tables,
-        field.draw(30_000),
         total=TOTAL,
+        n_particles=30_000,
         seed=shifted(8),
     )
+    again.rows = np.ascontiguousarray(field.draw(30_000), np.int16)
+    for table in tables:
+        again.add(table.group, table.counts, table.std)
+        again.tables[-1].theta = np.array(table.theta, np.float64)
     again.refresh(5)
     answers = (made.answers([(0, 1, 2)])[0] for made in (field, again))
     assert distance(*answers) < 0.03

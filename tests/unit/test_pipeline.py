@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import hushtable as ht
+from hushtable.engine import door
 from hushtable.errors import DataError, ParameterError, PredicateError
 from hushtable.methods.base import Method
 from hushtable.methods.diffgen.contingency_table import ContingencyTable
@@ -40,6 +42,27 @@ def test_a_reservation_needs_its_ledger(tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="name the ledger too"):
         ht.publish(TABLE, SCHEMA, METHOD, out=tmp_path / "release", reservation=1)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_engine_that_is_not_known_is_refused_before_the_charge(tmp_path: Path) -> None:
+    book = ht.Ledger.create(tmp_path / "book", epsilon=1, schema=SCHEMA)
+    before = book.path.read_bytes()
+    with pytest.raises(ParameterError, match="'abacus' is not known"):
+        ht.publish(TABLE, SCHEMA, METHOD, out=tmp_path / "r", ledger=book, engine="abacus")  # type: ignore[arg-type]
+    assert book.path.read_bytes() == before
+
+
+def test_the_header_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen, read = [], door.read_header
+
+    def count(data: Any) -> Any:
+        seen.append(data)
+        return read(data)
+
+    monkeypatch.setattr(door, "read_header", count)
+    pq.write_table(TABLE, tmp_path / "t.parquet")
+    ht.publish(tmp_path / "t.parquet", SCHEMA, METHOD, out=tmp_path / "release")
+    assert seen == [tmp_path / "t.parquet"]
 
 
 def test_frames_that_are_no_tables_are_refused_by_name(tmp_path: Path) -> None:

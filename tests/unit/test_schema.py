@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from hushtable.datasets import sample_schema
 from hushtable.domain import Domain
-from hushtable.engine.sql.encode import RuleCodes
+from hushtable.engine.encode import RuleCodes
 from hushtable.errors import ParameterError, SchemaError, TaxonomyError, Unconfirmed
 from hushtable.recoding import recode, recodings
 from hushtable.schema import Categorical, Integer, Number, Schema

@@ -12,14 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from anonymity_sums import gaussian_anonymity, uniform_anonymity
+from expected_fits import gaussian_anonymity, uniform_anonymity
 from hushtable.domain import Domain
 from hushtable.engine.cells import Cells
 from hushtable.errors import DataError, ParameterError, PredicateError, Refused
-from hushtable.kernels.anonymity import (
-    gaussian_scales,
-    uniform_scales,
-)
+from hushtable.kernels.anonymity import gaussian_scales, uniform_scales
 from hushtable.learn import UncertainNeighbors
 from hushtable.methods.uncertain.condensation import Condensation
 from hushtable.methods.uncertain.estimator import UncertainEstimator, interval_probability

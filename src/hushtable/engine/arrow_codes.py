@@ -16,10 +16,10 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from hushtable.codes import with_missing
+from hushtable.engine.encode import RuleCodes, listed_codes
 from hushtable.engine.header import Data, Header
 from hushtable.engine.number_texts import code_reader
 from hushtable.engine.source import Source, explained
-from hushtable.engine.sql.encode import RuleCodes, listed_codes
 from hushtable.schema import Categorical, Column, Integer, Number, Schema
 
 Codes = NDArray[np.int32]

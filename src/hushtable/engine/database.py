@@ -17,10 +17,10 @@ from typing import Any
 import lazy_loader
 import pyarrow as pa
 
+from hushtable.engine.encode import Expression
 from hushtable.engine.header import Header, Kind
 from hushtable.engine.own_duckdb import connect_duckdb, plain_type
 from hushtable.engine.source import Source, explained
-from hushtable.engine.sql.encode import Expression
 
 ibis = lazy_loader.load("ibis")
 

@@ -27,7 +27,8 @@ from hushtable.engine.header import (
 from hushtable.engine.memory import MemoryEngine
 from hushtable.engine.own_duckdb import open_in_duckdb
 from hushtable.engine.source import Source
-from hushtable.engine.sql.engine import SqlEngine, encoded_rows
+from hushtable.engine.sql.engine import SqlEngine
+from hushtable.engine.sql.rows import encoded_rows
 from hushtable.errors import DataError, ParameterError
 from hushtable.privacy.noise import Noise, SecureNoise
 from hushtable.schema import Schema

@@ -16,10 +16,10 @@ from typing import Any
 import ibis
 
 from hushtable.engine import door
+from hushtable.engine.encode import Expression, as_text, read_number
 from hushtable.engine.header import Data
 from hushtable.engine.silence import silenced
 from hushtable.engine.source import Source
-from hushtable.engine.sql.encode import Expression, as_text, read_number
 from hushtable.errors import DataError
 from hushtable.schema import MAX_COLUMN_SIZE, Schema
 

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 
-from hushtable.engine.sql.encode import (
+from hushtable.engine.encode import (
     ABOVE_ALL,
     BELOW_ALL,
     NOT_A_NUMBER,

@@ -13,9 +13,9 @@ import lazy_loader
 import numpy as np
 import pyarrow as pa
 
+from hushtable.engine.encode import Expression
 from hushtable.engine.header import Data, Header
 from hushtable.engine.source import POSITION, Source, explained
-from hushtable.engine.sql.encode import Expression
 from hushtable.errors import ParameterError
 from hushtable.files.scratch import spill_folder
 

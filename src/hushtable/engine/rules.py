@@ -14,7 +14,7 @@ from hushtable.engine.base import (
     RuleBreak,
 )
 from hushtable.engine.baskets import ItemColumns, ItemGroups
-from hushtable.engine.sql.encode import RuleCodes
+from hushtable.engine.encode import RuleCodes
 from hushtable.errors import DataError, ParameterError, TooLarge
 from hushtable.files.yaml_text import shown
 from hushtable.recoding import Recoding, recoded_domain

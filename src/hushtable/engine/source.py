@@ -13,7 +13,7 @@ from typing import Any
 import lazy_loader
 import pyarrow as pa
 
-from hushtable.engine.sql.encode import Expression
+from hushtable.engine.encode import Expression
 from hushtable.errors import DataError, HushtableError, TooLarge
 
 duckdb = lazy_loader.load("duckdb")  # a small table is counted without them

@@ -50,11 +50,6 @@ def threads_for(work: int) -> Iterator[None]:
         set_num_threads(usual)
 
 
-def as_shape(shape: Points | None, n_columns: int) -> Points:
-    """Give the shape as a matrix with one row, or one row per record."""
-    return np.ones((1, n_columns)) if shape is None else np.ascontiguousarray(shape, np.float64)
-
-
 def gaussian_scales(points: Points, k: Vector, *, shape: Points | None = None) -> Vector:
     """Find a sigma per record with A >= k, at most 0.5 % above the smallest such sigma.
 
@@ -75,13 +70,10 @@ def uniform_scales(points: Points, k: Vector, *, shape: Points | None = None) ->
     return _solve(_uniform_run, points, k, shape)
 
 
-def _prepared(points: Points, shape: Points | None) -> tuple[Points, Points]:
-    columns = np.ascontiguousarray(np.asarray(points, np.float64).T)
-    return columns, 1.0 / as_shape(shape, len(columns))
-
-
 def _solve(kernel: Any, points: Points, k: Vector, shape: Points | None) -> Vector:
-    columns, inverse = _prepared(points, shape)
+    columns = np.ascontiguousarray(np.asarray(points, np.float64).T)
+    # One row for all records, or one for each.
+    inverse = 1.0 / (np.ones((1, len(columns))) if shape is None else np.ascontiguousarray(shape))
     n = columns.shape[1]
     out = np.empty(n)
     # Neighbors in space have similar scales: solve along a space-filling order.
@@ -132,11 +124,6 @@ def _split_by_median(points: Points, order: NDArray[np.int64], leaf: int) -> Non
         middle = begin + max(1, (end - begin) // (2 * leaf)) * leaf
         stack.append((begin, middle))
         stack.append((middle, end))
-
-
-@njit(cache=True)  # type: ignore[untyped-decorator]
-def _upper_tail(z: float) -> float:
-    return 0.5 * math.erfc(z * 0.7071067811865476)
 
 
 # P(M >= z) between table points by straight lines: the tail is convex, so the lines lie above it,

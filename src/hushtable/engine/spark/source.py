@@ -12,9 +12,9 @@ from typing import Any
 import lazy_loader
 import pyarrow as pa
 
+from hushtable.engine.encode import Expression
 from hushtable.engine.header import Data, Header, is_ibis_table
 from hushtable.engine.source import Source, explained, too_many_cells
-from hushtable.engine.sql.encode import Expression
 from hushtable.errors import DataError, HushtableError, ParameterError, TooLarge
 
 ibis = lazy_loader.load("ibis")

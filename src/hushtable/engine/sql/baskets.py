@@ -11,9 +11,10 @@ import lazy_loader
 import numpy as np
 import pyarrow as pa
 
-from hushtable.engine.baskets import Integers, ItemGroups, Pairs, Runs, Tuples, tally
+from hushtable.engine.baskets import ItemGroups, Pairs, Runs, Tuples, tally
+from hushtable.engine.encode import Expression
 from hushtable.engine.source import Source
-from hushtable.engine.sql.encode import Expression
+from hushtable.engine.sql.answers import integers
 
 ibis = lazy_loader.load("ibis")
 
@@ -69,8 +70,8 @@ def count_tuples(
     flat = lists.flatten().to_numpy(zero_copy_only=False).astype(np.int64)
     n_records = source.fetch(elements.agg(n=elements.owner.nunique()))["n"][0].as_py()
     runs = Runs(
-        _integers(answer["group"]), np.cumsum(lengths) - lengths, lengths, flat,
-        _integers(answer["n"]), n_items, n_values,
+        integers(answer["group"]), np.cumsum(lengths) - lengths, lengths, flat,
+        integers(answer["n"]), n_items, n_values,
     )  # fmt: skip
     return tally(runs, at_least=at_least, n_records=int(n_records))
 
@@ -81,7 +82,7 @@ def count_pairs(
     """Count pairs of items within records; only of some items, if they are given."""
     alone = source.fetch(elements.group_by("item").agg(n=ibis._.count()))
     support = np.zeros(n_items, np.int64)
-    support[_integers(alone["item"])] = _integers(alone["n"])
+    support[integers(alone["item"])] = integers(alone["n"])
     if items is not None:
         places = {"item": pa.array(items, pa.int64()), "place": pa.array(range(len(items)))}
         compared = elements.join(ibis.memtable(pa.table(places)), "item")
@@ -96,12 +97,8 @@ def count_pairs(
         other, (elements.owner == other.owner) & (elements.item < other.item)
     ).select(i=elements.item, j=other.item, same=elements.value == other.value)
     answer = source.fetch(joined.group_by(["i", "j", "same"]).agg(n=ibis._.count()))
-    i, j, n = (_integers(answer[name]) for name in ("i", "j", "n"))
+    i, j, n = (integers(answer[name]) for name in ("i", "j", "n"))
     same = answer["same"].to_numpy().astype(np.bool_)
     pair = i * n_items - i * (i + 1) // 2 + j - i - 1
     agree[pair[same]], differ[pair[~same]] = n[same], n[~same]
     return Pairs(support, agree, differ)
-
-
-def _integers(column: pa.ChunkedArray) -> Integers:
-    return np.asarray(column.to_numpy(), np.int64)

@@ -1,4 +1,8 @@
-"""Many small tables from few scans: groups of columns are counted together in blocks."""
+"""Many small tables from few scans: groups of columns are counted together in blocks.
+
+Rows are encoded once. Groups are covered by few blocks of columns (`cover`), whose occupied cells
+are counted, several blocks in one query, and added up here (`add_up`).
+"""
 
 from __future__ import annotations
 
@@ -6,11 +10,24 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import lazy_loader
 import numpy as np
 from numpy.typing import NDArray
 
+from hushtable.engine.cells import Counts
+from hushtable.engine.encode import Expression, encode
+from hushtable.engine.source import Source
+from hushtable.engine.sql.answers import Broken, integers, union
+from hushtable.engine.sql.packing import packed, unpacked, with_room
+from hushtable.recoding import Recoding, recoded_domain
+from hushtable.schema import Schema
+
+ibis = lazy_loader.load("ibis")
+
 MAX_BLOCK_CELLS = 1 << 18
 """Cells of a block, occupied or not; its answer has a row for each that is occupied."""
+
+BLOCKS_PER_QUERY = 16  # a query of more is slow to plan
 
 
 @dataclass(frozen=True)
@@ -84,3 +101,65 @@ def add_up(
     table = np.zeros(math.prod(shape), np.int64)
     np.add.at(table, key, counts)
     return table.reshape(shape)
+
+
+def count_groups(
+    rows: Source,
+    schema: Schema,
+    groups: Sequence[Sequence[str]],
+    shapes: Sequence[tuple[int, ...]],
+    recode: Mapping[str, Recoding],
+) -> list[Counts]:
+    """Count all cells of many groups of columns, several groups in each scan."""
+    columns = list(dict.fromkeys(name for group in groups for name in group))
+    sizes = recoded_domain(schema, columns, recode).sizes
+    places = {f"c{position}": name for position, name in enumerate(columns)}
+    place_of = {name: place for place, name in places.items()}
+    coded = encode(rows.select(places), schema, places, recode=recode)
+    kept = rows.keep(_narrowed(coded, places, sizes), {})
+    answers: list[Counts] = [np.empty(0, np.int64)] * len(groups)
+    blocks, broken = cover(groups, sizes), Broken(schema)
+    for start in range(0, len(blocks), BLOCKS_PER_QUERY):
+        batch = blocks[start : start + BLOCKS_PER_QUERY]
+        found = _count_blocks(kept, batch, place_of, sizes)
+        for block, (codes, counts) in zip(batch, found, strict=True):
+            fine = broken.set_aside(block.columns, codes, counts)
+            for group in block.groups:
+                answers[group] = add_up(
+                    block.columns, codes[fine], counts[fine], groups[group], shapes[group]
+                )
+    broken.refuse()
+    return answers
+
+
+def _count_blocks(
+    kept: Source,
+    blocks: Sequence[JointCount],
+    place_of: Mapping[str, str],
+    sizes: Mapping[str, int],
+) -> list[tuple[NDArray[np.int64], Counts]]:
+    """Count the occupied cells of some blocks in one query."""
+    rows, parts = kept.table, []
+    wide = [with_room({name: sizes[name] for name in block.columns}) for block in blocks]
+    for number, (block, domain) in enumerate(zip(blocks, wide, strict=True)):
+        key = packed(rows, [place_of[name] for name in block.columns], domain.shape)
+        tally = rows.select(key=key).group_by("key").agg(n=ibis._.count())
+        parts.append(tally.select("key", "n", number=ibis.literal(number, "int32")))
+    answer = kept.fetch(union(parts))
+    numbers, keys = integers(answer["number"]), integers(answer["key"])
+    counts = integers(answer["n"])
+    of_block = [numbers == number for number in range(len(blocks))]
+    return [
+        (unpacked(domain, keys[mine, None]), counts[mine])
+        for domain, mine in zip(wide, of_block, strict=True)
+    ]
+
+
+def _narrowed(rows: Expression, places: Mapping[str, str], sizes: Mapping[str, int]) -> Expression:
+    """Keep codes in as few bytes as they need."""
+    return rows.select(
+        **{
+            place: rows[place].cast("int8" if sizes[name] < 1 << 7 else "int32")
+            for place, name in places.items()
+        }
+    )

@@ -22,7 +22,7 @@ everything is post-processing of noisy counts, which is also why its coins need 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -148,30 +148,6 @@ class Field:
         self.rows: Particles = self._independent(n_particles)
         self.weights: Floats = np.full(n_particles, self.total / max(n_particles, 1))
         self._index = np.empty((0, n_particles), np.uint16)
-
-    @classmethod
-    def restore(
-        cls,
-        marginals: Sequence[NDArray[np.float64]],
-        tables: Iterable[FactorTable],
-        rows: Particles,
-        *,
-        total: float,
-        seed: int,
-        shrinkage: float = SHRINKAGE,
-    ) -> Field:
-        """Make a field again from where it started and its factors.
-
-        `rows` become particles of one weight; `refresh` moves them to where the field is.
-        """
-        field = cls(marginals, total=total, n_particles=0, seed=seed, shrinkage=shrinkage)
-        field.rows = np.ascontiguousarray(rows, np.int16)
-        field.weights = np.full(len(rows), field.total / max(len(rows), 1))
-        field._index = np.empty((0, len(rows)), np.uint16)
-        for table in tables:
-            field.add(table.group, table.counts, table.std)
-            field.tables[-1].theta = np.array(table.theta, np.float64)
-        return field
 
     # --- fitting ----------------------------------------------------------------------------------
 

@@ -1,0 +1,85 @@
+"""The elements of records, made where the rows are; see `hushtable.engine.baskets`.
+
+An element is a row of `owner`, `item` and `value`. Rows that break a rule are refused on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import lazy_loader
+
+from hushtable.engine.baskets import ItemColumns, ItemGroups, missing_codes
+from hushtable.engine.encode import Expression, RuleCodes, encode
+from hushtable.engine.source import Source
+from hushtable.engine.sql.answers import Broken, integers, union
+from hushtable.engine.sql.baskets import at_most, each_item_once
+from hushtable.engine.sql.one_way import broken_rules
+from hushtable.recoding import Recoding
+from hushtable.schema import Schema
+
+ibis = lazy_loader.load("ibis")
+
+
+def listed_elements(
+    rows: Source,
+    schema: Schema,
+    listing: ItemColumns,
+    max_values: int | None,
+    recode: Mapping[str, Recoding],
+) -> Source:
+    """Give the elements of people, at most `max_values` of each, chosen once and for all."""
+    places = {"item": listing.item, "value": listing.value}
+    broken_rules(rows, schema, list(places.values())).refuse()
+    elements = rows.select({"owner": schema.unit.column or "", **places})
+    for place, name in places.items():
+        elements = _looked_up(elements, place, name, schema, recode)
+    elements = each_item_once(elements.select("owner", *places))
+    return rows.keep(at_most(elements, max_values), {}, drawn=max_values is not None)
+
+
+def _looked_up(
+    rows: Expression, place: str, name: str, schema: Schema, recode: Mapping[str, Recoding]
+) -> Expression:
+    """Replace the raw values of a column by their codes, and drop rows without a value.
+
+    A table of few different values is encoded, and rows look their codes up. NULL finds none: it is
+    no value, and has the code of that.
+    """
+    raw, recoding, column = f"{place}_raw", recode.get(name), schema.attributes[name]
+    distinct = rows.select(**{raw: rows[place], place: rows[place]}).distinct()
+    codes = encode(distinct, schema, {place: name}, recode=recode)
+    rows = rows.rename({raw: place})
+    missing = (recoding or column).missing_code
+    if missing is not None:
+        return rows.join(codes.filter(codes[place] != missing), raw)
+    rows = rows.left_join(codes, raw)
+    rules = RuleCodes.of(column)
+    rules = rules if recoding is None else rules.recoded(recoding)
+    return rows.mutate(**{place: rows[place].fill_null(rules.no_value)})
+
+
+def wide_elements(
+    rows: Source, schema: Schema, groups: ItemGroups, recode: Mapping[str, Recoding]
+) -> Source:
+    """Give the elements of rows, which are numbered once."""
+    names = list(schema.attributes)
+    missing, _ = missing_codes(schema, recode)
+    items = sorted({item for group in groups for item in group})
+    places = {f"c{item}": names[item] for item in items}
+    coded = encode(rows.select(places), schema, places, recode=recode)
+    numbered = rows.keep_numbered(coded, "owner")
+    table, parts = numbered.table, []
+    for item in items:
+        part = table.select("owner", item=ibis.literal(item, "int64"), value=table[f"c{item}"])
+        parts.append(part.filter(part.value != int(missing[item])))
+    elements = union(parts)
+    wrong = elements.filter(elements.value < 0).group_by(["item", "value"])
+    found = numbered.fetch(wrong.agg(n=ibis._.count()))
+    broken = Broken(schema)
+    for item in items:
+        here = integers(found["item"]) == item
+        codes = integers(found["value"])[here, None]
+        broken.set_aside([names[item]], codes, integers(found["n"])[here])
+    broken.refuse()
+    return numbered.keep(elements, {})

@@ -1,0 +1,76 @@
+"""Combinations of codes as packed keys: a database groups by one number fastest.
+
+The codes of broken rules are negative, and an answer must tell how many rows have them. So keys are
+packed with a domain that has room for them below zero (`with_room`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import lazy_loader
+import numpy as np
+from numpy.typing import NDArray
+
+from hushtable.domain import Domain
+from hushtable.engine.cells import Counts
+from hushtable.engine.encode import Expression, encode
+from hushtable.engine.rules import N_RULES
+from hushtable.engine.source import Source
+from hushtable.engine.sql.answers import integers
+from hushtable.recoding import Recoding
+from hushtable.schema import Schema
+
+ibis = lazy_loader.load("ibis")
+
+
+def with_room(sizes: Mapping[str, int]) -> Domain:
+    """Give the domain that packs the keys of columns of such sizes."""
+    return Domain({name: size + N_RULES for name, size in sizes.items()})
+
+
+def packed(rows: Expression, places: Sequence[str], sizes: Sequence[int]) -> Expression:
+    """Pack the codes of some columns into one 63-bit key."""
+    key = rows[places[0]].cast("int64") + N_RULES
+    for place, size in zip(places[1:], sizes[1:], strict=True):
+        key = key * size + (rows[place].cast("int64") + N_RULES)
+    return key.cast("int64")
+
+
+def unpacked(wide: Domain, keys: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Give the codes behind keys, those of broken rules included."""
+    return wide.unpack(keys) - N_RULES
+
+
+def tally(
+    rows: Source, schema: Schema, domain: Domain, recode: Mapping[str, Recoding] | None
+) -> tuple[Expression, Domain]:
+    """Give a query for the keys and counts of the cells of a domain, and what packs the keys.
+
+    Rows are encoded first and then grouped by packed keys: measured on nine columns of text, this
+    takes a third of the time of grouping by the texts.
+    """
+    places = {f"c{position}": name for position, name in enumerate(domain.names)}
+    coded = encode(rows.select(places), schema, places, recode=recode)
+    wide = with_room(domain.sizes)
+    keys = {
+        f"key{limb}": packed(coded, list(places)[run], wide.shape[run])
+        for limb, run in enumerate(wide.limbs)
+    }
+    return coded.select(**keys).group_by(list(keys)).agg(n=ibis._.count()), wide
+
+
+def count_cells(
+    rows: Source,
+    schema: Schema,
+    domain: Domain,
+    recode: Mapping[str, Recoding] | None,
+    *,
+    most: int,
+) -> tuple[NDArray[np.int64], Counts]:
+    """Count combinations of codes, those of broken rules included, in order; `most` may travel."""
+    query, wide = tally(rows, schema, domain, recode)
+    table = rows.fetch(query, most=most if wide.size > most else None)
+    keys = np.stack([integers(table[f"key{at}"]) for at in range(len(wide.limbs))], axis=1)
+    order = np.lexsort(keys.T[::-1]) if keys.shape[1] > 1 else np.argsort(keys[:, 0])
+    return unpacked(wide, keys[order]), integers(table["n"])[order]
