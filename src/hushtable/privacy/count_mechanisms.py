@@ -71,9 +71,9 @@ class CountMechanism(ABC):
         """Bound the chance that a count is published as another, by fractions."""
 
     @property
-    @abstractmethod
     def bias(self) -> float:
         """Mean of published minus private count, for counts far above the threshold."""
+        return 0.0
 
     @property
     @abstractmethod
@@ -379,11 +379,6 @@ class ThresholdMatrix(CountMechanism):
         return np.where(shown, np.maximum(self.k, add_noise(counts, spread)), 0)
 
     @property
-    def bias(self) -> float:
-        """Zero."""
-        return 0.0
-
-    @property
     def variance(self) -> float:
         """Variance of discrete Laplace noise of scale 2/epsilon."""
         return float(laplace_variance(float(2 / self.epsilon)))
@@ -461,11 +456,6 @@ class TwoSidedGeometric(CountMechanism):
     def noisy(self, counts: Integers, noise: Noise) -> Integers:
         """Draw a noisy count for each private one; it may be negative."""
         return add_noise(counts, noise.discrete_laplace(1 / self.epsilon, size=len(counts)))
-
-    @property
-    def bias(self) -> float:
-        """Zero."""
-        return 0.0
 
     @property
     def variance(self) -> float:

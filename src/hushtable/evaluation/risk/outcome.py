@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -148,3 +149,9 @@ def difference(first: Rate, second: Rate) -> Rate:
     above = math.hypot(first.high - first.value, second.value - second.low)
     gap = first.value - second.value
     return Rate(value=gap, low=gap - below, high=gap + above, n=min(first.n, second.n))
+
+
+def worst_of(attacks: Sequence[Mapping[str, Any]], name: str) -> Mapping[str, Any] | None:
+    """Choose, among the outcomes of one attack, the one that exceeds its reference most."""
+    tried = [x for x in attacks if x["name"] == name and x["excess"] and x["attack"]["n"]]
+    return max(tried, key=lambda x: float(x["excess"]["value"]), default=None)

@@ -1,21 +1,25 @@
 """DiffGen, with its estimator, proofs and the methods it is compared with."""
 
+from functools import partial
+
 from hushtable.methods.listing import Listing
 
+_generalized = partial(
+    Listing,
+    kind="generalized",
+    estimator="hushtable.methods.diffgen.estimator:GeneralizedEstimator",
+)
+
 LISTINGS = (
-    Listing(
+    _generalized(
         name="diffgen",
         method="hushtable.methods.diffgen.diffgen:DiffGen",
         audit="hushtable.audit.cases.diffgen:DIFFGEN",
-        kind="generalized",
-        estimator="hushtable.methods.diffgen.estimator:GeneralizedEstimator",
     ),
-    Listing(
+    _generalized(
         name="contingency-table",
         method="hushtable.methods.diffgen.contingency_table:ContingencyTable",
         audit="hushtable.audit.cases.diffgen:CONTINGENCY_TABLE",
-        kind="generalized",
-        estimator="hushtable.methods.diffgen.estimator:GeneralizedEstimator",
         baseline=True,
     ),
     Listing(
@@ -24,12 +28,10 @@ LISTINGS = (
         audit="",
         baseline=True,
     ),
-    Listing(
+    _generalized(
         name="top-down-specialization",
         method="hushtable.methods.diffgen.top_down_specialization:TopDownSpecialization",
         audit="hushtable.audit.cases.diffgen:TOP_DOWN_SPECIALIZATION",
-        kind="generalized",
-        estimator="hushtable.methods.diffgen.estimator:GeneralizedEstimator",
         baseline=True,
     ),
 )

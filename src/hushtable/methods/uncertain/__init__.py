@@ -1,22 +1,26 @@
 """Uncertain k-anonymity, with its estimator, proofs and condensation to compare with."""
 
+from functools import partial
+
 from hushtable.methods.listing import Listing
 
+_uncertain = partial(
+    Listing,
+    kind="uncertain",
+    estimator="hushtable.methods.uncertain.estimator:UncertainEstimator",
+)
+
 LISTINGS = (
-    Listing(
+    _uncertain(
         name="uncertain",
         method="hushtable.methods.uncertain.uncertain:Uncertain",
         audit="hushtable.audit.cases.uncertain:UNCERTAIN",
-        kind="uncertain",
-        estimator="hushtable.methods.uncertain.estimator:UncertainEstimator",
         attack="hushtable.evaluation.risk.likelihood:likelihood_attack",
     ),
-    Listing(
+    _uncertain(
         name="condensation",
         method="hushtable.methods.uncertain.condensation:Condensation",
         audit="hushtable.audit.cases.uncertain:CONDENSATION",
-        kind="uncertain",
-        estimator="hushtable.methods.uncertain.estimator:UncertainEstimator",
         baseline=True,
     ),
 )
