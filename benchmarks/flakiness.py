@@ -53,6 +53,8 @@ class Shifts:
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         items = list(session.items)
         for shift in self.shifts:
+            if not items:
+                break
             os.environ[self.variable] = str(shift)
             again = [
                 item

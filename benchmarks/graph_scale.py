@@ -19,8 +19,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
-from hushtable.graph.publish import publish_graph
 from hushtable.methods.degrees.degrees import Degrees
+from hushtable.pipeline import publish_graph
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = Path(os.environ.get("HUSHTABLE_DATA", ROOT.parent / "shared" / "data")) / "graphs"

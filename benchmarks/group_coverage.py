@@ -24,7 +24,7 @@ from benchmarks.peers.data import _KDD_NAMES, load
 from hushtable.datasets import adult
 from hushtable.engine import connect
 from hushtable.engine.memory import MemoryEngine
-from hushtable.evaluation.rows import Rows, is_ordered
+from hushtable.evaluation.rows import CodedRows, is_ordered
 from hushtable.evaluation.utility.workload import Condition, Question, draw_questions
 from hushtable.methods import DiffGen, Partition
 from hushtable.methods.registry import estimator_for
@@ -73,7 +73,7 @@ def table_of(name: str, folder: Path) -> tuple[pa.Table, Schema]:
     return table.arrow(table.train), table.schema
 
 
-def even_questions(rows: Rows, n: int, rng: np.random.Generator) -> list[tuple[Question, int]]:
+def even_questions(rows: CodedRows, n: int, rng: np.random.Generator) -> list[tuple[Question, int]]:
     """Ask for any ranges and values."""
     asked = []
     for _ in range(n):
@@ -106,7 +106,7 @@ def main() -> None:
         table, schema = table_of(name, given.data)
         engine = connect(table, schema, engine="memory")
         assert isinstance(engine, MemoryEngine)
-        rows = Rows.of(schema, engine.codes(list(schema.attributes)))
+        rows = CodedRows.of(schema, engine.codes(list(schema.attributes)))
         for label in given.methods:
             for epsilon in given.epsilons:
                 held: dict[str, list[bool]] = {"even": [], "of rows": []}
@@ -114,7 +114,7 @@ def main() -> None:
                 for run in range(given.runs):
                     method, rng = METHODS[label](epsilon), np.random.default_rng(run)
                     found = method.run(engine, SecureNoise())
-                    settings = {"kind": method.estimator, **found.estimator}
+                    settings = {"kind": method.estimator_kind, **found.settings}
                     estimator = estimator_for(settings, schema, method.parameters(), found.tables)
                     for kind, asked in (
                         ("even", even_questions(rows, 100, rng)),

@@ -59,7 +59,7 @@ def measure(n_rows: int, sizes: Sequence[int], engine: EngineName) -> None:
     print(
         f"{n_rows:>10,} rows x {len(sizes):>3} columns, {engine:<6}: counting {counted:6.2f} s, "
         f"quilt {took:6.2f} s ({took / counted:4.1f} times), peak {peak:,.0f} MB (with the table "
-        f"and counting {before:,.0f} MB), {len(made.estimator['tables'])} tables, "
+        f"and counting {before:,.0f} MB), {len(made.settings['tables'])} tables, "
         f"{made.tables['data'].num_rows:,} rows out"
     )
 

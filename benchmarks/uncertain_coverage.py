@@ -49,7 +49,7 @@ def measure(name: str, points: Floats, method: Uncertain) -> None:
         print(f"{label} refused: {str(refusal)[:60]}...", flush=True)
         return
     reader = UncertainEstimator(
-        table.schema, method.parameters(), released.estimator, released.tables
+        table.schema, method.parameters(), released.settings, released.tables
     )
     data = released.tables["data"]
     ranges = table.step * STEPS

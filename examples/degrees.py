@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from hushtable.graph.generate import configuration, generate_graph
-from hushtable.graph.publish import publish_graph
 from hushtable.methods.degrees.degrees import Degrees
+from hushtable.pipeline import publish_graph
 from hushtable.privacy.noise import SeededNoise
 from hushtable.release import Release
 

@@ -118,7 +118,7 @@ def accuracy(method: Method, division: Division) -> float:
     """Publish, learn from the release, try on the test rows."""
     schema, target = division.private.schema, division.target
     released = method.run(division.private, SecureNoise())
-    settings = {"kind": method.estimator, **released.estimator}
+    settings = {"kind": method.estimator_kind, **released.settings}
     release = estimator_for(settings, schema, method.parameters(), released.tables)
     assert isinstance(release, GeneralizedEstimator)
     weights = released.tables["data"].column("count").to_numpy()

@@ -57,7 +57,7 @@ def mean(values: Iterable[float]) -> tuple[float, float]:
 def release(method: Partition, engine: Engine) -> tuple[pa.Table, pa.Table]:
     """Publish; give the made rows and the tree."""
     released = method.run(engine, SecureNoise())
-    settings = {"kind": method.estimator, **released.estimator}
+    settings = {"kind": method.estimator_kind, **released.settings}
     estimator = estimator_for(settings, engine.schema, method.parameters(), released.tables)
     return estimator.frame(), released.tables["tree"]
 

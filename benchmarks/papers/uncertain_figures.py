@@ -167,7 +167,7 @@ def query_errors(name: str, k: int, bands: Any, n: int) -> Iterator[Row]:
             continue
         seconds = round(time.perf_counter() - started, 1)
         reader = UncertainEstimator(
-            table.schema, method.parameters(), released.estimator, released.tables
+            table.schema, method.parameters(), released.settings, released.tables
         )
         for rule in ("spread", "corrected") if label != "condensation" else ("spread",):
             errors = {

@@ -5,7 +5,6 @@ from .errors import HushtableError
 from .estimate import Estimate
 from .evaluation.evaluate import Evaluation, evaluate
 from .graph.generate import generate_graph
-from .graph.publish import publish_graph
 from .methods import (
     METHODS,
     AlphaBeta,
@@ -20,7 +19,7 @@ from .methods import (
     Uncertain,
 )
 from .methods.degrees.degrees import Degrees
-from .pipeline import publish
+from .pipeline import publish, publish_graph
 from .privacy.guarantee import (
     ApproxDP,
     BoundedAdversary,

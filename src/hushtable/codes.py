@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from hushtable.errors import ReleaseError, TooLarge
 from hushtable.files.memory import physical_memory
 from hushtable.recoding import Recoding
-from hushtable.schema import Categorical, Column, Integer, Value
+from hushtable.schema import Categorical, Column, Integer, Number, Value
 
 _SMALL = 1 << 16  # columns with fewer codes have all their values written down
 
@@ -45,6 +45,19 @@ def to_values(column: Column, codes: NDArray[np.int64]) -> pa.Array:
     kind = np.int64 if isinstance(column, Integer) else np.float64
     values = np.array([column.value(int(code)) or 0 for code in present], kind)
     return numbers(values[place], missing[place])
+
+
+def nearest_codes(column: Integer | Number, real: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Give the code of the grid point that is nearest to each number, an end for those outside.
+
+    Examples
+    --------
+    >>> age = Integer(type="integer", low=18, high=99)
+    >>> nearest_codes(age, np.array([-7.2, 20.5, 20.4, 1e9])).tolist()
+    [0, 3, 2, 81]
+    """
+    places: NDArray[np.float64] = np.clip(np.floor(column.place(real)), 0, column.n_values - 1)
+    return places.astype(np.int64)
 
 
 def plain(table: pa.Table) -> pa.Table:
@@ -100,7 +113,8 @@ def to_codes(
         low, step = column.exact_low, column.exact_step
         known = [int((Fraction(str(label)) - low) / step) for label in labels]
     table = np.array([*known, (recoding or column).missing_code or 0], np.int64)
-    return table[as_numpy(encoded.indices, null=len(labels))]
+    codes: NDArray[np.int64] = table[as_numpy(encoded.indices, null=len(labels))]
+    return codes
 
 
 def _places(labels: Sequence[Value], among: Sequence[Value]) -> list[int]:

@@ -103,3 +103,9 @@ class ReleaseError(HushtableError):
 
 class HushtableWarning(UserWarning):
     """What hushtable warns of, apart from all that other libraries do."""
+
+
+class OwnNote(str):
+    """A note that hushtable wrote, which quotes no private value."""
+
+    __slots__ = ()

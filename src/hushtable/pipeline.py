@@ -1,4 +1,4 @@
-"""The pipeline from private table to release: plan, charge, connect, run, write."""
+"""The pipeline from a private table or graph to a release: plan, charge, open, run, write."""
 
 from __future__ import annotations
 
@@ -6,28 +6,27 @@ import datetime
 import hashlib
 import json
 import platform
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from fractions import Fraction
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
 from hushtable import engine as engines
 from hushtable.engine import EngineName
+from hushtable.engine.edges import EDGE_COLUMNS, inspect_graph, read_graph
 from hushtable.engine.header import is_in_spark
-from hushtable.errors import HushtableError, ParameterError
-from hushtable.methods.base import Method, Released
-from hushtable.methods.parameters import Parameters
-from hushtable.payment import Payment
+from hushtable.engine.silence import silenced
+from hushtable.errors import HushtableError, OwnNote, ParameterError
+from hushtable.methods.base import GraphMethod, Method, Plan, Source
 from hushtable.privacy.guarantee import Guarantee, NoGuarantee
 from hushtable.privacy.ledger import Entry, Ledger
-from hushtable.privacy.noise import Noise
-from hushtable.privacy.noise_sources import make_noise
+from hushtable.privacy.noise import Noise, SecureNoise
+from hushtable.privacy.opendp_noise import OpenDPNoise
+from hushtable.privacy.payment import Payment
 from hushtable.release import SEEDED, LedgerReceipt, Release, Statement
 from hushtable.release_writer import ReleaseWriter
 from hushtable.schema import Schema
-from hushtable.silence import OwnNote, silenced
 
 
 @silenced
@@ -89,7 +88,7 @@ def publish(
     schema = Schema.load(schema) if isinstance(schema, str | Path) else schema
     _require_nouns(schema, method)
     schema.require_confirmed()
-    promised, forecast = method.guarantee(schema), method.forecast(schema, schema.rows)
+    plan = method.plan(schema)
     payment = Payment(
         ledger=ledger,
         reservation=reservation,
@@ -97,21 +96,101 @@ def publish(
         same_people=same_people,
         receipt=receipt,
     )
-    promised = promise(promised, schema, noise=source, payment=payment, out=out)
+    promised = promise(plan, noise=source, payment=payment, out=out)
     if method.one_machine and (engine == "spark" or is_in_spark(data)):
         raise ParameterError(method.one_machine)
     table = engines.open(data, engine=engine, memory_limit=memory_limit)
     table.check(schema)
     return carry_out(
-        method,
-        schema,
+        plan,
+        lambda: table.connect(schema, noise=source),
         promised=promised,
-        split=forecast.split,
-        run=lambda: method.run(table.connect(schema, noise=source), source),
         noise=source,
         out=out,
         payment=payment,
     )
+
+
+@silenced
+def publish_graph(
+    edges: Any,
+    method: GraphMethod,
+    *,
+    out: str | Path,
+    nodes: Any = None,
+    columns: tuple[str, str] = EDGE_COLUMNS,
+    name: str = "graph",
+    ledger: Ledger | str | Path | None = None,
+    reservation: int | None = None,
+    noise: Literal["secure", "opendp"] | Noise = "secure",
+    purpose: str = "",
+    same_people: str | None = None,
+    receipt: str | None = None,
+) -> Release:
+    """Publish a private graph with a promise, in the same order of things as a table.
+
+    Parameters
+    ----------
+    edges, nodes, columns
+        The private graph, see `hushtable.engine.edges.read_graph`.
+    method : GraphMethod
+        How to publish, with its parameters.
+    out : path
+        The folder to make; it must not exist.
+    name : str
+        What the release is called. A ledger tells graphs apart by it.
+    ledger, reservation, noise, purpose, same_people, receipt
+        As for `publish`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from hushtable.methods.degrees.degrees import Degrees
+    >>> ring = [(i, (i + 1) % 1000) for i in range(1000)]
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     release = publish_graph(
+    ...         ring, Degrees(epsilon=1, max_degree=4), nodes=range(1000), out=f"{folder}/ring"
+    ...     )
+    ...     release.table().column_names[:2], 900 < release.count("degree >= 1").value < 1100
+    (['degree', 'nodes'], True)
+    """
+    source = make_noise(noise)
+    method.check_input(listed=nodes is not None)
+    plan = method.plan(name)
+    payment = Payment(
+        ledger=ledger,
+        reservation=reservation,
+        purpose=purpose,
+        same_people=same_people,
+        receipt=receipt,
+    )
+    promised = promise(plan, noise=source, payment=payment, out=out)
+    inspect_graph(edges, nodes=nodes, columns=columns)
+    return carry_out(
+        plan,
+        lambda: read_graph(edges, nodes=nodes, columns=columns),
+        promised=promised,
+        noise=source,
+        out=out,
+        payment=payment,
+    )
+
+
+def make_noise(noise: Literal["secure", "opendp"] | Noise = "secure") -> Noise:
+    """Return the noise of that name, or the noise itself.
+
+    Examples
+    --------
+    >>> make_noise("secure").is_private
+    True
+    """
+    if isinstance(noise, Noise):
+        return noise
+    if noise == "secure":
+        return SecureNoise()
+    if noise == "opendp":
+        return OpenDPNoise()
+    raise ParameterError(f"noise: {noise!r} is unknown. Use 'secure', 'opendp' or a Noise.")
 
 
 def _require_nouns(schema: object, method: object) -> None:
@@ -131,29 +210,28 @@ def _require_nouns(schema: object, method: object) -> None:
 
 @silenced
 def carry_out(
-    method: Parameters,
-    schema: Schema,
+    plan: Plan[Source],
+    open_source: Callable[[], Source],
     *,
     promised: tuple[Guarantee, ...],
-    split: Mapping[str, Fraction],
-    run: Callable[[], Released],
     noise: Noise,
     out: str | Path,
     payment: Payment,
 ) -> Release:
     """Charge, then run, then write: the one place where private data may be read.
 
-    `promised` and `payment` are those of `promise`. `run` is called once, after the spending was
-    recorded. What it reads stays private; what it returns is published.
+    `promised` and `payment` are those of `promise`. The source is opened once, after the spending
+    was recorded. What is read from it stays private; what the plan makes of it is published.
     """
-    book = payment.book
+    method, schema, book = plan.method, plan.schema, payment.book
+    split = plan.forecast(schema.rows).split
     with ReleaseWriter(out, seeded=not noise.is_private) as writer:
         entry = payment.charge(promised, schema, method=method.name)
         with _telling(entry, _STANDS):
             if book:
                 # Before anything can be published: what is out is never newer than the receipt.
                 book.leave_receipt(writer.folder.parent)
-            released = run()
+            released = plan.run(open_source(), noise)
             statement = Statement(
                 method=method.name,
                 paper=method.paper,
@@ -166,7 +244,7 @@ def carry_out(
                 ),
                 split={step: str(share) for step, share in split.items()},
                 public_schema=schema.to_dict(),
-                estimator={"kind": method.estimator, **released.estimator},
+                estimator={"kind": method.estimator_kind, **released.settings},
                 tables=writer.add_tables(released.tables, schema),
                 attachments=writer.add_attachments(released.attachments),
                 ledger=LedgerReceipt(receipt=entry.receipt, uncounted=book.holds_uncounted())
@@ -223,19 +301,15 @@ def _versions() -> dict[str, str]:
 
 
 def promise(
-    guarantees: tuple[Guarantee, ...],
-    schema: Schema,
-    *,
-    noise: Noise,
-    payment: Payment,
-    out: str | Path,
+    plan: Plan[Any], *, noise: Noise, payment: Payment, out: str | Path
 ) -> tuple[Guarantee, ...]:
     """Say what is promised with this noise, and refuse what the ledger will not take."""
+    promised = plan.guarantees
     if not noise.is_private:
         seeded = "the noise was drawn from a seed, so anybody can subtract it"
-        guarantees = (NoGuarantee(reason=seeded),)
-    payment.require(guarantees, schema, beside=Path(out).parent)
-    return guarantees
+        promised = (NoGuarantee(reason=seeded),)
+    payment.require(promised, plan.schema, beside=Path(out).parent)
+    return promised
 
 
 def _in_short(guarantees: tuple[Guarantee, ...]) -> str:

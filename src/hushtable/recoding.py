@@ -68,7 +68,7 @@ class Recoding(ABC):
 
 
 @dataclass(frozen=True)
-class Groups(Recoding):
+class ValueGroups(Recoding):
     """Group the values of a list; ``groups[old]`` is the new code."""
 
     groups: tuple[int, ...]
@@ -130,7 +130,7 @@ def recode(name: str, column: Column, rule: Rule) -> Recoding:
         ) from None
 
 
-def _groups(column: Categorical, rule: Rule) -> Groups:
+def _groups(column: Categorical, rule: Rule) -> ValueGroups:
     if isinstance(rule, Mapping):
         lacking = [value for value in column.values if value not in rule]
         unknown = [str(value) for value in rule if value not in column.values]
@@ -154,7 +154,7 @@ def _groups(column: Categorical, rule: Rule) -> Groups:
         )
     labels = tuple(dict.fromkeys(str(mapping[value]) for value in column.values))
     position = {label: code for code, label in enumerate(labels)}
-    return Groups(
+    return ValueGroups(
         labels=labels,
         n_values=column.n_values,
         has_missing=column.missing_code is not None,
@@ -206,9 +206,11 @@ def _interval_label(column: Integer | Number, first: int, last: int) -> str:
     return f"{column.value(first)} to {column.value(last)}"
 
 
-def recodings(schema: Schema, rules: Mapping[str, Rule]) -> dict[str, Recoding]:
-    """Turn one rule per column into recodings, reporting every problem at once."""
-    problems, done = [], {}
+def recodings(
+    schema: Schema, rules: Mapping[str, Rule], found: Sequence[str] = ()
+) -> dict[str, Recoding]:
+    """Turn one rule per column into recodings, or tell every problem: those found before, too."""
+    problems, done = list(found), {}
     for name, rule in rules.items():
         if name not in schema.attributes:
             problems.append(

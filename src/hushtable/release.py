@@ -28,11 +28,11 @@ from hushtable.files.memory import physical_memory
 from hushtable.files.scratch import Scratch, why_not_written
 from hushtable.files.stored_rows import stored_rows
 from hushtable.files.whole_file import sync
+from hushtable.files.written_rows import write_parquet
 from hushtable.methods.registry import estimator_for
 from hushtable.privacy.guarantee import AnyGuarantee, NoGuarantee, Unit
 from hushtable.recoding import Recoding
 from hushtable.schema import Schema
-from hushtable.written_rows import write_parquet
 
 STATEMENT = "statement.json"
 STATEMENT_FOR_PEOPLE = "STATEMENT.md"

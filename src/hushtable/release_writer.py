@@ -13,6 +13,7 @@ from hushtable.engine.published import Parts
 from hushtable.errors import ReleaseError
 from hushtable.files.scratch import Scratch, why_not_written
 from hushtable.files.whole_file import sync
+from hushtable.files.written_rows import write_parquet
 from hushtable.release import (
     SEEDED_MARK,
     STATEMENT,
@@ -22,7 +23,6 @@ from hushtable.release import (
     sha256_of,
 )
 from hushtable.schema import Schema
-from hushtable.written_rows import write_parquet
 
 
 class ReleaseWriter:

@@ -12,6 +12,8 @@ tables that are refused.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -220,6 +222,21 @@ class _Numeric(_Column):
     def exact_step(self) -> Fraction:
         """The distance between neighboring values."""
 
+    @abstractmethod
+    def place(self, real: Any) -> Any:
+        """Say where a number lies on the grid: its code is the whole part of that.
+
+        In double precision, so a number goes to the nearest grid point, one in the middle to the
+        upper, and it is inside the column if its place is at least 0 and below `n_values`. This is
+        the one spelling of that rule: `real` may be a float, an array, or a column of a database.
+
+        Examples
+        --------
+        >>> weight = Number(type="number", low=40, high=42, step=0.5)
+        >>> [weight.place(kg) for kg in (39.75, 40.0, 41.5)]
+        [0.0, 0.5, 3.5]
+        """
+
     @property
     def other_code(self) -> int:
         """The code of the value `other`: by default that of the low bound."""
@@ -273,6 +290,10 @@ class Integer(_Numeric):
         """One."""
         return Fraction(1)
 
+    def place(self, real: Any) -> Any:
+        """Say where a number lies on the grid."""
+        return real - float(self.low) + 0.5
+
     def value(self, code: int) -> int | None:
         """Give the number behind a code."""
         return None if code == self.missing_code else self.low + int(code)
@@ -316,6 +337,10 @@ class Number(_Numeric):
     def exact_step(self) -> Fraction:
         """The distance between grid points."""
         return _exact(self.step)
+
+    def place(self, real: Any) -> Any:
+        """Say where a number lies on the grid."""
+        return (real - self.low) / self.step + 0.5
 
     def value(self, code: int) -> float | None:
         """Give the grid point behind a code."""
@@ -464,6 +489,31 @@ class Schema(_Model):
             raise Unconfirmed(open_parts)
 
     @property
+    def digest(self) -> str:
+        """A digest of what tells the table from another: its name, its columns and their values.
+
+        What may change while the table stays the same is left out: layout and comments of the file,
+        the order of columns and values, the public number of rows, taxonomies, which column is the
+        target, and how missing values and values outside the domain are treated. So are the columns
+        of a graph, which follow from the method's parameters. The unit is not in it either: a
+        ledger is for one unit, and refuses any other.
+
+        Examples
+        --------
+        >>> text = "{name: %s, rows: %d, columns: {age: {type: integer, low: 0, high: 9}}}"
+        >>> one, later, other = (
+        ...     Schema.parse(text % given).digest
+        ...     for given in (("visits", 5), ("visits", 6), ("tickets", 5))
+        ... )
+        >>> one == later, one == other
+        (True, False)
+        """
+        columns = {} if self.unit.kind == "node" else self.columns
+        told = {name: _values_told(column) for name, column in columns.items()}
+        text = json.dumps({"name": self.name, "columns": told}, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    @property
     def conditions(self) -> tuple[str, ...]:
         """What the promise takes for granted about the table: nothing, unless a column refuses.
 
@@ -551,6 +601,14 @@ class Schema(_Model):
             if part.get("confirm"):
                 part["confirm"] = OneLine(part["confirm"])  # it is deleted by hand
         return write_yaml(content)
+
+
+def _values_told(column: Identifier | Column) -> str | list[str]:
+    if isinstance(column, Identifier):
+        return "identifier"
+    if isinstance(column, Categorical):
+        return sorted(column.values)
+    return [column.type, *(str(n) for n in (column.exact_low, column.exact_step, column.n_values))]
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -19,7 +19,7 @@ from scipy.stats import beta as beta_distribution
 
 from hushtable.engine import connect
 from hushtable.methods import AlphaBeta
-from hushtable.methods.alpha_beta.insertions import SourceNoise, UniformNoise
+from hushtable.methods.alpha_beta.insertions import SourceInsertions, UniformInsertions
 from hushtable.methods.alpha_beta.tuple_set import TupleSet
 from hushtable.methods.alpha_beta.two_coins import TwoCoins
 from hushtable.pipeline import publish
@@ -127,7 +127,7 @@ def test_a_tuple_that_comes_later_hides_among_fresh_insertions(tmp_path: Path) -
 def all_views(keep: Fraction, insert: Fraction, views: int) -> tuple[int, int]:
     """Run Algorithm 4 and count tuples seen in every view."""
     domain = SCHEMA.domain
-    law = UniformNoise(domain, alpha=keep - insert, beta=insert)
+    law = UniformInsertions(domain, alpha=keep - insert, beta=insert)
     table = TupleSet(domain, EVERYONE[:, None])
     drawn: list[Any] = []
     for _ in range(views):
@@ -161,7 +161,7 @@ def test_algorithm_4_one_view_too_many_is_caught() -> None:
     limit = math.log(odds_limit(d, gamma))
     assert lower_bound_of_epsilon(*all_views(Fraction(7, 10), insert, 2)) <= limit
     # Rerunning the two-view schedule for a third view: fading of two views, three chances.
-    law = UniformNoise(SCHEMA.domain, alpha=Fraction(7, 10) - insert, beta=insert)
+    law = UniformInsertions(SCHEMA.domain, alpha=Fraction(7, 10) - insert, beta=insert)
     table, drawn = TupleSet(SCHEMA.domain, EVERYONE[:, None]), list[Any]()
     for _ in range(3):
         drawn.append(table.seen_again(drawn, law, 2, SecureNoise()))
@@ -202,7 +202,7 @@ def test_algorithm_5_as_printed_is_caught() -> None:
     assert printed > 1.2 * claimed
     # The repaired one, looking at each class of tuples by itself.
     law = method.plan(SCHEMA).noise
-    assert isinstance(law, SourceNoise)
+    assert isinstance(law, SourceInsertions)
     mine = np.arange(0, 2 * N, 2)
     view = seen(method, mine)
     for part in (slice(0, N), slice(N, 2 * N)):

@@ -17,7 +17,7 @@ from scipy.stats import binom
 from hushtable.audit import audit
 from hushtable.audit.bounds import (
     POWER,
-    Tally,
+    EventTally,
     at_least,
     at_most,
     loss_at_least,
@@ -75,8 +75,8 @@ def test_bounds_are_wrong_no_more_often_than_stated(n: int, p: float) -> None:
     """Exactly, by summing over all outcomes."""
     hits = np.arange(n + 1)
     chances = binom.pmf(hits, n, p)
-    low = np.array([at_least(Tally(int(h), n), error=0.01) for h in hits])
-    high = np.array([at_most(Tally(int(h), n), error=0.01) for h in hits])
+    low = np.array([at_least(EventTally(int(h), n), error=0.01) for h in hits])
+    high = np.array([at_most(EventTally(int(h), n), error=0.01) for h in hits])
     assert chances[low > p].sum() <= 0.01
     assert chances[high < p].sum() <= 0.01
 
@@ -91,24 +91,27 @@ def test_the_bound_on_the_loss_is_wrong_no_more_often_than_stated() -> None:
         binom.pmf(more, n, p) * binom.pmf(less, n, q)
         for more in hits
         for less in hits
-        if loss_at_least(Tally(int(more), n), Tally(int(less), n), delta=delta, error=0.05) > 1
+        if loss_at_least(
+            EventTally(int(more), n), EventTally(int(less), n), delta=delta, error=0.05
+        )
+        > 1
     )
     assert 0 < wrong <= 0.05
 
 
 def test_the_resolution_is_the_least_loss_that_is_caught() -> None:
     """With the stated chance, exactly, by summing over all outcomes."""
-    less, n = Tally(300, 5000), 5000
+    less, n = EventTally(300, 5000), 5000
     caught = np.array(
-        [loss_at_least(Tally(h, n), less, delta=0.01, error=1e-6) > 1 for h in range(n + 1)]
+        [loss_at_least(EventTally(h, n), less, delta=0.01, error=1e-6) > 1 for h in range(n + 1)]
     )
     loss = visible_loss(less, limit=1.0, delta=0.01, error=1e-6)
     delta = visible_delta(less, limit=1.0, delta=0.01, error=1e-6)
     for rate in (math.exp(loss) * less.rate + 0.01, math.e * less.rate + delta):
         chance = binom.pmf(np.arange(n + 1), n, rate)[caught].sum()
         assert chance == pytest.approx(POWER, abs=1e-6)
-    assert visible_loss(Tally(900, 1000), limit=1.0, delta=0, error=1e-6) == math.inf
-    assert visible_delta(Tally(900, 1000), limit=1.0, delta=0, error=1e-6) == math.inf
+    assert visible_loss(EventTally(900, 1000), limit=1.0, delta=0, error=1e-6) == math.inf
+    assert visible_delta(EventTally(900, 1000), limit=1.0, delta=0, error=1e-6) == math.inf
 
 
 # --- the whole procedure, on a mechanism whose loss is known --------------------------------------
@@ -368,7 +371,8 @@ def test_the_search_finds_most_of_the_loss(method: Any) -> None:
 def audited(run: Any, monkeypatch: pytest.MonkeyPatch, method: Any = None, runs: int = 400) -> Any:
     """Audit a method that runs in another way."""
     method = method or ContingencyTable(epsilon=1)
-    monkeypatch.setattr(type(method), "run", run)
+    plan = method.plan(case_of(method.name).schema(method))
+    monkeypatch.setattr(type(plan), "run", run)
     return audit(method, runs=runs, largest=1)
 
 

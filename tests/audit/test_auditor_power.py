@@ -47,9 +47,9 @@ from hushtable.methods import (
 )
 from hushtable.methods.alpha_beta import alpha_beta as alpha_beta_module
 from hushtable.methods.alpha_beta.alpha_beta import AlphaBetaPlan
-from hushtable.methods.alpha_beta.insertions import UniformNoise
+from hushtable.methods.alpha_beta.insertions import UniformInsertions
 from hushtable.methods.base import Released
-from hushtable.methods.counts.column_choice import PairNoise
+from hushtable.methods.counts.column_choice import PairMechanism
 from hushtable.methods.counts.columns import ColumnsPlan
 from hushtable.methods.counts.generalize_suppress import GeneralizeSuppressPlan
 from hushtable.methods.degrees.degrees import Degrees
@@ -60,11 +60,11 @@ from hushtable.methods.diffgen.specialize import SpanChoice, choice_of
 from hushtable.methods.diffgen.top_down_specialization import TopDownSpecializationPlan
 from hushtable.methods.partition import mondrian as mondrian_module
 from hushtable.methods.partition.mondrian import Mondrian
-from hushtable.methods.partition.tree import Rules
+from hushtable.methods.partition.tree import GrowthRules
 from hushtable.methods.uncertain.ruler import Ruler
 from hushtable.methods.uncertain.uncertain import UncertainPlan
 from hushtable.privacy.count_mechanisms import OneSidedGeometric, ThresholdMatrix
-from hushtable.privacy.group_noise import GroupNoise, NoisyCells
+from hushtable.privacy.domain_mechanism import DomainMechanism, NoisyCells
 from hushtable.privacy.guarantee import KAnonymity, Threshold
 from hushtable.privacy.noise import Integers, Noise, SeededNoise, add_noise
 from hushtable.schema import Schema
@@ -132,12 +132,12 @@ def test_half_the_sensitivity_of_a_person_is_caught(monkeypatch: Patch) -> None:
     method = ContingencyTable(epsilon=1)
     clean = attacked(method, 200, schema, confidence=1 - 1e-6)
     assert clean.verdict == "NO VIOLATION FOUND"
-    real = GroupNoise.add
+    real = DomainMechanism.add
 
-    def for_one_row(self: GroupNoise, *arguments: Any) -> NoisyCells:
+    def for_one_row(self: DomainMechanism, *arguments: Any) -> NoisyCells:
         return real(replace(self, rate=self.rate * 3), *arguments)
 
-    monkeypatch.setattr(GroupNoise, "add", for_one_row)
+    monkeypatch.setattr(DomainMechanism, "add", for_one_row)
     assert_caught(attacked(method, 200, schema))
 
 
@@ -158,7 +158,7 @@ def test_a_person_whose_rows_are_not_bounded_is_caught(monkeypatch: Patch) -> No
     assert_caught(attacked(ContingencyTable(epsilon=1), 400, schema, largest=1))
 
 
-def only_occupied(self: GroupNoise, codes: Any, counts: Integers, noise: Noise) -> NoisyCells:
+def only_occupied(self: DomainMechanism, codes: Any, counts: Integers, noise: Noise) -> NoisyCells:
     drawn = noise.discrete_laplace(1 / self.rate, size=len(counts))
     return NoisyCells(codes, add_noise(counts, drawn))
 
@@ -169,7 +169,7 @@ def only_occupied(self: GroupNoise, codes: Any, counts: Integers, noise: Noise) 
     ids=lambda method: method.name,
 )
 def test_003_2_support_from_the_data_is_caught(method: Any, monkeypatch: Patch) -> None:
-    monkeypatch.setattr(GroupNoise, "add", only_occupied)
+    monkeypatch.setattr(DomainMechanism, "add", only_occupied)
     assert_caught(attacked(method, 50))
 
 
@@ -325,7 +325,7 @@ def test_000_1_a_choice_of_columns_that_is_not_paid_for_is_caught(
 ) -> None:
     names = {"item": "movie", "value": "stars"} if long else {}
     method = Columns(epsilon=1, delta="1/100", k=1, max_columns=2, clusters=[2], **names)
-    monkeypatch.setattr(PairNoise, "add", lambda self, counts, noise: counts)
+    monkeypatch.setattr(PairMechanism, "add", lambda self, counts, noise: counts)
     assert_caught(attacked(method, 100))
 
 
@@ -376,7 +376,7 @@ def test_001_3_the_printed_weights_are_caught(
     Of all tables with up to three rows of a kind, these show it soonest, by an event of 0.5 and
     0.049, or of 0.271 and 0.0187: missed with probability 2e-8, or 6e-5.
     """
-    monkeypatch.setattr(Rules, "sensitivity", wrong)
+    monkeypatch.setattr(GrowthRules, "sensitivity", wrong)
     method = Partition(epsilon=epsilon, budget="1/100", max_depth=1, test_from=1)
     pair = with_and_without(
         case_of("partition").schema(method), "a cut that one more row makes rare (001-3)",
@@ -392,7 +392,7 @@ def test_001_8_leaves_that_forget_what_was_spent_are_caught(monkeypatch: Patch) 
     """
     real = partition_module.grow
 
-    def forgetful(rows: Any, rules: Rules, noise: Noise) -> Any:
+    def forgetful(rows: Any, rules: GrowthRules, noise: Noise) -> Any:
         tree, exact = real(rows, rules, noise)
         tree.epsilon = [rules.epsilon] * len(tree.epsilon)
         return tree, exact
@@ -461,9 +461,11 @@ def test_004_rerun_without_memory_is_caught() -> None:
 
 def test_004_half_the_insertions_are_caught(monkeypatch: Patch) -> None:
     """There: 0.5 and 0.05, missed with probability 3e-5."""
-    real = UniformNoise.insert
+    real = UniformInsertions.insert
     monkeypatch.setattr(
-        UniformNoise, "insert", lambda self, noise: real(replace(self, beta=self.beta / 2), noise)
+        UniformInsertions,
+        "insert",
+        lambda self, noise: real(replace(self, beta=self.beta / 2), noise),
     )
     assert_caught(attacked(AlphaBeta(alpha="2/5", beta="1/10"), 800))
 
@@ -473,12 +475,12 @@ def test_004_6_a_coin_for_every_copy_is_caught(monkeypatch: Patch) -> None:
 
     Missed with probability below 1e-6.
     """
-    real = UniformNoise.keep
+    real = UniformInsertions.keep
 
-    def by_copy(self: UniformNoise, codes: Any, noise: Noise) -> Any:
+    def by_copy(self: UniformInsertions, codes: Any, noise: Noise) -> Any:
         return np.logical_or.reduce([real(self, codes, noise) for _ in range(5)])
 
-    monkeypatch.setattr(UniformNoise, "keep", by_copy)
+    monkeypatch.setattr(UniformInsertions, "keep", by_copy)
     assert_caught(attacked(AlphaBeta(d="1/10", gamma="1/2"), 200), finding=1)
 
 

@@ -20,7 +20,7 @@ import hushtable.methods.counts.columns as module
 from hushtable import Columns, Schema, SecureNoise
 from hushtable.engine import Engine, connect
 from hushtable.engine.baskets import Pairs, Tuples
-from hushtable.methods.counts.column_choice import PairNoise
+from hushtable.methods.counts.column_choice import PairMechanism
 from seeds import shifted
 
 ALPHA = 1e-7
@@ -122,7 +122,8 @@ def test_000_2_the_loss_does_not_grow_with_the_number_of_columns(n_columns: int)
 
 
 def test_000_2_counting_records_without_a_value_is_caught() -> None:
-    assert loss_bound(*sums_above(30, count_nothing_too, 600), 600) > EPSILON
+    """An event of about 0.43 and 0.027: missed with probability below 1e-5."""
+    assert loss_bound(*sums_above(30, count_nothing_too, 900), 900) > EPSILON
 
 
 def test_000_2_no_engine_answer_has_an_empty_tuple() -> None:
@@ -245,7 +246,7 @@ def test_000_1_the_choice_of_columns_keeps_the_promise() -> None:
 
 
 def test_000_1_a_choice_from_raw_data_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(PairNoise, "add", lambda self, counts, noise: counts)
+    monkeypatch.setattr(PairMechanism, "add", lambda self, counts, noise: counts)
     assert loss_bound(*choices(100), 100) > EPSILON
 
 

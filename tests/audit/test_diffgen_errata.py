@@ -37,7 +37,7 @@ from hushtable.methods.diffgen.scores import (
     TotalVariation,
 )
 from hushtable.methods.diffgen.specialize import Choice, ClassCounts, Part, SpanChoice, choice_of
-from hushtable.privacy.group_noise import GroupNoise, NoisyCells
+from hushtable.privacy.domain_mechanism import DomainMechanism, NoisyCells
 from hushtable.privacy.guarantee import PureDP
 from hushtable.privacy.noise import Integers, Noise, SecureNoise, add_noise
 from hushtable.schema import Schema
@@ -97,7 +97,7 @@ def attack(
 
 def split_above(limit: int) -> Event:
     def happened(released: Released) -> bool:
-        return any(start > limit for start in released.estimator["columns"]["age"]["starts"])
+        return any(start > limit for start in released.settings["columns"]["age"]["starts"])
 
     return happened
 
@@ -151,7 +151,7 @@ def test_003_1_every_split_is_possible_whatever_the_data(score: Any) -> None:
 
 
 def only_occupied(
-    self: GroupNoise, codes: NDArray[np.int64], counts: Integers, noise: Noise
+    self: DomainMechanism, codes: NDArray[np.int64], counts: Integers, noise: Noise
 ) -> NoisyCells:
     """Repeat the mistake: groups that nobody is in do not exist."""
     return NoisyCells(
@@ -186,7 +186,7 @@ def test_003_2_a_row_in_an_empty_group_does_not_stand_out(max_groups: int) -> No
 
 
 def test_003_2_the_attack_finds_empty_groups_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(GroupNoise, "add", only_occupied)
+    monkeypatch.setattr(DomainMechanism, "add", only_occupied)
     assert attack(FIXED, WITH_FN, WITHOUT_FN, listed("F", "N"), n=100) > 1
 
 
@@ -271,7 +271,7 @@ def test_003_4_total_variation_keeps_its_budget_in_exact_arithmetic() -> None:
 
 
 def chose(column: str) -> Event:
-    return lambda released: released.estimator["specializations"][0]["column"] == column
+    return lambda released: released.settings["specializations"][0]["column"] == column
 
 
 def test_an_attack_finds_a_sensitivity_that_is_too_small(monkeypatch: pytest.MonkeyPatch) -> None:

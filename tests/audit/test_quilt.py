@@ -288,10 +288,9 @@ def cost_of(
 
     Choices of the forest are not in the list of rounds; their share is what the statement says.
     """
-    reach = made.estimator["reach"]
+    reach = made.settings["reach"]
     tables = sum(
-        Fraction(reach**2) / (2 * Fraction(table["parameter"]))
-        for table in made.estimator["tables"]
+        Fraction(reach**2) / (2 * Fraction(table["parameter"])) for table in made.settings["tables"]
     )
     return tables + choice_share * rho + rows_share * rho
 
@@ -304,13 +303,13 @@ def audit(
     noise = SeededNoise(shifted(4))
     made = method.run(connect(table, schema, noise=noise), noise)
     rho = concentrated_share(method.epsilon, method.delta)
-    spent = {step: Fraction(share) for step, share in made.estimator["spent"].items()}
+    spent = {step: Fraction(share) for step, share in made.settings["spent"].items()}
     # Whoever publishes a number of rows that is not public has to have paid for it.
     if schema.rows is None and "number of rows" not in spent:
         return False
-    n_choices = sum(len(made_round["chosen"]) for made_round in made.estimator["rounds"])
+    n_choices = sum(len(made_round["chosen"]) for made_round in made.settings["rounds"])
     in_rounds = sum(
-        len(r["chosen"]) * Fraction(r["choice_epsilon"]) ** 2 / 8 for r in made.estimator["rounds"]
+        len(r["chosen"]) * Fraction(r["choice_epsilon"]) ** 2 / 8 for r in made.settings["rounds"]
     )
     if n_choices and spent.get("choices", Fraction(0)) * rho < in_rounds * Fraction(999, 1000):
         return False
@@ -429,7 +428,7 @@ def test_a_transcript_decides_the_release(delta: str, monkeypatch: pytest.Monkey
     for name, table in neighbors_and_strangers().items():
         Player.transcript = list(Recorder.transcript)
         again = run(table)
-        assert again.estimator == first.estimator, name
+        assert again.settings == first.settings, name
         for part in first.tables:
             assert again.tables[part].equals(first.tables[part]), (name, part)
         assert Player.transcript == []

@@ -11,7 +11,8 @@ from typer.testing import CliRunner
 from hushtable.cli.app import app
 from hushtable.errors import TooLarge
 from hushtable.methods.base import Released
-from hushtable.methods.diffgen.contingency_table import ContingencyTable
+from hushtable.methods.diffgen.contingency_table import ContingencyTablePlan
+from hushtable.methods.registry import listings
 
 QUICK = ["--runs", "120", "--largest", "1"]
 
@@ -29,12 +30,12 @@ def test_no_violation_says_what_was_promised_and_what_would_have_been_seen() -> 
 
 
 def test_a_violation_names_the_witness(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = ContingencyTable.run
+    real = ContingencyTablePlan.run
 
-    def exact(self: ContingencyTable, engine: Any, noise: Any) -> Released:
+    def exact(self: ContingencyTablePlan, engine: Any, noise: Any) -> Released:
         return Released(real(self, engine, noise).tables, {"rows": engine.n_rows()})
 
-    monkeypatch.setattr(ContingencyTable, "run", exact)
+    monkeypatch.setattr(ContingencyTablePlan, "run", exact)
     result = run("contingency-table", "--epsilon", "1", *QUICK, "--json")
     assert result.exit_code == 1
     report = json.loads(result.stdout)
@@ -60,11 +61,20 @@ def test_graphs_and_promises_that_are_none() -> None:
     assert result.stdout.startswith("NOT TESTED (nothing is promised)")
 
 
+def test_every_method_with_a_case_is_audited_a_baseline_for_python_too() -> None:
+    told = run("--help").stdout.split()
+    for name, listing in listings().items():
+        assert (name in told) is bool(listing.audit)
+    result = run("mondrian", "--k", "2", *QUICK, "--json")
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)["method"] == "mondrian"
+
+
 def test_a_method_that_refuses_every_run_is_no_success(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(self: ContingencyTable, engine: Any, noise: Any) -> Released:
+    def refuse(self: ContingencyTablePlan, engine: Any, noise: Any) -> Released:
         raise TooLarge("no.")
 
-    monkeypatch.setattr(ContingencyTable, "run", refuse)
+    monkeypatch.setattr(ContingencyTablePlan, "run", refuse)
     result = run("contingency-table", "--epsilon", "1", *QUICK)
     assert result.exit_code == 3
     assert result.stdout.startswith("NOT TESTED (every run was refused: TooLarge: no.)")

@@ -46,6 +46,13 @@ def test_one_that_is_not(run: Run, table: Path) -> None:
     assert "agree in age, sex, ill" in everything.out
 
 
+def test_a_name_is_no_markup(run: Run, tmp_path: Path) -> None:
+    pa_csv.write_csv(TABLE.rename_columns(["[/x]age", "[bold]", "ill"]), tmp_path / "table.csv")
+    result = run("evaluate", tmp_path / "table.csv", "--check", "k=5", "--sensitive", "ill")
+    assert (result.code, result.err) == (0, "")
+    assert "agree in [/x]age, [bold]." in result.out
+
+
 def test_several_requirements_at_once(run: Run, table: Path) -> None:
     result = run(
         "evaluate", table, "--check", "k=5,l=2", "--check", "t=0.2", "--sensitive", "ill",

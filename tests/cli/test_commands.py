@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -13,6 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import hushtable
+from hushtable.methods.degrees.degrees import Degrees
+from hushtable.methods.registry import listings
 from hushtable.schema import Schema
 
 from .conftest import Run
@@ -47,6 +50,43 @@ def test_help_and_methods(run: Run) -> None:
     assert "noisy-counts" in run("methods").out
     assert "noisy-counts" in json.loads(run("methods", "--json").out)
     assert "--row-count-share" in run("publish", "noisy-counts", "--help").out
+
+
+def test_methods_lists_the_whole_registry(run: Run) -> None:
+    listed = json.loads(run("methods", "--json").out)
+    assert list(listed) == list(listings())
+    for key, names in (
+        ("baseline", {name for name, listing in listings().items() if listing.baseline}),
+        ("publishes", set(listings()) - {"dp-c45", "hay-degrees", "mondrian"}),
+    ):
+        assert {name for name in listed if listed[name][key]} == names
+    graphs = {name for name in listed if listed[name]["takes"] == "graph"}
+    assert graphs == {"degrees", "hay-degrees"}
+    assert all(entry["summary"] and entry["paper"] for entry in listed.values())
+    told = run("methods").out
+    assert all(name in told for name in listed)
+    assert "publish no release: dp-c45, hay-degrees, mondrian." in told
+
+
+def test_another_graph_method_is_published_by_its_name(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = dataclasses.replace(listings()["degrees"], name="other")
+    known = {**listings(), "other": other}
+    monkeypatch.setattr("hushtable.methods.registry.listings", lambda: known)
+    listed = run("graph", "--help").out.split()
+    assert {"publish", "publish-other", "generate"} <= set(listed)
+    for command in ("publish", "publish-other"):
+        told = " ".join(run("graph", command, "--help").out.replace("│", " ").split())
+        for field in dataclasses.fields(Degrees):
+            assert f"--{field.name.replace('_', '-')} " in told
+        assert "listed where --nodes is given" in told
+
+
+def test_there_is_one_console_for_output_and_one_for_errors() -> None:
+    files = Path(hushtable.__file__).parent.joinpath("cli").glob("*.py")
+    made = {file.name: file.read_text().count("Console(") for file in files}
+    assert {name: number for name, number in made.items() if number} == {"screen.py": 2}
 
 
 def test_the_version_is_the_package_s(run: Run) -> None:

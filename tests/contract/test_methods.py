@@ -196,7 +196,7 @@ def test_parameters_are_frozen_explained_and_survive_the_statement(method: Metho
     assert all(field.kw_only for field in fields)
     assert all(type(method).help().get(field.name) for field in fields)
     assert type(method)(**json.loads(json.dumps(method.parameters()))) == method
-    assert method.estimator in estimator_kinds()
+    assert method.estimator_kind in estimator_kinds()
 
 
 @every_method

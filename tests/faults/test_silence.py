@@ -22,9 +22,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import hushtable.silence as silence_module
-from hushtable.errors import DataError, HushtableWarning, InternalError, TooLarge
-from hushtable.silence import OwnNote, silenced
+import hushtable.engine.silence as silence_module
+from hushtable.engine.silence import silenced
+from hushtable.errors import DataError, HushtableWarning, InternalError, OwnNote, TooLarge
 
 MARK, NUMBER = "CANARY", "7340033"
 # Tables are tiny: tasks and compiling, in Spark and in Java, would be nearly all of the time.

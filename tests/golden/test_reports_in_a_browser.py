@@ -20,8 +20,8 @@ from browser import CHROMIUM, Browser
 from hushtable import Degrees, Release, Schema, evaluate, publish
 from hushtable.datasets import adult, sample, sample_schema
 from hushtable.evaluation.compare import compare
-from hushtable.graph.publish import publish_graph
 from hushtable.methods import METHODS
+from hushtable.pipeline import publish_graph
 
 pytestmark = [
     pytest.mark.long,

@@ -13,7 +13,7 @@ from scipy.stats import chi2
 from hushtable.kernels.regions import split_score
 from hushtable.methods.partition.axes import Axis
 from hushtable.methods.partition.partition import Partition
-from hushtable.methods.partition.tree import Rows, grow
+from hushtable.methods.partition.tree import OrderedCells, grow
 from hushtable.privacy.noise import SecureNoise
 from hushtable.schema import Schema
 
@@ -38,12 +38,12 @@ def softmax(scores: list[float], factor: float) -> list[float]:
     return [weight / sum(weights) for weight in weights]
 
 
-def rows_of(counts: list[int]) -> Rows:
+def rows_of(counts: list[int]) -> OrderedCells:
     """Rows of the example: counts of v0+, v0-, v1+, v1-, v2+, v2-."""
     cells = np.flatnonzero(counts)
     axis = Axis("v", None, 3, False)
     values = np.array(counts, np.int64)[cells]
-    return Rows([axis], (cells // 2)[:, None], cells % 2, 2, values)
+    return OrderedCells([axis], (cells // 2)[:, None], cells % 2, 2, values)
 
 
 def test_quality_2(vectors: dict[str, Any]) -> None:

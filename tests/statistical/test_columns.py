@@ -57,7 +57,7 @@ def _coverage(method: Columns, questions: dict[str, int], runs: int) -> dict[str
     held = dict.fromkeys(questions, 0)
     for _ in range(runs):
         released = method.run(engine, noise)
-        reader = ColumnsEstimator(schema, method.parameters(), released.estimator, released.tables)
+        reader = ColumnsEstimator(schema, method.parameters(), released.settings, released.tables)
         for where, true in questions.items():
             estimate = reader.count(where)
             held[where] += estimate.low <= true <= estimate.high

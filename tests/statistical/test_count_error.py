@@ -51,7 +51,7 @@ def errors(method: Method, schema: Schema, table: pa.Table, where: str, truth: f
     off = []
     for _ in range(RUNS):
         released = method.run(engine, SecureNoise())
-        settings = {**released.estimator, "kind": method.estimator}
+        settings = {**released.settings, "kind": method.estimator_kind}
         estimator = estimator_for(settings, schema, method.parameters(), released.tables)
         off.append(estimator.count(where).value - truth)
     return np.array(off)
@@ -189,7 +189,7 @@ def test_diffgen_never_makes_more_groups_than_foreseen() -> None:
     for h in range(1, 8):
         method = DiffGen(epsilon=1, specializations=h)
         for _ in range(5):
-            made = method.run(engine, SecureNoise()).estimator["n_groups"]
+            made = method.run(engine, SecureNoise()).settings["n_groups"]
             assert made <= method.plan(schema).most_groups(h)
 
 

@@ -20,7 +20,7 @@ from hushtable.datasets import adult, sample, sample_schema
 from hushtable.engine import Engine, connect
 from hushtable.engine.memory import MemoryEngine
 from hushtable.estimate import Estimator
-from hushtable.evaluation.rows import Rows
+from hushtable.evaluation.rows import CodedRows
 from hushtable.evaluation.utility.workload import draw_questions
 from hushtable.methods import DiffGen, NoisyCounts, Partition
 from hushtable.methods.base import Method
@@ -36,7 +36,7 @@ N_RELEASES = 3
 
 def released(method: Method, engine: Engine, schema: Schema, noise: Any) -> Estimator:
     found = method.run(engine, noise)
-    settings = {"kind": method.estimator, **found.estimator}
+    settings = {"kind": method.estimator_kind, **found.settings}
     return estimator_for(settings, schema, method.parameters(), found.tables)
 
 
@@ -47,7 +47,7 @@ def coverage(
     engine = connect(table, schema, engine="memory")
     assert isinstance(engine, MemoryEngine)
     codes = engine.codes(list(schema.attributes))
-    rows = Rows.of(schema, codes)
+    rows = CodedRows.of(schema, codes)
     draw, noise, answers = np.random.default_rng(shifted(1)), SeededNoise(shifted(4)), []
     for _ in range(N_RELEASES):
         estimator = released(method, engine, schema, noise)

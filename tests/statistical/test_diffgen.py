@@ -28,7 +28,7 @@ from hushtable.methods.diffgen.specialize import (
     specialize_as_printed,
     specialize_jointly,
 )
-from hushtable.privacy.group_noise import GroupNoise, coins, reaching
+from hushtable.privacy.domain_mechanism import DomainMechanism, coins, reaching
 from hushtable.privacy.noise import SecureNoise
 
 ALPHA = 1e-7
@@ -161,7 +161,7 @@ def test_coins_of_real_probability() -> None:
 def test_all_cells_are_noised_alike(max_cells: int) -> None:
     """An empty and an occupied cell, listed in full or above a threshold."""
     domain, noise = Domain({"x": 4}), SecureNoise()
-    groups = GroupNoise(domain=domain, rate=HALF, max_cells=max_cells)
+    groups = DomainMechanism(domain=domain, rate=HALF, max_cells=max_cells)
     seen: dict[int, Counter[Hashable]] = {0: Counter(), 2: Counter()}
     n = 4000
     for _ in range(n):

@@ -22,7 +22,7 @@ from hushtable.methods.partition.axes import Axis
 from hushtable.methods.partition.consistency import NoisyTree
 from hushtable.methods.partition.estimator import RegionEstimator
 from hushtable.methods.partition.partition import Partition
-from hushtable.methods.partition.tree import Rows, grow
+from hushtable.methods.partition.tree import OrderedCells, grow
 from hushtable.privacy.noise import SecureNoise
 from hushtable.schema import Schema
 
@@ -103,7 +103,7 @@ def test_trees_have_their_probabilities(split: Any) -> None:
     noise, n_runs = SecureNoise(), 3000
     drawn: Counter[Any] = Counter()
     for _ in range(n_runs):
-        rows = Rows(plan.axes, CELLS[:, :2], CELLS[:, 2], 2, CELLS[:, 3].copy())
+        rows = OrderedCells(plan.axes, CELLS[:, :2], CELLS[:, 2], 2, CELLS[:, 3].copy())
         tree, _ = grow(rows, plan.rules, noise)
         names: dict[int, Any] = {0: root}
         for node, left in enumerate(tree.left):
@@ -145,7 +145,9 @@ def test_counts_of_tests_and_leaves_have_their_noise() -> None:
     tests, leaves = [], []
     noise = SecureNoise()
     for _ in range(150):
-        rows = Rows(plan.axes, np.arange(64)[:, None], np.zeros(64, int), 1, np.full(64, 100))
+        rows = OrderedCells(
+            plan.axes, np.arange(64)[:, None], np.zeros(64, int), 1, np.full(64, 100)
+        )
         tree, exact = grow(rows, plan.rules, noise)
         size = {leaf: int(n) for leaf, n in zip(tree.leaves.tolist(), exact[:, 0], strict=True)}
         for node in reversed(range(len(tree.left))):

@@ -54,7 +54,7 @@ def test_totals_are_unbiased_and_their_error_is_known() -> None:
     standard = []
     for seed in range(12):
         noise = SeededNoise(shifted(seed)) if seed else SecureNoise()
-        made = method.run(connect(table, schema, noise=noise), noise).estimator
+        made = method.run(connect(table, schema, noise=noise), noise).settings
         standard.append((made["total"] - table.num_rows) / made["total_std"])
     assert abs(np.sum(standard)) < 6 * len(standard) ** 0.5
     assert np.abs(standard).max() < 7

@@ -97,7 +97,7 @@ def test_intervals_from_the_rows_hold_mostly(epsilon: str) -> None:
     for _ in range(12):
         method = Quilt(epsilon=epsilon, delta="1e-9", particles=6_000)
         released = method.run(connect(table, schema, engine="memory"), SecureNoise())
-        made = QuiltEstimator(schema, method.parameters(), released.estimator, released.tables)
+        made = QuiltEstimator(schema, method.parameters(), released.settings, released.tables)
         answers = [made.count(where) for where in QUESTIONS]
         held = [a.low <= truth <= a.high for a, truth in zip(answers, truths, strict=True)]
         n_bad += 2 * sum(held) < len(held)

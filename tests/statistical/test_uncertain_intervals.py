@@ -55,7 +55,7 @@ def test_equal_records_and_a_range_of_one_value(model: Model, edges: Edges) -> N
         drawn = Perturbed(ruler.place(steps + ruler.draw(widths, noise)), widths)
         released = plan.released(drawn, plan.low + steps * plan.step, np.arange(n))
         reader = UncertainEstimator(
-            schema(), method.parameters(), released.estimator, released.tables
+            schema(), method.parameters(), released.settings, released.tables
         )
         for where, true in truths.items():
             answer = reader.count(where)
@@ -89,7 +89,7 @@ def test_spikes_and_clusters(method: Uncertain) -> None:
         true = int(((values["x"] == 0) & (values["y"] >= low) & (values["y"] <= high)).sum())
         released = method.run(connect(pa.table(values), schema()), SecureNoise())
         reader = UncertainEstimator(
-            schema(), method.parameters(), released.estimator, released.tables
+            schema(), method.parameters(), released.settings, released.tables
         )
         answer = reader.count(f"x = 0 AND y BETWEEN {low} AND {high}")
         missed += not answer.low <= true <= answer.high

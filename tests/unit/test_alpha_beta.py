@@ -26,7 +26,7 @@ from hushtable.errors import (
 )
 from hushtable.methods import AlphaBeta, Frapp
 from hushtable.methods.alpha_beta.insertion_estimator import InsertionEstimator, expected_insertions
-from hushtable.methods.alpha_beta.insertions import SourceNoise
+from hushtable.methods.alpha_beta.insertions import SourceInsertions
 from hushtable.methods.alpha_beta.views import is_among
 from hushtable.pipeline import publish
 from hushtable.predicate import parse
@@ -527,7 +527,7 @@ SOURCE = AlphaBeta(
 def test_source_noise_has_exactly_its_probabilities() -> None:
     """Insertions by class of tuples over 300 draws; false alarm below 1e-6."""
     law = SOURCE.plan(SMALL).noise
-    assert isinstance(law, SourceNoise)
+    assert isinstance(law, SourceInsertions)
     found = np.zeros((30, 40), np.int64)
     noise, runs = SecureNoise(), 300
     for _ in range(runs):
@@ -549,7 +549,7 @@ def test_source_tuples_are_kept_with_alpha_and_beta() -> None:
     law = SOURCE.plan(SMALL).noise
     codes = np.repeat([[0, 0], [29, 39]], 20_000, axis=0)
     kept = law.keep(codes, SecureNoise())
-    assert isinstance(law, SourceNoise)
+    assert isinstance(law, SourceInsertions)
     for part, weight in ((kept[:20_000], 10), (kept[20_000:], 1)):
         p = float(law.alpha + law.beta_bounds(weight)[0])
         assert abs(part.sum() - 20_000 * p) < 5.5 * math.sqrt(20_000 * p * (1 - p))
@@ -561,7 +561,7 @@ def test_source_promise_holds_for_every_class_and_with_less_noise(adversary: str
     method = AlphaBeta(**parameters)
     plan, gamma = method.plan(SMALL), Fraction(1, 3)
     law = plan.noise
-    assert isinstance(law, SourceNoise)
+    assert isinstance(law, SourceInsertions)
     lowest = 1 - law.alpha / (1 - law.beta_bounds(10)[1])
     total = (10 * 5 + 20) * (20 * 2 + 20)
     for weight in (1, 2, 5, 10):
@@ -581,7 +581,7 @@ def test_source_promise_holds_for_every_class_and_with_less_noise(adversary: str
 
 def test_weighted_counts_equal_adding_up() -> None:
     law = SOURCE.plan(SMALL).noise
-    assert isinstance(law, SourceNoise)
+    assert isinstance(law, SourceInsertions)
     codes = {name: SMALL.domain.grid()[:, i] for i, name in enumerate("ab")}
     weights = np.array(law.weights[0])[codes["a"]] * np.array(law.weights[1])[codes["b"]]
     beta = 1 - (1 - float(law.hit)) ** weights
@@ -630,7 +630,7 @@ def test_estimates_are_unbiased_by_exact_expectation(where: str) -> None:
         p = {}
         for t in CELLS:
             beta = 1 / 11
-            if isinstance(law, SourceNoise):
+            if isinstance(law, SourceInsertions):
                 beta = float(law.beta_bounds(law.weights[0][t[0]] * law.weights[1][t[1]])[0])
             p[t] = beta + float(law.alpha) * (t in table)
         mean = sum(

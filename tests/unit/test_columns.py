@@ -14,7 +14,7 @@ from hushtable import Columns, NoisyCounts, Schema, SecureNoise, publish, sample
 from hushtable.engine import connect
 from hushtable.errors import ParameterError, TooLarge
 from hushtable.methods.counts import column_choice as choice_module
-from hushtable.methods.counts.column_choice import PairNoise, cluster, phi_squared, similarities
+from hushtable.methods.counts.column_choice import PairMechanism, cluster, phi_squared, similarities
 from hushtable.privacy.composition import concentrated_share
 from hushtable.privacy.count_mechanisms import OneSidedGeometric, ThresholdMatrix
 from seeds import shifted
@@ -214,8 +214,8 @@ class TestChoice:
             assert cosine[i, j] == pytest.approx(agree[number] / np.sqrt(support[i] * support[j]))
 
     def test_the_less_noisy_noise_is_taken(self) -> None:
-        one = PairNoise(n_touched=1, epsilon=Fraction(1), delta=Fraction(1, 10**6))
-        many = PairNoise(n_touched=210, epsilon=Fraction(1), delta=Fraction(1, 10**6))
+        one = PairMechanism(n_touched=1, epsilon=Fraction(1), delta=Fraction(1, 10**6))
+        many = PairMechanism(n_touched=210, epsilon=Fraction(1), delta=Fraction(1, 10**6))
         assert not one.is_gaussian
         assert one.std == pytest.approx(2**0.5)
         assert many.is_gaussian
@@ -240,7 +240,7 @@ class TestChoice:
             people.append({3 * block + i: rating for i in range(3)})
         method = Columns(**LONG, clusters=[2], similarity=similarity)
         released = method.run(connect(ratings(people), ratings_schema()), SecureNoise())
-        assert sorted(released.estimator["columns"]) == [["m0", "m1", "m2"], ["m3", "m4", "m5"]]
+        assert sorted(released.settings["columns"]) == [["m0", "m1", "m2"], ["m3", "m4", "m5"]]
 
     def test_only_items_that_stand_out_of_the_noise_are_compared(self) -> None:
         people = [{m: 1 + m % 5 for m in range(4)} for _ in range(400)]
@@ -268,7 +268,7 @@ class TestChoice:
         column = {"type": "integer", "low": 0, "high": 2}
         schema = Schema.from_dict({"name": "t", "columns": dict.fromkeys("abcd", column)})
         released = Columns(**BASIC, clusters=[2]).run(connect(table, schema), SecureNoise())
-        assert sorted(released.estimator["columns"]) == [["a", "c"], ["b", "d"]]
+        assert sorted(released.settings["columns"]) == [["a", "c"], ["b", "d"]]
 
 
 class TestRelease:
@@ -331,7 +331,7 @@ def test_nothing_of_the_choice_of_columns_goes_without_noise(
     """Supports, agreements and differences get noise, and only noisy ones are looked at (000-1)."""
     far, noised = 10_000, []
 
-    def add(self: PairNoise, counts: Any, noise: Any) -> Any:
+    def add(self: PairMechanism, counts: Any, noise: Any) -> Any:
         noised.append(counts)
         return counts + far
 
@@ -346,7 +346,7 @@ def test_nothing_of_the_choice_of_columns_goes_without_noise(
 
         monkeypatch.setattr(choice_module, name, look)
 
-    monkeypatch.setattr(PairNoise, "add", add)
+    monkeypatch.setattr(PairMechanism, "add", add)
     watched("worth_comparing", slice(0, 1))
     watched("similarities", slice(1, 4))
     people = [{0: 1, 1: 1, 2: 5}, {0: 2, 1: 2}, {3: 4, 4: 4}, {3: 1, 4: 2, 5: 3}] * 30
@@ -373,7 +373,7 @@ def test_pair_noise_is_made_for_all_counts_that_a_record_touches() -> None:
 
     epsilon, delta = Fraction(1, 2), Fraction(1, 10**6)
     for n_touched in (1, 210):
-        PairNoise(n_touched, epsilon, delta).add(np.zeros(3, np.int64), Listened())
+        PairMechanism(n_touched, epsilon, delta).add(np.zeros(3, np.int64), Listened())
     (first, scale), (second, variance) = asked
     assert (first, scale) == ("laplace", 1 / epsilon)
     assert second == "gaussian"

@@ -27,7 +27,7 @@ from hushtable.estimate.simplex import whole_on_simplex
 from hushtable.methods import DiffGen, NoisyCounts
 from hushtable.methods.diffgen.estimator import GeneralizedEstimator
 from hushtable.methods.diffgen.scores import TotalVariation, make_score
-from hushtable.privacy.group_noise import GroupNoise
+from hushtable.privacy.domain_mechanism import DomainMechanism
 from hushtable.privacy.guarantee import Unit
 from hushtable.privacy.noise import SecureNoise
 from hushtable.recoding import Recoding
@@ -152,19 +152,19 @@ def test_two_questions_whatever_the_number_of_specializations(calibration: Any) 
         method = DiffGen(epsilon=1, specializations=h, calibration=calibration)
         released = method.run(engine, SecureNoise())  # type: ignore[arg-type]
         assert engine.asked == ["histograms", "counts"]
-        assert len(released.estimator["specializations"]) == h
+        assert len(released.settings["specializations"]) == h
 
 
 def test_more_specializations_than_there_are_stop_early_and_say_so() -> None:
     method = DiffGen(epsilon=1, specializations=50)
     released = method.run(connect(ROWS, SMALL), SecureNoise())
-    assert len(released.estimator["specializations"]) == 9
+    assert len(released.settings["specializations"]) == 9
     assert (
         "50 specializations were asked for; taxonomies and grids allow 9."
-        in (released.estimator["notes"])
+        in (released.settings["notes"])
     )
     assert "allow 9 splits" in str(method.forecast(SMALL).lines["note"])
-    assert released.estimator["columns"]["age"]["starts"] == list(range(10))
+    assert released.settings["columns"]["age"]["starts"] == list(range(10))
 
 
 def test_constant_attributes_are_never_split_and_cost_nothing() -> None:
@@ -173,13 +173,13 @@ def test_constant_attributes_are_never_split_and_cost_nothing() -> None:
     method = DiffGen(epsilon=1, specializations=3, score="max")
     table = pa.table({"five": [5, 5], "one": ["x", "x"], "class": ["Y", "N"]})
     released = method.run(connect(table, schema), SecureNoise())
-    assert released.estimator["specializations"] == []
-    assert released.estimator["rate"] == "1"  # all of epsilon is for the counts
+    assert released.settings["specializations"] == []
+    assert released.settings["rate"] == "1"  # all of epsilon is for the counts
     assert method.forecast(schema).split == {"counts": 1}
     both = make_schema({"five": constant, "age": AGE})
     table = table.append_column("age", [[1, 2]]).drop(["one"])
     released = method.run(connect(table, both), SecureNoise())
-    assert {r["column"] for r in released.estimator["specializations"]} == {"age"}
+    assert {r["column"] for r in released.settings["specializations"]} == {"age"}
 
 
 def test_a_class_that_nobody_has_is_published() -> None:
@@ -199,7 +199,7 @@ def test_missing_values_are_part_of_the_top_and_then_a_part_of_their_own() -> No
     for h, n_labels in ((1, 4), (10, 13)):
         method = DiffGen(epsilon=50, specializations=h)
         released = method.run(connect(table, schema), SecureNoise())
-        columns = released.estimator["columns"]
+        columns = released.settings["columns"]
         sizes = {name: len(cut["labels"]) + cut["has_missing"] for name, cut in columns.items()}
         assert sum(sizes.values()) in (n_labels, n_labels + 1)  # either may be split first
         total = sum(released.tables["data"].column("noisy_count").to_pylist())
@@ -219,10 +219,10 @@ def test_nodes_with_one_child_are_skipped_and_equal_labels_told_apart() -> None:
     schema = make_schema({"kind": kind})
     table = pa.table({"kind": list("abcd"), "class": ["Y", "N", "Y", "N"]})
     released = DiffGen(epsilon=1, specializations=1).run(connect(table, schema), SecureNoise())
-    (done,) = released.estimator["specializations"]
+    (done,) = released.settings["specializations"]
     assert done == {"column": "kind", "part": "all", "into": ["left", "right"]}
     released = DiffGen(epsilon=1, specializations=9).run(connect(table, schema), SecureNoise())
-    assert sorted(released.estimator["columns"]["kind"]["labels"]) == list("abcd")
+    assert sorted(released.settings["columns"]["kind"]["labels"]) == list("abcd")
 
 
 def test_a_person_with_several_rows_scales_everything() -> None:
@@ -319,7 +319,7 @@ def test_least_squares_counts_are_the_closest(noisy: list[int], total: int) -> N
 def test_groups_beyond_a_million_million() -> None:
     """40 columns of 10 values: 10**40 cells, more than fit a 64-bit key."""
     domain = Domain({f"x{i}": 10 for i in range(40)})
-    groups = GroupNoise(domain=domain, rate=Fraction(1, 2), max_cells=500)
+    groups = DomainMechanism(domain=domain, rate=Fraction(1, 2), max_cells=500)
     occupied = np.zeros((2, 40), np.int64)
     occupied[1] = 9
     cells = groups.add(occupied, np.array([10**6, 10**6]), SecureNoise())
@@ -423,9 +423,9 @@ def test_sums_over_empty_groups_are_unbiased_above_a_threshold() -> None:
     found = []
     for _ in range(60):
         released = method.run(connect(empty, schema), SecureNoise())
-        assert released.estimator["threshold"] is not None
+        assert released.settings["threshold"] is not None
         estimator = GeneralizedEstimator(
-            schema, method.parameters(), released.estimator, released.tables
+            schema, method.parameters(), released.settings, released.tables
         )
         shares = np.ones(released.tables["data"].num_rows)
         value = float(shares @ estimator.noisy)
@@ -451,7 +451,7 @@ def test_class_sizes_get_noise_for_what_they_pay(max_rows: int) -> None:
     method = DiffGen(epsilon=2, specializations=1)
     released = method.run(connect(rows, schema, engine="memory"), Listened())
     assert scales[0] == max_rows / (method.epsilon / 50)
-    assert Fraction(released.estimator["class_sizes_scale"]) == scales[0]
+    assert Fraction(released.settings["class_sizes_scale"]) == scales[0]
     split = method.forecast(schema, None).split
     assert sum(split.values()) == method.epsilon
     assert method.epsilon / 50 in split.values()

@@ -57,12 +57,12 @@ def test_every_group_has_k_rows(k: int) -> None:
     assert min(sizes.column("count_sum").to_pylist()) >= k
     assert sum(data.column("count").to_pylist()) == 12000
     assert "noisy_count" not in data.column_names
-    assert released.estimator["specializations"]
+    assert released.settings["specializations"]
 
 
 def test_tds_finds_the_split_that_tells_the_classes_apart() -> None:
     released = TopDownSpecialization(k=5).run(connect(rows(), SCHEMA), SecureNoise())
-    first = released.estimator["specializations"][0]
+    first = released.settings["specializations"][0]
     # Nobody's age is missing: that group is empty, and empty groups are not published.
     assert first["column"] == "age"
     assert first["into"] == ["0 to 4", "5 to 9", "missing"]
@@ -129,7 +129,7 @@ def test_all_combinations_are_published_and_counted() -> None:
     released = method.run(connect(rows(), SCHEMA), SecureNoise())
     assert released.tables["data"].num_rows == SCHEMA.domain.size == 44
     estimator = GeneralizedEstimator(
-        SCHEMA, method.parameters(), released.estimator, released.tables
+        SCHEMA, method.parameters(), released.settings, released.tables
     )
     answer = estimator.count("age < 5 AND class = 'Y'")
     assert answer.model_std == 0

@@ -13,11 +13,11 @@ from hushtable.datasets import sample, sample_schema
 from hushtable.errors import ParameterError
 from hushtable.estimate.drawing import draw_inside
 from hushtable.estimate.published import Background
-from hushtable.evaluation.rows import Rows, read_rows
+from hushtable.evaluation.rows import CodedRows, read_rows
 from hushtable.evaluation.side_by_side import lay_side_by_side
 from hushtable.evaluation.utility.marginals import Binned, coarse_bins, total_variation
-from hushtable.graph.publish import publish_graph
 from hushtable.methods import Frapp
+from hushtable.pipeline import publish_graph
 from hushtable.recoding import recode
 from seeds import shifted
 
@@ -76,7 +76,7 @@ def test_expected_noise_is_taken_off() -> None:
         name: draw.integers(0, column.size, 12_000)
         for name, column in rows.schema.attributes.items()
     }
-    mixed = Rows.of(
+    mixed = CodedRows.of(
         rows.schema, {name: np.append(rows.codes[name], noise[name]) for name in rows.codes}
     )
     bins = {
@@ -99,7 +99,7 @@ def test_rows_of_a_release_are_those_it_publishes(tmp_path: Path) -> None:
         noise=SeededNoise(shifted(1)),
     )
     compared = lay_side_by_side(release, ROWS)
-    rows = Rows.drawn(compared.published.blocks[0], np.random.default_rng(shifted(0)))
+    rows = CodedRows.drawn(compared.published.blocks[0], np.random.default_rng(shifted(0)))
     assert rows.table().cast(release.frame().schema).equals(release.frame())
 
 
@@ -113,7 +113,7 @@ def test_regions_are_drawn_from_the_given_generator(tmp_path: Path) -> None:
     )
     block = lay_side_by_side(release, ROWS).published.blocks[0]
     one, two, other = (
-        Rows.drawn(block, np.random.default_rng(shifted(seed))).table() for seed in (1, 1, 2)
+        CodedRows.drawn(block, np.random.default_rng(shifted(seed))).table() for seed in (1, 1, 2)
     )
     assert one.equals(two)
     assert not one.equals(other)

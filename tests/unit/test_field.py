@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 import hushtable.methods.quilt.field as field_module
 from hushtable.kernels.field import solve_cell
 from hushtable.methods.quilt.coins import Coins
-from hushtable.methods.quilt.field import SHRINKAGE, Field, Table
+from hushtable.methods.quilt.field import SHRINKAGE, FactorTable, Field
 from seeds import shifted
 
 SHAPE = (3, 4, 5)
@@ -227,7 +227,7 @@ def test_a_field_is_restored_from_its_factors() -> None:
     for pair in PAIRS:
         field.add(pair, TOTAL * pair_of(truth, pair), std=20.0)
     field.fit(50)
-    tables = [Table(t.group, t.counts, t.std, t.theta.copy()) for t in field.tables]
+    tables = [FactorTable(t.group, t.counts, t.std, t.theta.copy()) for t in field.tables]
     again = Field.restore(
         [truth.sum(axis=tuple(a for a in range(3) if a != axis)) for axis in range(3)],
         tables,

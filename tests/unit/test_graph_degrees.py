@@ -13,17 +13,17 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-import hushtable.graph.publish as module
-from hushtable.cli.graph import graph_app
+import hushtable.pipeline as module
+from hushtable.cli.app import app
 from hushtable.engine.edges import read_graph
 from hushtable.engine.graph import Graph
 from hushtable.errors import BudgetExceeded, DataError, HushtableError, ParameterError, ReleaseError
 from hushtable.graph.generate import configuration, exact, generate_graph, is_graphical
 from hushtable.graph.plot import plot_degrees
-from hushtable.graph.publish import publish_graph
 from hushtable.methods.degrees.degrees import Degrees
 from hushtable.methods.degrees.fit import as_projected, fit_counts, fit_regions, undo_projection
 from hushtable.methods.degrees.hay import HayDegrees
+from hushtable.pipeline import publish_graph
 from hushtable.privacy.guarantee import PureDP
 from hushtable.privacy.ledger import Ledger
 from hushtable.privacy.noise import SecureNoise, SeededNoise
@@ -396,11 +396,11 @@ def test_the_command_line_publishes_draws_and_generates(
     (tmp_path / "edges.txt").write_text("".join(f"{a} {b}\n" for a, b in edges))
     (tmp_path / "nodes.txt").write_text("".join(f"{a}\n" for a in range(2000)))
     arguments = [
-        "publish", str(tmp_path / "edges.txt"), "--nodes", str(tmp_path / "nodes.txt"), "--epsilon",
-        "1", "--max-degree", "32", "--out", str(tmp_path / "out"), "--plot",
+        "graph", "publish", str(tmp_path / "edges.txt"), "--nodes", str(tmp_path / "nodes.txt"),
+        "--epsilon", "1", "--max-degree", "32", "--out", str(tmp_path / "out"), "--plot",
         str(tmp_path / "plot.svg"), "--json",
     ]  # fmt: skip
-    run = CliRunner().invoke(graph_app, arguments, catch_exceptions=False)
+    run = CliRunner().invoke(app, arguments, catch_exceptions=False)
     assert run.exit_code == 0
     document = json.loads(run.stdout)
     assert document["method"] == "degrees"
@@ -408,12 +408,12 @@ def test_the_command_line_publishes_draws_and_generates(
     assert (tmp_path / "plot.svg").read_text().startswith("<?xml")
     for name in ("made.txt", "made.csv", "made.parquet"):
         run = CliRunner().invoke(
-            graph_app, ["generate", str(tmp_path / "out"), "--to", str(tmp_path / name)]
+            app, ["graph", "generate", str(tmp_path / "out"), "--to", str(tmp_path / name)]
         )
         assert run.exit_code == 0
         assert read_graph(tmp_path / name).n_edges > 1000
     with pytest.raises(HushtableError, match="exists"):
-        CliRunner().invoke(graph_app, arguments, catch_exceptions=False)
+        CliRunner().invoke(app, arguments, catch_exceptions=False)
 
 
 def test_a_plot_with_private_degrees_says_so(release: Release, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from hushtable import (
     GeneralizeSuppress,
     NoisyCounts,
     Schema,
+    pipeline,
     publish,
     publish_graph,
 )
@@ -27,14 +28,12 @@ from hushtable.errors import (
     ParameterError,
     Unconfirmed,
 )
-from hushtable.graph import publish as graph_pipeline
 from hushtable.methods.degrees.degrees import Degrees
 from hushtable.privacy import ledger as module
 from hushtable.privacy import ledger_file as file
 from hushtable.privacy.guarantee import NoGuarantee, PureDP, Threshold, Unit
 from hushtable.privacy.ledger import Ledger
 from hushtable.privacy.ledger_records import digest_of
-from hushtable.privacy.ledger_tables import digest_of_schema
 from hushtable.privacy.noise import SeededNoise
 from hushtable.release import LedgerReceipt, Release, Statement
 
@@ -81,7 +80,7 @@ def nothing_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(engines, "open", read)
     for name in ("inspect_graph", "read_graph"):
-        monkeypatch.setattr(graph_pipeline, name, read)
+        monkeypatch.setattr(pipeline, name, read)
 
 
 # --- what it cannot count -------------------------------------------------------------------------
@@ -241,7 +240,7 @@ def test_the_first_charge_binds(tmp_path: Path) -> None:
     publish(table(), people(), METHOD, out=tmp_path / "a", ledger=book)
     (bound,) = book.tables()
     assert (bound.name, bound.record) == ("patients", 1)
-    assert json.loads(rows_of(book.path)[1][1])["table"]["digest"] == digest_of_schema(people())
+    assert json.loads(rows_of(book.path)[1][1])["table"]["digest"] == people().digest
     with pytest.raises(CompositionError, match="same-people"):
         publish(table(), people(TICKETS), METHOD, out=tmp_path / "b", ledger=book)
     publish(table(), people(), METHOD, out=tmp_path / "c", ledger=book)
@@ -318,7 +317,7 @@ def test_a_draft_binds_nothing(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_what_tells_tables_apart(text: str, same: bool) -> None:
-    assert (digest_of_schema(people(text)) == digest_of_schema(people())) is same
+    assert (people(text).digest == people().digest) is same
 
 
 @pytest.mark.usefixtures("nothing_is_read")

@@ -12,7 +12,7 @@ from hushtable.datasets import sample, sample_schema
 from hushtable.engine import connect
 from hushtable.errors import ParameterError, Refused
 from hushtable.methods.partition.estimator import draw_rows
-from hushtable.methods.partition.mondrian import Groups, Mondrian
+from hushtable.methods.partition.mondrian import Mondrian, MondrianGroups
 from hushtable.privacy.guarantee import KAnonymity
 from hushtable.schema import Schema
 from seeds import shifted
@@ -25,7 +25,7 @@ SQUARE = Schema.from_dict(
 )  # fmt: skip
 
 
-def groups(x: list[int], y: list[int], c: str, **parameters: Any) -> Groups:
+def groups(x: list[int], y: list[int], c: str, **parameters: Any) -> MondrianGroups:
     table = pa.table({"x": x, "y": y, "c": list(c)})
     return Mondrian(**parameters).groups(connect(table, SQUARE))
 

@@ -16,6 +16,7 @@ import pytest
 
 from hushtable.errors import ParameterError, TooLarge
 from hushtable.kernels import samplers
+from hushtable.pipeline import make_noise
 from hushtable.privacy import opendp_noise, selection
 from hushtable.privacy.bit_reader import BitReader
 from hushtable.privacy.noise import (
@@ -24,7 +25,6 @@ from hushtable.privacy.noise import (
     SeededNoise,
     add_noise,
 )
-from hushtable.privacy.noise_sources import make_noise
 from hushtable.privacy.opendp_noise import OpenDPNoise
 from hushtable.privacy.rational import exp_bounds
 from seeds import shifted

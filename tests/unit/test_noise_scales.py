@@ -11,7 +11,7 @@ import pytest
 from hushtable.datasets import sample, sample_schema
 from hushtable.engine import connect
 from hushtable.methods import DiffGen
-from hushtable.methods.counts.column_choice import PairNoise
+from hushtable.methods.counts.column_choice import PairMechanism
 from hushtable.methods.diffgen import specialize as _specialize
 from hushtable.privacy.composition import concentrated_share
 from hushtable.privacy.noise import Integers, SecureNoise
@@ -49,8 +49,8 @@ def test_diffgen_class_sizes(max_rows: int) -> None:
 
 def test_pairs_that_columns_are_chosen_by() -> None:
     counts = np.zeros(5, np.int64)
-    few = PairNoise(n_touched=1, epsilon=Fraction(1), delta=Fraction(1, 10**6))
-    many = PairNoise(n_touched=210, epsilon=Fraction(1, 2), delta=Fraction(1, 10**6))
+    few = PairMechanism(n_touched=1, epsilon=Fraction(1), delta=Fraction(1, 10**6))
+    many = PairMechanism(n_touched=210, epsilon=Fraction(1, 2), delta=Fraction(1, 10**6))
     noise = Listening()
     few.add(counts, noise)
     many.add(counts, noise)

@@ -595,8 +595,8 @@ def test_a_run_publishes_common_tuples_and_no_rare_one(mechanism: str) -> None:
         ]
         errors = np.array(table["count"]) - np.array([MANY + 2, MANY, MANY + 1])
         assert np.abs(errors).max() < 200
-        assert released.estimator["row_total"] is None
-        json.dumps(released.estimator)
+        assert released.settings["row_total"] is None
+        json.dumps(released.settings)
 
 
 def test_a_run_recodes_first() -> None:
@@ -610,24 +610,24 @@ def test_a_run_recodes_first() -> None:
         {"age": "18 to 64", "sex": "F", "dose": "0.0 to 0.5"},
         {"age": None, "sex": None, "dose": "1.0"},
     ]
-    total = released.estimator["row_total"]
+    total = released.settings["row_total"]
     assert total["scale"] == "10"
     assert abs(total["value"] - len(ROWS)) < 1000  # P < 1e-43
-    assert released.estimator["epsilon_per_row"] == "9/10"
+    assert released.settings["epsilon_per_row"] == "9/10"
 
 
 def test_the_number_of_rows_is_noised_for_all_rows_of_a_person() -> None:
     schema = small_schema(unit={"kind": "person", "column": "person", "max_rows": 3})
     method = NoisyCounts(epsilon=1, delta="1e-5", k=10, row_count_share="1/10")
     released = method.run(CountingEngine(schema, ROWS), SecureNoise())  # type: ignore[arg-type]
-    assert released.estimator["row_total"]["scale"] == "30"
-    assert released.estimator["epsilon_per_row"] == "3/10"
+    assert released.settings["row_total"]["scale"] == "30"
+    assert released.settings["epsilon_per_row"] == "3/10"
     std = method.forecast(schema).lines["standard deviation of the number of rows"]
     assert std == pytest.approx(30 * math.sqrt(2), rel=1e-3)
     public = small_schema(rows=len(ROWS))
     released = method.run(CountingEngine(public, ROWS), SecureNoise())  # type: ignore[arg-type]
-    assert released.estimator["row_total"] is None
-    assert released.estimator["epsilon_per_row"] == "1"
+    assert released.settings["row_total"] is None
+    assert released.settings["epsilon_per_row"] == "1"
 
 
 def test_a_run_of_pure_publishes_the_whole_domain() -> None:

@@ -25,7 +25,7 @@ from hushtable.methods.partition.consistency import (
 from hushtable.methods.partition.estimator import RegionEstimator
 from hushtable.methods.partition.partition import Partition
 from hushtable.methods.partition.regions import leaf_parts, tree_table
-from hushtable.methods.partition.tree import Rows, Rules, Tree, grow
+from hushtable.methods.partition.tree import GrowthRules, OrderedCells, Tree, grow
 from hushtable.methods.registry import estimator_for
 from hushtable.pipeline import publish
 from hushtable.privacy.distributions import laplace_kurtosis, laplace_variance
@@ -61,7 +61,7 @@ def mixed_rows(n: int, seed: int = 0) -> pa.Table:
 def run(method: Partition, table: pa.Table, schema: Schema, **more: Any) -> RegionEstimator:
     noise = more.pop("noise", SecureNoise())
     released = method.run(connect(table, schema, **more), noise)
-    settings_ = {"kind": method.estimator, **released.estimator}
+    settings_ = {"kind": method.estimator_kind, **released.settings}
     made = estimator_for(settings_, schema, method.parameters(), released.tables)
     assert isinstance(made, RegionEstimator)
     return made
@@ -150,7 +150,9 @@ def test_runs_are_all_splits_with_their_scores(data: st.DataObject) -> None:
     inside = axis.codes_of(*part)
     table[np.setdiff1d(np.arange(size), inside)] = 0
     codes, classes = np.nonzero(table)
-    rows = Rows([axis], codes[:, None], classes, n_classes, table[codes, classes].astype(np.int64))
+    rows = OrderedCells(
+        [axis], codes[:, None], classes, n_classes, table[codes, classes].astype(np.int64)
+    )
     whole = table.sum(axis=0).astype(np.int64)
     for by_class in (False, True):
         scores, ways, starts = rows.runs(
@@ -174,7 +176,7 @@ def test_runs_are_all_splits_with_their_scores(data: st.DataObject) -> None:
 def grown(method: Partition, n: int = 800, seed: int = 0) -> tuple[Tree, np.ndarray, Any, Any]:
     plan = method.plan(MIXED)
     cells = connect(mixed_rows(n, seed), MIXED).counts([*[a.name for a in plan.axes], "won"])
-    rows = Rows(plan.axes, cells.codes[:, :-1], cells.codes[:, -1], 2, cells.counts)
+    rows = OrderedCells(plan.axes, cells.codes[:, :-1], cells.codes[:, -1], 2, cells.counts)
     tree, exact = grow(rows, plan.rules, SecureNoise())
     return tree, exact, plan, cells
 
@@ -349,8 +351,8 @@ def test_the_walks_solve_the_normal_equations(seed: int, total: int | None) -> N
     marks = np.repeat(marks, 2, axis=1)
     weight = np.zeros(len(left))
     measured = np.isfinite(node_scale)
-    weight[measured] = 1 / laplace_variance(1 / node_scale[measured])
-    precision = 1 / laplace_variance(1 / cell_scale).ravel()
+    weight[measured] = 1 / laplace_variance(node_scale[measured])
+    precision = 1 / laplace_variance(cell_scale).ravel()
     cells, nodes = rng.normal(50, 10, cell_scale.shape), rng.normal(90, 10, len(left))
     matrix = np.diag(precision) + (marks.T * weight) @ marks
     covariance = np.linalg.inv(matrix)
@@ -363,7 +365,7 @@ def test_the_walks_solve_the_normal_equations(seed: int, total: int | None) -> N
     weights = rng.random(cell_scale.shape)
     std, kurtosis, step = tree.error(weights)
     assert std**2 == pytest.approx(weights.ravel() @ covariance @ weights.ravel())
-    assert 0 < kurtosis <= laplace_kurtosis(1 / 0.3)
+    assert 0 < kurtosis <= laplace_kurtosis(0.3)
     assert step > 0
 
 
@@ -373,9 +375,9 @@ def test_moments_of_the_noise() -> None:
         chance = np.exp(-np.abs(values) / scale)
         chance /= chance.sum()
         variance = float(values**2 @ chance)
-        assert laplace_variance(1 / scale) == pytest.approx(variance)
+        assert laplace_variance(scale) == pytest.approx(variance)
         kurtosis = float(values**4 @ chance) / variance**2 - 3
-        assert laplace_kurtosis(1 / scale) == pytest.approx(kurtosis)
+        assert laplace_kurtosis(scale) == pytest.approx(kurtosis)
 
 
 @given(st.lists(st.floats(-50, 50), min_size=1, max_size=12))
@@ -540,7 +542,7 @@ def test_publishing_the_sample(tmp_path: Path) -> None:
 
 
 def test_rules_know_their_levels() -> None:
-    rules: Rules = Partition(epsilon=1, max_depth=4, test_from=2).plan(MIXED).rules
+    rules: GrowthRules = Partition(epsilon=1, max_depth=4, test_from=2).plan(MIXED).rules
     assert [rules.is_tested(level) for level in range(4)] == [False, False, True, True]
     assert rules.split_budget(0) == Fraction(1, 8)
     assert rules.split_budget(3) == rules.epsilon_test == Fraction(1, 16)

@@ -10,7 +10,7 @@ import pytest
 
 from contract.examples import EXAMPLES, label
 from contract.examples import schema as schema_of
-from hushtable.cli.plan import draw_curve, sparkline
+from hushtable.cli.error_curve import draw_curve, sparkline
 from hushtable.datasets import sample_schema
 from hushtable.errors import ParameterError, Refused
 from hushtable.methods import (

@@ -95,7 +95,7 @@ def test_a_plan_is_run_many_times(delta: str) -> None:
         plan.run(connect(sample(), schema, noise=SeededNoise(seed)), SeededNoise(seed))
         for seed in (1, 1, 2)
     )
-    assert again.estimator == first.estimator
+    assert again.settings == first.settings
     assert again.tables["data"].equals(first.tables["data"])
     assert not other.tables["data"].equals(first.tables["data"])
     assert plan == Quilt(epsilon=1, delta=delta, **FAST).plan(schema)
@@ -441,7 +441,7 @@ def test_a_target_of_one_value_leaves_the_others_free() -> None:
         pa.table({"a": a, "b": a, "t": np.ones(4000, np.int64)}),
         schema,
     )
-    assert ["a", "b"] in [table["columns"] for table in made.estimator["tables"]]
+    assert ["a", "b"] in [table["columns"] for table in made.settings["tables"]]
 
 
 # --- the release ----------------------------------------------------------------------------------
@@ -452,7 +452,7 @@ def test_the_error_of_a_count_is_known_before(delta: str) -> None:
     public = Schema.from_dict({**sample_schema().to_dict(), "rows": sample().num_rows})
     method = Quilt(epsilon=1, delta=delta, **FAST)
     said = method.count_error(public, rows=None, share=0.1)
-    tables = run(method, sample(), public).estimator["tables"][:5]
+    tables = run(method, sample(), public).settings["tables"][:5]
     sums = [table["std"] * max(1, round(table["shape"][0] / 10)) ** 0.5 for table in tables]
     assert said.std == pytest.approx(max(sums), rel=1e-3)
     assert 1.9 < said.half_width / said.std < 2.3
@@ -505,14 +505,14 @@ def test_there_are_two_waves_of_counts() -> None:
 def test_nearly_all_is_spent_and_never_more(delta: str) -> None:
     for epsilon in ("1/20", "1", "8"):
         made = run(Quilt(epsilon=epsilon, delta=delta, **FAST), sample(), sample_schema())
-        spent = sum(Fraction(share) for share in made.estimator["spent"].values())
+        spent = sum(Fraction(share) for share in made.settings["spent"].values())
         assert Fraction(99, 100) < spent <= 1
 
 
 def test_the_release_is_what_its_documentation_says() -> None:
     schema = sample_schema()
     made = run(Quilt(epsilon=1, delta="1e-6", **FAST), sample(), schema)
-    found = json.loads(json.dumps(made.estimator))
+    found = json.loads(json.dumps(made.settings))
     names, sizes = list(schema.attributes), schema.domain.sizes
     assert made.tables["data"].column_names == names
     assert made.tables["data"].num_rows == round(found["total"])
@@ -541,9 +541,9 @@ def test_a_public_number_of_rows_is_free_and_kept() -> None:
     method = Quilt(epsilon=1, delta="1e-6", **FAST)
     made = run(method, sample(), public)
     assert made.tables["data"].num_rows == sample().num_rows
-    assert "number of rows" not in made.estimator["spent"]
+    assert "number of rows" not in made.settings["spent"]
     assert "number of rows" not in method.forecast(public).split
-    assert made.estimator["total_std"] == 0
+    assert made.settings["total_std"] == 0
 
 
 def test_persons_cost_their_rows() -> None:
@@ -564,12 +564,12 @@ def test_persons_cost_their_rows() -> None:
     method = Quilt(epsilon=1, delta="1e-6", **FAST)
     # The number of rows of the data is public, but not how many of them count.
     made = run(method, table, make_schema(columns, unit=unit, rows=2000))
-    assert made.estimator["reach"] == 3
-    assert "number of rows" in made.estimator["spent"]
-    share = Fraction(made.estimator["spent"]["tables of one column"])
+    assert made.settings["reach"] == 3
+    assert "number of rows" in made.settings["spent"]
+    share = Fraction(made.settings["spent"]["tables of one column"])
     rho = concentrated_share(Fraction(1), Fraction(1, 10**6))
     cost = sum(
-        Fraction(9) / (2 * Fraction(table["parameter"])) for table in made.estimator["tables"][:2]
+        Fraction(9) / (2 * Fraction(table["parameter"])) for table in made.settings["tables"][:2]
     )
     assert Fraction(99, 100) * share * rho < cost <= share * rho
 
@@ -606,16 +606,16 @@ def test_small_shapes(delta: str) -> None:
 def test_fewer_rows_stand_for_more() -> None:
     made = run(Quilt(epsilon=1, delta="1e-6", max_published=500, **FAST), sample(), sample_schema())
     assert made.tables["data"].num_rows == 500
-    assert any("stands for 2" in note for note in made.estimator["notes"])
+    assert any("stands for 2" in note for note in made.settings["notes"])
 
 
 def test_a_fit_that_failed_is_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
     made = run(Quilt(epsilon=4, delta="1e-6", particles=20_000), sample(), sample_schema())
-    assert not any("did not reach its optimum" in note for note in made.estimator["notes"])
+    assert not any("did not reach its optimum" in note for note in made.settings["notes"])
     monkeypatch.setattr(Field, "fit", lambda self, max_sweeps=0: None)
     monkeypatch.setattr(Field, "sweep", lambda self: (0.0, 0.0))
     made = run(Quilt(epsilon=4, delta="1e-6", particles=20_000), sample(), sample_schema())
-    assert any("did not reach its optimum" in note for note in made.estimator["notes"])
+    assert any("did not reach its optimum" in note for note in made.settings["notes"])
 
 
 def test_dependence_survives() -> None:

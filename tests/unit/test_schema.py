@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from hushtable.datasets import sample_schema
 from hushtable.domain import Domain
-from hushtable.engine.sql.encode import Rules
+from hushtable.engine.sql.encode import RuleCodes
 from hushtable.errors import ParameterError, SchemaError, TaxonomyError, Unconfirmed
 from hushtable.recoding import recode, recodings
 from hushtable.schema import Categorical, Integer, Number, Schema
@@ -167,7 +167,7 @@ def test_by_default_every_cell_has_a_code(
     assert (rules.missing, rules.outside, rules.other_code) == (missing, outside, other)
     assert not rules.refuses
     assert schema.conditions == ()
-    codes = Rules.of(rules)
+    codes = RuleCodes.of(rules)
     for code in (codes.no_value, codes.unreadable, codes.below, codes.above):
         assert 0 <= code < rules.size
     written = schema.to_dict()["columns"]["c"]

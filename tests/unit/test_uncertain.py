@@ -238,7 +238,7 @@ def test_records_may_ask_for_more_cover() -> None:
 
 def estimator(method: Any, schema: Schema, rows: np.ndarray) -> UncertainEstimator:
     released = method.run(FakeEngine(schema, rows), SeededNoise(shifted(2)))
-    return UncertainEstimator(schema, method.parameters(), released.estimator, released.tables)
+    return UncertainEstimator(schema, method.parameters(), released.settings, released.tables)
 
 
 @pytest.mark.parametrize(

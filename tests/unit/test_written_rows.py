@@ -15,6 +15,7 @@ import pytest
 from contract.examples import COARSE
 from hushtable import Release, publish
 from hushtable.datasets import sample, sample_schema
+from hushtable.files.written_rows import bare, write_parquet
 from hushtable.methods import (
     AlphaBeta,
     Columns,
@@ -29,10 +30,10 @@ from hushtable.methods import (
     TopDownSpecialization,
 )
 from hushtable.methods.base import Released
+from hushtable.methods.counts.noisy_counts import NoisyCountsPlan
 from hushtable.privacy.noise import SeededNoise
 from hushtable.release import SeededReleaseWarning
 from hushtable.schema import Schema
-from hushtable.written_rows import bare, write_parquet
 
 MARK = b"CANARY"
 TABLE, SCHEMA = sample().slice(0, 3000), sample_schema()
@@ -193,16 +194,16 @@ def test_what_a_method_hands_out_is_stripped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the folder and in what is exported from it."""
-    real = NoisyCounts.run
+    real = NoisyCountsPlan.run
 
-    def run(self: NoisyCounts, engine: Any, noise: Any) -> Released:
+    def run(self: NoisyCountsPlan, engine: Any, noise: Any) -> Released:
         released = real(self, engine, noise)
         return Released(
             {"data": with_metadata(released.tables["data"])},
-            released.estimator, released.attachments,
+            released.settings, released.attachments,
         )  # fmt: skip
 
-    monkeypatch.setattr(NoisyCounts, "run", run)
+    monkeypatch.setattr(NoisyCountsPlan, "run", run)
     found = folder_of(TABLE, COUNTED[0], tmp_path / "out", "memory")
     assert not any(MARK in content for content in found.values())
     with pytest.warns(SeededReleaseWarning):

@@ -18,7 +18,7 @@ from hushtable.estimate.quantiles import normal_quantile
 
 
 @dataclass(frozen=True)
-class Tally:
+class EventTally:
     """Hold how often an event happened on one input.
 
     Parameters
@@ -38,12 +38,12 @@ class Tally:
         return self.hits / self.runs
 
 
-def at_least(tally: Tally, *, error: float) -> float:
+def at_least(tally: EventTally, *, error: float) -> float:
     """Bound a probability from below; wrong with probability `error` at most.
 
     Examples
     --------
-    >>> round(at_least(Tally(50, 100), error=0.005), 3)
+    >>> round(at_least(EventTally(50, 100), error=0.005), 3)
     0.369
     """
     if tally.hits == 0:
@@ -51,25 +51,25 @@ def at_least(tally: Tally, *, error: float) -> float:
     return float(betaincinv(tally.hits, tally.runs - tally.hits + 1, error))
 
 
-def at_most(tally: Tally, *, error: float) -> float:
+def at_most(tally: EventTally, *, error: float) -> float:
     """Bound a probability from above; wrong with probability `error` at most.
 
     Examples
     --------
-    >>> round(at_most(Tally(0, 100), error=0.005), 3)
+    >>> round(at_most(EventTally(0, 100), error=0.005), 3)
     0.052
     """
-    return 1.0 - at_least(Tally(tally.runs - tally.hits, tally.runs), error=error)
+    return 1.0 - at_least(EventTally(tally.runs - tally.hits, tally.runs), error=error)
 
 
-def loss_at_least(more: Tally, less: Tally, *, delta: float, error: float) -> float:
+def loss_at_least(more: EventTally, less: EventTally, *, delta: float, error: float) -> float:
     """Bound epsilon from below by an event; wrong with probability `error` at most.
 
     Examples
     --------
-    >>> round(loss_at_least(Tally(60, 100), Tally(0, 100), delta=0, error=0.01), 2)
+    >>> round(loss_at_least(EventTally(60, 100), EventTally(0, 100), delta=0, error=0.01), 2)
     2.2
-    >>> loss_at_least(Tally(3, 100), Tally(0, 100), delta=0.1, error=0.01)
+    >>> loss_at_least(EventTally(3, 100), EventTally(0, 100), delta=0.1, error=0.01)
     -inf
     """
     low = at_least(more, error=error / 2) - delta
@@ -80,7 +80,7 @@ POWER = 0.95
 """Chance with which a violation is seen that is said to be visible."""
 
 
-def visible_rate(n_runs: int, caught: Callable[[Tally], bool]) -> float:
+def visible_rate(n_runs: int, caught: Callable[[EventTally], bool]) -> float:
     """Give the least probability at which so many runs lead to a catch with the chance `POWER`.
 
     Infinite, if not even certainty would have been enough. `caught` must hold for all larger
@@ -94,13 +94,13 @@ def visible_rate(n_runs: int, caught: Callable[[Tally], bool]) -> float:
     low, high = -1, n_runs + 1
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if caught(Tally(middle, n_runs)) else (middle, high)
+        low, high = (low, middle) if caught(EventTally(middle, n_runs)) else (middle, high)
     if high > n_runs:
         return math.inf
     return float(betaincinv(high, n_runs - high + 1, POWER)) if high else 0.0
 
 
-def visible_loss(less: Tally, *, limit: float, delta: float, error: float) -> float:
+def visible_loss(less: EventTally, *, limit: float, delta: float, error: float) -> float:
     """Give the least loss that would have been caught at an event as common as this one.
 
     The event happens on the neighbor as often as it was seen to; infinite, if no probability would
@@ -108,28 +108,28 @@ def visible_loss(less: Tally, *, limit: float, delta: float, error: float) -> fl
 
     Examples
     --------
-    >>> round(visible_loss(Tally(100, 1000), limit=1.0, delta=0, error=1e-6), 2)
+    >>> round(visible_loss(EventTally(100, 1000), limit=1.0, delta=0, error=1e-6), 2)
     1.65
-    >>> visible_loss(Tally(900, 1000), limit=1.0, delta=0, error=1e-6)
+    >>> visible_loss(EventTally(900, 1000), limit=1.0, delta=0, error=1e-6)
     inf
     """
     rate = _rate_caught(less, limit=limit, delta=delta, error=error)
     return math.log((rate - delta) / max(less.rate, 0.5 / less.runs)) if rate < 2 else math.inf
 
 
-def visible_delta(less: Tally, *, limit: float, delta: float, error: float) -> float:
+def visible_delta(less: EventTally, *, limit: float, delta: float, error: float) -> float:
     """Give the least delta, beside an epsilon of `limit`, that would have been caught.
 
     Examples
     --------
-    >>> round(visible_delta(Tally(0, 10_000), limit=1.0, delta=1e-6, error=1e-6), 4)
+    >>> round(visible_delta(EventTally(0, 10_000), limit=1.0, delta=1e-6, error=1e-6), 4)
     0.009
     """
     rate = _rate_caught(less, limit=limit, delta=delta, error=error)
     return rate - math.exp(limit) * less.rate if rate < 2 else math.inf
 
 
-def _rate_caught(less: Tally, *, limit: float, delta: float, error: float) -> float:
+def _rate_caught(less: EventTally, *, limit: float, delta: float, error: float) -> float:
     return visible_rate(
         less.runs, lambda more: loss_at_least(more, less, delta=delta, error=error) > limit
     )

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hushtable.audit.bounds import Tally, at_least, at_most, visible_rate
+from hushtable.audit.bounds import EventTally, at_least, at_most, visible_rate
 from hushtable.audit.cases import Case
 from hushtable.audit.clock import Clock
 from hushtable.audit.events import Both, Not, Within
@@ -210,7 +210,7 @@ class SingleTest:
                         verdict="VIOLATION",
                         n_inputs=n_inputs,
                         witness=Witness(
-                            "a single table", given, None, event, Tally(1, run + 1), None
+                            "a single table", given, None, event, EventTally(1, run + 1), None
                         ),
                     )
             self.clock.tell("testing", min(1.0, n_inputs * each / max(self.runs, 1)))
@@ -225,7 +225,7 @@ class SingleTest:
         seen = f"it on any of {len(tried):,} tables"
         if each > 1:
             # One time would have been enough.
-            chance = at_most(Tally(0, min(tried)), error=self.error)
+            chance = at_most(EventTally(0, min(tried)), error=self.error)
             seen = f"that {event} with a chance above {chance:.2g}, on any of {len(tried):,} tables"
         return Finding(
             promise=self.promise.explain(), verdict="NO VIOLATION FOUND", would_see=seen,
@@ -257,7 +257,7 @@ class SingleTest:
             )  # fmt: skip
         _, table, record = worst
         n_tested = self.clock.affordable(half, 1, half, 0.0)
-        tally = Tally(int(self._lacking(table, n_tested, 0.5)[record]), n_tested)
+        tally = EventTally(int(self._lacking(table, n_tested, 0.5)[record]), n_tested)
         bound = at_least(tally, error=self.error)
         least = visible_rate(n_tested, lambda seen: at_least(seen, error=self.error) > eta)
         measure, verdict = "chance of fewer than k", _verdict(bound > eta, least)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
-from hushtable.progress import Progress, silent
+from hushtable.files.progress import Progress, silent
 
 
 @dataclass

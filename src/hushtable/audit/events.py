@@ -253,7 +253,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Choice:
+class ChosenEvent:
     """An event, the input on which it is likelier, and by how much it should break its limit."""
 
     excess: float
@@ -263,7 +263,7 @@ class Choice:
 
 def best_event(
     one: Samples, two: Samples, limits: Limits, *, hints: Sequence[Event] = (), deep: bool = True
-) -> Choice:
+) -> ChosenEvent:
     """Choose the event that should break its limit by most, judging by these runs.
 
     Parameters
@@ -334,7 +334,7 @@ def _excess(
 
 def _judged(
     event: Event, one: Samples, two: Samples, limits: Limits, error: float = FOUND_ERROR
-) -> Iterator[Choice]:
+) -> Iterator[ChosenEvent]:
     hits, others = (
         np.array([float(np.count_nonzero(event.mask(samples)))]) for samples in (one, two)
     )
@@ -343,17 +343,17 @@ def _judged(
     )
 
 
-def _as_choices(events: Sequence[Event], excess: Values) -> Iterator[Choice]:
+def _as_choices(events: Sequence[Event], excess: Values) -> Iterator[ChosenEvent]:
     for number, event in enumerate(events):
         kind = int(np.argmax(excess[:, number]))
         chosen = Not(event) if kind >= 2 else event
-        yield Choice(float(excess[kind, number]), chosen, on_first=kind % 2 == 0)
+        yield ChosenEvent(float(excess[kind, number]), chosen, on_first=kind % 2 == 0)
 
 
 # --- finding ------------------------------------------------------------------------------------
 
 
-def _singles(one: Samples, two: Samples, limits: Limits) -> list[Choice]:
+def _singles(one: Samples, two: Samples, limits: Limits) -> list[ChosenEvent]:
     """Judge every feature: being there, equal to a value, at most and at least a value."""
     names, cuts_of, hits, others = [], [], [], []
     for name in _frequent(one, two):
@@ -364,11 +364,11 @@ def _singles(one: Samples, two: Samples, limits: Limits) -> list[Choice]:
         hits.append(_counts(x, cuts))
         others.append(_counts(y, cuts))
     if not names:
-        return [Choice(-math.inf, Within("nothing"), on_first=True)]
+        return [ChosenEvent(-math.inf, Within("nothing"), on_first=True)]
     excess = _excess(np.concatenate(hits), one.n_runs, np.concatenate(others), two.n_runs, limits)
     best = excess.max(axis=0)
     ends = np.cumsum([len(counts) for counts in hits])
-    found: list[Choice] = []
+    found: list[ChosenEvent] = []
     for name, cuts, start, end in zip(names, cuts_of, [0, *ends], ends, strict=False):
         place = int(np.argmax(best[start:end]))
         found += _as_choices([_at(name, cuts, place)], excess[:, [start + place]])
@@ -417,7 +417,7 @@ def _bins(values: Values, edges: Values) -> NDArray[np.int64]:
 
 def _evidence(
     known: tuple[Samples, Samples], judges: tuple[Samples, Samples], limits: Limits
-) -> Iterator[Choice]:
+) -> Iterator[ChosenEvent]:
     """Learn weights from some runs, and judge thresholds of their sum by others."""
     if min(samples.n_runs for samples in known) < 8:
         return

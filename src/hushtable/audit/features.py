@@ -42,7 +42,7 @@ def features(released: Released, attributes: Collection[str]) -> Features:
     found: Features = {}
     for name, table in released.tables.items():
         _read_table(name, table, attributes, found)
-    for name, value in released.estimator.items():
+    for name, value in released.settings.items():
         if name not in _PROSE:
             _read_setting(name, value, found)
     return found

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hushtable.audit.bounds import (
-    Tally,
+    EventTally,
     loss_at_least,
     visible_delta,
     visible_loss,
 )
 from hushtable.audit.clock import Clock
-from hushtable.audit.events import Choice, Event, Limits, Samples, best_event
+from hushtable.audit.events import ChosenEvent, Event, Limits, Samples, best_event
 from hushtable.audit.inputs import Input
 from hushtable.audit.neighbors import Pair
 from hushtable.audit.report import Finding, Verdict, Witness
@@ -107,7 +107,7 @@ class LossTest:
         asked = {"limit": limit, "delta": claim.delta, "error": self.error}
         least, where = visible(tallies[1], **asked), "as common as this one"
         if math.isinf(least):  # too common an event, so that none could have been seen at this one
-            least, where = visible(Tally(0, n_tested), **asked), "that the neighbor never has"
+            least, where = visible(EventTally(0, n_tested), **asked), "that the neighbor never has"
         notes = (
             f"What would have been seen: with a chance of 95 %, at an event {where}.",
             *_delta_note(claim.delta, n_tested),
@@ -135,7 +135,7 @@ class LossTest:
             notes=notes if verdict == "NO VIOLATION FOUND" else (),
         )
 
-    def _search(self, limits: Limits) -> tuple[Pair, Choice]:
+    def _search(self, limits: Limits) -> tuple[Pair, ChosenEvent]:
         """Keep the most promising quarter of the pairs again and again, running them more often.
 
         Half of the budget is for the last few pairs. Inputs are shared among pairs, so that each
@@ -166,18 +166,18 @@ class LossTest:
             if self.clock.is_half_over():
                 break
 
-    def _choice(self, pair: Pair, limits: Limits, *, deep: bool) -> Choice:
+    def _choice(self, pair: Pair, limits: Limits, *, deep: bool) -> ChosenEvent:
         return best_event(
             self._seen[pair.one], self._seen[pair.two], limits, hints=pair.hints, deep=deep
         )
 
-    def _tally(self, given: Input, event: Event, n: int) -> Tally:
+    def _tally(self, given: Input, event: Event, n: int) -> EventTally:
         hits = 0
         for start in range(0, n, BLOCK):
             block = self.subject.samples(given, min(BLOCK, n - start))
             hits += int(event.mask(block).sum())
             self.clock.tell("testing", 0.5 + 0.5 * start / n)
-        return Tally(hits, n)
+        return EventTally(hits, n)
 
 
 def _delta_note(delta: float, n_runs: int) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from hushtable.audit.bounds import Tally
+from hushtable.audit.bounds import EventTally
 from hushtable.audit.inputs import Input
 
 Verdict = Literal["VIOLATION", "NO VIOLATION FOUND", "NOT TESTED"]
@@ -25,7 +25,7 @@ class Witness:
         where a promise is about single inputs.
     event : str
         What happened.
-    tally, other_tally : Tally
+    tally, other_tally : EventTally
         How often it happened on each.
     """
 
@@ -33,8 +33,8 @@ class Witness:
     likelier: Input
     other: Input | None
     event: str
-    tally: Tally
-    other_tally: Tally | None
+    tally: EventTally
+    other_tally: EventTally | None
 
     def to_dict(self) -> dict[str, Any]:
         """Write as plain data."""

@@ -15,6 +15,7 @@ from hushtable.audit.neighbors import Pair
 from hushtable.audit.report import Finding, Report
 from hushtable.audit.subject import Prepared, Subject
 from hushtable.errors import HushtableError, ParameterError
+from hushtable.files.progress import Progress, silent
 from hushtable.methods import registry
 from hushtable.methods.parameters import Parameters
 from hushtable.privacy.guarantee import (
@@ -25,7 +26,6 @@ from hushtable.privacy.guarantee import (
     UncertainAnonymity,
 )
 from hushtable.privacy.noise import Noise, SecureNoise
-from hushtable.progress import Progress, silent
 from hushtable.schema import Schema
 
 CONFIDENCE = 1 - 1e-6

@@ -2,35 +2,28 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-from hushtable.cli.options import with_method_options
-from hushtable.methods.parameters import Parameters
-from hushtable.schema import Schema
+import hushtable as ht
+from hushtable.cli.lazy import method_group
+from hushtable.cli.options import AsJson, with_method_options
+from hushtable.cli.screen import console, one_bar, print_json
 
-if TYPE_CHECKING:  # the audit itself is imported by its command alone
-    from hushtable.audit import Report
-
-console = Console()
+if TYPE_CHECKING:
+    from hushtable.methods.parameters import Parameters
 
 NOT_TESTED = 3
 """Exit code of an audit that found no violation and left a promise untested: no success."""
 
 
-def audit_command(kind: type[Parameters]) -> Callable[..., None]:
-    """Make the command that audits a method."""
-
+def _audit_command(kind: type[Parameters]) -> Callable[..., None]:
     @with_method_options(kind)
-    def audit_method(  # noqa: PLR0917 - the options of a command
-        method: Parameters,
+    def audit(  # noqa: PLR0917 - the options of a command
+        method: Any,
         schema: Annotated[
             Path | None,
             typer.Option(help="The schema of the made-up inputs; by default a small one."),
@@ -47,51 +40,35 @@ def audit_command(kind: type[Parameters]) -> Callable[..., None]:
         largest: Annotated[
             int, typer.Option(help="Search all tables of so many rows, 0 to 5.")
         ] = 3,
-        as_json: Annotated[
-            bool, typer.Option("--json", help="Write JSON to standard output.")
-        ] = False,
+        as_json: AsJson = False,
     ) -> None:
-        public = None if schema is None else Schema.load(schema)
-        report = _watched(
-            method, public, runs=runs, confidence=confidence, seconds=seconds, largest=largest
-        )
+        from hushtable.audit import audit as run  # noqa: PLC0415 - slow to import
+
+        public = None if schema is None else ht.Schema.load(schema)
+        with one_bar("searching") as progress:
+            report = run(
+                method,
+                public,
+                runs=runs,
+                confidence=confidence,
+                seconds=seconds,
+                largest=largest,
+                progress=progress,
+            )
         if as_json:
-            sys.stdout.write(json.dumps(report.to_dict(), indent=2, ensure_ascii=False) + "\n")
+            print_json(report.to_dict())
         else:
             for line in report.lines():
-                console.print(line, soft_wrap=True, highlight=False, markup=False)
+                console.print(line, soft_wrap=True, highlight=False)
         if report.verdict != "NO VIOLATION FOUND":
             raise typer.Exit(1 if report.verdict == "VIOLATION" else NOT_TESTED)
 
-    return audit_method
+    return audit
 
 
-def _watched(
-    method: Parameters,
-    schema: Schema | None,
-    *,
-    runs: int,
-    confidence: float,
-    seconds: float | None,
-    largest: int,
-) -> Report:
-    """Run the audit; where standard error is a terminal, show there how far it has come."""
-    from hushtable.audit import audit  # noqa: PLC0415 - only this command needs it
-
-    errors = Console(stderr=True)
-    errors.quiet = not errors.is_terminal  # before 14.3, rich ends a hidden bar with a line
-    bar = Progress(
-        TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn(),
-        console=errors, transient=True, disable=not errors.is_terminal,
-    )  # fmt: skip
-    with bar:
-        task = bar.add_task("searching", total=1.0)
-        return audit(
-            method,
-            schema,
-            runs=runs,
-            confidence=confidence,
-            seconds=seconds,
-            largest=largest,
-            progress=lambda what, share: bar.update(task, description=what, completed=share),
-        )
+audit_group = method_group(
+    "audit",
+    _audit_command,
+    among=lambda listing: bool(listing.audit),
+    help_text="Try to falsify what a method promises; reads no data.",
+)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,16 +9,14 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import typer
-from rich.console import Console
 
+from hushtable.cli.screen import console, print_json
+from hushtable.engine.silence import silenced
 from hushtable.errors import DataError, ParameterError
 from hushtable.evaluation.risk.anonymity import check, measure, requirements
 from hushtable.recoding import Recoding
 from hushtable.release import Release
 from hushtable.schema import Schema
-from hushtable.silence import silenced
-
-console = Console()
 
 
 def check_table(
@@ -71,7 +67,7 @@ def check_table(
             "verdicts": [verdict.to_dict() for verdict in verdicts],
             "anonymity": found.to_dict(),
         }
-        sys.stdout.write(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+        print_json(content)
     else:
         for verdict in verdicts:
             console.print(str(verdict), highlight=False, soft_wrap=True)

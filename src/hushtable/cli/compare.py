@@ -14,9 +14,8 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 
-from hushtable.cli.evaluate import progress_bar
-from hushtable.cli.screen import console, print_json, print_whole, visible
-from hushtable.errors import ParameterError
+from hushtable.cli.evaluate import require_new_files, say_what_was_written
+from hushtable.cli.screen import bar_for_each_part, console, print_json, print_whole, visible
 
 LABELS = 28  # least width of what the figures are called
 WORD = 24  # letters of a word in a release's column; the rest goes to the next line
@@ -48,15 +47,10 @@ def compare(  # noqa: PLR0917 - the options of a command
 ) -> None:
     """Compare releases of one table: promise, error, accuracy, risk, size, time (internal)."""
     from hushtable.evaluation.compare import compare as run  # noqa: PLC0415 - slow to import
-    from hushtable.files.whole_file import require_new  # noqa: PLC0415
 
     prints = str(json_file) == "-"
-    for path in (out, None if prints else json_file):
-        if path is not None:
-            require_new(path)
-    if out is not None and out.suffix != ".html":
-        raise ParameterError(f"{str(out)!r} is not an .html file.")
-    with progress_bar() as progress:
+    require_new_files(page=out, numbers=None if prints else json_file)
+    with bar_for_each_part() as progress:
         found = run(
             data,
             releases,
@@ -77,10 +71,7 @@ def compare(  # noqa: PLR0917 - the options of a command
     if json_file is not None:
         found.write_json(json_file)
     _show(found.to_dict())
-    for path in (out, json_file):
-        if path is not None:
-            console.print(f"Wrote {path}.", highlight=False)
-    console.print("Internal: this compares with the private table; do not publish it.")
+    say_what_was_written(out, json_file)
 
 
 def _show(content: Mapping[str, Any], screen: Console = console) -> None:

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
 import hushtable as ht
+from hushtable.cli.screen import bar_for_each_part, console, print_json
 from hushtable.errors import ParameterError
-
-# Names and texts from files must not be taken for markup.
-console = Console(markup=False, emoji=False)
 
 
 def evaluate(  # noqa: PLR0917 - the options of a command
@@ -78,7 +71,6 @@ def evaluate(  # noqa: PLR0917 - the options of a command
 ) -> None:
     """Compare a release with the original: how useful it is, how far attackers get (internal)."""
     from hushtable.evaluation.evaluate import evaluate as run  # noqa: PLC0415 - slow to import
-    from hushtable.files.whole_file import require_new  # noqa: PLC0415
 
     prints = str(json_file) == "-"
     if check:
@@ -95,12 +87,8 @@ def evaluate(  # noqa: PLR0917 - the options of a command
         return
     if data is None:
         raise ParameterError("DATA is missing: name the private table to compare with.")
-    for path in (out, None if prints else json_file):
-        if path is not None:
-            require_new(path)
-    if out is not None and out.suffix != ".html":
-        raise ParameterError(f"{str(out)!r} is not an .html file.")
-    with progress_bar() as progress:
+    require_new_files(page=out, numbers=None if prints else json_file)
+    with bar_for_each_part() as progress:
         found = run(
             release,
             data,
@@ -119,37 +107,37 @@ def evaluate(  # noqa: PLR0917 - the options of a command
     if out is not None:
         found.write_html(out)
     if prints:
-        sys.stdout.write(json.dumps(found.to_dict(), indent=2, ensure_ascii=False) + "\n")
+        print_json(found.to_dict())
         return
     if json_file is not None:
         found.write_json(json_file)
-    _show(found.to_dict(), [path for path in (out, json_file) if path is not None])
+    _show(found.to_dict())
+    say_what_was_written(out, json_file)
 
 
-def _show(content: dict[str, Any], written: list[Path]) -> None:
+def _show(content: dict[str, Any]) -> None:
     from hushtable.evaluation.report.page import headlines  # noqa: PLC0415 - needs an extra
 
     table = Table(box=None, show_header=False)
     for line in headlines(content):
         table.add_row(line["what"], Text(line["value"], "bold"), line["note"])
     console.print(table)
-    for path in written:
-        console.print(f"Wrote {path}.", highlight=False)
+
+
+def require_new_files(*, page: Path | None, numbers: Path | None) -> None:
+    """Refuse files that exist, and a page that is none, before anything is worked out."""
+    from hushtable.files.whole_file import require_new  # noqa: PLC0415 - keeps help quick
+
+    for path in (page, numbers):
+        if path is not None:
+            require_new(path)
+    if page is not None and page.suffix != ".html":
+        raise ParameterError(f"{str(page)!r} is not an .html file.")
+
+
+def say_what_was_written(*paths: Path | None) -> None:
+    """Name the files, and say that they are not for publication."""
+    for path in paths:
+        if path is not None:
+            console.print(f"Wrote {path}.", highlight=False)
     console.print("Internal: this compares with the private table; do not publish it.")
-
-
-@contextmanager
-def progress_bar() -> Iterator[Any]:
-    """Show a bar for each part of the work, on standard error and only if that is a terminal."""
-    screen = Console(stderr=True)
-    screen.quiet = not screen.is_terminal  # before 14.3, rich ends a hidden bar with a line
-    columns = (TextColumn("{task.description:16}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=screen, disable=not screen.is_terminal, transient=True) as bar:
-        tasks: dict[str, Any] = {}
-
-        def progress(what: str, share: float) -> None:
-            if what not in tasks:
-                tasks[what] = bar.add_task(what, total=1.0)
-            bar.update(tasks[what], completed=share)
-
-        yield progress

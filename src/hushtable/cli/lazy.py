@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from typer.core import TyperGroup
 from typer.main import get_command
+
+if TYPE_CHECKING:
+    from hushtable.methods.listing import Listing
 
 
 def lazy_group(
@@ -33,6 +36,39 @@ def lazy_group(
             self.commands = _Commands(names, make)  # type: ignore[assignment]  # only read
 
     return typer.Typer(name=name, cls=Group, no_args_is_help=True, help=help_text)
+
+
+def method_group(
+    name: str,
+    make: Callable[[Any], Callable[..., None]],
+    *,
+    among: Callable[[Listing], bool],
+    help_text: str,
+) -> typer.Typer:
+    """Make a group with one command for each method of the registry that it is for.
+
+    Parameters
+    ----------
+    name : str
+        What the group is called.
+    make : callable
+        Takes the class of a method and gives its command.
+    among : callable
+        Says whether the group is for the method of a listing.
+    help_text : str
+        What the group is for.
+    """
+
+    def known() -> dict[str, Listing]:
+        from hushtable.methods.registry import listings  # noqa: PLC0415 - slow to import
+
+        return {name: listing for name, listing in listings().items() if among(listing)}
+
+    def command(method: str) -> Any:
+        listing = known()[method]
+        return as_command(method, make(listing.load(listing.method)))
+
+    return lazy_group(name, known, command, help_text=help_text)
 
 
 class _Commands(Mapping[str, Any]):

@@ -14,15 +14,15 @@ from rich.table import Table
 import hushtable as ht
 from hushtable.cli.screen import console, print_json, print_whole, visible
 from hushtable.errors import ParameterError
-from hushtable.privacy.guarantee import check_delta, check_epsilon
-from hushtable.privacy.rational import as_rational
 
-ledger_app = typer.Typer(no_args_is_help=True, help="Keep account of what has been spent.")
+ledger_group = typer.Typer(
+    name="ledger", no_args_is_help=True, help="Keep account of what has been spent."
+)
 
 LedgerPath = Annotated[Path, typer.Argument(metavar="FILE", help="The ledger.")]
 
 
-@ledger_app.command("init")
+@ledger_group.command("init")
 def init(
     file: LedgerPath,
     epsilon: Annotated[str, typer.Option(metavar="NUMBER", help="Cap on epsilon.")],
@@ -52,7 +52,7 @@ def init(
     console.print(f"Started {file}.")
 
 
-@ledger_app.command("show")
+@ledger_group.command("show")
 def show(
     file: LedgerPath,
     as_json: Annotated[
@@ -75,7 +75,7 @@ def show(
         console.print("Nothing has been charged.")
 
 
-@ledger_app.command("reserve")
+@ledger_group.command("reserve")
 def reserve(
     file: LedgerPath,
     epsilon: Annotated[str, typer.Option(metavar="NUMBER", help="Epsilon to set aside.")],
@@ -88,7 +88,7 @@ def reserve(
     console.print(f"Reservation {book.reserve([promise], purpose=purpose)}.")
 
 
-@ledger_app.command("cancel")
+@ledger_group.command("cancel")
 def cancel(
     file: LedgerPath,
     reservation: Annotated[int, typer.Argument(help="The reservation's number.")],
@@ -98,7 +98,7 @@ def cancel(
     console.print(f"Reservation {reservation} is canceled.")
 
 
-@ledger_app.command("verify")
+@ledger_group.command("verify")
 def verify(
     file: LedgerPath,
     receipt: Annotated[
@@ -110,7 +110,7 @@ def verify(
     console.print("The ledger is intact.")
 
 
-@ledger_app.command("void")
+@ledger_group.command("void")
 def void(
     file: LedgerPath,
     entry: Annotated[int, typer.Argument(help="The entry's number.")],
@@ -123,6 +123,9 @@ def void(
 
 def _promise(epsilon: str, delta: str, **protects: Any) -> ht.PureDP | ht.ApproxDP:
     """Make the promise that costs so much, or name all that is wrong with the two numbers."""
+    from hushtable.privacy.guarantee import check_delta, check_epsilon  # noqa: PLC0415 - slow
+    from hushtable.privacy.rational import as_rational  # noqa: PLC0415
+
     amounts: dict[str, Fraction] = {}
     problems: list[str] = []
     for name, given, check in (("epsilon", epsilon, check_epsilon), ("delta", delta, check_delta)):

@@ -1,4 +1,4 @@
-"""The fields of a method as options of a command: used by every command that takes a method."""
+"""Options: those that several commands share, and the fields of a method as options."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ import inspect
 from collections import Counter
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from types import NoneType
+from pathlib import Path
+from types import MappingProxyType, NoneType
 from typing import (
     TYPE_CHECKING,
     Annotated,
     Any,
     Literal,
+    NamedTuple,
     TypeVar,
     get_args,
     get_origin,
@@ -28,9 +30,44 @@ if TYPE_CHECKING:
 
 Kind = TypeVar("Kind", bound="Parameters")
 
+# --- what several commands take -------------------------------------------------------------------
+
+SchemaPath = Annotated[Path, typer.Argument(metavar="SCHEMA", help="The schema, a YAML file.")]
+DataPath = Annotated[str, typer.Argument(metavar="DATA", help="A CSV or Parquet file.")]
+ReleasePath = Annotated[Path, typer.Argument(metavar="RELEASE", help="A release folder.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Write JSON to standard output.")]
+
+NewFolder = Annotated[Path, typer.Option(help="Folder to make for the release.")]
+LedgerThatPays = Annotated[Path | None, typer.Option(help="Ledger that pays.")]
+Reservation = Annotated[int | None, typer.Option(help="Reservation to use up.")]
+NoiseName = Annotated[
+    Literal["secure", "opendp"], typer.Option(help="Whose samplers draw the noise.")
+]
+Purpose = Annotated[str, typer.Option(help="Why, for the ledger.")]
+SamePeople = Annotated[
+    str | None,
+    typer.Option(
+        metavar="REASON",
+        help="Why another table than the ledger's is about the same people; on record.",
+    ),
+]
+Receipt = Annotated[str | None, typer.Option(help="A receipt that the ledger must contain.")]
+
+# --- the fields of a method -----------------------------------------------------------------------
+
+
+class Otherwise(NamedTuple):
+    """Say what a field is where its option is not given, in words and as a rule.
+
+    The rule takes what was given for the options of the command itself.
+    """
+
+    said: str
+    rule: Callable[[Mapping[str, Any]], Any]
+
 
 def _option(
-    field: dataclasses.Field[Any], hint: Any, help_text: str, *, may_be_absent: bool = False
+    field: dataclasses.Field[Any], hint: Any, help_text: str, otherwise: Otherwise | None
 ) -> inspect.Parameter:
     """Turn a field of a method into a command-line option."""
     flag = f"--{field.name.replace('_', '-')}"
@@ -45,7 +82,7 @@ def _option(
     elif get_origin(hint) is not None and issubclass(_class_of(hint), Mapping | tuple):
         kind = list[str]
     default: Any = inspect.Parameter.empty
-    if field.default_factory is not dataclasses.MISSING or field.default == () or may_be_absent:
+    if field.default_factory is not dataclasses.MISSING or field.default == () or otherwise:
         default = None
     elif field.default is not dataclasses.MISSING:
         default = str(field.default) if isinstance(field.default, Fraction) else field.default
@@ -56,7 +93,15 @@ def _option(
         field.name,
         inspect.Parameter.KEYWORD_ONLY,
         default=default,
-        annotation=Annotated[kind, typer.Option(flag, help=help_text, metavar=metavar)],
+        annotation=Annotated[
+            kind,
+            typer.Option(
+                flag,
+                help=help_text,
+                metavar=metavar,
+                show_default=otherwise.said if otherwise else True,
+            ),
+        ],
     )
 
 
@@ -89,16 +134,6 @@ def _rules(items: list[str]) -> dict[str, int | float | list[float]]:
     return rules
 
 
-def _fill_in(options: dict[str, Any], solved_by: str, *, is_given: bool) -> None:
-    """Start what will be solved for from any value, or say that it is missing."""
-    for name in [name for name in SOLVABLE if name in options and options[name] is None]:
-        if not is_given:
-            raise ParameterError(
-                f"{name} is missing; give --{name}, or --{solved_by} to solve for it."
-            )
-        options[name] = SOLVABLE[name]
-
-
 def _make_method(kind: type[Kind], options: Mapping[str, Any]) -> Kind:
     values = {}
     for field in dataclasses.fields(kind):
@@ -110,12 +145,10 @@ def _make_method(kind: type[Kind], options: Mapping[str, Any]) -> Kind:
     return kind(**values)
 
 
-SOLVABLE = {"epsilon": "1", "retention": "1/100"}
-"""Fields that a command may work out itself, with a value to start from."""
-
-
 def with_method_options(
-    kind: type[Parameters], *, solved_by: str | None = None
+    kind: type[Parameters],
+    *,
+    otherwise: Mapping[str, Otherwise] = MappingProxyType({}),
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Add a method's fields to a command, which gets them back as ``method``.
 
@@ -123,8 +156,8 @@ def with_method_options(
     ----------
     kind : type
         The method.
-    solved_by : str, optional
-        An option of the command; where it is given, the fields in `SOLVABLE` need not be.
+    otherwise : mapping of str to Otherwise
+        Fields that need not be given.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
@@ -132,8 +165,9 @@ def with_method_options(
             fields = {field.name for field in dataclasses.fields(kind)}
             own = {name: value for name, value in arguments.items() if name not in fields}
             options = {name: value for name, value in arguments.items() if name in fields}
-            if solved_by is not None:
-                _fill_in(options, solved_by, is_given=own[solved_by] is not None)
+            for name in otherwise.keys() & fields:
+                if options[name] is None:
+                    options[name] = otherwise[name].rule(own)
             command(method=_make_method(kind, options), **own)
 
         hints, help_of = get_type_hints(kind), kind.help()
@@ -148,7 +182,7 @@ def with_method_options(
                 field,
                 hints[field.name],
                 help_of.get(field.name, ""),
-                may_be_absent=solved_by is not None and field.name in SOLVABLE,
+                otherwise.get(field.name),
             )
             for field in dataclasses.fields(kind)
         ]

@@ -1,239 +1,115 @@
-"""The part of ``hushtable plan`` that is about error and epsilon: words, a table, a drawing."""
+"""``hushtable plan``: promise, budget and expected error of a method; no data."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from fractions import Fraction
-from html import escape
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from rich.console import Console
+import typer
 from rich.table import Table
-from rich.text import Text
 
-from hushtable.errors import HushtableError, ParameterError, Refused
-from hushtable.methods.base import CountError, Method
-from hushtable.planning import SHARE, Curve, Want, error_curve, needed_epsilon
-from hushtable.schema import Schema
+import hushtable as ht
+from hushtable.cli.lazy import method_group
+from hushtable.cli.options import AsJson, Otherwise, SchemaPath, with_method_options
+from hushtable.cli.screen import console, print_json
+from hushtable.errors import ParameterError
 
-_BARS = "▁▂▃▄▅▆▇█"
-_WIDTH, _HEIGHT = 640, 400
-_LEFT, _RIGHT, _TOP, _BOTTOM = 80, 620, 56, 340  # of the drawing's frame
-
-
-@dataclass(frozen=True, kw_only=True)
-class Answer:
-    """Hold the epsilon that gives a wanted error, as parameters of the method."""
-
-    want: Want
-    epsilon: Fraction
-    error: CountError
-    parameters: dict[str, str]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Write as plain data."""
-        return {
-            "want": str(self.want),
-            "epsilon": float(self.epsilon),
-            "parameters": self.parameters,
-            "half_width": self.error.half_width,
-            "std": self.error.std,
-        }
-
-    def __str__(self) -> str:
-        options = [f"--{name.replace('_', '-')} {value}" for name, value in self.parameters.items()]
-        return (
-            f"{' '.join(options)}: with 95 % confidence a count of {_percent(self.want.share)} of "
-            f"the rows is off by at most {_number(self.error.half_width)}."
-        )
+if TYPE_CHECKING:
+    from hushtable.methods.base import Plan
 
 
-def solve(method: Method, schema: Schema, want: str, *, rows: int | None) -> tuple[Method, Answer]:
-    """Find the parameters that give what is wanted, and the method with them."""
-    wanted = Want.parse(want)
-    epsilon, error = needed_epsilon(method, schema, wanted, rows=rows)
-    solved = method.at_epsilon(schema, epsilon)
-    before = method.parameters()
-    changed = {
-        name: _short(value)
-        for name, value in solved.parameters().items()
-        if name == "epsilon" or value != before.get(name)
-    }
-    return solved, Answer(want=wanted, epsilon=epsilon, error=error, parameters=changed)
+def _solved(name: str, start: str) -> Otherwise:
+    """Start what will be solved for from any value, or say that it is missing."""
+
+    def rule(own: Mapping[str, Any]) -> str:
+        if own["want"] is None:
+            raise ParameterError(f"{name} is missing; give --{name}, or --want to solve for it.")
+        return start
+
+    return Otherwise("as --want needs it", rule)
 
 
-def curve_or_reason(
-    method: Method, schema: Schema, *, rows: int | None, answer: Answer | None
-) -> Curve | str:
-    """Give the error against epsilon, or why it is not known before the data is read."""
-    share = SHARE if answer is None else float(answer.want.share)
-    try:
-        return error_curve(method, schema, rows=rows, share=share)
-    except HushtableError as refusal:
-        return str(refusal)
+SOLVABLE = {
+    name: _solved(name, start) for name, start in (("epsilon", "1"), ("retention", "1/100"))
+}
+"""Fields that the command works out itself where it is told what is wanted."""
 
 
-def plan_to_dict(curve: Curve | str, answer: Answer | None) -> dict[str, Any]:
-    """Write as plain data."""
+def _plan_command(kind: type[ht.Method]) -> Callable[..., None]:
+    @with_method_options(kind, otherwise=SOLVABLE)
+    def plan(  # noqa: PLR0917 - the options of a command
+        method: ht.Method,
+        schema: SchemaPath,
+        rows: Annotated[int | None, typer.Option(help="Rows to expect.", min=0)] = None,
+        want: Annotated[
+            str | None,
+            typer.Option(
+                help='Solve for epsilon: "count error 50 at 1%" is, with 95 % confidence, at most '
+                "50 rows off when 1 % of the rows are counted."
+            ),
+        ] = None,
+        plot: Annotated[
+            Path | None, typer.Option(help="Draw error against epsilon to a new .svg file.")
+        ] = None,
+        as_json: AsJson = False,
+    ) -> None:
+        from hushtable.cli import error_curve  # noqa: PLC0415 - slow to import
+
+        public = ht.Schema.load(schema)
+        answer = None
+        if want is not None:
+            method, answer = error_curve.solve(method, public, want, rows=rows)
+        made = method.plan(public)
+        forecast = made.forecast(public.rows if rows is None else rows)
+        curve = error_curve.curve_or_reason(method, public, rows=rows, answer=answer)
+        if plot is not None:
+            error_curve.write_drawing(plot, curve, answer, f"{method.name}: {public.name}")
+        if as_json:
+            print_json({**_as_json(made, forecast), **error_curve.plan_to_dict(curve, answer)})
+            return
+        _show(made, forecast)
+        error_curve.show_plan(console, curve, answer)
+        if plot is not None:
+            console.print(f"Drew {plot}.")
+
+    return plan
+
+
+def _as_json(made: Plan[Any], forecast: ht.Forecast) -> dict[str, Any]:
     return {
-        "curve": {"why_not": curve} if isinstance(curve, str) else curve.to_dict(),
-        "want": answer and answer.to_dict(),
+        "method": made.method.name,
+        "parameters": made.method.parameters(),
+        "guarantees": [promise.to_dict() for promise in made.guarantees],
+        "split": {step: str(share) for step, share in forecast.split.items()},
+        "forecast": dict(forecast.lines),
+        "n_cells": forecast.n_cells,
+        "memory_mb": forecast.memory_mb,
+        "conditions": list(made.schema.conditions),
     }
 
 
-def show_plan(console: Console, curve: Curve | str, answer: Answer | None) -> None:
-    """Print the answer, and the error against epsilon."""
-    if answer is not None:
-        console.print(Text.assemble(("Wanted", "bold"), f": {answer.want}"))
-        console.print(f"  {answer}", highlight=False)
-    if isinstance(curve, str):
-        console.print("Error against epsilon", style="bold")
-        console.print(f"  not known beforehand: {curve}", highlight=False)
-        return
-    console.print(
-        Text.assemble(
-            ("Error against epsilon", "bold"),
-            f" {sparkline(curve)} (95 % confidence, a count of {_percent(curve.share)} of the rows"
-            ")",
-        )
-    )
-    table = Table(box=None, header_style="bold")
-    table.add_column("epsilon", justify="right")
-    table.add_column("off by at most", justify="right")
-    if curve.rows:
-        table.add_column("of the count", justify="right")
-    for epsilon, error in curve.known:
-        row = [f"{epsilon:g}", f"{_number(error)} rows"]
-        if curve.rows:
-            part = error / (curve.share * curve.rows)
-            row.append(_percent(part) if part < 10 else "more than 1,000 %")
-        table.add_row(*row)
-    console.print(table)
-    console.print(f"  {curve.assumes}", highlight=False)
+def _show(made: Plan[Any], forecast: ht.Forecast) -> None:
+    console.print("Promise", style="bold")
+    for promise in made.guarantees:
+        console.print(f"  {promise.explain()}")
+    for condition in made.schema.conditions:
+        console.print(f"  {condition}", highlight=False)
+    if forecast.split:  # empty where the ledger counts nothing
+        table = Table("step", "epsilon", box=None, header_style="bold")
+        for step, share in forecast.split.items():
+            table.add_row(step, f"{float(share):g}")
+        console.print(table)
+    console.print("Expected", style="bold")
+    for what, figure in forecast.lines.items():
+        shown = figure if isinstance(figure, str) else f"{figure:,.6g}"
+        console.print(f"  {what}: {shown}", highlight=False)
+    console.print(f"  memory: about {forecast.memory_mb:,.0f} MB", highlight=False)
 
 
-def sparkline(curve: Curve) -> str:
-    """Draw the error as bars of characters, by its logarithm.
-
-    Examples
-    --------
-    >>> from hushtable.planning import Point
-    >>> points = [
-    ...     Point(Fraction(e), CountError(half_width=h, std=h / 2, assumes=""))
-    ...     for e, h in ((1, 100.0), (2, 50.0), (5, 20.0), (10, 10.0))
-    ... ]
-    >>> sparkline(Curve(share=0.01, rows=None, points=tuple(points)))
-    '█▆▃▁'
-    """
-    heights = [math.log(max(error, 1e-3)) for _, error in curve.known]
-    low = min(heights)
-    # The whole height is at least a factor of 2: what hardly changes must look so.
-    reach = max(max(heights) - low, math.log(2))
-    steps = [(height - low) / reach for height in heights]
-    return "".join(_BARS[round(step * (len(_BARS) - 1))] for step in steps)
-
-
-def write_drawing(path: Path, curve: Curve | str, answer: Answer | None, title: str) -> None:
-    """Draw the curve to a new SVG file."""
-    from hushtable.files.whole_file import write_whole  # noqa: PLC0415 - only for drawings
-
-    if path.suffix != ".svg":
-        raise ParameterError(f"cannot draw to {path.name!r}: use a .svg file.")
-    if isinstance(curve, str):
-        raise Refused(f"there is nothing to draw: {curve}")
-    mark = None if answer is None else (float(answer.epsilon), answer.error.half_width)
-    write_whole(path, draw_curve(curve, title, mark=mark))
-
-
-def draw_curve(curve: Curve, title: str, *, mark: tuple[float, float] | None = None) -> str:
-    """Draw error against epsilon as SVG, both axes logarithmic.
-
-    Parameters
-    ----------
-    curve : Curve
-        What to draw.
-    title : str
-        What it is about.
-    mark : pair of float, optional
-        A point to mark: epsilon and error.
-    """
-    points = [(epsilon, max(error, 0.1)) for epsilon, error in curve.known]
-    shown = [*points, *([mark] if mark else [])]
-    x = _Axis([epsilon for epsilon, _ in shown], _LEFT, _RIGHT)
-    y = _Axis([error for _, error in shown], _BOTTOM, _TOP)
-    body = [
-        f'<text x="{_LEFT}" y="22" font-weight="bold">{escape(title)}</text>',
-        f'<text x="{_LEFT}" y="40" fill="#555">error of a count of {_percent(curve.share)} of the '
-        "rows (95 % confidence), in rows</text>",
-    ]
-    for tick in x.ticks:
-        body.append(
-            f'<path d="M{x(tick):.1f} {_TOP}V{_BOTTOM}" stroke="#ddd"/><text x="{x(tick):.1f}" '
-            f'y="{_BOTTOM + 18}" text-anchor="middle">{tick:g}</text>'
-        )
-    for tick in y.ticks:
-        body.append(
-            f'<path d="M{_LEFT} {y(tick):.1f}H{_RIGHT}" stroke="#ddd"/><text x="{_LEFT - 8}" '
-            f'y="{y(tick) + 4:.1f}" text-anchor="end">{tick:,.10g}</text>'
-        )
-    middle = (_LEFT + _RIGHT) / 2
-    body.append(f'<text x="{middle:g}" y="{_BOTTOM + 40}" text-anchor="middle">epsilon</text>')
-    line = " ".join(f"{x(epsilon):.1f},{y(error):.1f}" for epsilon, error in points)
-    body.append(f'<polyline points="{line}" fill="none" stroke="#0b5cad" stroke-width="2"/>')
-    body += [
-        f'<circle cx="{x(epsilon):.1f}" cy="{y(error):.1f}" r="3.5" fill="#0b5cad"/>'
-        for epsilon, error in points
-    ]
-    if mark is not None:
-        body.append(
-            f'<circle cx="{x(mark[0]):.1f}" cy="{y(max(mark[1], 0.1)):.1f}" r="6" fill="none" '
-            f'stroke="#b3261e" stroke-width="2"/><text x="{x(mark[0]) + 10:.1f}" '
-            f'y="{y(max(mark[1], 0.1)) - 8:.1f}" fill="#b3261e">epsilon {mark[0]:g}</text>'
-        )
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{_HEIGHT}" '
-        f'viewBox="0 0 {_WIDTH} {_HEIGHT}" font-family="sans-serif" font-size="13" fill="#222">'
-        '<rect width="100%" height="100%" fill="white"/>\n' + "\n".join(body) + "\n</svg>\n"
-    )
-
-
-class _Axis:
-    """Place numbers on a logarithmic axis, between two ends of the drawing."""
-
-    def __init__(self, values: Sequence[float], start: float, stop: float) -> None:
-        low, high = math.log10(min(values)), math.log10(max(values))
-        # At least half a decade, which has a tick in it and shows what is flat as flat.
-        room = max(0.05, (0.5 - (high - low)) / 2)
-        self.low, self.high = low - room, high + room
-        self.start, self.stop = start, stop
-
-    def __call__(self, value: float) -> float:
-        part = (math.log10(value) - self.low) / (self.high - self.low)
-        return self.start + part * (self.stop - self.start)
-
-    @property
-    def ticks(self) -> list[float]:
-        decades = range(math.floor(self.low), math.ceil(self.high) + 1)
-        steps = (1, 2, 5) if self.high - self.low < 3 else (1,)
-        places = [step * 10.0**decade for decade in decades for step in steps]
-        return [tick for tick in places if self.low <= math.log10(tick) <= self.high]
-
-
-def _number(error: float) -> str:
-    return f"{error:,.0f}" if error >= 100 else f"{error:.3g}"
-
-
-def _percent(share: Fraction | float) -> str:
-    return f"{float(100 * share):.3g} %"
-
-
-def _short(value: Any) -> str:
-    """Write an exact number as a decimal where it is one."""
-    try:
-        exact = Fraction(value)
-    except (TypeError, ValueError):
-        return str(value)
-    return f"{float(exact):.12g}" if Fraction(f"{float(exact):.12g}") == exact else str(exact)
+plan_group = method_group(
+    "plan",
+    _plan_command,
+    among=lambda listing: listing.publishes and listing.takes == "table",
+    help_text="Promise, budget and expected error; no data.",
+)

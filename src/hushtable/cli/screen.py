@@ -5,13 +5,21 @@ from __future__ import annotations
 import json
 import re
 import sys
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
 
-# Names and texts from files must not be taken for markup.
+if TYPE_CHECKING:
+    import rich.progress
+
+    from hushtable.files.progress import Progress
+
+# The only two; names and texts from files must not be taken for markup.
 console = Console(markup=False, emoji=False)
+errors = Console(markup=False, emoji=False, stderr=True)
 
 
 def print_json(content: Any) -> None:
@@ -44,3 +52,44 @@ def visible(text: str) -> str:
     'yearly�[2Jtable'
     """
     return re.sub(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", "\N{REPLACEMENT CHARACTER}", text)
+
+
+@contextmanager
+def one_bar(first: str) -> Iterator[Progress]:
+    """Show how far the whole work has come, and what is being done."""
+    from rich.progress import TaskProgressColumn  # noqa: PLC0415 - slow to import
+
+    with _bars("{task.description}", TaskProgressColumn()) as bars:
+        task = bars.add_task(first, total=1.0)
+        yield lambda what, share: bars.update(task, description=what, completed=share)
+
+
+@contextmanager
+def bar_for_each_part() -> Iterator[Progress]:
+    """Show how far each part of the work has come."""
+    with _bars("{task.description:16}") as bars:
+        tasks: dict[str, Any] = {}
+
+        def progress(what: str, share: float) -> None:
+            if what not in tasks:
+                tasks[what] = bars.add_task(what, total=1.0)
+            bars.update(tasks[what], completed=share)
+
+        yield progress
+
+
+@contextmanager
+def _bars(text: str, *columns: Any) -> Iterator[rich.progress.Progress]:
+    """Show bars on standard error, only while it is a terminal."""
+    from rich.progress import (  # noqa: PLC0415 - slow to import
+        BarColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+    )
+
+    hidden = not errors.is_terminal
+    errors.quiet = hidden  # before 14.3, rich ends a hidden bar with a line
+    shown = (TextColumn(text, markup=False), BarColumn(), *columns, TimeElapsedColumn())
+    with Progress(*shown, console=errors, disable=hidden, transient=True) as bars:
+        yield bars

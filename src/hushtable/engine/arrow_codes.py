@@ -19,7 +19,7 @@ from hushtable.codes import with_missing
 from hushtable.engine.header import Data, Header
 from hushtable.engine.number_texts import code_reader
 from hushtable.engine.source import Source, explained
-from hushtable.engine.sql.encode import Rules, listed_codes
+from hushtable.engine.sql.encode import RuleCodes, listed_codes
 from hushtable.schema import Categorical, Column, Integer, Number, Schema
 
 Codes = NDArray[np.int32]
@@ -124,7 +124,7 @@ def _codes(column: pa.ChunkedArray, rules: Column, missing_values: Sequence[str]
 
 
 def _listed(column: pa.ChunkedArray, rules: Categorical, missing_values: Sequence[str]) -> Codes:
-    of, known = Rules.of(rules), listed_codes(rules, missing_values)
+    of, known = RuleCodes.of(rules), listed_codes(rules, missing_values)
     missing, unlisted = int(of.no_value), int(of.above)
     return _looked_up(
         column, lambda value: missing if value is None else known.get(str(value), unlisted)
@@ -147,13 +147,13 @@ def _looked_up(column: pa.ChunkedArray, code_of: Callable[[Any], int]) -> Codes:
 
 
 def _counted_from_low(whole: Wholes, missing: Flags, rules: Integer) -> Codes:
-    of = Rules.of(rules)
+    of = RuleCodes.of(rules)
     outside = [missing, whole < rules.low, whole > rules.high]
     return _first(outside, [of.no_value, of.below, of.above], whole - rules.low)
 
 
 def _counted_from_low_if_whole(real: Reals, rules: Integer) -> Codes:
-    of = Rules.of(rules)
+    of = RuleCodes.of(rules)
     edge = float(2**63)
     missing = np.isnan(real)
     fits = np.abs(real) < edge  # not so: NaN
@@ -164,12 +164,10 @@ def _counted_from_low_if_whole(real: Reals, rules: Integer) -> Codes:
 
 
 def _nearest(real: Reals, rules: Number) -> Codes:
-    """Give the code of the nearest grid point, by the same steps in double precision."""
-    of, missing = Rules.of(rules), np.isnan(real)
-    low, high, step = float(rules.low), float(rules.high), float(rules.step)
-    far = high - low + step
-    near = np.clip(real, low - far - abs(low), high + far + abs(high))
-    place = (near - low) / step + 0.5
+    """Give the code of the nearest grid point."""
+    of, missing = RuleCodes.of(rules), np.isnan(real)
+    with np.errstate(over="ignore"):  # infinity is outside, too
+        place = rules.place(real)
     inside = np.floor(np.clip(np.where(missing, 0.0, place), 0.0, float(rules.n_values)))
     outside = [missing, place < 0.0, place >= float(rules.n_values)]
     return _first(outside, [of.no_value, of.below, of.above], inside)

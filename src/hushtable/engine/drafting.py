@@ -17,11 +17,11 @@ import ibis
 
 from hushtable.engine import door
 from hushtable.engine.header import Data
+from hushtable.engine.silence import silenced
 from hushtable.engine.source import Source
 from hushtable.engine.sql.encode import Expression, as_text, read_number
 from hushtable.errors import DataError
 from hushtable.schema import MAX_COLUMN_SIZE, Schema
-from hushtable.silence import silenced
 
 MISSING_WORDS = ("", "?", "NA", "N/A", "NaN", "nan", "NULL", "null")  # usual signs for no value
 

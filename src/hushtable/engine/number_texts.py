@@ -13,7 +13,7 @@ from hushtable.engine.sql.encode import (
     NOT_PLAIN,
     NUMBER,
     WHOLE,
-    Rules,
+    RuleCodes,
 )
 from hushtable.schema import Integer, Number
 
@@ -32,7 +32,7 @@ def code_reader(
     >>> [read(text) for text in ("3", "3.0", " 2e0 ", "77", "-inf")]
     [2, 2, 1, 8, 0]
     """
-    rules, no_values = Rules.of(column), {None, *missing_values}
+    rules, no_values = RuleCodes.of(column), {None, *missing_values}
 
     def read(text: str | None) -> int:
         if text is None or text in no_values:
@@ -53,7 +53,7 @@ def _real(text: str) -> float | None:
     return float(text) if is_number else None
 
 
-def _integer_code(text: str, column: Integer, rules: Rules) -> int:
+def _integer_code(text: str, column: Integer, rules: RuleCodes) -> int:
     # Digits are read as digits: a double would round whole numbers beyond 2**53.
     is_whole = re.search(WHOLE, text) and len(text) < _LONG
     value = int(text) if is_whole else _real(text)
@@ -64,14 +64,11 @@ def _integer_code(text: str, column: Integer, rules: Rules) -> int:
     return int(rules.above) if value > column.high else int(value) - column.low
 
 
-def _number_code(text: str, column: Number, rules: Rules) -> int:
+def _number_code(text: str, column: Number, rules: RuleCodes) -> int:
     value = _real(text)
     if value is None:
         return int(rules.unreadable)
-    low, high, step = float(column.low), float(column.high), float(column.step)
-    far = high - low + step
-    near = min(max(value, low - far - abs(low)), high + far + abs(high))
-    place = (near - low) / step + 0.5
+    place = column.place(value)
     if place < 0:
         return int(rules.below)
     return int(rules.above) if place >= column.n_values else math.floor(place)

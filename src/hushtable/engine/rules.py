@@ -14,7 +14,7 @@ from hushtable.engine.base import (
     RuleBreak,
 )
 from hushtable.engine.baskets import ItemColumns, ItemGroups
-from hushtable.engine.sql.encode import Rules
+from hushtable.engine.sql.encode import RuleCodes
 from hushtable.errors import DataError, ParameterError, TooLarge
 from hushtable.files.yaml_text import shown
 from hushtable.recoding import Recoding, recoded_domain
@@ -119,7 +119,7 @@ _ADVICE = (
 def rule_break(schema: Schema, name: str, code: int, n_rows: int) -> RuleBreak:
     """Say how cells do not fit, which a negative code stands for, and what becomes of them."""
     column = schema.attributes[name]
-    rules = Rules.of(column)
+    rules = RuleCodes.of(column)
     taken = {MISSING: rules.no_value, UNREADABLE: rules.unreadable, OUTSIDE: rules.above}[code]
     by_outside = code == OUTSIDE or (code == UNREADABLE and column.outside != "clip")
     said = f"outside: {column.outside}" if by_outside else f"missing: {column.missing}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from hushtable.codes import to_codes
 from hushtable.errors import ReleaseError
 from hushtable.estimate.drawing import Generator
 from hushtable.estimate.published import Published, published_rows
@@ -66,13 +68,49 @@ class Estimate:
 
 
 class Estimator(ABC):
-    """Read one kind of release: its statement and its tables, nothing else."""
+    """Read one kind of release: its statement and its tables, nothing else.
 
-    schema: Schema
-    """What conditions may be about."""
+    Parameters
+    ----------
+    schema : Schema
+        What conditions may be about.
+    parameters, settings : mapping
+        What the statement says about the method, and what the method left for its estimator.
+    tables : mapping of str to table
+        The published tables; most releases have one, ``data``.
+    """
 
     recode: Mapping[str, Recoding] = MappingProxyType({})
     """How columns were made coarser before they were published, for those that were."""
+
+    def __init__(
+        self,
+        schema: Schema,
+        parameters: Mapping[str, Any],
+        settings: Mapping[str, Any],
+        tables: Mapping[str, pa.Table],
+    ) -> None:
+        self.schema = schema
+        self.parameters = parameters
+        self.settings = settings
+        self.tables = tables
+        self._open()
+
+    def _open(self) -> None:  # noqa: B027 - some need nothing
+        """Take from the statement and the tables what answers need."""
+
+    @property
+    def table(self) -> pa.Table:
+        """The published rows or cells."""
+        return self.tables["data"]
+
+    @cached_property
+    def codes(self) -> dict[str, NDArray[np.int64]]:
+        """The published rows or cells as codes, of the recoded columns where they were."""
+        return {
+            name: to_codes(column, self.table.column(name), self.recode.get(name))
+            for name, column in self.schema.attributes.items()
+        }
 
     @abstractmethod
     def count(self, where: str) -> Estimate:

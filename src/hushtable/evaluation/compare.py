@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from hushtable.engine.header import Data
+from hushtable.engine.silence import silenced
 from hushtable.errors import HushtableError, ParameterError, ReleaseError
 from hushtable.evaluation.evaluate import INTERNAL, evaluate
 from hushtable.evaluation.figures import Figure, figures_of, times_of
+from hushtable.files.progress import Progress, silent
 from hushtable.files.whole_file import write_whole
 from hushtable.privacy.ledger import Ledger
-from hushtable.progress import Progress, silent
 from hushtable.release import Release
-from hushtable.silence import silenced
 
 NO_TIME = (
     "How long publishing took depends on the private data, so no statement says it; name the "

@@ -15,16 +15,16 @@ import numpy as np
 
 from hushtable.engine.edges import EDGE_COLUMNS
 from hushtable.engine.header import Data
+from hushtable.engine.silence import silenced
 from hushtable.errors import ParameterError
 from hushtable.evaluation.risk.attacks import Risk, assess
-from hushtable.evaluation.rows import Rows, read_rows
+from hushtable.evaluation.rows import CodedRows, read_rows
 from hushtable.evaluation.side_by_side import SideBySide, lay_side_by_side
 from hushtable.evaluation.utility.closeness import Utility, measure_utility
+from hushtable.files.progress import Progress, silent
 from hushtable.files.whole_file import write_whole
-from hushtable.progress import Progress, silent
 from hushtable.release import SEEDED, Release, Statement
 from hushtable.schema import Schema
-from hushtable.silence import silenced
 
 INTERNAL = (
     "Internal. This report compares a release with the private table. The comparison is not "
@@ -236,7 +236,7 @@ def evaluate(
 
 
 def _risk(
-    opened: SideBySide, control: Rows | None, rng: np.random.Generator, progress: Progress
+    opened: SideBySide, control: CodedRows | None, rng: np.random.Generator, progress: Progress
 ) -> tuple[Risk | None, str]:
     rows = opened.published.whole_rows
     if rows is None or opened.all_rows is None:

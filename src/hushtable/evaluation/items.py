@@ -16,7 +16,7 @@ from hushtable.engine import connect
 from hushtable.engine.baskets import ItemColumns, Tuples
 from hushtable.engine.header import Data
 from hushtable.estimate.published import DRAWN, Published
-from hushtable.evaluation.rows import Rows
+from hushtable.evaluation.rows import CodedRows
 from hushtable.schema import Schema
 
 Integers = NDArray[np.int64]
@@ -25,7 +25,9 @@ MAX_ITEMS = 24
 MAX_PER_BLOCK = 6
 
 
-def open_items(published: Published, schema: Schema, data: Data) -> tuple[Published, list[Rows]]:
+def open_items(
+    published: Published, schema: Schema, data: Data
+) -> tuple[Published, list[CodedRows]]:
     """Choose the groups to compare, and read the original's people for each of them.
 
     Parameters
@@ -83,7 +85,7 @@ def _chosen(
     return dict(sorted(chosen.items()))
 
 
-def _people(schema: Schema, tuples: Tuples, place: dict[str, int]) -> Rows:
+def _people(schema: Schema, tuples: Tuples, place: dict[str, int]) -> CodedRows:
     """Repeat each tuple as often as people have it."""
     of_tuple = np.repeat(np.arange(len(tuples.counts)), tuples.lengths)
     codes = {}
@@ -92,4 +94,4 @@ def _people(schema: Schema, tuples: Tuples, place: dict[str, int]) -> Rows:
         here = tuples.items == place[name]
         mine[of_tuple[here]] = tuples.values[here]
         codes[name] = np.repeat(mine, tuples.counts)
-    return Rows.of(schema, codes).in_order()
+    return CodedRows.of(schema, codes).in_order()

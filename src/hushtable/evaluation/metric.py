@@ -30,6 +30,13 @@ class Metric:
     high: float = math.inf
 
 
+def share_metric(
+    name: str, meaning: str, better: Literal["lower", "higher", "neither"] = "lower"
+) -> Metric:
+    """Say what a number between 0 and 1 means."""
+    return Metric(name=name, meaning=meaning, better=better, high=1.0)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Measured:
     """Hold one value of a metric, with a 95 % interval where there is randomness in it.

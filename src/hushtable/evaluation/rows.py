@@ -20,7 +20,7 @@ Codes = NDArray[np.int32]
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class CodedRows:
     """Hold rows as one array of codes per column.
 
     Parameters
@@ -38,33 +38,33 @@ class Rows:
     n_rows: int
 
     @classmethod
-    def of(cls, schema: Schema, codes: ByColumn) -> Rows:
+    def of(cls, schema: Schema, codes: ByColumn) -> CodedRows:
         """Hold arrays of codes."""
         narrow = {name: np.asarray(codes[name], np.int32) for name in schema.attributes}
         return cls(schema, narrow, len(next(iter(narrow.values()))))
 
     @classmethod
-    def drawn(cls, block: Block, rng: np.random.Generator) -> Rows:
+    def drawn(cls, block: Block, rng: np.random.Generator) -> CodedRows:
         """Take the rows of a block, with values as precise as the original's."""
         return cls.of(block.schema, block.rows(rng))
 
-    def take(self, places: NDArray[np.int64]) -> Rows:
+    def take(self, places: NDArray[np.int64]) -> CodedRows:
         """Take some rows."""
-        return Rows(self.schema, {n: c[places] for n, c in self.codes.items()}, len(places))
+        return CodedRows(self.schema, {n: c[places] for n, c in self.codes.items()}, len(places))
 
-    def select(self, names: Sequence[str]) -> Rows:
+    def select(self, names: Sequence[str]) -> CodedRows:
         """Take some columns."""
-        return Rows(
+        return CodedRows(
             self.schema.select(names),
             {name: self.codes[name] for name in names},
             self.n_rows,
         )
 
-    def in_order(self) -> Rows:
+    def in_order(self) -> CodedRows:
         """Sort the rows, so that what is drawn from them does not depend on their order."""
         return self.take(self._sorted()[0])
 
-    def distinct(self) -> Rows:
+    def distinct(self) -> CodedRows:
         """Keep one of equal rows."""
         order, is_first = self._sorted()
         return self.take(order[is_first])
@@ -77,7 +77,7 @@ class Rows:
         is_first[1:] = (keys[order[1:]] != keys[order[:-1]]).any(axis=1)
         return order, is_first
 
-    def with_values(self) -> Rows:
+    def with_values(self) -> CodedRows:
         """Keep the rows that have any value: missing ones in all columns are no record."""
         there = np.zeros(self.n_rows, np.bool_)
         for name, column in self.schema.attributes.items():
@@ -96,7 +96,7 @@ class Rows:
         )
 
 
-def read_rows(data: Data, schema: Schema) -> Rows:
+def read_rows(data: Data, schema: Schema) -> CodedRows:
     r"""Read a table by the schema's rules, in an order of its own.
 
     Examples
@@ -114,7 +114,7 @@ def read_rows(data: Data, schema: Schema) -> Rows:
     reading = public.model_copy(update={"columns": {**public.columns, **ignored}})
     engine = table.connect(reading)
     assert isinstance(engine, MemoryEngine)  # noqa: S101 - asked for
-    return Rows.of(public, engine.codes(list(public.attributes))).in_order()
+    return CodedRows.of(public, engine.codes(list(public.attributes))).in_order()
 
 
 def is_ordered(column: Column) -> bool:

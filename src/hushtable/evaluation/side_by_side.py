@@ -15,7 +15,7 @@ from hushtable.errors import ParameterError
 from hushtable.estimate import Estimate
 from hushtable.estimate.published import Block, Published
 from hushtable.evaluation.items import open_items
-from hushtable.evaluation.rows import Rows, read_rows
+from hushtable.evaluation.rows import CodedRows, read_rows
 from hushtable.release import Release
 from hushtable.schema import Integer, Schema
 
@@ -32,20 +32,20 @@ class SideBySide:
         The public schema.
     published : Published
         What the release says.
-    originals : sequence of Rows
+    originals : sequence of CodedRows
         The original's rows that each published block is about.
-    whole : Rows or None
+    whole : CodedRows or None
         What the release counts: all rows, or the distinct ones; None for a long table.
-    all_rows : Rows or None
+    all_rows : CodedRows or None
         The rows of the original as they are; None for graphs and long tables.
     """
 
     release: Release | None
     schema: Schema
     published: Published
-    originals: Sequence[Rows]
-    whole: Rows | None
-    all_rows: Rows | None
+    originals: Sequence[CodedRows]
+    whole: CodedRows | None
+    all_rows: CodedRows | None
 
     @property
     def count(self) -> Callable[[str], Estimate] | None:
@@ -97,7 +97,7 @@ def lay_side_by_side(
         column = published.schema.attributes["degree"]
         assert isinstance(column, Integer)  # noqa: S101 - degrees are whole numbers
         codes = np.clip(degrees - column.low, 0, column.n_values - 1)
-        whole = Rows.of(published.schema, {"degree": codes}).in_order()
+        whole = CodedRows.of(published.schema, {"degree": codes}).in_order()
         return SideBySide(
             release=release, schema=release.schema, published=published, originals=[whole],
             whole=whole, all_rows=None,
@@ -113,7 +113,7 @@ def lay_side_by_side(
     )  # fmt: skip
 
 
-def _plain(rows: Rows) -> Published:
+def _plain(rows: CodedRows) -> Published:
     """Take a plain table for a release of itself."""
     codes = {name: codes.astype(np.int64) for name, codes in rows.codes.items()}
     return Published(

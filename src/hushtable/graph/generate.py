@@ -11,10 +11,10 @@ import pyarrow.csv as pa_csv
 from numpy.typing import NDArray
 
 from hushtable.errors import ParameterError, ReleaseError
+from hushtable.files.written_rows import write_parquet
 from hushtable.kernels.projection import realize
 from hushtable.privacy.noise import Noise, SecureNoise
 from hushtable.release import Release
-from hushtable.written_rows import write_parquet
 
 Model = Literal["configuration", "exact"]
 Pairs = NDArray[np.int64]

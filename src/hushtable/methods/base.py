@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
@@ -75,8 +75,27 @@ class Released:
     """
 
     tables: Mapping[str, pa.Table]
-    estimator: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
     attachments: Mapping[str, str] = field(default_factory=dict)
+
+
+def misfits(schema: Schema, method: str, beside: Collection[str] = ()) -> list[str]:
+    """List what keeps a method of that name from publishing a table by this schema.
+
+    `beside` are the columns that it publishes beside the schema's own.
+    """
+    problems = [
+        f"column {name!r}: the published table has a column of that name; rename the column in "
+        "schema and data."
+        for name in beside
+        if name in schema.attributes
+    ]
+    if schema.unit.kind == "node":
+        problems.append(
+            f"unit is node: {method} publishes tables of rows. Use unit row or person, or a method "
+            "for graphs."
+        )
+    return problems
 
 
 class Plan(ABC, Generic[Source]):

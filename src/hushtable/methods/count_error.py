@@ -9,7 +9,7 @@ import numpy as np
 
 from hushtable.errors import Refused
 from hushtable.estimate.base import CONFIDENCE
-from hushtable.estimate.noise_sum import NoiseSum
+from hushtable.estimate.error_law import ErrorLaw
 from hushtable.estimate.quantiles import NORMAL, nearly_normal
 from hushtable.methods.base import CountError
 from hushtable.privacy.count_mechanisms import CountMechanism, TwoSidedGeometric
@@ -51,7 +51,7 @@ def laplace_error(rate: Fraction, n_counts: int, assumes: str) -> CountError:
     reach = math.ceil(_FAR / coarse)
     values = np.arange(-reach, reach + 1)
     chances = laplace_mass(coarse, values)
-    noise = NoiseSum(values, chances)
+    noise = ErrorLaw(values, chances)
     std = math.sqrt(n_counts * noise.variance)
     if n_counts * len(values) <= _MAX_POINTS:
         _, half = noise.quantiles(n_counts, CONFIDENCE)
@@ -98,7 +98,7 @@ def mechanism_error(
     mass = np.zeros(last - first + 1)
     mass[published - first] += chances
     mass[-first] += 1.0 - chance
-    noise = NoiseSum(np.arange(first, last + 1) - per_cell, mass)
+    noise = ErrorLaw(np.arange(first, last + 1) - per_cell, mass)
     low, high = noise.quantiles(n_counts, CONFIDENCE)
     # Estimators take the known bias off each published count.
     shift = n_counts * chance * mechanism.bias

@@ -54,6 +54,11 @@ class Listing:
         """The name of the method's class."""
         return self.method.partition(":")[2]
 
+    @property
+    def publishes(self) -> bool:
+        """Whether it makes releases; otherwise it is for Python alone."""
+        return bool(self.kind)
+
     @staticmethod
     def load(part: str) -> Any:
         """Import a part and give it."""

@@ -177,7 +177,7 @@ class Parameters(ABC):
     name: ClassVar[str]
     paper: ClassVar[str]
     summary: ClassVar[str]
-    estimator: ClassVar[str] = ""
+    estimator_kind: ClassVar[str] = ""
     """The kind of estimator that reads the release, as `hushtable.methods.listing` has it."""
 
     def __post_init__(self) -> None:

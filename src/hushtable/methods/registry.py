@@ -66,7 +66,7 @@ class _TableMethods(Mapping[str, type[Method]]):
 
 
 def _publishes_tables(listing: Listing) -> bool:
-    return listing.takes == "table" and bool(listing.kind)
+    return listing.takes == "table" and listing.publishes
 
 
 METHODS = _TableMethods()

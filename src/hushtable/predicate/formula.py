@@ -52,7 +52,7 @@ class Truth:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ValueTest:
     """Compare two terms; the other comparisons are these two turned round or negated."""
 
     operator: Choice["=", "<"]
@@ -111,7 +111,7 @@ class Member:
                 found = np.isin(given.numerators, np.asarray(sorted(wanted), np.int64))
         else:
             for value in self.values:
-                found = found | Comparison("=", self.term, terms.Constant(value)).evaluate(codes)[0]
+                found = found | ValueTest("=", self.term, terms.Constant(value)).evaluate(codes)[0]
         return found, given.null | ~found if self.has_null else given.null
 
     def cuts(self) -> set[int] | None:
@@ -149,7 +149,7 @@ class IsNull:
         return None if terms.affine(self.term) is None else set()
 
 
-Atom = Truth | Comparison | Member | IsNull
+Atom = Truth | ValueTest | Member | IsNull
 
 
 @dataclass(frozen=True)

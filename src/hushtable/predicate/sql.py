@@ -15,13 +15,13 @@ from hushtable.predicate.formula import (
     OUTCOMES,
     TRUE,
     Atom,
-    Comparison,
     Formula,
     IsNull,
     Literal,
     Member,
     Outcomes,
     Truth,
+    ValueTest,
     join,
     opposite,
 )
@@ -168,7 +168,7 @@ class _Reader:
             raise PredicateError(_text_with_number(node, left, right))
         if one is None or other is None:
             return Truth(None)
-        return Comparison("=" if equal else "<", one, other)
+        return ValueTest("=" if equal else "<", one, other)
 
     def _with_category(
         self,
@@ -193,9 +193,9 @@ class _Reader:
             return Member(category.codes, frozenset({Fraction(code)}))
         limit = Constant(Fraction(code))
         return (
-            Comparison("<", limit, category.codes)
+            ValueTest("<", limit, category.codes)
             if turned
-            else Comparison("<", category.codes, limit)
+            else ValueTest("<", category.codes, limit)
         )
 
     def _is_null(self, node: exp.Is) -> Atom:
@@ -376,7 +376,7 @@ def _two_categories(one: _Category, other: _Category, equal: bool, node: Node) -
             f"{quote(node)}: < and > need two columns with the same values and ordered: true."
         )
     rank = {value: place for place, value in enumerate(dict.fromkeys((*values, *others)))}
-    return Comparison(
+    return ValueTest(
         "=" if equal else "<",
         *(
             Ranks(side.name, tuple(rank[v] for v in side.column.values), side.column.missing_code)

@@ -386,7 +386,7 @@ class ThresholdMatrix(CountMechanism):
     @property
     def variance(self) -> float:
         """Variance of discrete Laplace noise of scale 2/epsilon."""
-        return float(laplace_variance(float(self.epsilon / 2)))
+        return float(laplace_variance(float(2 / self.epsilon)))
 
     def release_probability(self, count: int) -> float:
         """Give w_i."""
@@ -470,7 +470,7 @@ class TwoSidedGeometric(CountMechanism):
     @property
     def variance(self) -> float:
         """Variance of discrete Laplace noise of scale 1/epsilon."""
-        return float(laplace_variance(float(self.epsilon)))
+        return float(laplace_variance(float(1 / self.epsilon)))
 
     def release_probability(self, count: int) -> float:
         """Give P[count + Z > 0]."""

@@ -19,20 +19,22 @@ Bounds = tuple[Fraction, Fraction]
 Floats = NDArray[np.float64]
 
 
-def laplace_variance(rate: Floats | float) -> Floats:
-    """Give the variance: 2 r / (1 - r)**2.
+def laplace_variance(scale: Floats | float) -> Floats:
+    """Give the variance for scales 1 / rate: 2 r / (1 - r)**2.
 
     Examples
     --------
-    >>> laplace_variance(np.array([1.0, 0.001])).round(3).tolist()
+    >>> laplace_variance(np.array([1.0, 1000.0])).round(3).tolist()
     [1.841, 1999999.833]
     """
-    return np.asarray(2 * np.exp(-rate) / np.expm1(-rate) ** 2)
+    with np.errstate(over="ignore"):  # of tiny scales, whose variance is 0
+        return np.asarray(0.5 / np.sinh(0.5 / scale) ** 2)
 
 
-def laplace_kurtosis(rate: Floats | float) -> Floats:
-    """Give the excess kurtosis, 3 + 1 / variance: near 3 for small rates."""
-    return 3.0 + 1.0 / laplace_variance(rate)
+def laplace_kurtosis(scale: Floats | float) -> Floats:
+    """Give the excess kurtosis for scales 1 / rate, 3 + 1 / variance: 3 for large ones."""
+    with np.errstate(over="ignore"):
+        return np.asarray(3.0 + 2.0 * np.sinh(0.5 / scale) ** 2)
 
 
 def laplace_mass(rate: float, values: NDArray[np.int64]) -> Floats:

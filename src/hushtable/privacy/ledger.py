@@ -30,17 +30,19 @@ import sqlite3
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from hushtable.errors import CompositionError, HushtableError, LedgerError, ParameterError
 from hushtable.privacy import ledger_file as file
 from hushtable.privacy import ledger_receipt as on_file
 from hushtable.privacy.guarantee import Guarantee, Neighbors, Unit, as_written
 from hushtable.privacy.ledger_records import FORMAT, Budget, Entry, Quote, Reservation, State
-from hushtable.privacy.ledger_tables import Table, parse_table, table_document
-from hushtable.schema import Schema
+from hushtable.privacy.ledger_tables import BoundTable, parse_table, table_document
 
-__all__ = ["Budget", "Entry", "Ledger", "Quote", "Reservation", "Table"]
+if TYPE_CHECKING:
+    from hushtable.schema import Schema
+
+__all__ = ["BoundTable", "Budget", "Entry", "Ledger", "Quote", "Reservation"]
 
 MAX_TEXT = 1000
 
@@ -395,7 +397,7 @@ class Ledger:
                 "new ledger whose cap is what is left."
             )
 
-    def tables(self) -> tuple[Table, ...]:
+    def tables(self) -> tuple[BoundTable, ...]:
         """Return the tables that the ledger is bound to, in the order in which they came."""
         return tuple(self._read().tables.values())
 
@@ -506,7 +508,7 @@ def _text(name: str, value: str, *, required: bool = True) -> str:
 
 
 def _require_schema(schema: object) -> None:
-    if not isinstance(schema, Schema):
+    if not hasattr(schema, "digest"):  # which is all that it writes down of a schema
         raise ParameterError(f"schema is a {type(schema).__name__}; give a Schema.")
 
 

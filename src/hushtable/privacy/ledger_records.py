@@ -31,7 +31,7 @@ from hushtable.privacy.guarantee import (
     check_epsilon,
     parse_guarantee,
 )
-from hushtable.privacy.ledger_tables import Table, parse_table
+from hushtable.privacy.ledger_tables import BoundTable, parse_table
 
 FORMAT = 2
 """What new ledgers are: 2 says in its first record whether it takes what it cannot count."""
@@ -176,7 +176,7 @@ class State:
 
     format: int = FORMAT
     allow_uncounted: bool = False
-    tables: dict[str, Table] = field(default_factory=dict)  # by digest: those it pays for
+    tables: dict[str, BoundTable] = field(default_factory=dict)  # by digest: those it pays for
     name: str = ""
     cap: Budget = field(default_factory=Budget)
     unit: Unit = field(default_factory=lambda: Unit(kind="row"))
@@ -208,7 +208,7 @@ class State:
         )
 
     def refusals(
-        self, guarantees: Sequence[Guarantee], table: Table | None, same_people: str | None
+        self, guarantees: Sequence[Guarantee], table: BoundTable | None, same_people: str | None
     ) -> list[str]:
         """Say why a charge does not belong here, whatever it costs."""
         problems = []
@@ -229,7 +229,7 @@ class State:
             )
         return problems
 
-    def _other_than(self, table: Table | None) -> str:
+    def _other_than(self, table: BoundTable | None) -> str:
         """Say what the ledger is for, unless it is for this table or not bound yet."""
         if self.tables:
             if table is not None and table.digest in self.tables:
@@ -373,7 +373,7 @@ class State:
                 " and 'add-remove' or 'replace'."
             ) from error
 
-    def _bind(self, table: Table | None) -> None:
+    def _bind(self, table: BoundTable | None) -> None:
         """Take a table in, unless it is among those that are paid for already."""
         if table is not None:
             self.tables.setdefault(table.digest, table)

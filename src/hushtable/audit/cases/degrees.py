@@ -54,7 +54,7 @@ def measured(method: Degrees, schema: Schema) -> Prepared:
 
     def run(graph: Graph, noise: Noise) -> Released:
         noisy, settings = plan.measure(graph, noise)
-        return Released(tables={"noisy": noisy}, estimator=settings)
+        return Released(tables={"noisy": noisy}, settings=settings)
 
     return Prepared(plan.guarantees, run)
 

@@ -17,10 +17,10 @@ from typing import Any
 import pyarrow as pa
 
 from hushtable.engine.header import Data, is_ibis_table, is_in_spark, read_header
+from hushtable.engine.silence import quiet_spark, silence_also
 from hushtable.engine.spark.source import session_of, unfit_executors
 from hushtable.errors import DataError, ParameterError
 from hushtable.files.scratch import spill_folder
-from hushtable.silence import quiet_spark, silence_also
 
 _INSTALL = (
     "Spark needs the package pyspark (pip install 'hushtable[spark]') and Java 17 or 21 (such as "

@@ -43,12 +43,12 @@ from hushtable.engine.cells import Cells
 from hushtable.engine.checked import not_once
 from hushtable.engine.published import Keys, Parts, RowsOf, Whole
 from hushtable.engine.rules import N_RULES
+from hushtable.engine.silence import silenced
 from hushtable.engine.spark.source import SparkSource
 from hushtable.engine.sql.encode import Expression
 from hushtable.errors import DataError, ReleaseError
+from hushtable.files.written_rows import bare
 from hushtable.privacy.noise import Noise
-from hushtable.silence import silenced
-from hushtable.written_rows import bare
 
 COUNT = "n"
 

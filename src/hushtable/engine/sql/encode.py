@@ -149,7 +149,7 @@ def _whole(real: Expression) -> Expression:
 
 
 @dataclass(frozen=True)
-class Rules:
+class RuleCodes:
     """Hold what one column's rules make of its values; numbers, or columns of numbers.
 
     Parameters
@@ -168,7 +168,7 @@ class Rules:
     high: Expression = 0
 
     @classmethod
-    def of(cls, column: Column) -> Rules:
+    def of(cls, column: Column) -> RuleCodes:
         """Read the rules of a column."""
         other, last = column.other_code, column.n_values - 1
         no_value = {"other": other, "category": last + 1, "forbid": MISSING}[column.missing]
@@ -193,12 +193,12 @@ class Rules:
             else_=self.unreadable,
         ).cast("int64")
 
-    def recoded(self, recoding: Recoding) -> Rules:
+    def recoded(self, recoding: Recoding) -> RuleCodes:
         """Give the codes of a recoding instead; those of broken rules stay."""
         old = np.array([self.no_value, self.unreadable, self.below, self.above], np.int64)
         new = np.where(old < 0, old, recoding.apply(np.maximum(old, 0)))
         no_value, unreadable, below, above = new.tolist()
-        return Rules(no_value, unreadable, below, above, self.low, self.high)
+        return RuleCodes(no_value, unreadable, below, above, self.low, self.high)
 
     def listed_code(self, text: Expression, code: Expression) -> Expression:
         """Give the code of a text, from the code that was looked up for it, if any."""
@@ -243,11 +243,11 @@ def number_code(column: Number, reading: Reading) -> Expression:
     real = ibis.cases(
         (reading.real < lowest, lowest), (reading.real > highest, highest), else_=reading.real
     )
-    place = (real - low) / step + 0.5
+    place = column.place(real)
     n_values = float(column.n_values)
     # Clamped before it becomes an integer: the cast of a huge double is an error in some engines.
     rounded = ibis.least(ibis.greatest(place, 0.0), n_values).floor().cast("int64")
-    return Rules.of(column).choose(
+    return RuleCodes.of(column).choose(
         missing=reading.missing,
         inside=((place >= 0.0) & (place < n_values)).ifelse(rounded, ibis.null("int64")),
         below=place < 0.0,
@@ -286,7 +286,7 @@ def listed_codes(
     column: Categorical, missing_values: Sequence[str], recoding: Recoding | None = None
 ) -> dict[str, int]:
     """Give the code of each text that has one."""
-    codes, rules = np.arange(column.size, dtype=np.int64), Rules.of(column)
+    codes, rules = np.arange(column.size, dtype=np.int64), RuleCodes.of(column)
     if recoding is not None:
         codes, rules = recoding.apply(codes), rules.recoded(recoding)
     places = dict.fromkeys(missing_values, int(rules.no_value))
@@ -343,7 +343,7 @@ def encode(
     for place, name in columns.items():
         code, recoding = joined[place], recode.get(name)
         if place in lookups:
-            rules = Rules.of(schema.attributes[name])
+            rules = RuleCodes.of(schema.attributes[name])
             rules = rules if recoding is None else rules.recoded(recoding)
             code = rules.listed_code(code, joined[f"{place}_code"])
         codes[place] = _recoded(code, late[place]) if place in late else code
@@ -364,7 +364,7 @@ def _recoded_whole(
     """Recode whole numbers: the value is compared, which is less to compute than its code."""
     inside = _halved(raw.cast("int64"), recoding, low=column.low)
     reading = read_number(raw, missing_values)
-    return Rules.of(column).recoded(recoding).whole_code(reading, inside=inside)
+    return RuleCodes.of(column).recoded(recoding).whole_code(reading, inside=inside)
 
 
 def numeric_code(
@@ -373,5 +373,5 @@ def numeric_code(
     """Give the code of a raw value in a numeric column."""
     reading = read_number(raw, missing_values)
     if isinstance(column, Integer):
-        return Rules.of(column).integer_code(reading)
+        return RuleCodes.of(column).integer_code(reading)
     return number_code(column, reading)

@@ -40,7 +40,7 @@ from hushtable.engine.sql import baskets as sql_baskets
 from hushtable.engine.sql.blocks import add_up, cover
 from hushtable.engine.sql.encode import (
     Expression,
-    Rules,
+    RuleCodes,
     as_text,
     encode,
     is_missing,
@@ -291,7 +291,7 @@ class SqlEngine(CheckedEngine):
                 rows = rows.join(codes, f"{place}_raw")
                 continue
             rows = rows.left_join(codes, f"{place}_raw")
-            rules, recoding = Rules.of(self._schema.attributes[name]), recode.get(name)
+            rules, recoding = RuleCodes.of(self._schema.attributes[name]), recode.get(name)
             rules = rules if recoding is None else rules.recoded(recoding)
             rows = rows.mutate(**{place: rows[place].fill_null(rules.no_value)})
         rows = rows.select("owner", *places)
@@ -438,17 +438,17 @@ def _union(tables: Sequence[Expression]) -> Expression:
 
 def _rules_table(columns: Sequence[Column]) -> Expression:
     """Write the rules of columns as a table, one row for each."""
-    rules = [Rules.of(column) for column in columns]
+    rules = [RuleCodes.of(column) for column in columns]
     content = {
         field.name: pa.array([getattr(rule, field.name) for rule in rules], pa.int64())
-        for field in fields(Rules)
+        for field in fields(RuleCodes)
     }
     content["number"] = pa.array(range(len(columns)), pa.int32())
     return ibis.memtable(pa.table(content))
 
 
-def _rules_of(joined: Expression) -> Rules:
-    return Rules(**{field.name: joined[field.name] for field in fields(Rules)})
+def _rules_of(joined: Expression) -> RuleCodes:
+    return RuleCodes(**{field.name: joined[field.name] for field in fields(RuleCodes)})
 
 
 def _known_table(columns: Sequence[Column], missing_values: Sequence[str]) -> Expression:

@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from hushtable.engine import connect
 from hushtable.errors import HushtableError
-from hushtable.evaluation.metric import Measured, Metric
+from hushtable.evaluation.metric import Measured, share_metric
 from hushtable.evaluation.risk.linkage import likelihood_linkage
 from hushtable.evaluation.risk.outcome import Outcome, Rate
 from hushtable.methods.uncertain.records import record_values
@@ -24,23 +24,18 @@ _ATTACKER = (
     "private one that fits it best, among those that may have its published level."
 )
 
-POSTERIOR = Metric(
-    name="mean posterior of the owner",
-    meaning="Probability that the attacker gives the right owner, on average.",
-    better="lower",
-    high=1.0,
+POSTERIOR = share_metric(
+    "mean posterior of the owner",
+    "Probability that the attacker gives the right owner, on average.",
 )
-FEWER_THAN_K = Metric(
-    name="records that fewer than k fit",
-    meaning="Share of noisy records that fewer than k private records fit as well as the owner.",
-    better="lower",
-    high=1.0,
+FEWER_THAN_K = share_metric(
+    "records that fewer than k fit",
+    "Share of noisy records that fewer than k private records fit as well as the owner.",
 )
-LEVEL_RATE = Metric(
-    name="guessing within the level",
-    meaning="What naming any record of the published level would give.",
+LEVEL_RATE = share_metric(
+    "guessing within the level",
+    "What naming any record of the published level would give.",
     better="neither",
-    high=1.0,
 )
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from hushtable.estimate.quantiles import NORMAL
-from hushtable.evaluation.metric import Measured, Metric
+from hushtable.evaluation.metric import Measured, Metric, share_metric
 from hushtable.evaluation.risk.outcome import Outcome, Rate, difference
 from hushtable.evaluation.risk.records import Scene
 from hushtable.kernels.nearest import nearest
@@ -27,11 +27,9 @@ ADVANTAGE = Metric(
     low=-1.0,
     high=1.0,
 )
-AUC = Metric(
-    name="membership AUC",
-    meaning="Chance that a member is nearer to the release than somebody else: 0.5 is guessing.",
-    better="lower",
-    high=1.0,
+AUC = share_metric(
+    "membership AUC",
+    "Chance that a member is nearer to the release than somebody else: 0.5 is guessing.",
 )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hushtable.evaluation.metric import Measured, Metric
+from hushtable.evaluation.metric import Measured, share_metric
 from hushtable.evaluation.risk.outcome import Outcome, Rate
 from hushtable.evaluation.risk.records import Matrix, Scene
 
@@ -30,11 +30,9 @@ _KINDS = {
     "several columns": "a combination of values of several columns",
 }
 
-ON_ALL_ROWS = Metric(
-    name="singled out among all rows",
-    meaning="Share of the descriptions that fit exactly one row of the whole private table.",
-    better="lower",
-    high=1.0,
+ON_ALL_ROWS = share_metric(
+    "singled out among all rows",
+    "Share of the descriptions that fit exactly one row of the whole private table.",
 )
 
 

@@ -12,7 +12,7 @@ from hushtable.estimate import Estimate
 from hushtable.estimate.published import Block
 from hushtable.evaluation.metric import Measured
 from hushtable.evaluation.repeats import over_repeats
-from hushtable.evaluation.rows import Rows
+from hushtable.evaluation.rows import CodedRows
 from hushtable.evaluation.side_by_side import SideBySide
 from hushtable.evaluation.utility.degrees import DegreeComparison, compare_degrees
 from hushtable.evaluation.utility.learning import ACCURACY, BALANCED, Learning, learn
@@ -35,10 +35,10 @@ from hushtable.evaluation.utility.workload import (
     draw_questions,
     run_workload,
 )
-from hushtable.progress import Progress, silent
+from hushtable.files.progress import Progress, silent
 from hushtable.schema import Integer
 
-Draws = Sequence[Sequence[Rows]]
+Draws = Sequence[Sequence[CodedRows]]
 
 MIN_ROWS = 20
 """Rows below which no model is trained or tested."""
@@ -157,7 +157,7 @@ def _sets(sets: Sequence[SetComparison], n_there: int) -> dict[str, Any] | None:
 
 def measure_utility(
     compared: SideBySide,
-    control: Rows | None,
+    control: CodedRows | None,
     target: str | None,
     rng: np.random.Generator,
     *,
@@ -172,7 +172,7 @@ def measure_utility(
     ----------
     compared : SideBySide
         The two.
-    control : Rows or None
+    control : CodedRows or None
         Rows that the release was not made from.
     target : str or None
         The column that models predict.
@@ -187,7 +187,7 @@ def measure_utility(
     notes = list(published.notes)
     for_draws, for_triples, for_questions, for_models = rng.spawn(4)
     draws = [
-        [Rows.drawn(block, for_draws) for _ in range(n_draws if block.is_random else 1)]
+        [CodedRows.drawn(block, for_draws) for _ in range(n_draws if block.is_random else 1)]
         for block in published.blocks
     ]
     marginals = compare_marginals(
@@ -280,7 +280,7 @@ def _workload(
 
 
 def _block_to_learn(
-    compared: SideBySide, control: Rows | None, target: str | None
+    compared: SideBySide, control: CodedRows | None, target: str | None
 ) -> tuple[Block | None, tuple[str, ...]]:
     """Find published rows with the target and other columns, or say why there are none."""
     published = compared.published

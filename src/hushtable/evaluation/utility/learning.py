@@ -18,12 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.estimate.published import Block
-from hushtable.evaluation.metric import Measured, Metric
+from hushtable.evaluation.metric import Measured, share_metric
 from hushtable.evaluation.repeats import over_repeats
-from hushtable.evaluation.rows import Rows, is_ordered
+from hushtable.evaluation.rows import CodedRows, is_ordered
 from hushtable.evaluation.utility.marginals import coarse_bins
-from hushtable.progress import Progress, silent
-from hushtable.recoding import Groups, Intervals, Recoding
+from hushtable.files.progress import Progress, silent
+from hushtable.recoding import Intervals, Recoding, ValueGroups
 from hushtable.schema import Column, Schema
 
 Integers = NDArray[np.int64]
@@ -37,17 +37,15 @@ _MAX_CLASSES = 30
 _MAX_CATEGORIES = 250  # gradient boosting takes at most 255 per column
 _MAX_ONE_HOT = 30  # values of a column that get a column each for the tree
 
-ACCURACY = Metric(
-    name="accuracy",
-    meaning="Share of test rows whose class is predicted right.",
+ACCURACY = share_metric(
+    "accuracy",
+    "Share of test rows whose class is predicted right.",
     better="higher",
-    high=1.0,
 )
-BALANCED = Metric(
-    name="balanced accuracy",
-    meaning="Share predicted right within each class, averaged over the classes.",
+BALANCED = share_metric(
+    "balanced accuracy",
+    "Share predicted right within each class, averaged over the classes.",
     better="higher",
-    high=1.0,
 )
 
 
@@ -142,8 +140,8 @@ WITHOUT_CONTROL = (
 
 def learn(
     target: str,
-    original: Rows,
-    control: Rows | None,
+    original: CodedRows,
+    control: CodedRows | None,
     block: Block,
     rng: np.random.Generator,
     *,
@@ -156,9 +154,9 @@ def learn(
     ----------
     target : str
         The column to predict.
-    original : Rows
+    original : CodedRows
         The original.
-    control : Rows or None
+    control : CodedRows or None
         Rows that the release was not made from.
     block : Block
         Published rows that have the target.
@@ -173,18 +171,20 @@ def learn(
     classes, labels, notes = _classes(schema.attributes[target], block, target, original)
     features = tuple(name for name in block.names if name != target)
     bins = {name: coarse_bins(schema.attributes[name], original.codes[name]) for name in features}
-    raw = _Table.plain(schema, features, bins)
+    raw = _CodedTable.plain(schema, features, bins)
     cut = raw.recoded(block.recode)
     scores: dict[tuple[str, str], list[tuple[float, float]]] = {}
     n_train = n_release = n_test = 0
     for repeat in range(n_repeats):
         train, test = _split(original, control, rng)
-        release = _some(Rows.of(block.schema, block.cells(rng)), MAX_TRAIN, rng)
+        release = _some(CodedRows.of(block.schema, block.cells(rng)), MAX_TRAIN, rng)
         n_train, n_release, n_test = train.n_rows, release.n_rows, test.n_rows
         truth, known = classes.of(test, target), classes.of(train, target)
         sources = {
-            "release": _Task(cut, release, classes.of_released(release, target), cut.write(test)),
-            "original": _Task(raw, train, known, test),
+            "release": _LearningTask(
+                cut, release, classes.of_released(release, target), cut.write(test)
+            ),
+            "original": _LearningTask(raw, train, known, test),
         }
         most = int(np.bincount(known, minlength=1).argmax())
         guess = np.full(test.n_rows, most)
@@ -233,15 +233,15 @@ class _Classes:
     released: Integers
     size: int
 
-    def of(self, rows: Rows, target: str) -> Integers:
+    def of(self, rows: CodedRows, target: str) -> Integers:
         return np.asarray(self.original[rows.codes[target]])
 
-    def of_released(self, rows: Rows, target: str) -> Integers:
+    def of_released(self, rows: CodedRows, target: str) -> Integers:
         return np.asarray(self.released[rows.codes[target]])
 
 
 def _classes(
-    column: Column, block: Block, target: str, original: Rows
+    column: Column, block: Block, target: str, original: CodedRows
 ) -> tuple[_Classes, tuple[str, ...], list[str]]:
     """Choose the classes: the released values of the target, or two where they are too many."""
     recoding, notes = block.recode.get(target), list[str]()
@@ -279,7 +279,9 @@ def _label(named: Column | Recoding, code: int) -> str:
 # --- rows -----------------------------------------------------------------------------------------
 
 
-def _split(original: Rows, control: Rows | None, rng: np.random.Generator) -> tuple[Rows, Rows]:
+def _split(
+    original: CodedRows, control: CodedRows | None, rng: np.random.Generator
+) -> tuple[CodedRows, CodedRows]:
     if control is not None:
         return _some(original, MAX_TRAIN, rng), _some(control, MAX_TEST, rng)
     order = rng.permutation(original.n_rows)
@@ -287,7 +289,7 @@ def _split(original: Rows, control: Rows | None, rng: np.random.Generator) -> tu
     return original.take(order[n_test : n_test + MAX_TRAIN]), original.take(order[:n_test])
 
 
-def _some(rows: Rows, most: int, rng: np.random.Generator) -> Rows:
+def _some(rows: CodedRows, most: int, rng: np.random.Generator) -> CodedRows:
     if rows.n_rows <= most:
         return rows
     return rows.take(np.sort(rng.choice(rows.n_rows, most, replace=False)))
@@ -306,7 +308,7 @@ class _Feature:
 
 
 @dataclass(frozen=True, eq=False)
-class _Table:
+class _CodedTable:
     """Say how rows are shown to models.
 
     Parameters
@@ -324,7 +326,9 @@ class _Table:
     recode: Mapping[str, Recoding]
 
     @classmethod
-    def plain(cls, schema: Schema, names: Sequence[str], bins: Mapping[str, Recoding]) -> _Table:
+    def plain(
+        cls, schema: Schema, names: Sequence[str], bins: Mapping[str, Recoding]
+    ) -> _CodedTable:
         """Show values as they are."""
         columns = {name: schema.attributes[name] for name in names}
         features = {
@@ -333,7 +337,7 @@ class _Table:
         }
         return cls(features, bins, {})
 
-    def recoded(self, recode: Mapping[str, Recoding]) -> _Table:
+    def recoded(self, recode: Mapping[str, Recoding]) -> _CodedTable:
         """Show the values of generalized columns as released."""
         features, bins = dict(self.features), dict(self.bins)
         for name in [name for name in features if name in recode]:
@@ -341,10 +345,10 @@ class _Table:
             ordered = isinstance(cut, Intervals) or features[name].ordered
             features[name] = _Feature(cut.size, ordered, cut.missing_code)
             n = len(cut.labels)
-            bins[name] = Groups(cut.labels, n, cut.has_missing, tuple(range(n)))
-        return _Table(features, bins, recode)
+            bins[name] = ValueGroups(cut.labels, n, cut.has_missing, tuple(range(n)))
+        return _CodedTable(features, bins, recode)
 
-    def write(self, rows: Rows) -> Rows:
+    def write(self, rows: CodedRows) -> CodedRows:
         """Write original rows in released values."""
         codes = {
             name: self.recode[name].apply(codes.astype(np.int64)).astype(np.int32)
@@ -352,17 +356,17 @@ class _Table:
             else codes
             for name, codes in rows.codes.items()
         }
-        return Rows(rows.schema, codes, rows.n_rows)
+        return CodedRows(rows.schema, codes, rows.n_rows)
 
 
 @dataclass(frozen=True, eq=False)
-class _Task:
+class _LearningTask:
     """Hold rows to learn from with their classes, and rows to predict."""
 
-    table: _Table
-    train: Rows
+    table: _CodedTable
+    train: CodedRows
     y: Integers
-    test: Rows
+    test: CodedRows
 
     @property
     def is_trivial(self) -> bool:
@@ -393,13 +397,13 @@ def _numbers(codes: NDArray[np.int32], feature: _Feature) -> Floats:
 # --- models ---------------------------------------------------------------------------------------
 
 
-def _tree(task: _Task, seed: int) -> Integers:
+def _tree(task: _LearningTask, seed: int) -> Integers:
     """Ordered columns as numbers (missing: below all, and marked), others one column per value."""
     from sklearn.tree import DecisionTreeClassifier  # noqa: PLC0415 - an extra
 
     common = task.common(_MAX_ONE_HOT)
 
-    def shown(rows: Rows) -> Floats:
+    def shown(rows: CodedRows) -> Floats:
         columns: list[Floats] = []
         for name, feature in task.table.features.items():
             codes = rows.codes[name]
@@ -419,7 +423,7 @@ def _tree(task: _Task, seed: int) -> Integers:
     return np.asarray(tree.predict(shown(task.test)))
 
 
-def _naive_bayes(task: _Task, _: int) -> Integers:
+def _naive_bayes(task: _LearningTask, _: int) -> Integers:
     """Count binned values by class, each with one added (Laplace)."""
     n_classes = int(task.y.max()) + 1
     sizes = np.bincount(task.y, minlength=n_classes).astype(np.float64)
@@ -434,7 +438,7 @@ def _naive_bayes(task: _Task, _: int) -> Integers:
     return np.asarray(score.argmax(axis=1))
 
 
-def _boosting(task: _Task, seed: int) -> Integers:
+def _boosting(task: _LearningTask, seed: int) -> Integers:
     """Ordered columns as numbers, others as places in the list of common values."""
     from sklearn.ensemble import HistGradientBoostingClassifier  # noqa: PLC0415 - an extra
     from threadpoolctl import (  # type: ignore[import-untyped]  # noqa: PLC0415 - scikit-learn's
@@ -443,7 +447,7 @@ def _boosting(task: _Task, seed: int) -> Integers:
 
     common = task.common(_MAX_CATEGORIES)
 
-    def shown(rows: Rows) -> Floats:
+    def shown(rows: CodedRows) -> Floats:
         columns = []
         for name, feature in task.table.features.items():
             if feature.ordered:
@@ -471,7 +475,7 @@ def _boosting(task: _Task, seed: int) -> Integers:
         return np.asarray(boosting.predict(shown(task.test)))
 
 
-MODELS: dict[str, Callable[[_Task, int], Integers]] = {
+MODELS: dict[str, Callable[[_LearningTask, int], Integers]] = {
     "decision tree": _tree,
     "naive Bayes": _naive_bayes,
     "gradient boosting": _boosting,

@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 
 from hushtable.estimate.published import Background, Block
 from hushtable.estimate.simplex import on_simplex
-from hushtable.evaluation.metric import Measured, Metric
+from hushtable.evaluation.metric import Measured, share_metric
 from hushtable.evaluation.repeats import over_repeats
-from hushtable.evaluation.rows import Rows, is_ordered
-from hushtable.progress import Progress, silent
-from hushtable.recoding import Groups, Intervals, Recoding
+from hushtable.evaluation.rows import CodedRows, is_ordered
+from hushtable.files.progress import Progress, silent
+from hushtable.recoding import Intervals, Recoding, ValueGroups
 from hushtable.schema import Categorical, Column
 
 Floats = NDArray[np.float64]
@@ -32,38 +32,28 @@ MAX_PLOT_BINS = 24
 N_TRIPLES = 100
 _MAX_LISTED = 100_000  # triples of a block that are listed before some are chosen
 
-TOTAL_VARIATION = Metric(
-    name="total variation",
-    meaning="Share of rows that would need another value to make both distributions equal.",
-    better="lower",
-    high=1.0,
+TOTAL_VARIATION = share_metric(
+    "total variation",
+    "Share of rows that would need another value to make both distributions equal.",
 )
-KOLMOGOROV_SMIRNOV = Metric(
-    name="Kolmogorov-Smirnov",
-    meaning="Largest difference between the shares of rows up to any one value.",
-    better="lower",
-    high=1.0,
+KOLMOGOROV_SMIRNOV = share_metric(
+    "Kolmogorov-Smirnov",
+    "Largest difference between the shares of rows up to any one value.",
 )
-WASSERSTEIN = Metric(
-    name="earth mover's distance",
-    meaning="How far values would have to move on average, as a share of the column's range.",
-    better="lower",
-    high=1.0,
+WASSERSTEIN = share_metric(
+    "earth mover's distance",
+    "How far values would have to move on average, as a share of the column's range.",
 )
-MISSING_SHARE = Metric(
-    name="missing share",
-    meaning="Difference between the shares of rows without a value.",
-    better="lower",
-    high=1.0,
+MISSING_SHARE = share_metric(
+    "missing share",
+    "Difference between the shares of rows without a value.",
 )
-ASSOCIATION = Metric(
-    name="association",
-    meaning=(
+ASSOCIATION = share_metric(
+    "association",
+    (
         "Difference of Cramér's V, corrected for chance: 0 where columns are independent, 1 where "
         "one tells the other."
     ),
-    better="lower",
-    high=1.0,
 )
 
 
@@ -158,7 +148,7 @@ class SetComparison:
 
 
 def compare_column(
-    name: str, original: Rows, draws: Sequence[Rows], background: Background | None
+    name: str, original: CodedRows, draws: Sequence[CodedRows], background: Background | None
 ) -> ColumnComparison:
     """Compare one column value by value."""
     column = original.schema.attributes[name]
@@ -331,18 +321,18 @@ def _short(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _most_frequent(column: Column, shares: _Shares, most: int) -> Groups:
+def _most_frequent(column: Column, shares: _Shares, most: int) -> ValueGroups:
     has_missing = column.missing_code is not None
     if column.n_values <= most:
         values = tuple(str(column.value(code)) for code in range(column.n_values))
-        return Groups(values, column.n_values, has_missing, tuple(range(column.n_values)))
+        return ValueGroups(values, column.n_values, has_missing, tuple(range(column.n_values)))
     frequency = np.zeros(column.size)
     frequency[shares.codes] = shares.shares
     kept = np.sort(np.argsort(-frequency[: column.n_values], kind="stable")[: most - 1])
     groups = np.full(column.n_values, most - 1, np.int64)
     groups[kept] = np.arange(most - 1)
     labels = (*(str(column.value(int(code))) for code in kept), "other values")
-    return Groups(labels, column.n_values, has_missing, tuple(groups.tolist()))
+    return ValueGroups(labels, column.n_values, has_missing, tuple(groups.tolist()))
 
 
 def _labels(bins: Recoding) -> tuple[str, ...]:
@@ -357,7 +347,7 @@ class Binned:
 
     Parameters
     ----------
-    rows : Rows
+    rows : CodedRows
         The rows.
     bins : mapping of str to Recoding
         The bins of each column.
@@ -366,7 +356,7 @@ class Binned:
     """
 
     def __init__(
-        self, rows: Rows, bins: Mapping[str, Recoding], background: Background | None = None
+        self, rows: CodedRows, bins: Mapping[str, Recoding], background: Background | None = None
     ) -> None:
         self.n_rows, self._bins = rows.n_rows, bins
         self._codes = {
@@ -496,8 +486,8 @@ class Marginals:
 
 def compare_marginals(
     blocks: Sequence[Block],
-    originals: Sequence[Rows],
-    draws: Sequence[Sequence[Rows]],
+    originals: Sequence[CodedRows],
+    draws: Sequence[Sequence[CodedRows]],
     rng: np.random.Generator,
     *,
     names: Sequence[str],
@@ -509,9 +499,9 @@ def compare_marginals(
     ----------
     blocks : sequence of Block
         What is published together.
-    originals : sequence of Rows
+    originals : sequence of CodedRows
         The original's rows that each block is about.
-    draws : sequence of sequence of Rows
+    draws : sequence of sequence of CodedRows
         The published rows of each block, drawn one or more times.
     rng : Generator
         Chooses triples.

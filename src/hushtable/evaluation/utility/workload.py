@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from hushtable.errors import InvalidInput, Refused
 from hushtable.estimate import Estimate
-from hushtable.evaluation.metric import Measured, Metric
+from hushtable.evaluation.metric import Measured, Metric, share_metric
 from hushtable.evaluation.repeats import wilson
-from hushtable.evaluation.rows import Rows, is_ordered
-from hushtable.progress import Progress, silent
+from hushtable.evaluation.rows import CodedRows, is_ordered
+from hushtable.files.progress import Progress, silent
 from hushtable.schema import Categorical, Column
 
 Floats = NDArray[np.float64]
@@ -49,11 +49,10 @@ ABSOLUTE = Metric(
     meaning="Distance of the answer from the truth, in rows.",
     better="lower",
 )
-COVERAGE = Metric(
-    name="coverage",
-    meaning="Share of answers whose 95 % interval holds the truth; it should be 0.95 or more.",
+COVERAGE = share_metric(
+    "coverage",
+    "Share of answers whose 95 % interval holds the truth; it should be 0.95 or more.",
     better="higher",
-    high=1.0,
 )
 
 
@@ -117,7 +116,7 @@ class Question:
         """The WHERE clause."""
         return " AND ".join(condition.sql() for condition in self.conditions)
 
-    def count(self, rows: Rows) -> int:
+    def count(self, rows: CodedRows) -> int:
         """Count the rows that satisfy it."""
         found = np.ones(rows.n_rows, np.bool_)
         for condition in self.conditions:
@@ -240,13 +239,17 @@ class Workload:
 
 
 def draw_questions(
-    rows: Rows, rng: np.random.Generator, *, per_cell: int = PER_CELL, with_missing: bool = True
+    rows: CodedRows,
+    rng: np.random.Generator,
+    *,
+    per_cell: int = PER_CELL,
+    with_missing: bool = True,
 ) -> list[tuple[Question, int]]:
     """Draw questions until each arity and selectivity has enough, or long enough.
 
     Parameters
     ----------
-    rows : Rows
+    rows : CodedRows
         The original.
     rng : Generator
         Where randomness comes from.
@@ -294,7 +297,7 @@ def _asks_missing(condition: Condition) -> bool:
 class _Drawer:
     """Draw conditions of about the wanted selectivity."""
 
-    def __init__(self, rows: Rows, rng: np.random.Generator) -> None:
+    def __init__(self, rows: CodedRows, rng: np.random.Generator) -> None:
         self._rows, self._rng = rows, rng
         self._in_order: dict[str, NDArray[np.int32]] = {}
         self._shares: dict[str, Floats] = {}

@@ -19,16 +19,16 @@ import pyarrow as pa
 from hushtable.engine.base import Engine
 from hushtable.errors import ParameterError, Refused, TooLarge
 from hushtable.methods.alpha_beta.insertions import (
-    SourceNoise,
+    SourceInsertions,
     SourcePrior,
-    UniformNoise,
+    UniformInsertions,
     source_weights,
     whole_weights,
 )
 from hushtable.methods.alpha_beta.observers import readable, require_bound, require_observers
 from hushtable.methods.alpha_beta.tuple_set import TupleSet, kept_and_inserted, written
 from hushtable.methods.alpha_beta.views import Past, ViewMemory, is_among, merged
-from hushtable.methods.base import CountError, Forecast, Method, Plan, Released
+from hushtable.methods.base import CountError, Forecast, Method, Plan, Released, misfits
 from hushtable.methods.count_error import coins_error, needed_rows
 from hushtable.methods.parameters import parameter, rational, whole
 from hushtable.privacy.bounded_adversary import Adversary, Ratios, solve, solve_repeated
@@ -110,7 +110,7 @@ Lower d or raise gamma.
         "(section 4), repaired."
     )
     summary: ClassVar[str] = "Publish the set of tuples with random deletions and insertions."
-    estimator: ClassVar[str] = "insertions"
+    estimator_kind: ClassVar[str] = "insertions"
 
     gamma: Fraction | None = parameter(read=rational, default=None)
     d: Fraction | None = parameter(read=rational, default=None)
@@ -214,21 +214,11 @@ Lower d or raise gamma.
 
     def plan(self, schema: Schema) -> AlphaBetaPlan:
         """Work out everything that is fixed before the data is read, or refuse."""
-        problems = []
-        if schema.unit.kind == "node":
-            problems.append(
-                "unit is node: alpha-beta publishes tables of rows. Use unit row or person, or a "
-                "method for graphs."
-            )
+        problems = misfits(schema, self.name, [VIEW] * (self.views > 1))
         if self.views > 1 and schema.unit.kind == "person":
             problems.append(
                 "unit is person: over several views a person may have more than max_rows rows. Use "
                 "unit row, or one view."
-            )
-        if self.views > 1 and VIEW in schema.attributes:
-            problems.append(
-                f"column {VIEW!r}: the published table has a column of that name for the number of "
-                "the view; rename the column in schema and data."
             )
         if problems:
             raise ParameterError(problems)
@@ -291,7 +281,7 @@ Lower d or raise gamma.
         )
         if d is not None and self.gamma is not None:
             require_bound(ratios, d, self.gamma, self.adversary)
-        noise = UniformNoise(schema.domain, alpha=keep - insert, beta=insert)
+        noise = UniformInsertions(schema.domain, alpha=keep - insert, beta=insert)
         # Over several views a row may decide in which of them its tuple is taken for new.
         loss = ratios.epsilon if self.views == 1 or self.repeats else ratios.epsilon_of_exchange
         epsilon = loss * (schema.unit.max_rows or 1)
@@ -339,7 +329,7 @@ class AlphaBetaPlan(Plan[Engine]):
         The parameters.
     schema : Schema
         What is public about the table.
-    noise : UniformNoise or SourceNoise
+    noise : UniformInsertions or SourceInsertions
         How tuples are kept and inserted.
     ratios : Ratios
         What can be told from all that is published of one tuple.
@@ -351,7 +341,7 @@ class AlphaBetaPlan(Plan[Engine]):
 
     method: AlphaBeta
     schema: Schema
-    noise: UniformNoise | SourceNoise
+    noise: UniformInsertions | SourceInsertions
     ratios: Ratios
     d: Fraction | None
     epsilon: Fraction
@@ -390,7 +380,7 @@ class AlphaBetaPlan(Plan[Engine]):
             "tuples inserted as noise, about": round(noise.expected),
             "alpha": float(noise.alpha),
         }
-        if isinstance(noise, UniformNoise):
+        if isinstance(noise, UniformInsertions):
             lines["beta"] = float(noise.beta)
             lines["share of the table's tuples kept"] = float(noise.alpha + noise.beta)
         if self.d is not None:
@@ -426,7 +416,7 @@ class AlphaBetaPlan(Plan[Engine]):
     def count_error(self, *, rows: int | None, share: float) -> CountError:
         """Add up the coins of the tuples: those of the table, and all others of the domain."""
         schema, noise = self.schema, self.noise
-        if not isinstance(noise, UniformNoise) or self.method.views > 1:
+        if not isinstance(noise, UniformInsertions) or self.method.views > 1:
             raise Refused(
                 "with a source distribution or several views, how many noise tuples a question "
                 "takes depends on the question. Leave out source and views to know the error "
@@ -453,7 +443,7 @@ class AlphaBetaPlan(Plan[Engine]):
                 noise,
                 also=self.noise.insert(noise),
             )
-            return Released(tables={"data": rows}, estimator={VIEW: 1, "notes": self._notes()})
+            return Released(tables={"data": rows}, settings={VIEW: 1, "notes": self._notes()})
         cells = source.counts(list(schema.attributes))
         table = TupleSet(cells.domain, cells.domain.pack(cells.codes))
         with self._memory().opened() as past:
@@ -463,7 +453,7 @@ class AlphaBetaPlan(Plan[Engine]):
         columns = written(schema, table.domain.unpack(np.concatenate(views)))
         return Released(
             tables={"data": pa.table({**columns, VIEW: pa.array(numbers, pa.int64())})},
-            estimator={VIEW: len(views), "notes": self._notes()},
+            settings={VIEW: len(views), "notes": self._notes()},
         )
 
     def _add_view(self, past: Past, table: TupleSet, noise: Noise) -> None:

@@ -75,7 +75,7 @@ class Frapp(Method):
         "Suciu and Hong."
     )
     summary: ClassVar[str] = "Baseline: keep each row or replace it by a random tuple, on its own."
-    estimator: ClassVar[str] = "retention"
+    estimator_kind: ClassVar[str] = "retention"
 
     retention: Fraction = parameter(read=part)
 
@@ -154,7 +154,7 @@ class FrappPlan(Plan[Engine]):
         codes = codes[np.lexsort(codes.T[::-1])]
         return Released(
             tables={"data": pa.table(written(self.schema, codes))},
-            estimator={
+            settings={
                 "notes": [
                     "Local perturbation: every row was kept or replaced on its own, as its owner "
                     "could have done without trusting anyone. The number of rows is exact.",

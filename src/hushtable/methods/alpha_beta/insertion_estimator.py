@@ -13,34 +13,31 @@ alone, so intervals are those q for which n_V is not surprising.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hushtable.codes import as_numpy, plain, to_codes
+from hushtable.codes import as_numpy, plain
 from hushtable.errors import ParameterError
 from hushtable.estimate.base import Estimate, Estimator
 from hushtable.estimate.drawing import Generator
 from hushtable.estimate.published import Background, Published, published_rows
 from hushtable.estimate.quantiles import NORMAL
 from hushtable.methods.alpha_beta.alpha_beta import VIEW, AlphaBeta
-from hushtable.methods.alpha_beta.insertions import SourceNoise, UniformNoise
-from hushtable.methods.alpha_beta.two_coins import Answer, TwoCoins, ends
+from hushtable.methods.alpha_beta.insertions import SourceInsertions, UniformInsertions
+from hushtable.methods.alpha_beta.two_coins import CoinAnswer, TwoCoins, ends
 from hushtable.predicate import Predicate, parse
-from hushtable.schema import Schema
 
 _LARGEST = 10**300  # no table has more tuples, and it is a float
 _SERIES = 60  # more terms than any sum needs
 
 
 @dataclass(frozen=True)
-class _Again(Answer):
+class _Again(CoinAnswer):
     """A condition over view i of Algorithm 4, given all views before.
 
     Parameters
@@ -104,27 +101,13 @@ class _Again(Answer):
 class InsertionEstimator(Estimator):
     """Answer counts of distinct tuples from a release with random insertions and deletions."""
 
-    def __init__(
-        self,
-        schema: Schema,
-        parameters: Mapping[str, Any],
-        settings: Mapping[str, Any],
-        tables: Mapping[str, pa.Table],
-    ) -> None:
-        self.schema = schema
-        self.method = AlphaBeta(**parameters)
-        self.noise = self.method.plan(schema).noise
-        self.table = tables["data"]
-        self.view = int(settings[VIEW])
-        self.notes = tuple(settings["notes"])
-
-    @cached_property
-    def codes(self) -> dict[str, NDArray[np.int64]]:
-        """The published tuples as codes."""
-        return {
-            name: to_codes(column, self.table.column(name))
-            for name, column in self.schema.attributes.items()
-        }
+    def _open(self) -> None:
+        """Take from the statement and the tables what answers need."""
+        self.method = AlphaBeta(**self.parameters)
+        # Of the plan, not of its promise: releases whose promise is empty are read all the same.
+        self.noise = self.method.plan(self.schema).noise
+        self.view = int(self.settings[VIEW])
+        self.notes = tuple(self.settings["notes"])
 
     @cached_property
     def _tuple_numbers(self) -> NDArray[np.int64]:
@@ -142,7 +125,7 @@ class InsertionEstimator(Estimator):
         if self.method.repeats:
             # Later views depend on the first one, which alone is a plain draw of two coins.
             table, n_views = table.filter(pa.array(table.column(VIEW).to_numpy() == 1)), 1
-        if isinstance(noise, UniformNoise):
+        if isinstance(noise, UniformInsertions):
             background = Background(n_views * noise.expected)
         else:
             first = next(iter(self.schema.attributes)).replace('"', '""')
@@ -177,7 +160,7 @@ class InsertionEstimator(Estimator):
             )
         return answer.estimate(*notes)
 
-    def answer(self, where: str) -> Answer:
+    def answer(self, where: str) -> CoinAnswer:
         """Give all that the release says about a condition."""
         predicate = parse(where, self.schema)
         seen = predicate.mask(self.codes)
@@ -187,7 +170,7 @@ class InsertionEstimator(Estimator):
         # With several views a tuple of the table is in one of them, and had its coin there; in
         # every other view, and every other tuple in all of them, had the coin for insertions.
         n_items = self.view * n_domain
-        if isinstance(self.noise, UniformNoise):
+        if isinstance(self.noise, UniformInsertions):
             inserted: Fraction | float = self.noise.beta
         else:
             # The sum of different coins is less spread than that of as many average ones
@@ -201,9 +184,9 @@ class InsertionEstimator(Estimator):
             most=min(n_domain, _LARGEST),
         )
 
-    def _answer_again(self, seen: NDArray[np.bool_], n_domain: int) -> Answer:
+    def _answer_again(self, seen: NDArray[np.bool_], n_domain: int) -> CoinAnswer:
         """Compare the last view with all before."""
-        if not isinstance(self.noise, UniformNoise):
+        if not isinstance(self.noise, UniformInsertions):
             raise ParameterError("algorithm-4 has no noise from a source distribution.")
         last = as_numpy(self.table.column(VIEW)) == self.view
         known = np.zeros(len(last), np.bool_)
@@ -226,7 +209,7 @@ class InsertionEstimator(Estimator):
         )
 
 
-def expected_insertions(predicate: Predicate, noise: SourceNoise) -> float:
+def expected_insertions(predicate: Predicate, noise: SourceInsertions) -> float:
     """Add up beta(t) over all tuples of the domain that satisfy a condition.
 
     With x = -ln(1 - hit), beta(t) is 1 - exp(-x w(t)). The powers of w(t) are products over the

@@ -1,6 +1,6 @@
 """Which tuples of the domain are inserted as noise: all alike, or by a public source distribution.
 
-`UniformNoise` and `SourceNoise` answer the same questions: with which probability is a tuple
+`UniformInsertions` and `SourceInsertions` answer the same questions: how likely is a tuple
 inserted, what is drawn, how often is a tuple of the table kept.
 """
 
@@ -30,7 +30,7 @@ _BITS = 192
 
 
 @dataclass(frozen=True)
-class UniformNoise:
+class UniformInsertions:
     """Insert every tuple with probability beta, keep tuples of the table with alpha + beta."""
 
     domain: Domain
@@ -52,7 +52,7 @@ class UniformNoise:
 
 
 @dataclass(frozen=True)
-class SourceNoise:
+class SourceInsertions:
     """Insert a tuple the more likely, the more likely it is under a public source distribution.
 
     Every tuple t owns w(t) = w_1(t_1) ... w_l(t_l) of W = W_1 ... W_l lots, W_j the sum of column
@@ -160,7 +160,7 @@ class SourcePrior:
         """Give the largest prior of a tuple of this weight."""
         return self.expected_tuples * weight / math.prod(map(sum, self.weights))
 
-    def ratios(self, noise: SourceNoise) -> Iterator[tuple[int, Ratios]]:
+    def ratios(self, noise: SourceInsertions) -> Iterator[tuple[int, Ratios]]:
         """Bound the likelihood ratios of each class of tuples."""
         for weight in self.classes:
             low, high = noise.beta_bounds(weight)
@@ -175,7 +175,7 @@ class SourcePrior:
                 Ratios(low=1 - noise.alpha / (1 - high), high=1 + noise.alpha / low),
             )
 
-    def keeps(self, noise: SourceNoise, gamma: Fraction, adversary: Adversary) -> bool:
+    def keeps(self, noise: SourceInsertions, gamma: Fraction, adversary: Adversary) -> bool:
         """Decide the promise for every class of tuples, in exact arithmetic."""
         each = dict(self.ratios(noise))
         # What an exclusive observer sees of the other tuples of a group may be least likely there.
@@ -186,7 +186,7 @@ class SourcePrior:
             for weight, ratios in each.items()
         )
 
-    def solve(self, gamma: Fraction, adversary: Adversary) -> SourceNoise:
+    def solve(self, gamma: Fraction, adversary: Adversary) -> SourceInsertions:
         """Find the least noise that keeps the promise, to three digits and on the safe side."""
         most = self.prior(self.classes[-1])
         if most >= gamma:
@@ -215,12 +215,12 @@ class SourcePrior:
             low, hit = (low, middle) if holds(middle) else (middle, hit)
         return self._noise(hit)
 
-    def _noise(self, hit: Fraction) -> SourceNoise:
+    def _noise(self, hit: Fraction) -> SourceInsertions:
         """Keep half of the likeliest tuples; the others a little less."""
-        trial = SourceNoise(self.domain, self.weights, alpha=Fraction(0), hit=hit)
+        trial = SourceInsertions(self.domain, self.weights, alpha=Fraction(0), hit=hit)
         _, largest = trial.beta_bounds(self.classes[-1])
         alpha = Fraction(math.floor((Fraction(1, 2) - largest) * 2**40), 2**40)
-        return SourceNoise(self.domain, self.weights, alpha=alpha, hit=hit)
+        return SourceInsertions(self.domain, self.weights, alpha=alpha, hit=hit)
 
 
 def source_weights(domain: Domain, source: Mapping[str, list[int]]) -> tuple[tuple[int, ...], ...]:

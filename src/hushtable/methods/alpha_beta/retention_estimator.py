@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from fractions import Fraction
-from functools import cached_property
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from hushtable.codes import plain, to_codes
+from hushtable.codes import plain
 from hushtable.estimate.base import Estimate, Estimator
 from hushtable.estimate.drawing import Generator
 from hushtable.estimate.published import Background, Published, published_rows
 from hushtable.methods.alpha_beta.frapp import Frapp
 from hushtable.methods.alpha_beta.two_coins import TwoCoins
 from hushtable.predicate import parse
-from hushtable.schema import Schema
 
 
 class RetentionEstimator(Estimator):
@@ -28,25 +23,10 @@ class RetentionEstimator(Estimator):
     published as satisfying with probability g + (1-g) p if it does and (1-g) p if not.
     """
 
-    def __init__(
-        self,
-        schema: Schema,
-        parameters: Mapping[str, Any],
-        settings: Mapping[str, Any],
-        tables: Mapping[str, pa.Table],
-    ) -> None:
-        self.schema = schema
-        self.retention = Frapp(**parameters).retention
-        self.table = tables["data"]
-        self.notes = tuple(settings["notes"])
-
-    @cached_property
-    def codes(self) -> dict[str, NDArray[np.int64]]:
-        """The published rows as codes."""
-        return {
-            name: to_codes(column, self.table.column(name))
-            for name, column in self.schema.attributes.items()
-        }
+    def _open(self) -> None:
+        """Take from the statement and the tables what answers need."""
+        self.retention = Frapp(**self.parameters).retention
+        self.notes = tuple(self.settings["notes"])
 
     def frame(self) -> pa.Table:
         """Give the rows as published; most of them are random."""

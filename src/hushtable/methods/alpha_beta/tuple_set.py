@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 
 from hushtable.codes import to_values
 from hushtable.domain import Domain
-from hushtable.engine.base import Cells
+from hushtable.engine.cells import Cells
 from hushtable.errors import ParameterError
-from hushtable.methods.alpha_beta.insertions import SourceNoise, UniformNoise
+from hushtable.methods.alpha_beta.insertions import SourceInsertions, UniformInsertions
 from hushtable.methods.alpha_beta.views import is_among, merged
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.sparse_subset import Keys
 from hushtable.schema import Schema
 
-Law = UniformNoise | SourceNoise
+Law = UniformInsertions | SourceInsertions
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class TupleSet:
 
     def seen_again(self, earlier: Sequence[Keys], law: Law, views: int, noise: Noise) -> Keys:
         """Draw the next view by the paper's Algorithm 4."""
-        if isinstance(law, SourceNoise):
+        if isinstance(law, SourceInsertions):
             raise ParameterError("algorithm-4 has no noise from a source distribution.")
         keep = law.alpha + law.beta
         before: Keys = np.empty((0, self.keys.shape[1]), np.int64)
@@ -48,7 +48,7 @@ class TupleSet:
         again = noise.bernoulli(keep, size=len(known)) & noise.bernoulli_exp(
             Fraction(1, views), size=len(known)
         )
-        rate = UniformNoise(self.domain, law.alpha, (1 - keep) ** len(earlier) * law.beta)
+        rate = UniformInsertions(self.domain, law.alpha, (1 - keep) ** len(earlier) * law.beta)
         fresh = rate.insert(noise)
         fresh = fresh[~is_among(fresh, self.keys)]
         fresh = fresh[~is_among(fresh, before)]

@@ -28,7 +28,7 @@ _LARGE = 1000.0  # variance from which the normal distribution is good to a fift
 _COUNTABLE = 2**53  # whole numbers below are exact as floats
 
 
-class Answer(ABC):
+class CoinAnswer(ABC):
     """What a release says about the number of things that satisfy a condition.
 
     ``most`` is the largest count there can be.
@@ -99,7 +99,7 @@ class Answer(ABC):
 
 
 @dataclass(frozen=True)
-class TwoCoins(Answer):
+class TwoCoins(CoinAnswer):
     """Know how many of n items were seen, each by one of two coins.
 
     Parameters

@@ -20,9 +20,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hushtable.codes import as_numpy, repeated, to_codes
+from hushtable.codes import as_numpy, repeated
 from hushtable.estimate.base import CONFIDENCE, Estimate, Estimator
-from hushtable.estimate.noise_sum import NoiseSum
+from hushtable.estimate.error_law import ErrorLaw
 from hushtable.estimate.quantiles import NORMAL
 from hushtable.estimate.uneven import cut_error
 from hushtable.methods.counts.cells import COUNT, NOISY_COUNT
@@ -63,32 +63,17 @@ class CellEstimator(Estimator):
     where_total_is_told: ClassVar[str] = "a release with row_count_share"
     """What an analyst would have to ask the custodian for, to know the number of rows."""
 
-    def __init__(
-        self,
-        schema: Schema,
-        parameters: Mapping[str, Any],
-        settings: Mapping[str, Any],
-        tables: Mapping[str, pa.Table],
-    ) -> None:
-        plan = NoisyCounts(**parameters).plan(schema)
-        self.schema = schema
+    def _open(self) -> None:
+        """Take from the statement and the tables what answers need."""
+        plan = NoisyCounts(**self.parameters).plan(self.schema)
         self.recode = plan.recode
-        self.domain = recoded_domain(schema, list(schema.attributes), self.recode)
-        self.table = tables["data"]
+        self.domain = recoded_domain(self.schema, list(self.schema.attributes), self.recode)
         self.suppresses = not isinstance(plan.mechanism, TwoSidedGeometric)
         self.noise = noise_of_one(plan.mechanism)
         self.most_suppressed = most_suppressed(plan.mechanism) if self.suppresses else 0
-        self.total = row_total(schema, settings)
+        self.total = row_total(self.schema, self.settings)
 
     # --- the published cells ----------------------------------------------------------------
-
-    @cached_property
-    def codes(self) -> dict[str, NDArray[np.int64]]:
-        """The published cells as codes of the recoded domain."""
-        return {
-            name: to_codes(column, self.table.column(name), self.recode.get(name))
-            for name, column in self.schema.attributes.items()
-        }
 
     @cached_property
     def counts(self) -> NDArray[np.float64]:
@@ -227,11 +212,11 @@ def _difference(total: Interval, part: Interval) -> Interval:
     )
 
 
-def noise_of_one(mechanism: CountMechanism) -> NoiseSum:
+def noise_of_one(mechanism: CountMechanism) -> ErrorLaw:
     """Describe the noise of one published count: that of a count far above all thresholds."""
     far = mechanism.release_count(1 - 1e-15) + mechanism.release_count(_SURELY_PUBLISHED)
     published, chances = mechanism.outcomes(far)
-    return NoiseSum(published - far, chances)
+    return ErrorLaw(published - far, chances)
 
 
 def most_suppressed(mechanism: CountMechanism) -> int:

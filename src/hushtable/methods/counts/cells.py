@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,9 +10,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hushtable.codes import to_labels
-from hushtable.errors import ParameterError
 from hushtable.privacy.count_mechanisms import CountMechanism
-from hushtable.recoding import Recoding, Rule, recodings
+from hushtable.recoding import Recoding
 from hushtable.schema import Schema
 
 COUNT, NOISY_COUNT = "count", "noisy_count"
@@ -23,43 +22,6 @@ QUANTILES = (0.01, 0.5, 0.99)
 
 TYPICAL_ROWS = 1_000_000
 """What the forecast of memory takes for the number of rows where it is not told."""
-
-
-def recode_tuples(
-    schema: Schema, generalize: Mapping[str, Rule], *, method: str, beside: Sequence[str]
-) -> dict[str, Recoding]:
-    """Say how columns are made coarser, or all that keeps a table from being published so.
-
-    Parameters
-    ----------
-    schema : Schema
-        What is public about the table.
-    generalize : mapping of str to rule
-        How columns are to be made coarser.
-    method : str
-        The name of the method that publishes.
-    beside : sequence of str
-        The columns that it publishes beside the schema's own.
-    """
-    problems = [
-        f"column {name!r}: the published table has a column of that name for the counts; rename "
-        "the column in schema and data."
-        for name in beside
-        if name in schema.attributes
-    ]
-    if schema.unit.kind == "node":
-        problems.append(
-            f"unit is node: {method} publishes tables of rows. Use unit row or person, or a method "
-            "for graphs."
-        )
-    recode: dict[str, Recoding] = {}
-    try:
-        recode = recodings(schema, generalize)
-    except ParameterError as error:
-        problems += error.problems
-    if problems:
-        raise ParameterError(problems)
-    return recode
 
 
 def label_tuples(

@@ -36,7 +36,7 @@ MOST_COMPARED = 1000
 
 
 @dataclass(frozen=True)
-class PairNoise:
+class PairMechanism:
     """Noise for counts of which one record changes `n_touched` by one each.
 
     Gaussian noise of variance n_touched / (2 rho) is rho-zCDP (Canonne, Kamath and Steinke 2020),
@@ -85,7 +85,7 @@ def item_groups(
     recode: Mapping[str, Recoding],
     similarity: str,
     sizes: Sequence[int],
-    pair_noise: PairNoise,
+    pair_noise: PairMechanism,
 ) -> list[list[int]]:
     """Cluster the items of a long table by noisy counts, of pairs of frequent items only."""
 
@@ -161,7 +161,7 @@ def similarities(
 
 
 def attribute_distances(
-    engine: Engine, noise: Noise, *, recode: Mapping[str, Recoding], pair_noise: PairNoise
+    engine: Engine, noise: Noise, *, recode: Mapping[str, Recoding], pair_noise: PairMechanism
 ) -> Matrix:
     """Give 1 - phi squared of all pairs of attributes of a wide table, from noisy counts.
 

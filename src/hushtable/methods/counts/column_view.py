@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from hushtable.domain import Domain
 from hushtable.estimate.base import Estimate
-from hushtable.estimate.noise_sum import NoiseSum
+from hushtable.estimate.error_law import ErrorLaw
 from hushtable.estimate.quantiles import NORMAL
 from hushtable.methods.counts.cell_estimator import CellEstimator, Hidden, Interval
 from hushtable.predicate import Predicate
@@ -73,7 +73,7 @@ class ColumnView(CellEstimator):
         The published tuples.
     counts : array of int
         Their published counts.
-    noise : NoiseSum
+    noise : ErrorLaw
         The noise of one count.
     most_suppressed : int
         How many records a suppressed tuple may have.
@@ -90,7 +90,7 @@ class ColumnView(CellEstimator):
         *,
         codes: dict[str, Integers],
         counts: Integers,
-        noise: NoiseSum,
+        noise: ErrorLaw,
         most_suppressed: int,
         total: Interval | None,
     ) -> None:

@@ -41,11 +41,11 @@ from hushtable.engine.base import Engine
 from hushtable.engine.baskets import ItemColumns
 from hushtable.errors import ParameterError, Refused, TooLarge
 from hushtable.methods import parameters
-from hushtable.methods.base import CountError, Forecast, Method, Plan, Released
+from hushtable.methods.base import CountError, Forecast, Method, Plan, Released, misfits
 from hushtable.methods.count_error import mechanism_error
 from hushtable.methods.counts.cells import QUANTILES, TYPICAL_ROWS, describe_noise
 from hushtable.methods.counts.column_choice import (
-    PairNoise,
+    PairMechanism,
     attribute_distances,
     cluster,
     item_groups,
@@ -180,7 +180,7 @@ each column if that is public knowledge, or say how many clusters are to be chos
         "Li and Li, semantic k-anonymity and noisy count publishing (section 6), repaired."
     )
     summary: ClassVar[str] = "Publish groups of attributes of sparse records, each with counts."
-    estimator: ClassVar[str] = "columns"
+    estimator_kind: ClassVar[str] = "columns"
 
     epsilon: Fraction = parameter(read=parameters.epsilon)
     delta: Fraction = parameter(read=parameters.delta)
@@ -297,7 +297,7 @@ each column if that is public knowledge, or say how many clusters are to be chos
 
     def _pair_noise(
         self, epsilon: Fraction, delta: Fraction, n_attributes: int, max_values: int
-    ) -> PairNoise | None:
+    ) -> PairMechanism | None:
         """Take the share of a record's budget that a private choice of columns costs."""
         if not self.clusters:
             return None
@@ -306,7 +306,7 @@ each column if that is public knowledge, or say how many clusters are to be chos
         n_pairs = n_attributes * (n_attributes - 1) // 2
         if self._listing is not None:
             n_pairs = max_values * (max_values + 1) // 2
-        return PairNoise(
+        return PairMechanism(
             n_touched=max(1, n_pairs),
             epsilon=epsilon * self.schema_share,
             delta=delta * self.schema_share,
@@ -316,19 +316,12 @@ each column if that is public knowledge, or say how many clusters are to be chos
 
     def _recode_or_refuse(self, schema: Schema) -> dict[str, Recoding]:
         """Say how columns are made coarser, or all that is wrong with the schema."""
-        problems = (
+        unfit = (
             self._wrong_columns(schema)
             or self._no_long_table(schema)
             or self._unknown_names(schema)
         )
-        recode: dict[str, Recoding] = {}
-        try:
-            recode = recodings(schema, self.generalize)
-        except ParameterError as error:
-            problems += error.problems
-        if problems:
-            raise ParameterError(problems)
-        return recode
+        return recodings(schema, self.generalize, unfit)
 
     def _wrong_columns(self, schema: Schema) -> list[str]:
         problems = [
@@ -337,12 +330,7 @@ each column if that is public knowledge, or say how many clusters are to be chos
             for name in (COLUMN, TUPLE, COUNT)
             if name in schema.columns
         ]
-        if schema.unit.kind == "node":
-            problems.append(
-                "unit is node: columns publishes tables. Use unit row or person, or a method for "
-                "graphs."
-            )
-        return problems + [
+        return [*problems, *misfits(schema, self.name)] + [
             f"{what} is {name!r}, which is not a published column; the schema has "
             f"{', '.join(schema.attributes)}."
             for what, name in (("item", self.item), ("value", self.value))
@@ -414,7 +402,7 @@ class ColumnsPlan(Plan[Engine]):
     n_units: int
     columns_epsilon: Fraction
     count_epsilon: Fraction
-    pair_noise: PairNoise | None
+    pair_noise: PairMechanism | None
     mechanism: CountMechanism
 
     @property
@@ -539,7 +527,7 @@ class ColumnsPlan(Plan[Engine]):
         )
         return Released(
             tables={"data": table},
-            estimator={
+            settings={
                 "columns": [self._names_of(sorted(group)) for group in groups],
                 "n_records": self._noisy_total(tuples.n_records, noise),
                 **describe_noise(self.mechanism, per="tuple"),

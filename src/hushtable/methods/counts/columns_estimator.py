@@ -62,19 +62,14 @@ Part = tuple[int, tuple[str, ...]]
 class ColumnsEstimator(Estimator):
     """Answer counts from a release of columns."""
 
-    def __init__(
-        self,
-        schema: Schema,
-        parameters: Mapping[str, Any],
-        settings: Mapping[str, Any],
-        tables: Mapping[str, pa.Table],
-    ) -> None:
-        self.plan = Columns(**parameters).plan(schema)
+    def _open(self) -> None:
+        """Take from the statement and the tables what answers need."""
+        self.plan = Columns(**self.parameters).plan(self.schema)
         self.recode = self.plan.recode
-        self.private_schema = schema
-        self.table = tables["data"]
-        self.columns: list[list[str]] = [list(column) for column in settings["columns"]]
-        self.total = _record_total(self.plan, settings["n_records"])
+        self.private_schema = self.schema
+        del self.schema  # the one that conditions are about is made when asked for
+        self.columns: list[list[str]] = [list(column) for column in self.settings["columns"]]
+        self.total = _record_total(self.plan, self.settings["n_records"])
         self.noise = noise_of_one(self.plan.mechanism)
         self._tuples = PublishedTuples(self.table, self.plan.listing)
         self._views: dict[int, ColumnView] = {}

@@ -13,18 +13,17 @@ import pyarrow as pa
 
 from hushtable.engine.base import Engine
 from hushtable.methods import parameters
-from hushtable.methods.base import Forecast, Method, Plan, Released
+from hushtable.methods.base import Forecast, Method, Plan, Released, misfits
 from hushtable.methods.counts.cells import (
     COUNT,
     TYPICAL_ROWS,
     label_tuples,
     memory_mb,
-    recode_tuples,
 )
 from hushtable.methods.parameters import parameter, whole
 from hushtable.privacy.guarantee import Guarantee, Threshold
 from hushtable.privacy.noise import Noise
-from hushtable.recoding import Recoding, Rule, recoded_domain
+from hushtable.recoding import Recoding, Rule, recoded_domain, recodings
 from hushtable.schema import Schema
 
 
@@ -56,7 +55,7 @@ class GeneralizeSuppress(Method):
         "Li and Li, semantic k-anonymity and noisy count publishing (section 4), for comparison."
     )
     summary: ClassVar[str] = "Publish exact counts of coarse tuples, rare ones left out; not DP."
-    estimator: ClassVar[str] = "suppressed-cells"
+    estimator_kind: ClassVar[str] = "suppressed-cells"
 
     k: int = parameter(read=whole(at_least=2))
     generalize: Mapping[str, Rule] = parameter(
@@ -65,7 +64,7 @@ class GeneralizeSuppress(Method):
 
     def plan(self, schema: Schema) -> GeneralizeSuppressPlan:
         """Work out how the tuples are made coarser, or refuse."""
-        recode = recode_tuples(schema, self.generalize, method=self.name, beside=(COUNT,))
+        recode = recodings(schema, self.generalize, misfits(schema, self.name, (COUNT,)))
         n_cells = recoded_domain(schema, list(schema.attributes), recode).size
         return GeneralizeSuppressPlan(self, schema, recode, n_cells)
 

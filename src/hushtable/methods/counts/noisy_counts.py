@@ -20,7 +20,7 @@ from hushtable.engine.cells import Cells
 from hushtable.engine.published import Whole
 from hushtable.errors import ParameterError, TooLarge
 from hushtable.methods import parameters
-from hushtable.methods.base import CountError, Forecast, Method, Plan, Released
+from hushtable.methods.base import CountError, Forecast, Method, Plan, Released, misfits
 from hushtable.methods.count_error import mechanism_error
 from hushtable.methods.counts.cells import (
     COUNT,
@@ -30,7 +30,6 @@ from hushtable.methods.counts.cells import (
     describe_noise,
     label_tuples,
     memory_mb,
-    recode_tuples,
 )
 from hushtable.methods.parameters import parameter, whole
 from hushtable.privacy.count_mechanisms import BITS, CountMechanism, make_count_mechanism
@@ -42,7 +41,7 @@ from hushtable.privacy.guarantee import (
 )
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.rational import exp_bounds
-from hushtable.recoding import Recoding, Rule, recoded_domain
+from hushtable.recoding import Recoding, Rule, recoded_domain, recodings
 from hushtable.schema import Schema
 
 Mechanism = Literal["tight", "paper", "pure"]
@@ -94,7 +93,7 @@ in a hundred in full. Choose a delta well below one over the number of people, s
         "Li and Li, semantic k-anonymity and noisy count publishing (sections 2 to 5), repaired."
     )
     summary: ClassVar[str] = "Publish the frequency table with noisy counts; rare tuples left out."
-    estimator: ClassVar[str] = "cells"
+    estimator_kind: ClassVar[str] = "cells"
 
     epsilon: Fraction = parameter(read=parameters.epsilon)
     delta: Fraction | None = parameter(read=parameters.delta, default=None)
@@ -180,9 +179,8 @@ in a hundred in full. Choose a delta well below one over the number of people, s
 
     def plan(self, schema: Schema) -> NoisyCountsPlan:
         """Work out everything that is fixed before the data is read, or refuse."""
-        recode = recode_tuples(
-            schema, self.generalize, method=self.name, beside=(COUNT, NOISY_COUNT)
-        )
+        unfit = misfits(schema, self.name, (COUNT, NOISY_COUNT))
+        recode = recodings(schema, self.generalize, unfit)
         n_cells = recoded_domain(schema, list(schema.attributes), recode).size
         if self.mechanism == "pure" and n_cells > self.max_cells:
             raise TooLarge(
@@ -304,7 +302,7 @@ class NoisyCountsPlan(Plan[Engine]):
         )
         return Released(
             tables={"data": rows},
-            estimator={
+            settings={
                 **describe_noise(self.mechanism, per="row"),
                 "row_total": _row_total(self, source, noise),
             },

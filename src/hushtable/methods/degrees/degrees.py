@@ -127,7 +127,7 @@ class Degrees(GraphMethod):
         "edge addition after Day, Li and Lyu."
     )
     summary: ClassVar[str] = "Publish the degree sequence of a graph, protecting whole nodes."
-    estimator: ClassVar[str] = "degrees"
+    estimator_kind: ClassVar[str] = "degrees"
 
     epsilon: Fraction = parameter(read=parameters.epsilon)
     max_degree: int | str = parameter(read=_public_or_private, default=PRIVATE)
@@ -429,9 +429,9 @@ class DegreesPlan(Plan[Graph]):
             "power_law_exponent": None if math.isnan(exponent) else exponent,
             "notes": notes,
         }
-        return Released(tables={"data": pa.table(table), "noisy": noisy}, estimator=settings)
+        return Released(tables={"data": pa.table(table), "noisy": noisy}, settings=settings)
 
 
 def _variance(scale: Fraction) -> float:
     """Give the variance of the two-sided geometric noise of that scale."""
-    return max(float(laplace_variance(float(1 / scale))), LEAST_VARIANCE)
+    return max(float(laplace_variance(float(scale))), LEAST_VARIANCE)

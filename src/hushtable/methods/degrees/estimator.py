@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,28 +16,19 @@ from hushtable.estimate.quantiles import NORMAL
 from hushtable.methods.degrees.degrees import Degrees
 from hushtable.methods.degrees.fit import DegreeDistribution
 from hushtable.predicate import parse
-from hushtable.schema import Schema
 
 
 class DegreeEstimator(Estimator):
     """Answer counts from a release of degrees."""
 
-    def __init__(
-        self,
-        schema: Schema,
-        parameters: Mapping[str, Any],
-        settings: Mapping[str, Any],
-        tables: Mapping[str, pa.Table],
-    ) -> None:
-        self.schema = schema
-        self._plan = Degrees(**parameters).plan(schema.name)
-        self._settings = settings
-        self._noisy = tables["noisy"]
+    def _open(self) -> None:
+        """Take from the statement and the tables what answers need."""
+        self._plan = Degrees(**self.parameters).plan(self.schema.name)
 
     @cached_property
     def distribution(self) -> DegreeDistribution:
         """The degree distribution, with what is needed for error bars."""
-        return self._plan.distribution(self._noisy, self._settings)
+        return self._plan.distribution(self.tables["noisy"], self.settings)
 
     def count(self, where: str) -> Estimate:
         """Estimate how many nodes have a degree that satisfies a condition."""

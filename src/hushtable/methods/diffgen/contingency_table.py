@@ -13,11 +13,11 @@ from typing import ClassVar
 from hushtable.engine.base import Engine
 from hushtable.errors import ParameterError, TooLarge
 from hushtable.methods import parameters
-from hushtable.methods.base import CountError, Forecast, Method, Plan, Released
+from hushtable.methods.base import CountError, Forecast, Method, Plan, Released, misfits
 from hushtable.methods.count_error import laplace_error, n_asked
-from hushtable.methods.diffgen.generalized_table import generalized_table, name_problems
+from hushtable.methods.diffgen.generalized_table import COUNT, NOISY_COUNT, generalized_table
 from hushtable.methods.parameters import parameter, whole
-from hushtable.privacy.group_noise import GroupNoise
+from hushtable.privacy.domain_mechanism import DomainMechanism
 from hushtable.privacy.guarantee import Guarantee, PureDP
 from hushtable.privacy.noise import Noise
 from hushtable.schema import Schema
@@ -43,14 +43,14 @@ class ContingencyTable(Method):
     name: ClassVar[str] = "contingency-table"
     paper: ClassVar[str] = "Dwork, McSherry, Nissim and Smith 2006; what DiffGen is compared with."
     summary: ClassVar[str] = "Noisy counts of all combinations of values; for small domains."
-    estimator: ClassVar[str] = "generalized"
+    estimator_kind: ClassVar[str] = "generalized"
 
     epsilon: Fraction = parameter(read=parameters.epsilon)
     max_cells: int = parameter(read=whole(), default=1_000_000)
 
     def plan(self, schema: Schema) -> ContingencyTablePlan:
         """Work out the noise of a cell, or refuse."""
-        problems = name_problems(schema, self.name)
+        problems = misfits(schema, self.name, (COUNT, NOISY_COUNT))
         if problems:
             raise ParameterError(problems)
         if schema.domain.size > self.max_cells:
@@ -60,7 +60,7 @@ class ContingencyTable(Method):
                 "publish fewer columns."
             )
         rate = self.epsilon / (schema.unit.max_rows or 1)
-        groups = GroupNoise(domain=schema.domain, rate=rate, max_cells=self.max_cells)
+        groups = DomainMechanism(domain=schema.domain, rate=rate, max_cells=self.max_cells)
         return ContingencyTablePlan(method=self, schema=schema, groups=groups)
 
 
@@ -70,7 +70,7 @@ class ContingencyTablePlan(Plan[Engine]):
 
     method: ContingencyTable
     schema: Schema
-    groups: GroupNoise
+    groups: DomainMechanism
 
     @property
     def guarantees(self) -> tuple[Guarantee, ...]:
@@ -110,7 +110,7 @@ class ContingencyTablePlan(Plan[Engine]):
         noisy = groups.add(cells.codes, cells.counts, noise)
         return Released(
             tables={"data": generalized_table(schema, {}, columns, noisy)},
-            estimator={
+            settings={
                 "target": None,
                 "rate": str(groups.rate),
                 "count_std": math.sqrt(groups.variance),

@@ -37,10 +37,9 @@ from hushtable.methods.diffgen.specialize import (
 )
 from hushtable.methods.diffgen.target import target_and_predictors
 from hushtable.methods.parameters import Reader, parameter, whole
-from hushtable.privacy.group_noise import GroupNoise
+from hushtable.privacy.domain_mechanism import DomainMechanism
 from hushtable.privacy.guarantee import Guarantee, PureDP
 from hushtable.privacy.noise import Noise, add_noise
-from hushtable.privacy.rational import as_rational
 from hushtable.recoding import recoded_domain
 from hushtable.schema import Categorical, Schema
 
@@ -74,14 +73,6 @@ def _or_auto(read: Reader, allowed: str) -> Reader:
             raise ParameterError(problem) from None
 
     return read_number
-
-
-def _inner_share(name: str, given: Any) -> Fraction:
-    """Read a share that is neither nothing nor all."""
-    value = as_rational(given, name=name)
-    if not 0 < value < 1:
-        raise ParameterError(f"{name} is {given}; it must lie between 0 and 1.")
-    return value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,7 +125,7 @@ total-variation.
         "Mohammed, Chen, Fung and Yu, differentially private release for data mining, repaired."
     )
     summary: ClassVar[str] = "Generalize for predicting one column; noisy counts of all groups."
-    estimator: ClassVar[str] = "generalized"
+    estimator_kind: ClassVar[str] = "generalized"
 
     epsilon: Fraction = parameter(read=parameters.epsilon)
     specializations: int | str = parameter(
@@ -144,7 +135,7 @@ total-variation.
     score: ScoreName = parameter(default="balanced-gain")
     calibration: Calibration = parameter(default="tight")
     structure_share: Fraction | str = parameter(
-        read=_or_auto(_inner_share, "lie between 0 and 1"), default=AUTO
+        read=_or_auto(parameters.part, "lie between 0 and 1"), default=AUTO
     )
     consistent: bool = parameter(default=False)
     max_groups: int = parameter(read=whole(), default=100_000)
@@ -230,7 +221,9 @@ class DiffGenPlan(Plan[Engine]):
         rows = schema.rows if rows is None else rows
         n_rounds = self.n_rounds(_TYPICAL_ROWS if rows is None else rows)
         n_cells = min(self.n_classes * 2**n_rounds, schema.domain.size)
-        spread = math.sqrt(GroupNoise(domain=schema.domain, rate=self.rate, max_cells=1).variance)
+        spread = math.sqrt(
+            DomainMechanism(domain=schema.domain, rate=self.rate, max_cells=1).variance
+        )
         lines: dict[str, str | float | int] = {
             "specializations": n_rounds,
             "groups, if every split is in two": n_cells,
@@ -289,7 +282,7 @@ class DiffGenPlan(Plan[Engine]):
         split = [name for name in self.predictors if recode[name].size > 1]
         counted = [*split, self.target]
         cells = source.counts(counted, recode={name: recode[name] for name in split})
-        groups = GroupNoise(
+        groups = DomainMechanism(
             domain=recoded_domain(self.schema, counted, recode),
             rate=self.rate,
             max_cells=self.method.max_groups,
@@ -300,7 +293,7 @@ class DiffGenPlan(Plan[Engine]):
         )
         return Released(
             tables={"data": table},
-            estimator={
+            settings={
                 "target": self.target,
                 "rate": str(self.rate),
                 "count_std": math.sqrt(groups.variance),
@@ -448,7 +441,7 @@ class DiffGenPlan(Plan[Engine]):
         return max(0, int(sizes.sum()))
 
 
-def _notes(plan: DiffGenPlan, rounds: list[Specialization], groups: GroupNoise) -> list[str]:
+def _notes(plan: DiffGenPlan, rounds: list[Specialization], groups: DomainMechanism) -> list[str]:
     wanted = plan.method.specializations
     notes = ["The cuts are drawn in `cuts.svg`."]
     if wanted != AUTO and len(rounds) < int(wanted):

@@ -23,23 +23,22 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hushtable.codes import as_numpy, repeated, to_codes, to_labels
+from hushtable.codes import as_numpy, repeated, to_labels
 from hushtable.estimate.base import CONFIDENCE, Estimate, Estimator
 from hushtable.estimate.drawing import draw_inside, fresh
-from hushtable.estimate.noise_sum import NoiseSum
+from hushtable.estimate.error_law import ErrorLaw
 from hushtable.estimate.quantiles import NORMAL
 from hushtable.estimate.uneven import cut_error
 from hushtable.methods.diffgen.generalized_table import COUNT, NOISY_COUNT
 from hushtable.predicate import Predicate, parse
 from hushtable.privacy.distributions import laplace_mass
-from hushtable.recoding import Groups, Intervals, Recoding
-from hushtable.schema import Schema
+from hushtable.recoding import Intervals, Recoding, ValueGroups
 
 _FAR = 40.0  # noise beyond 40 scales has probability e**-40
 
 
 @dataclass(frozen=True)
-class TotalNoise:
+class TotalError:
     """The noise of the number of rows, by its central interval and standard deviation."""
 
     low: float
@@ -50,41 +49,29 @@ class TotalNoise:
 class GeneralizedEstimator(Estimator):
     """Answer counts from a release of generalized groups, and map other rows to its cuts."""
 
-    def __init__(
-        self,
-        schema: Schema,
-        parameters: Mapping[str, Any],
-        settings: Mapping[str, Any],
-        tables: Mapping[str, pa.Table],
-    ) -> None:
-        self.schema, self.table = schema, tables["data"]
-        self.recode = {name: _recoding(cut) for name, cut in settings["columns"].items()}
-        self.n_groups = int(settings["n_groups"])
-        self.threshold: int | None = settings["threshold"]
-        self.rate = None if settings["rate"] is None else float(Fraction(settings["rate"]))
-        self.total: int | None = settings["row_total"]
-        self.total_noise = self._noise_of_total(settings)
+    def _open(self) -> None:
+        """Take from the statement and the tables what answers need."""
+        self.recode = {name: _recoding(cut) for name, cut in self.settings["columns"].items()}
+        self.n_groups = int(self.settings["n_groups"])
+        self.threshold: int | None = self.settings["threshold"]
+        self.rate = (
+            None if self.settings["rate"] is None else float(Fraction(self.settings["rate"]))
+        )
+        self.total: int | None = self.settings["row_total"]
+        self.total_noise = self._noise_of_total(self.settings)
 
-    def _noise_of_total(self, settings: Mapping[str, Any]) -> TotalNoise | None:
+    def _noise_of_total(self, settings: Mapping[str, Any]) -> TotalError | None:
         """Describe the noise of the number of rows: none if it is public."""
         scale = settings["class_sizes_scale"]
         if self.schema.counted_rows is not None or scale is None:
             return None
         n_classes = self.schema.attributes[settings["target"]].size
         one = _laplace(float(1 / Fraction(scale)))
-        return TotalNoise(
+        return TotalError(
             *one.quantiles(n_classes, CONFIDENCE), math.sqrt(n_classes * one.variance)
         )
 
     # --- the groups -------------------------------------------------------------------------------
-
-    @cached_property
-    def codes(self) -> dict[str, NDArray[np.int64]]:
-        """The published groups as codes of the cuts."""
-        return {
-            name: to_codes(column, self.table.column(name), self.recode.get(name))
-            for name, column in self.schema.attributes.items()
-        }
 
     @cached_property
     def noisy(self) -> NDArray[np.float64]:
@@ -94,9 +81,9 @@ class GeneralizedEstimator(Estimator):
         return raw
 
     @cached_property
-    def noise(self) -> NoiseSum:
+    def noise(self) -> ErrorLaw:
         """The noise of one count; exact counts have none."""
-        return NoiseSum(np.zeros(1, np.int64), np.ones(1)) if not self.rate else _laplace(self.rate)
+        return ErrorLaw(np.zeros(1, np.int64), np.ones(1)) if not self.rate else _laplace(self.rate)
 
     # --- rows -------------------------------------------------------------------------------------
 
@@ -249,9 +236,9 @@ class GeneralizedEstimator(Estimator):
         ), [note]
 
 
-def _complement(part: Estimate, total: float, noise: TotalNoise | None) -> Estimate:
+def _complement(part: Estimate, total: float, noise: TotalError | None) -> Estimate:
     """Take a part off the number of rows: what is left."""
-    noise = noise or TotalNoise(0.0, 0.0, 0.0)
+    noise = noise or TotalError(0.0, 0.0, 0.0)
     value = total - part.value
     return Estimate(
         value=max(0.0, value),
@@ -262,11 +249,11 @@ def _complement(part: Estimate, total: float, noise: TotalNoise | None) -> Estim
     )
 
 
-def _laplace(rate: float) -> NoiseSum:
+def _laplace(rate: float) -> ErrorLaw:
     """Tabulate discrete Laplace noise of scale 1/rate."""
     reach = math.ceil(_FAR / rate) + 1
     values = np.arange(-reach, reach + 1)
-    return NoiseSum(values, laplace_mass(rate, values))
+    return ErrorLaw(values, laplace_mass(rate, values))
 
 
 def _recoding(cut: Mapping[str, Any]) -> Recoding:
@@ -274,4 +261,4 @@ def _recoding(cut: Mapping[str, Any]) -> Recoding:
     known = (tuple(cut["labels"]), int(cut["n_values"]), bool(cut["has_missing"]))
     if "starts" in cut:
         return Intervals(*known, tuple(cut["starts"]))
-    return Groups(*known, tuple(cut["groups"]))
+    return ValueGroups(*known, tuple(cut["groups"]))

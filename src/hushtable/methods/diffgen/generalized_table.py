@@ -14,26 +14,10 @@ from hushtable.recoding import Recoding
 from hushtable.schema import Schema
 
 if TYPE_CHECKING:  # so that reading a release loads no sampler
-    from hushtable.privacy.group_noise import NoisyCells
+    from hushtable.privacy.domain_mechanism import NoisyCells
 
 COUNT, NOISY_COUNT = "count", "noisy_count"
 """Columns that are published beside the schema's own."""
-
-
-def name_problems(schema: Schema, method: str) -> list[str]:
-    """List what makes a schema unfit for tables of groups with counts."""
-    problems = [
-        f"column {name!r}: the published table has a column of that name for the counts; rename "
-        "the column in schema and data."
-        for name in (COUNT, NOISY_COUNT)
-        if name in schema.attributes
-    ]
-    if schema.unit.kind == "node":
-        problems.append(
-            f"unit is node: {method} publishes tables of rows. Use unit row or person, or a method "
-            "for graphs."
-        )
-    return problems
 
 
 def generalized_table(

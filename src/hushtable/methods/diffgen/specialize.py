@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from hushtable.methods.diffgen.scores import Integers, Score
 from hushtable.privacy.noise import Noise
-from hushtable.recoding import Groups, Intervals, Recoding
+from hushtable.recoding import Intervals, Recoding, ValueGroups
 from hushtable.schema import Categorical, Column, Integer, Number
 from hushtable.taxonomy import Node, Taxonomy
 
@@ -446,7 +446,7 @@ def recoding_of(column: Column, cut: list[Part]) -> Recoding:
             for value in part.node.leaves()
         }
         groups = [0] * n_values if whole else [code_of[value] for value in column.values]
-        return Groups(labels, n_values, has_missing, tuple(groups))
+        return ValueGroups(labels, n_values, has_missing, tuple(groups))
     starts = tuple(part.first for part in cut if isinstance(part, Span))
     return Intervals(labels, n_values, has_missing, starts)
 
@@ -456,7 +456,7 @@ def plain_cut(recoding: Recoding) -> dict[str, Any]:
     codes: dict[str, Any] = {}
     if isinstance(recoding, Intervals):
         codes["starts"] = list(recoding.starts)
-    elif isinstance(recoding, Groups):
+    elif isinstance(recoding, ValueGroups):
         codes["groups"] = list(recoding.groups)
     return {
         "labels": list(recoding.labels),

@@ -28,7 +28,7 @@ from hushtable.methods.diffgen.specialize import (
 )
 from hushtable.methods.diffgen.target import target_and_predictors
 from hushtable.methods.parameters import parameter, whole
-from hushtable.privacy.group_noise import NoisyCells
+from hushtable.privacy.domain_mechanism import NoisyCells
 from hushtable.privacy.guarantee import Guarantee, KAnonymity
 from hushtable.privacy.noise import Noise
 from hushtable.schema import Categorical, Schema
@@ -56,7 +56,7 @@ class TopDownSpecialization(Method):
     name: ClassVar[str] = "top-down-specialization"
     paper: ClassVar[str] = "Fung, Wang and Yu, anonymizing classification data (TDS)."
     summary: ClassVar[str] = "Generalize until each group has k rows: k-anonymity, exact counts."
-    estimator: ClassVar[str] = "generalized"
+    estimator_kind: ClassVar[str] = "generalized"
 
     k: int = parameter(read=whole(at_least=2))
     target: str | None = parameter(default=None)
@@ -116,7 +116,7 @@ class TopDownSpecializationPlan(Plan[Engine]):
         listed = NoisyCells(groups.codes[kept], groups.counts[kept])
         return Released(
             tables={"data": generalized_table(self.schema, recode, counted, listed, exact=True)},
-            estimator={
+            settings={
                 "target": self.target,
                 "rate": None,
                 "n_groups": len(listed.noisy),

@@ -73,14 +73,14 @@ class NoisyTree:
 
     @cached_property
     def _cell_variance(self) -> Floats:
-        return laplace_variance(1 / self.cell_scale)
+        return laplace_variance(self.cell_scale)
 
     @cached_property
     def _weight(self) -> Floats:
         """One over the variance of a node's count; 0 where there is none."""
         weight = np.zeros(len(self.left))
         measured = np.isfinite(self.node_scale)
-        weight[measured] = 1.0 / laplace_variance(1 / self.node_scale[measured])
+        weight[measured] = 1.0 / laplace_variance(self.node_scale[measured])
         return weight
 
     @cached_property
@@ -148,10 +148,10 @@ class NoisyTree:
         factors = np.concatenate(
             ((solved / self._cell_variance).ravel(), (self._weight * sums)[measured])
         )
-        rates = 1 / np.concatenate((self.cell_scale.ravel(), self.node_scale[measured]))
-        variances = factors**2 * laplace_variance(rates)
+        scales = np.concatenate((self.cell_scale.ravel(), self.node_scale[measured]))
+        variances = factors**2 * laplace_variance(scales)
         variance = float(variances.sum())
         if variance <= 0.0:
             return 0.0, 0.0, 0.0
-        kurtosis = float((variances**2) @ laplace_kurtosis(rates)) / variance**2
+        kurtosis = float((variances**2) @ laplace_kurtosis(scales)) / variance**2
         return variance**0.5, kurtosis, float(np.abs(factors).max())

@@ -7,9 +7,8 @@ evenly inside.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -43,17 +42,11 @@ Floats = NDArray[np.float64]
 class RegionEstimator(Estimator):
     """Answer counts from a release of regions."""
 
-    def __init__(
-        self,
-        schema: Schema,
-        parameters: Mapping[str, Any],
-        settings: Mapping[str, Any],
-        tables: Mapping[str, pa.Table],
-    ) -> None:
-        self.schema = schema
-        self._method = Partition(**parameters)
-        self._plan = self._method.plan(schema)
-        self._leaves, self._nodes = tables["data"], tables["tree"]
+    def _open(self) -> None:
+        """Take from the statement and the tables what answers need."""
+        self._method = Partition(**self.parameters)
+        self._plan = self._method.plan(self.schema)
+        self._leaves, self._nodes = self.tables["data"], self.tables["tree"]
 
     # --- what was published -------------------------------------------------------------------
 

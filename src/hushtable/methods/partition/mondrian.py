@@ -24,7 +24,7 @@ Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Groups:
+class MondrianGroups:
     """Hold what is published: the smallest box around each group, and its rows by class.
 
     Parameters
@@ -106,7 +106,7 @@ class Mondrian(Parameters):
             raise ParameterError(problems)
         return axes, target
 
-    def groups(self, engine: Engine) -> Groups:
+    def groups(self, engine: Engine) -> MondrianGroups:
         """Divide the rows of a table.
 
         Raises
@@ -131,7 +131,7 @@ class Mondrian(Parameters):
             )
         sizes = np.array([axis.size for axis in axes])
         done = list(self._divide(_Group(positions, classes, cells.counts, n_classes), sizes))
-        return Groups(
+        return MondrianGroups(
             axes=axes,
             target=target,
             first=np.stack([group.first for group in done]),

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from hushtable.codes import as_numpy
 from hushtable.methods.partition.axes import Axis
 from hushtable.methods.partition.consistency import NoisyTree
-from hushtable.methods.partition.tree import Rules, Tree
+from hushtable.methods.partition.tree import GrowthRules, Tree
 from hushtable.schema import Categorical, Column, Integer, Schema
 
 Integers = NDArray[np.int64]
@@ -25,7 +25,7 @@ NODE, COUNT, NOISY_COUNT, NOISE_SCALE = "node", "count", "noisy_count", "noise_s
 """Columns that are published beside the schema's own."""
 
 
-def tree_table(tree: Tree, axes: Sequence[Axis], rules: Rules) -> pa.Table:
+def tree_table(tree: Tree, axes: Sequence[Axis], rules: GrowthRules) -> pa.Table:
     """Write the nodes of a tree: how each was split, and the count of its stopping test."""
     leaf = np.asarray(tree.left) < 0
     untested = ~np.asarray(tree.tested)

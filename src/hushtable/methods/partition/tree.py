@@ -31,7 +31,7 @@ _UNIT = 1 << 40  # of so many splits together; an axis has at most 2**31
 
 
 @dataclass(frozen=True)
-class Rules:
+class GrowthRules:
     """Say how a tree is grown; all of it is public.
 
     Parameters
@@ -115,7 +115,7 @@ class Tree:
         return np.flatnonzero(np.asarray(self.left) < 0)
 
 
-class Rows:
+class OrderedCells:
     """Hold the frequency table, ordered along every axis inside every open region.
 
     Parameters
@@ -194,7 +194,7 @@ class _Open:
         )
 
 
-def grow(rows: Rows, rules: Rules, noise: Noise) -> tuple[Tree, Integers]:
+def grow(rows: OrderedCells, rules: GrowthRules, noise: Noise) -> tuple[Tree, Integers]:
     """Grow a tree and count its leaves by class.
 
     Returns
@@ -212,8 +212,8 @@ def grow(rows: Rows, rules: Rules, noise: Noise) -> tuple[Tree, Integers]:
 class _Growth:
     """A tree that is being grown."""
 
-    rows: Rows
-    rules: Rules
+    rows: OrderedCells
+    rules: GrowthRules
     noise: Noise
     tree: Tree
 

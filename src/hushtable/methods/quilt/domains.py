@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hushtable.errors import ParameterError, TooLarge
 from hushtable.estimate.simplex import on_simplex
-from hushtable.recoding import Groups, Intervals, Recoding, Rule, recode
+from hushtable.recoding import Intervals, Recoding, Rule, ValueGroups, recode
 from hushtable.schema import Categorical, Column, Schema
 from hushtable.taxonomy import Node
 
@@ -121,7 +121,7 @@ class Values:
         if isinstance(self.column, Categorical):
             values = np.arange(self.column.n_values)
             groups = merged[values if self.recoding is None else self.recoding.apply(values)]
-            return Groups(labels, self.column.n_values, has_missing, tuple(groups.tolist()))
+            return ValueGroups(labels, self.column.n_values, has_missing, tuple(groups.tolist()))
         first = np.flatnonzero(np.diff(merged, prepend=-1))
         if isinstance(self.recoding, Intervals):
             first = np.asarray(self.recoding.starts)[first]

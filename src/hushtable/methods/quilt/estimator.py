@@ -11,13 +11,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hushtable.codes import as_numpy, to_codes
+from hushtable.codes import as_numpy
 from hushtable.estimate.base import Estimate, Estimator
 from hushtable.methods.quilt.domains import Integers, values_of
 from hushtable.methods.quilt.field_error import FieldError, Missed
 from hushtable.methods.quilt.measured_tables import LinearAnswer, MeasuredTable, MeasuredTables
 from hushtable.predicate import Predicate, parse
-from hushtable.schema import Schema
 
 MAX_ENUMERATED = 2_000_000  # combinations of values that are looked at one by one
 
@@ -46,20 +45,9 @@ class QuiltEstimator(Estimator):
     the rows, with an interval that allows for what the model does not know.
     """
 
-    def __init__(
-        self,
-        schema: Schema,
-        parameters: Mapping[str, Any],
-        settings: Mapping[str, Any],
-        tables: Mapping[str, pa.Table],
-    ) -> None:
-        self.schema = schema
-        self.settings = settings
-        self.tables = tables
-
     def frame(self) -> pa.Table:
         """Give the rows."""
-        return self.tables["data"]
+        return self.table
 
     # --- what was released ----------------------------------------------------------------------
 
@@ -96,17 +84,9 @@ class QuiltEstimator(Estimator):
         )
 
     @cached_property
-    def codes(self) -> dict[str, Integers]:
-        """The rows as codes."""
-        return {
-            name: to_codes(column, self.tables["data"].column(name))
-            for name, column in self.schema.attributes.items()
-        }
-
-    @cached_property
     def weight(self) -> float:
         """What one row counts for."""
-        n_rows: int = self.tables["data"].num_rows
+        n_rows: int = self.table.num_rows
         return max(0.0, self.measured.total.value) / max(1, n_rows)
 
     @cached_property

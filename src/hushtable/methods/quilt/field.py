@@ -76,7 +76,7 @@ _MAX_PAIRS_BALANCED = 500
 
 
 @dataclass
-class Table:
+class FactorTable:
     """Hold a noisy table and its log-factors; the cells are in C order.
 
     Parameters
@@ -119,7 +119,7 @@ class Field:
         The particles.
     weights : array
         Their weights; `answers` sums them.
-    tables : list of Table
+    tables : list of FactorTable
         What was added.
 
     Examples
@@ -142,7 +142,7 @@ class Field:
     ) -> None:
         self.sizes: Group = tuple(len(marginal) for marginal in marginals)
         self.total, self.shrinkage = float(total), shrinkage
-        self.tables: list[Table] = []
+        self.tables: list[FactorTable] = []
         self.coins = Coins(seed)
         self._base = [_positive(marginal) for marginal in marginals]
         self.rows: Particles = self._independent(n_particles)
@@ -153,7 +153,7 @@ class Field:
     def restore(
         cls,
         marginals: Sequence[NDArray[np.float64]],
-        tables: Iterable[Table],
+        tables: Iterable[FactorTable],
         rows: Particles,
         *,
         total: float,
@@ -191,7 +191,7 @@ class Field:
                 table.counts = (old * table.counts + new * y) / (old + new)
                 table.std = (old + new) ** -0.5
                 return
-        self.tables.append(Table(group, y, std, np.zeros(n_cells)))
+        self.tables.append(FactorTable(group, y, std, np.zeros(n_cells)))
         self._index = np.concatenate(
             [self._index, particles.cells_of(self.rows, self.sizes, group)[None]]
         )

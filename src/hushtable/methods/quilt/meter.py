@@ -26,7 +26,7 @@ def as_share(value: float) -> Fraction:
 
 
 @dataclass(frozen=True)
-class CountNoise:
+class TableMechanism:
     """Noise for the cells of one table: discrete Gaussian, or discrete Laplace in pure mode.
 
     Parameters
@@ -45,7 +45,7 @@ class CountNoise:
         """Standard deviation of one count, as good as exact for variances of one and more."""
         if not self.pure:
             return math.sqrt(self.parameter)
-        return math.sqrt(laplace_variance(float(1 / self.parameter)))
+        return math.sqrt(laplace_variance(float(self.parameter)))
 
     def add(self, counts: Integers, noise: Noise) -> Integers:
         """Give noisy counts."""
@@ -103,13 +103,13 @@ class Purse:
             sums[step] = sums.get(step, Fraction(0)) + share
         return sums
 
-    def count_noise(self, share: Fraction) -> CountNoise:
+    def count_noise(self, share: Fraction) -> TableMechanism:
         """Give the noise that a share buys for a table, rounded up to a simple number."""
         spend = share * self.total
         exact = self.reach / spend if self.pure else self.reach**2 / (2 * spend)
         # Simple fractions are drawn from quickly, and rounding up only adds privacy.
         grid = 1 if exact > 1000 else 64
-        return CountNoise(self.pure, Fraction(math.ceil(exact * grid), grid))
+        return TableMechanism(self.pure, Fraction(math.ceil(exact * grid), grid))
 
     def choice_epsilon(self, share: Fraction) -> Fraction:
         """Give the epsilon of one exponential mechanism that a share buys, rounded down.
@@ -129,7 +129,7 @@ class PaidTable:
 
     group: Group
     counts: Integers
-    noise: CountNoise
+    noise: TableMechanism
 
 
 class Meter:

@@ -54,11 +54,11 @@ from hushtable.codes import numbers, to_values
 from hushtable.engine.base import Engine
 from hushtable.errors import ParameterError
 from hushtable.methods import parameters
-from hushtable.methods.base import CountError, Forecast, Method, Plan, Released
+from hushtable.methods.base import CountError, Forecast, Method, Plan, Released, misfits
 from hushtable.methods.count_error import gaussian_error, laplace_error, n_asked, needed_rows
 from hushtable.methods.parameters import parameter, whole
 from hushtable.methods.quilt.domains import MAX_BUCKETS, MAX_INTERVALS, Values, values_of
-from hushtable.methods.quilt.meter import CountNoise, Meter, Purse, as_share
+from hushtable.methods.quilt.meter import Meter, Purse, TableMechanism, as_share
 from hushtable.methods.quilt.schedule import ROWS_SHARE, Schedule, schedule
 from hushtable.methods.quilt.sewing import Patchwork, divided, sew
 from hushtable.privacy.composition import concentrated_share
@@ -131,7 +131,7 @@ class Quilt(Method):
     summary: ClassVar[str] = (
         "Synthetic rows from noisy tables of columns that were chosen privately."
     )
-    estimator: ClassVar[str] = "quilt"
+    estimator_kind: ClassVar[str] = "quilt"
 
     epsilon: Fraction = parameter(read=parameters.epsilon)
     delta: Fraction = parameter(read=_delta_or_zero, default=Fraction(0))
@@ -141,13 +141,8 @@ class Quilt(Method):
 
     def plan(self, schema: Schema) -> QuiltPlan:
         """Work out everything that is fixed before the data is read, or refuse."""
-        problems = []
+        problems = misfits(schema, self.name)
         names = list(schema.attributes)
-        if schema.unit.kind == "node":
-            problems.append(
-                "unit is node: quilt publishes tables of rows. Use unit row or person, or a "
-                "method for graphs."
-            )
         if self.target is not None and self.target not in names:
             problems.append(
                 f"target is {self.target!r}, which is not a published column; the schema has "
@@ -338,11 +333,11 @@ class QuiltPlan(Plan[Engine]):
                 ),
                 "candidates": _last_candidates(quilt),
             },
-            estimator=_settings(self, quilt, purse, n_rows),
+            settings=_settings(self, quilt, purse, n_rows),
         )
 
 
-def _sum_error(noise: CountNoise, n_counts: int) -> CountError:
+def _sum_error(noise: TableMechanism, n_counts: int) -> CountError:
     """Give the error of so many noisy counts added up."""
     if noise.pure:
         return laplace_error(1 / noise.parameter, n_counts, _ONE_COLUMN)

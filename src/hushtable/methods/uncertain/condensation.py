@@ -55,7 +55,7 @@ class Condensation(Method):
     name: ClassVar[str] = "condensation"
     paper: ClassVar[str] = "Aggarwal and Yu, a condensation approach (2004), to compare with."
     summary: ClassVar[str] = "Replace groups of k numeric records by pseudo-records (baseline)."
-    estimator: ClassVar[str] = "uncertain"
+    estimator_kind: ClassVar[str] = "uncertain"
     one_machine: ClassVar[str] = (
         "condensation looks for the nearest records of each record, so it is a method for one "
         "machine, about 100,000 records. Take a sample of so many rows out of Spark."
@@ -111,7 +111,7 @@ class CondensationPlan(Plan[Engine]):
         order = np.asarray(noise.distinct_below(len(values), k=len(values)), np.int64)
         return Released(
             tables={"data": self.grids.table(pseudo[order], values[order, len(names) :])},
-            estimator={
+            settings={
                 "model": "pseudo",
                 "noisy": [],
                 "levels": [],

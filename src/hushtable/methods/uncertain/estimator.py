@@ -30,7 +30,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtr
 
-from hushtable.codes import as_numpy
+from hushtable.codes import as_numpy, nearest_codes
 from hushtable.errors import TooLarge
 from hushtable.estimate.base import CONFIDENCE, Estimate, Estimator
 from hushtable.estimate.drawing import Generator
@@ -173,41 +173,24 @@ def box_probability(
 
 
 class UncertainEstimator(Estimator):
-    """Estimate counts from uncertain records.
+    """Estimate counts from uncertain records."""
 
-    Parameters
-    ----------
-    schema : Schema
-        The public schema.
-    parameters, settings : mapping
-        What the statement says about the method and its noise.
-    tables : mapping of str to table
-        ``data``: the published records.
-    """
-
-    def __init__(
-        self,
-        schema: Schema,
-        parameters: Mapping[str, Any],
-        settings: Mapping[str, Any],
-        tables: Mapping[str, pa.Table],
-    ) -> None:
-        table = tables["data"]
-        self.schema = schema
-        self._table = table
+    def _open(self) -> None:
+        """Take from the statement and the tables what answers need."""
+        table = self.table
         self._published = Schema.model_validate(
             {
-                **schema.model_dump(),
+                **self.schema.model_dump(),
                 "columns": {
                     name: column
-                    for name, column in schema.columns.items()
-                    if name not in schema.attributes or name in table.column_names
+                    for name, column in self.schema.columns.items()
+                    if name not in self.schema.attributes or name in table.column_names
                 },
             }
         )
-        self._model: str = settings["model"]
-        self._wrap = parameters.get("edges") == "wrap"
-        self._noisy: list[str] = list(settings["noisy"])
+        self._model: str = self.settings["model"]
+        self._wrap = self.parameters.get("edges") == "wrap"
+        self._noisy: list[str] = list(self.settings["noisy"])
         self._n = table.num_rows
         self._z = {name: _floats(table, name) for name in self._noisy}
         self._width = {name: self._width_of(name) for name in self._noisy}
@@ -219,7 +202,7 @@ class UncertainEstimator(Estimator):
 
     def _width_of(self, name: str) -> Floats:
         """Give sigma, or the width of the interval (a whole number of steps)."""
-        std = _floats(self._table, name + STD)
+        std = _floats(self.table, name + STD)
         if self._model == "gaussian":
             return std
         step = float(self._numeric(name).exact_step)
@@ -248,9 +231,7 @@ class UncertainEstimator(Estimator):
         )
 
     def _nearest(self, name: str) -> NDArray[np.int64]:
-        column = self._numeric(name)
-        steps = np.rint((self._z[name] - float(column.exact_low)) / float(column.exact_step))
-        return np.clip(steps, 0, column.n_values - 1).astype(np.int64)
+        return nearest_codes(self._numeric(name), self._z[name])
 
     def count(self, where: str) -> Estimate:
         """Estimate how many records satisfy a WHERE clause, with an interval that assumes nothing.
@@ -378,10 +359,9 @@ class UncertainEstimator(Estimator):
         """Mark the classes of a column that have a value within reach of each record's point."""
         column = self._numeric(name)
         n = column.n_values
-        low, step = float(column.exact_low), float(column.exact_step)
         # A point outside an open column stands for the nearest value: that is no farther from
         # the true one.
-        place = np.clip(np.rint((self._z[name][part] - low) / step), 0, n - 1).astype(np.int64)
+        place = nearest_codes(column, self._z[name][part])
         first, last = place - np.minimum(reach, n), place + np.minimum(reach, n)
         marks = np.zeros((len(place), classes.n_classes), np.bool_)
         ends = np.append(classes.starts[1:], n)
@@ -454,7 +434,7 @@ class UncertainEstimator(Estimator):
         low, step = float(column.exact_low), float(column.exact_step)
         z, width = self._z[name][part], self._width[name][part]
         if rule == "points":
-            codes = np.clip(np.rint((z - low) / step), 0, column.n_values - 1).astype(np.int64)
+            codes = nearest_codes(column, z)
             inside = np.abs(low + codes * step - z) <= step / 2
             mass[np.arange(n), classes.of(codes)] = inside
             return mass
@@ -473,7 +453,7 @@ class UncertainEstimator(Estimator):
 
     def frame(self) -> pa.Table:
         """Give the published records: noisy and carried columns, then the ``_std`` columns."""
-        return self._table
+        return self.table
 
 
 def _floats(table: pa.Table, name: str) -> Floats:

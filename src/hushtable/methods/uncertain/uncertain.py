@@ -154,7 +154,7 @@ class Uncertain(Method):
         "Aggarwal, on unifying privacy and uncertain data models (section II), repaired."
     )
     summary: ClassVar[str] = "Publish numeric records as noisy points that fit at least k people."
-    estimator: ClassVar[str] = "uncertain"
+    estimator_kind: ClassVar[str] = "uncertain"
     one_machine: ClassVar[str] = (
         "uncertain compares every record with every other, so it is a method for one machine: "
         "about 10,000 records with safe levels, 100,000 with levels exact. Take a sample of so "
@@ -505,7 +505,7 @@ class UncertainPlan(Plan[Engine]):
         ]
         return Released(
             tables={"data": table},
-            estimator={
+            settings={
                 "model": self.method.model,
                 "noisy": list(self.names),
                 "levels": described if self.method.levels == "safe" else [],

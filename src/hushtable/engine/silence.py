@@ -22,7 +22,13 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any, ParamSpec, TypeVar
 
-from hushtable.errors import HushtableError, HushtableWarning, InternalError, TooLarge
+from hushtable.errors import (
+    HushtableError,
+    HushtableWarning,
+    InternalError,
+    OwnNote,
+    TooLarge,
+)
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -95,12 +101,6 @@ def _forget_others(error: BaseException) -> None:
         own = link.__cause__ if isinstance(link.__cause__, HushtableError) else None
         link.__cause__, link.__context__, link.__suppress_context__ = own, None, True
         link = own
-
-
-class OwnNote(str):
-    """A note that hushtable wrote, which quotes no private value."""
-
-    __slots__ = ()
 
 
 # --- what speaks beside errors --------------------------------------------------------------------

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hushtable.errors import ParameterError
 from hushtable.privacy.guarantee import Guarantee
 from hushtable.privacy.ledger import Entry, Ledger
-from hushtable.schema import Schema
+
+if TYPE_CHECKING:
+    from hushtable.schema import Schema
 
 _PATIENCE = 300.0  # seconds for a busy ledger: giving up after the charge would waste it
 

@@ -38,7 +38,7 @@ class NoisyCells:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GroupNoise:
+class DomainMechanism:
     """Add discrete Laplace noise of scale 1/rate to all cells of a domain.
 
     Parameters
@@ -53,10 +53,10 @@ class GroupNoise:
 
     Examples
     --------
-    >>> GroupNoise(domain=Domain({"x": 10}), rate=Fraction(1), max_cells=100).threshold is None
+    >>> DomainMechanism(domain=Domain({"x": 10}), rate=Fraction(1), max_cells=100).threshold is None
     True
     >>> huge = Domain({f"x{i}": 10 for i in range(30)})
-    >>> GroupNoise(domain=huge, rate=Fraction(1), max_cells=1000).threshold
+    >>> DomainMechanism(domain=huge, rate=Fraction(1), max_cells=1000).threshold
     62
     """
 
@@ -77,7 +77,7 @@ class GroupNoise:
     @property
     def variance(self) -> float:
         """Variance of the noise of one cell."""
-        return float(laplace_variance(float(self.rate)))
+        return float(laplace_variance(float(1 / self.rate)))
 
     def add(self, codes: NDArray[np.int64], counts: Integers, noise: Noise) -> NoisyCells:
         """Noise all cells; the occupied ones are given, in the order of the domain."""

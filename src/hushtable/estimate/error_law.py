@@ -14,7 +14,7 @@ _MAX_POINTS = 1 << 22  # beyond this the normal approximation is as good as exac
 
 
 @dataclass(frozen=True)
-class NoiseSum:
+class ErrorLaw:
     """Describe the noise of one count; sums of n of them have exact quantiles.
 
     Parameters
@@ -26,7 +26,7 @@ class NoiseSum:
 
     Examples
     --------
-    >>> coin = NoiseSum(np.array([0, 1]), np.array([0.5, 0.5]))
+    >>> coin = ErrorLaw(np.array([0, 1]), np.array([0.5, 0.5]))
     >>> coin.quantiles(100, 0.95)
     (40.0, 60.0)
     """

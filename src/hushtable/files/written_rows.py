@@ -9,11 +9,13 @@ form that says nothing beyond which values are in which row.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hushtable.schema import Categorical, Schema
+if TYPE_CHECKING:
+    from hushtable.schema import Schema
 
 
 def bare(table: pa.Table, schema: Schema | None = None) -> pa.Table:
@@ -48,7 +50,7 @@ def _lists_of(schema: Schema) -> dict[str, pa.Array]:
     return {
         name: pa.array(column.values, pa.string())
         for name, column in schema.attributes.items()
-        if isinstance(column, Categorical)
+        if column.type == "categorical"
     }
 
 

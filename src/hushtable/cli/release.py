@@ -1,0 +1,85 @@
+"""What an analyst does with a release: ``hushtable show``, ``query`` and ``export``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+import hushtable as ht
+from hushtable.cli.options import AsJson, ReleasePath
+from hushtable.cli.screen import console, print_json
+from hushtable.errors import ParameterError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def show(release: ReleasePath, as_json: AsJson = False) -> None:
+    """Show the statement of a release, for people."""
+    statement = ht.Release.load(release).statement
+    if as_json:
+        print_json(statement.model_dump(mode="json", by_alias=True))
+    else:
+        from rich.markdown import Markdown  # noqa: PLC0415 - slow to import
+
+        console.print(Markdown(statement.for_people()))
+
+
+def query(
+    release: ReleasePath,
+    where: Annotated[str, typer.Argument(metavar="WHERE", help="A SQL WHERE clause.")],
+    table: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=FILE",
+            help="Public CSV or Parquet file of yours, for IN (SELECT column FROM name ...).",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Estimate how many people satisfy a condition, with a 95 % interval."""
+    estimate = ht.Release.load(release).count(where, tables=_public_tables(table or []))
+    if as_json:
+        print_json(estimate.to_dict())
+        return
+    console.print(str(estimate), highlight=False)
+    for note in estimate.notes:
+        console.print(f"  {note}", highlight=False)
+
+
+def export(
+    release: ReleasePath,
+    to: Annotated[Path, typer.Option(help="A new .csv or .parquet file.")],
+) -> None:
+    """Write the microdata rows of a release to a file."""
+    ht.Release.load(release).export(to)
+    console.print(f"Wrote {to}.")
+
+
+def _public_tables(given: list[str]) -> dict[str, pa.Table]:
+    """Read the analyst's own tables, given as NAME=FILE."""
+    import pyarrow as pa  # noqa: PLC0415 - slow to import
+    import pyarrow.csv as pa_csv  # noqa: PLC0415
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    tables: dict[str, pa.Table] = {}
+    problems = []
+    for item in given:
+        name, sign, file = item.partition("=")
+        if not name or not sign:
+            problems.append(f"{item!r} is not NAME=FILE.")
+            continue
+        if name in tables:
+            problems.append(f"table {name!r} is given twice; give each name once.")
+            continue
+        try:
+            tables[name] = (
+                pq.read_table(file) if file.endswith(".parquet") else pa_csv.read_csv(file)
+            )
+        except (OSError, pa.ArrowInvalid) as error:
+            problems.append(f"table {name!r}: cannot read {file!r}: {error}.")
+    if problems:
+        raise ParameterError(problems)
+    return tables

@@ -1,0 +1,98 @@
+"""``hushtable schema``: draft what is public about a table, and check the table against it."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import hushtable as ht
+from hushtable.cli.options import AsJson, DataPath, SchemaPath
+from hushtable.cli.screen import console, print_json
+from hushtable.errors import ParameterError
+
+schema_group = typer.Typer(
+    name="schema", no_args_is_help=True, help="Draft and check the public schema."
+)
+
+_DRAFT_HEADER = """\
+# Drafted from the private table, for the custodian's eyes. What stands under 'confirm' was taken
+# from the data: check it against public knowledge, correct it, and delete the line. All of it must
+# be what anybody could know, not what happens to occur: one person's row can change any of it.
+# 'missing' and 'outside' say what a cell counts as that has no value or none of the column's:
+# a category of its own (missing), the nearest bound (clip), or one of the values (other; the
+# first, unless a line 'other: VALUE' names another).
+"""
+
+
+_FOR_THE_CUSTODIAN = (
+    "These counts are exact, so keep them to yourself. They may show a mistake in the table or in "
+    "the schema; choose the domain from public knowledge, never to let one row fit."
+)
+
+
+@schema_group.command("draft")
+def draft(
+    data: DataPath,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="File to write.")] = None,
+) -> None:
+    """Propose a schema for a table; what it took from the data is marked `confirm`."""
+    text = _DRAFT_HEADER + ht.draft(data).to_yaml()
+    if output is None:
+        sys.stdout.write(text)
+        return
+    if output.exists():
+        raise ParameterError(f"{str(output)!r} exists; choose another file or remove it.")
+    try:
+        # What it took from the data is not public yet, so the file is the owner's alone.
+        descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise ParameterError(f"cannot write {str(output)!r}: {error.strerror}.") from None
+    console.print(
+        f"Wrote {output}. Check every line marked 'confirm' against public knowledge, correct it "
+        "and delete the mark; publish refuses until then."
+    )
+
+
+@schema_group.command("check")
+def check(schema: SchemaPath, data: DataPath, as_json: AsJson = False) -> None:
+    """Tell how many cells of a table do not fit, and what becomes of them (custodian only)."""
+    from hushtable.engine.fitting import misfits  # noqa: PLC0415
+    from hushtable.engine.silence import silenced  # noqa: PLC0415 - keeps other commands quick
+
+    public = ht.Schema.load(schema)
+    found = silenced(lambda: misfits(data, public))()
+    unconfirmed = list(public.unconfirmed)
+    if as_json:
+        print_json(
+            {
+                "misfits": [dataclasses.asdict(misfit) for misfit in found],
+                "unconfirmed": unconfirmed,
+                "conditions": list(public.conditions),
+            }
+        )
+    else:
+        for misfit in found:
+            console.print(str(misfit), soft_wrap=True, highlight=False)
+        if found:
+            console.print(_FOR_THE_CUSTODIAN, soft_wrap=True)
+        for condition in public.conditions:
+            console.print(condition, soft_wrap=True, highlight=False)
+        if unconfirmed:
+            console.print(f"Still to confirm: {', '.join(unconfirmed)}.")
+        if not found and not unconfirmed:
+            console.print("The table fits its schema.")
+    if any(misfit.refused for misfit in found):
+        raise typer.Exit(1)
+
+
+@schema_group.command("spec")
+def spec() -> None:
+    """Write the JSON Schema of schema files, for editors."""
+    print_json(ht.Schema.model_json_schema())
