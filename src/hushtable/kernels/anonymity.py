@@ -225,7 +225,8 @@ def _top_bin(extents: Vector, factors: Vector) -> int:
     for column in range(len(extents)):
         cap[0] += (extents[column] * factors[column]) ** 2
     cap[0] *= 1.0 + 1e-9
-    return cap.view(np.int64)[0] >> _SHIFT
+    top: int = cap.view(np.int64)[0] >> _SHIFT
+    return top
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
