@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,21 +11,13 @@ import pyarrow as pa
 from hushtable.errors import PredicateError, ReleaseError
 from hushtable.estimate import Estimate, Estimator
 from hushtable.predicate import parse
-from hushtable.schema import Schema
 
 
 class HistogramEstimator(Estimator):
     """Read a release of histograms."""
 
-    def __init__(
-        self,
-        schema: Schema,
-        parameters: Mapping[str, Any],
-        settings: Mapping[str, Any],
-        tables: Mapping[str, pa.Table],
-    ) -> None:
-        self.schema, self.tables = schema, tables
-        self.scale = float(Fraction(settings["scale"]))
+    def _open(self) -> None:
+        self.scale = float(Fraction(self.settings["scale"]))
 
     def count(self, where: str) -> Estimate:
         """Add up the counts of the values that satisfy a condition on one column."""

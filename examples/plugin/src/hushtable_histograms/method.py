@@ -33,7 +33,7 @@ class Histograms(Method):
     name: ClassVar[str] = "histograms"
     paper: ClassVar[str] = "Folklore."
     summary: ClassVar[str] = "Publish the counts of every column with noise."
-    estimator: ClassVar[str] = "histograms"
+    estimator_kind: ClassVar[str] = "histograms"
 
     epsilon: Fraction = parameter(read=parameters.epsilon)
 
@@ -77,4 +77,4 @@ class HistogramsPlan(Plan[Engine]):
             noisy = add_noise(counts, noise.discrete_laplace(self.scale, size=len(counts)))
             values = to_labels(column, np.arange(column.size))
             tables[name] = pa.table({"value": values, "count": pa.array(noisy, pa.int64())})
-        return Released(tables=tables, estimator={"scale": str(self.scale)})
+        return Released(tables=tables, settings={"scale": str(self.scale)})
