@@ -49,13 +49,15 @@ import pyarrow.parquet as pq
 import hushtable
 from hushtable import NoisyCounts, Schema, publish
 from hushtable.engine.sql import engine as sql
+from hushtable.methods.counts.noisy_counts import NoisyCountsPlan
 
 ENGINE, ROOT = sys.argv[1], Path(sys.argv[2])
 MARK, NUMBER, CONTROL = "CANARY", "7340033", "AFTERWARDS"
 SCHEMA = Schema.from_dict({"name": "t", "columns": {
     "id": {"role": "identifier"},
-    "age": {"type": "integer", "low": 0, "high": 99, "outside": "refuse"},
-    "town": {"type": "categorical", "values": ["Ayre", "Brill"], "outside": "refuse"},
+    "age": {"type": "integer", "low": 0, "high": 99, "missing": "forbid", "outside": "refuse"},
+    "town": {"type": "categorical", "values": ["Ayre", "Brill"],
+             "missing": "forbid", "outside": "refuse"},
 }})
 METHOD = NoisyCounts(epsilon=1, delta="1e-6", k=2)
 logging.basicConfig(level=1, stream=sys.stderr)
@@ -66,6 +68,10 @@ outcomes = {}
 
 class Unlucky(NoisyCounts):
     """Fail in the middle of a run with a private value at hand."""
+    def plan(self, schema):
+        return UnluckyPlan(**vars(super().plan(schema)))
+
+class UnluckyPlan(NoisyCountsPlan):
     def run(self, engine, noise):
         private = f"{MARK}{NUMBER}"
         logging.getLogger("library").critical(private)
@@ -235,8 +241,8 @@ schema = Schema.parse("""
 name: t
 columns:
   id: {role: identifier}
-  age: {type: integer, low: 0, high: 99, outside: refuse}
-  town: {type: categorical, values: [Ayre, Brill], outside: refuse}
+  age: {type: integer, low: 0, high: 99, missing: forbid, outside: refuse}
+  town: {type: categorical, values: [Ayre, Brill], missing: forbid, outside: refuse}
 """)
 method = NoisyCounts(epsilon=1, delta="1e-6", k=2)
 
@@ -369,8 +375,8 @@ def test_a_failing_command_on_spark_prints_no_cell(tmp_path: Path) -> None:
     (tmp_path / "broken.parquet").write_bytes(content)
     (tmp_path / "schema.yaml").write_text(
         "name: t\ncolumns:\n  id: {role: identifier}\n"
-        "  age: {type: integer, low: 0, high: 99, outside: refuse}\n"
-        "  town: {type: categorical, values: [Ayre, Brill], outside: refuse}\n"
+        "  age: {type: integer, low: 0, high: 99, missing: forbid, outside: refuse}\n"
+        "  town: {type: categorical, values: [Ayre, Brill], missing: forbid, outside: refuse}\n"
     )
     said = run(COMMANDS, tmp_path)
     assert_silent(said)

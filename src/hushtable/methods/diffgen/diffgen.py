@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 from hushtable.engine.base import MAX_HISTOGRAM, Engine
@@ -195,7 +196,7 @@ class DiffGenPlan(Plan[Engine]):
         """Rows of one unit."""
         return self.schema.unit.max_rows or 1
 
-    @property
+    @cached_property
     def most_rounds(self) -> int:
         """How many splits taxonomies and grids allow, in whatever order they are made."""
         columns = self.schema.attributes
