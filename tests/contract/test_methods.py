@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from contract.examples import EXAMPLES, is_numeric, label, n_counted, questions, schema, table
-from hushtable import pipeline
+from hushtable import engine as engines
 from hushtable.errors import DataError, HushtableError, PredicateError, Refused
 from hushtable.methods import METHODS, Method
 from hushtable.methods.listing import Listing
@@ -92,7 +92,7 @@ def test_law_4_spending_is_recorded_before_data_is_read(
         seen.append([entry.status for entry in ledger.entries()])
         raise DataError("stop here")
 
-    monkeypatch.setattr(pipeline, "connect", read)
+    monkeypatch.setattr(engines.PrivateTable, "connect", read)
     with pytest.raises(DataError):
         publish(table(method), schema(method), method, out=tmp_path / "out", ledger=ledger)
     assert seen == [["charged"]]
