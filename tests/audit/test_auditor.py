@@ -61,6 +61,7 @@ from hushtable.methods.listing import Listing
 from hushtable.methods.parameters import Parameters
 from hushtable.methods.partition.mondrian import Mondrian
 from hushtable.methods.registry import listings
+from hushtable.methods.uncertain.uncertain import UncertainPlan
 from hushtable.privacy.guarantee import ApproxDP, PureDP
 from hushtable.privacy.noise import Noise, SecureNoise, SeededNoise
 from hushtable.schema import Schema
@@ -400,7 +401,7 @@ def test_tables_that_are_all_refused_are_not_tested(monkeypatch: pytest.MonkeyPa
     def perturb(self: Any, *arguments: Any) -> Any:
         raise TooLarge("too many records.")
 
-    monkeypatch.setattr(Uncertain, "perturb", perturb)
+    monkeypatch.setattr(UncertainPlan, "perturb", perturb)
     report = audit(Uncertain(k=3, eta="1/5"), runs=40)
     assert report.verdict == "NOT TESTED"
     assert "too many records" in report.findings[0].reason

@@ -416,7 +416,7 @@ def test_seeded_releases_of_spark_and_duckdb_are_equal(
 def test_one_machine_methods_say_so_before_anything_is_charged(
     session: Any, tmp_path: Path
 ) -> None:
-    ledger = Ledger.create(tmp_path / "ledger", epsilon=1)
+    ledger = Ledger.create(tmp_path / "ledger", epsilon=1, allow_uncounted=True)
     frame = session.createDataFrame([(1, "F")], "x int, sex string")
     for method in (Uncertain(k=2, carry=["sex"]), Condensation(k=2, carry=["sex"])):
         with pytest.raises(ParameterError, match=r"one machine.*records"):
