@@ -29,8 +29,9 @@ import pyarrow as pa
 
 from hushtable.engine.base import RuleBreak
 from hushtable.engine.baskets import (
-    ItemColumns,
+    Bounds,
     ItemGroups,
+    Listed,
     Pairs,
     Tuples,
     listed_sizes,
@@ -196,53 +197,27 @@ class SqlEngine(CheckedEngine):
     # --- tuples and pairs of items ----------------------------------------------------------------
 
     def _wide_tuples(
-        self, groups: ItemGroups, recode: Mapping[str, Recoding], *, max_groups: int, at_least: int
+        self, groups: ItemGroups, recode: Mapping[str, Recoding], bounds: Bounds
     ) -> Tuples:
         elements = wide_elements(self._rows, self._schema, groups, recode)
-        n_items, n_values = len(self._schema.attributes), missing_codes(self._schema, recode)[1]
-        counted = count_tuples(
-            elements, elements.table, groups, max_groups=max_groups, at_least=at_least,
-            n_items=n_items, n_values=n_values,
-        )  # fmt: skip
+        sizes = len(self._schema.attributes), missing_codes(self._schema, recode)[1]
+        counted = count_tuples(elements, groups, bounds, sizes)
         return replace(counted, n_records=self.n_rows())
 
-    def _listed_tuples(
-        self,
-        groups: ItemGroups,
-        listing: ItemColumns,
-        max_values: int | None,
-        recode: Mapping[str, Recoding],
-        *,
-        max_groups: int,
-        at_least: int,
-    ) -> Tuples:
-        elements = self._listed_elements(listing, max_values, recode)
-        n_items, n_values = listed_sizes(self._schema, listing, recode)
-        return count_tuples(
-            elements, elements.table, groups, max_groups=max_groups, at_least=at_least,
-            n_items=n_items, n_values=n_values,
-        )  # fmt: skip
+    def _listed_tuples(self, groups: ItemGroups, listed: Listed, bounds: Bounds) -> Tuples:
+        sizes = listed_sizes(self._schema, listed.listing, listed.recode)
+        return count_tuples(self._listed_elements(listed), groups, bounds, sizes)
 
-    def _pairs(
-        self,
-        listing: ItemColumns,
-        items: Sequence[int] | None,
-        max_values: int | None,
-        recode: Mapping[str, Recoding],
-    ) -> Pairs:
-        elements = self._listed_elements(listing, max_values, recode)
-        n_items = self._schema.attributes[listing.item].n_values
+    def _pairs(self, listed: Listed, items: Sequence[int] | None) -> Pairs:
+        elements = self._listed_elements(listed)
+        n_items = self._schema.attributes[listed.listing.item].n_values
         return count_pairs(elements, elements.table, n_items=n_items, items=items)
 
-    def _listed_elements(
-        self, listing: ItemColumns, max_values: int | None, recode: Mapping[str, Recoding]
-    ) -> Source:
+    def _listed_elements(self, listed: Listed) -> Source:
         """Give the elements of people: chosen once, for all questions with the same bounds."""
-        asked = (listing, max_values, tuple(recode.items()))
+        asked = (listed.listing, listed.max_values, tuple(listed.recode.items()))
         if asked not in self._elements:
-            self._elements[asked] = listed_elements(
-                self._rows, self._schema, listing, max_values, recode
-            )
+            self._elements[asked] = listed_elements(self._rows, self._schema, *listed)
         return self._elements[asked]
 
     # --- for the custodian ------------------------------------------------------------------------
