@@ -6,26 +6,13 @@ import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from hushtable.cli.screen import console, print_json
 from hushtable.errors import ParameterError
 
-
-class Findings(Protocol):
-    """Hold what was found, for the custodian's eyes."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Write as plain data."""
-        ...
-
-    def write_json(self, path: str | Path) -> None:
-        """Write the numbers to a new file."""
-        ...
-
-    def write_html(self, path: str | Path) -> None:
-        """Write a page to a new file."""
-        ...
+if TYPE_CHECKING:
+    from hushtable.evaluation.findings import Findings
 
 
 def this_command() -> str:
