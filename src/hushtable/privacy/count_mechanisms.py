@@ -275,10 +275,8 @@ class ThresholdMatrix(CountMechanism):
 
     Parameters
     ----------
-    epsilon, delta : Fraction
-        The promise for one added or removed row.
-    k : int
-        Counts below it are never published.
+    epsilon, delta, k
+        As for `OneSidedGeometric`.
 
     Examples
     --------
