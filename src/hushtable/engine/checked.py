@@ -9,7 +9,7 @@ they are written, before they become a release: see `hushtable.engine.spark.writ
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -96,8 +96,18 @@ class CheckedEngine(ABC):
         also: Keys | Whole | None = None,
     ) -> pa.Table | Parts:
         """Make the rows to be published from the occupied cells, each with noise of its own."""
+        require_columns(self._schema, columns)
+        executors = self._executors(columns, recode or {}, noise)
+        if executors is not None:
+            return executors(rows_of, noise, also=also)
         cells = self.counts(columns, recode=recode)
         return publish_here(cells, rows_of, noise, also=also)
+
+    def _executors(
+        self, columns: Sequence[str], recode: Mapping[str, Recoding], noise: Noise
+    ) -> Callable[..., Parts] | None:
+        """Give what publishes cells where they are counted, if they might be too many to travel."""
+        return None
 
     def marginals(
         self,

@@ -19,13 +19,12 @@ Where the cells might be too many for one machine, executors of Spark publish th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import lazy_loader
 import numpy as np
-import pyarrow as pa
 
 from hushtable.engine.base import RuleBreak
 from hushtable.engine.baskets import (
@@ -40,8 +39,8 @@ from hushtable.engine.baskets import (
 from hushtable.engine.cells import Cells, Counts
 from hushtable.engine.checked import CheckedEngine
 from hushtable.engine.encode import is_missing
-from hushtable.engine.published import Keys, Parts, RowsOf, Whole
-from hushtable.engine.rules import person_break, require_columns
+from hushtable.engine.published import Parts
+from hushtable.engine.rules import person_break
 from hushtable.engine.source import Source
 from hushtable.engine.spark.source import SparkSource
 from hushtable.engine.spark.writing import publish_on_executors
@@ -161,29 +160,21 @@ class SqlEngine(CheckedEngine):
         broken.refuse()
         return Cells(domain, codes, counts)
 
-    def publish_cells(
-        self,
-        columns: Sequence[str],
-        rows_of: RowsOf,
-        noise: Noise,
-        *,
-        recode: Mapping[str, Recoding] | None = None,
-        also: Keys | Whole | None = None,
-    ) -> pa.Table | Parts:
-        """Make the rows to be published from the occupied cells, each with noise of its own."""
-        require_columns(self._schema, columns)
+    def _executors(
+        self, columns: Sequence[str], recode: Mapping[str, Recoding], noise: Noise
+    ) -> Callable[..., Parts] | None:
         domain = recoded_domain(self._schema, columns, recode)
         # A seeded run is for comparing engines: one machine, one order of draws.
         if not (isinstance(self._source, SparkSource) and noise.is_private) or (
             domain.size <= MAX_CELLS
         ):
-            return super().publish_cells(columns, rows_of, noise, recode=recode, also=also)
+            return None
         rows = self._rows
         assert isinstance(rows, SparkSource)  # noqa: S101 - what is kept of one is one
         broken_rules(rows, self._schema, columns).refuse()
         query, wide = tally(rows, self._schema, domain, recode)
-        return publish_on_executors(
-            rows, query, rows_of, noise, domain=domain, wide=wide, also=also, n_rows=self.n_rows
+        return partial(
+            publish_on_executors, rows, query, domain=domain, wide=wide, n_rows=self.n_rows
         )
 
     def _marginals(
