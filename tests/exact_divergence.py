@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable
 from fractions import Fraction
 from functools import cache
 
+from exact_masses import mass_bounds
 from hushtable.privacy.count_mechanisms import (
     Bounds,
     CountMechanism,
@@ -57,7 +58,7 @@ def _masses(mechanism: CountMechanism, count: int, top: int) -> dict[int, Bounds
         first = mechanism.k
     top = max(top, first + 1)
     published = sorted({0, *range(first, top + 1)})
-    table = {j: mechanism.mass_bounds(count, j, bits=BITS) for j in published}
+    table = {j: mass_bounds(mechanism, count, j, bits=BITS) for j in published}
     if not isinstance(mechanism, OneSidedGeometric):
         rate = mechanism.epsilon / (2 if isinstance(mechanism, ThresholdMatrix) else 1)
         fall_low, fall_high = exp_bounds(-rate, BITS)

@@ -213,12 +213,8 @@ def error_curve(
 
     Parameters
     ----------
-    method : Method
-        The method; its own epsilon does not matter.
-    schema : Schema
-        The public schema.
-    rows : int, optional
-        Rows to expect; by default the schema's.
+    method, schema, rows
+        As for `needed_epsilon`.
     share : float
         Share of the rows that are counted.
     epsilons : sequence of Fraction

@@ -71,7 +71,7 @@ def test_002_3_local_noise_never_vanishes() -> None:
     values = np.column_stack((even(400, 1), rng.integers(0, 2, 400)))
     for levels in ("exact", "safe"):
         method = Uncertain(k=5, model="gaussian", levels=levels, local=True, eta=0.2)
-        widths = method.perturb(values, schema(2), SeededNoise(shifted(2))).widths
+        widths = method.plan(schema(2)).perturb(values, SeededNoise(shifted(2))).widths
         stds = method.plan(schema(2)).stds(widths)
         assert stds.min() > 0.01 / math.sqrt(12)
 
@@ -94,15 +94,19 @@ def test_002_5_duplicates_fit_with_certainty() -> None:
 def test_open_gaussian_noise_cannot_cover_an_edge() -> None:
     values = even(200, 1)
     with pytest.raises(Refused, match="edges=wrap"):
-        Uncertain(k=3, model="gaussian", edges="open", eta=0.2).perturb(
-            values, schema(1), SeededNoise(shifted(1))
+        Uncertain(k=3, model="gaussian", edges="open", eta=0.2).plan(schema(1)).perturb(
+            values, SeededNoise(shifted(1))
         )
-    Uncertain(k=3, model="gaussian", eta=0.2).perturb(values, schema(1), SeededNoise(shifted(1)))
+    Uncertain(k=3, model="gaussian", eta=0.2).plan(schema(1)).perturb(
+        values, SeededNoise(shifted(1))
+    )
 
 
 def test_joined_ends_need_less_noise_than_open_ones() -> None:
     values, widths = even(300, 3), {}
     for edges in ("wrap", "open"):
         method = Uncertain(k=5, edges=edges, eta=0.2)
-        widths[edges] = method.perturb(values, schema(3), SeededNoise(shifted(1))).widths.mean()
+        widths[edges] = (
+            method.plan(schema(3)).perturb(values, SeededNoise(shifted(1))).widths.mean()
+        )
     assert widths["wrap"] < widths["open"] / 2

@@ -223,5 +223,5 @@ def test_degrees_of_a_ring() -> None:
         noisy, _ = method.plan().measure(graph, SecureNoise())
         up_to = noisy.column("nodes_up_to_degree").to_numpy()
         off.append(up_to[5] - up_to[1] - 2000)
-    said = method.count_error(share=1.0)
+    said = method.plan().count_error(rows=None, share=1.0)
     check(np.array(off), half_width=said.half_width, std=said.std, exact=True)

@@ -219,7 +219,7 @@ def test_an_edge_list_without_its_list_of_nodes_needs_other_counts() -> None:
 
 def test_hash_collisions_are_ordered_by_ids(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "hushtable.methods.degrees.projection.hash_pairs",
+        "hushtable.kernels.projection.hash_pairs",
         lambda h, s, t: np.zeros(len(s), np.uint64),
     )
     graph = read_graph([("c", "d"), ("a", "b"), ("b", "d"), ("a", "d")])

@@ -309,7 +309,7 @@ def test_noise_is_as_wide_as_it_was_checked_and_published() -> None:
     method = Uncertain(k=5, eta="1/5")
     widest = 0
     for seed in range(4):
-        made = method.perturb(values, public, SeededNoise(shifted(seed)))
+        made = method.plan(public).perturb(values, SeededNoise(shifted(seed)))
         away = np.abs(made.steps - values.astype(int))
         away = np.minimum(away, 200 - away)
         assert (away <= made.widths).all()
@@ -325,13 +325,13 @@ def test_records_ask_for_their_own_k_and_hide_among_their_own_group() -> None:
     rows = np.array([[x, x % 2, 12 if x < 20 else 2] for x in range(40)], float)
     method = Uncertain(k=3, eta="1/5", carry=["sex"], k_column="own")
     assert method.plan(public).wanted(rows).tolist() == [12] * 20 + [3] * 20
-    made = method.perturb(rows, public, SeededNoise(shifted(1)))
+    made = method.plan(public).perturb(rows, SeededNoise(shifted(1)))
     # Of one sex there are half as many within reach: 12 of them lie 24 values wide at least.
     assert (2 * made.widths[:20] + 1 >= 2 * 12 - 1).all()
     alone = rows.copy()
     alone[:, 1] = [0.0] * 38 + [1.0] * 2
     with pytest.raises(Exception, match="cover"):
-        method.perturb(alone, public, SeededNoise(shifted(1)))
+        method.plan(public).perturb(alone, SeededNoise(shifted(1)))
 
 
 def test_a_promise_is_made_of_these() -> None:

@@ -329,11 +329,15 @@ def test_condensation_keeps_the_moments() -> None:
     rng = np.random.default_rng(shifted(4))
     rows = np.clip(rng.multivariate_normal([50, 50], [[90, 60], [60, 90]], 2000), 0, 99)
     rows = rows.astype(np.int64)
-    made = Condensation(k=20).condense(rows.astype(float), make_schema(), SeededNoise(shifted(1)))
+    made = (
+        Condensation(k=20).plan(make_schema()).condense(rows.astype(float), SeededNoise(shifted(1)))
+    )
     np.testing.assert_allclose(made.mean(0), rows.mean(0), atol=0.5)
     np.testing.assert_allclose(np.cov(made.T), np.cov(rows.T), rtol=0.1)
     with pytest.raises(Refused):
-        Condensation(k=20).condense(rows[:5].astype(float), make_schema(), SeededNoise(shifted(1)))
+        Condensation(k=20).plan(make_schema()).condense(
+            rows[:5].astype(float), SeededNoise(shifted(1))
+        )
 
 
 # --- the interval -------------------------------------------------------------------------------

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -14,8 +12,9 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 
-from hushtable.cli.evaluate import require_new_files, say_what_was_written
-from hushtable.cli.screen import bar_for_each_part, console, print_json, print_whole, visible
+from hushtable.cli.findings import hand_out, require_new_files, this_command
+from hushtable.cli.options import ControlPath, NumbersPath, Questions, Repeats, Target
+from hushtable.cli.screen import bar_for_each_part, console, print_whole, visible
 
 LABELS = 28  # least width of what the figures are called
 WORD = 24  # letters of a word in a release's column; the rest goes to the next line
@@ -26,30 +25,21 @@ def compare(  # noqa: PLR0917 - the options of a command
     releases: Annotated[
         list[Path], typer.Argument(metavar="RELEASE...", help="Release folders of that table.")
     ],
-    control: Annotated[
-        str | None,
-        typer.Option(metavar="DATA", help="Rows of the same kind that were not released."),
-    ] = None,
-    target: Annotated[
-        str | None, typer.Option(help="Column that models predict; by default the schema's target.")
-    ] = None,
+    control: ControlPath = None,
+    target: Target = None,
     out: Annotated[Path | None, typer.Option(help="New .html file for table and plots.")] = None,
-    json_file: Annotated[
-        Path | None,
-        typer.Option("--json", metavar="FILE", help="New file for the numbers; - prints."),
-    ] = None,
+    json_file: NumbersPath = None,
     ledger: Annotated[
         Path | None, typer.Option(help="The releases' ledger, to show how long publishing took.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Makes the comparison repeatable.", min=0)] = 0,
-    repeats: Annotated[int, typer.Option(help="Trainings of each model.", min=1)] = 5,
-    questions: Annotated[int, typer.Option(help="Count questions of each kind.", min=1)] = 20,
+    repeats: Repeats = 5,
+    questions: Questions = 20,
 ) -> None:
     """Compare releases of one table: promise, error, accuracy, risk, size, time (internal)."""
     from hushtable.evaluation.compare import compare as run  # noqa: PLC0415 - slow to import
 
-    prints = str(json_file) == "-"
-    require_new_files(page=out, numbers=None if prints else json_file)
+    require_new_files(page=out, numbers=json_file)
     with bar_for_each_part() as progress:
         found = run(
             data,
@@ -60,18 +50,10 @@ def compare(  # noqa: PLR0917 - the options of a command
             n_repeats=repeats,
             questions=questions,
             ledger=ledger,
-            command=shlex.join(["hushtable", *sys.argv[1:]]),
+            command=this_command(),
             progress=progress,
         )
-    if out is not None:
-        found.write_html(out)
-    if prints:
-        print_json(found.to_dict())
-        return
-    if json_file is not None:
-        found.write_json(json_file)
-    _show(found.to_dict())
-    say_what_was_written(out, json_file)
+    hand_out(found, _show, page=out, numbers=json_file)
 
 
 def _show(content: Mapping[str, Any], screen: Console = console) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 import hushtable as ht
-from hushtable.cli.screen import bar_for_each_part, console, print_json
+from hushtable.cli.findings import hand_out, prints, require_new_files, this_command
+from hushtable.cli.options import ControlPath, NumbersPath, Questions, Repeats, Target
+from hushtable.cli.screen import bar_for_each_part, console
 from hushtable.errors import ParameterError
 
 
@@ -29,30 +29,22 @@ def evaluate(  # noqa: PLR0917 - the options of a command
             metavar="DATA", help="The private table (CSV or Parquet), or edge list of a graph."
         ),
     ] = None,
-    control: Annotated[
-        str | None,
-        typer.Option(metavar="DATA", help="Rows of the same kind that were not released."),
-    ] = None,
+    control: ControlPath = None,
     schema: Annotated[
         Path | None, typer.Option(help="Schema, where RELEASE is a plain table.")
     ] = None,
-    target: Annotated[
-        str | None, typer.Option(help="Column that models predict; by default the schema's target.")
-    ] = None,
+    target: Target = None,
     nodes: Annotated[
         Path | None, typer.Option(help="List of all nodes, where a graph was published with one.")
     ] = None,
     source_column: Annotated[str, typer.Option(help="Column of one end of an edge.")] = "source",
     target_column: Annotated[str, typer.Option(help="Column of the other end.")] = "target",
     out: Annotated[Path | None, typer.Option(help="New .html file for the report.")] = None,
-    json_file: Annotated[
-        Path | None,
-        typer.Option("--json", metavar="FILE", help="New file for the numbers; - prints."),
-    ] = None,
+    json_file: NumbersPath = None,
     seed: Annotated[int, typer.Option(help="Makes the evaluation repeatable.", min=0)] = 0,
     draws: Annotated[int, typer.Option(help="Drawings of values inside cells.", min=1)] = 3,
-    repeats: Annotated[int, typer.Option(help="Trainings of each model.", min=1)] = 5,
-    questions: Annotated[int, typer.Option(help="Count questions of each kind.", min=1)] = 20,
+    repeats: Repeats = 5,
+    questions: Questions = 20,
     check: Annotated[
         list[str] | None,
         typer.Option(
@@ -72,7 +64,6 @@ def evaluate(  # noqa: PLR0917 - the options of a command
     """Compare a release with the original: how useful it is, how far attackers get (internal)."""
     from hushtable.evaluation.evaluate import evaluate as run  # noqa: PLC0415 - slow to import
 
-    prints = str(json_file) == "-"
     if check:
         from hushtable.cli.check import check_table  # noqa: PLC0415 - only for --check
 
@@ -82,12 +73,12 @@ def evaluate(  # noqa: PLR0917 - the options of a command
             quasi=quasi or (),
             sensitive=sensitive or (),
             schema=None if schema is None else ht.Schema.load(schema),
-            as_json=prints,
+            as_json=prints(json_file),
         )
         return
     if data is None:
         raise ParameterError("DATA is missing: name the private table to compare with.")
-    require_new_files(page=out, numbers=None if prints else json_file)
+    require_new_files(page=out, numbers=json_file)
     with bar_for_each_part() as progress:
         found = run(
             release,
@@ -101,18 +92,10 @@ def evaluate(  # noqa: PLR0917 - the options of a command
             n_draws=draws,
             n_repeats=repeats,
             questions=questions,
-            command=shlex.join(["hushtable", *sys.argv[1:]]),
+            command=this_command(),
             progress=progress,
         )
-    if out is not None:
-        found.write_html(out)
-    if prints:
-        print_json(found.to_dict())
-        return
-    if json_file is not None:
-        found.write_json(json_file)
-    _show(found.to_dict())
-    say_what_was_written(out, json_file)
+    hand_out(found, _show, page=out, numbers=json_file)
 
 
 def _show(content: dict[str, Any]) -> None:
@@ -122,22 +105,3 @@ def _show(content: dict[str, Any]) -> None:
     for line in headlines(content):
         table.add_row(line["what"], Text(line["value"], "bold"), line["note"])
     console.print(table)
-
-
-def require_new_files(*, page: Path | None, numbers: Path | None) -> None:
-    """Refuse files that exist, and a page that is none, before anything is worked out."""
-    from hushtable.files.whole_file import require_new  # noqa: PLC0415 - keeps help quick
-
-    for path in (page, numbers):
-        if path is not None:
-            require_new(path)
-    if page is not None and page.suffix != ".html":
-        raise ParameterError(f"{str(page)!r} is not an .html file.")
-
-
-def say_what_was_written(*paths: Path | None) -> None:
-    """Name the files, and say that they are not for publication."""
-    for path in paths:
-        if path is not None:
-            console.print(f"Wrote {path}.", highlight=False)
-    console.print("Internal: this compares with the private table; do not publish it.")

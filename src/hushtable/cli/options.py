@@ -53,6 +53,18 @@ SamePeople = Annotated[
 ]
 Receipt = Annotated[str | None, typer.Option(help="A receipt that the ledger must contain.")]
 
+ControlPath = Annotated[
+    str | None, typer.Option(metavar="DATA", help="Rows of the same kind that were not released.")
+]
+Target = Annotated[
+    str | None, typer.Option(help="Column that models predict; by default the schema's target.")
+]
+NumbersPath = Annotated[
+    Path | None, typer.Option("--json", metavar="FILE", help="New file for the numbers; - prints.")
+]
+Repeats = Annotated[int, typer.Option(help="Trainings of each model.", min=1)]
+Questions = Annotated[int, typer.Option(help="Count questions of each kind.", min=1)]
+
 # --- the fields of a method -----------------------------------------------------------------------
 
 
@@ -149,6 +161,7 @@ def with_method_options(
     kind: type[Parameters],
     *,
     otherwise: Mapping[str, Otherwise] = MappingProxyType({}),
+    names: Mapping[str, Any] = MappingProxyType({}),
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Add a method's fields to a command, which gets them back as ``method``.
 
@@ -158,6 +171,8 @@ def with_method_options(
         The method.
     otherwise : mapping of str to Otherwise
         Fields that need not be given.
+    names : mapping of str to type
+        What the annotations of the command name and its module does not import.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
@@ -171,7 +186,7 @@ def with_method_options(
             command(method=_make_method(kind, options), **own)
 
         hints, help_of = get_type_hints(kind), kind.help()
-        own = inspect.signature(command, eval_str=True).parameters
+        own = inspect.signature(command, eval_str=True, locals=names).parameters
         parameters = [
             parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
             for name, parameter in own.items()

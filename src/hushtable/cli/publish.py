@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -26,7 +26,9 @@ from hushtable.cli.screen import console, print_json
 
 
 def _publish_command(kind: type[ht.Method]) -> Callable[..., None]:
-    @with_method_options(kind)
+    from hushtable.engine import EngineName  # noqa: PLC0415 - only for the options of one command
+
+    @with_method_options(kind, names={"EngineName": EngineName})
     def publish(  # noqa: PLR0917 - the options of a command
         method: ht.Method,
         data: DataPath,
@@ -34,9 +36,7 @@ def _publish_command(kind: type[ht.Method]) -> Callable[..., None]:
         out: NewFolder,
         ledger: LedgerThatPays = None,
         reservation: Reservation = None,
-        engine: Annotated[
-            Literal["auto", "memory", "duckdb", "spark"], typer.Option(help="What counts.")
-        ] = "auto",
+        engine: Annotated[EngineName, typer.Option(help="What counts.")] = "auto",
         noise: NoiseName = "secure",
         purpose: Purpose = "",
         same_people: SamePeople = None,

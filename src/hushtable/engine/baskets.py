@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +46,21 @@ class ItemColumns:
 
     item: str
     value: str
+
+
+class Listed(NamedTuple):
+    """Say which values of the people of a long table count: recoded, and so many of each."""
+
+    listing: ItemColumns
+    max_values: int | None
+    recode: Mapping[str, Recoding]
+
+
+class Bounds(NamedTuple):
+    """Say in how many groups a record has tuples, and how many records have a tuple that counts."""
+
+    max_groups: int
+    at_least: int
 
 
 @dataclass(frozen=True)
@@ -191,13 +207,11 @@ class Runs:
         )  # fmt: skip
 
 
-def count_tuples(
-    records: Records, groups: ItemGroups, *, max_groups: int, at_least: int, noise: Noise
-) -> Tuples:
+def count_tuples(records: Records, groups: ItemGroups, bounds: Bounds, noise: Noise) -> Tuples:
     """Count the tuples of all groups, with at most `max_groups` tuples of each record."""
     owners, runs = _cut(records, groups)
-    kept = keep_some(owners, max_groups, noise)
-    return tally(runs.take(kept), at_least=at_least, n_records=records.n_records)
+    kept = keep_some(owners, bounds.max_groups, noise)
+    return tally(runs.take(kept), at_least=bounds.at_least, n_records=records.n_records)
 
 
 def _cut(records: Records, groups: ItemGroups) -> tuple[Integers, Runs]:

@@ -9,15 +9,17 @@ they are written, before they become a release: see `hushtable.engine.spark.writ
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 
 from hushtable.engine.base import RuleBreak
 from hushtable.engine.baskets import (
+    Bounds,
     ItemColumns,
     ItemGroups,
+    Listed,
     Pairs,
     Runs,
     Tuples,
@@ -94,8 +96,18 @@ class CheckedEngine(ABC):
         also: Keys | Whole | None = None,
     ) -> pa.Table | Parts:
         """Make the rows to be published from the occupied cells, each with noise of its own."""
+        require_columns(self._schema, columns)
+        executors = self._executors(columns, recode or {}, noise)
+        if executors is not None:
+            return executors(rows_of, noise, also=also)
         cells = self.counts(columns, recode=recode)
         return publish_here(cells, rows_of, noise, also=also)
+
+    def _executors(
+        self, columns: Sequence[str], recode: Mapping[str, Recoding], noise: Noise
+    ) -> Callable[..., Parts] | None:
+        """Give what publishes cells where they are counted, if they might be too many to travel."""
+        return None
 
     def marginals(
         self,
@@ -125,12 +137,12 @@ class CheckedEngine(ABC):
         require_groups(self._schema, groups, listing)
         if listing is None and max_groups >= len(groups):
             return self._unbounded_tuples(groups, recode, at_least=at_least)
-        bounds = {"max_groups": max_groups, "at_least": at_least}
+        bounds = Bounds(max_groups, at_least)
         if listing is None:
-            tuples = self._wide_tuples(groups, recode, **bounds)
+            tuples = self._wide_tuples(groups, recode, bounds)
             columns = list(self._schema.attributes)
         else:
-            tuples = self._listed_tuples(groups, listing, max_values, recode, **bounds)
+            tuples = self._listed_tuples(groups, Listed(listing, max_values, recode), bounds)
             columns = [listing.item, listing.value]
         # A record has one tuple in a group, in no more groups than it may, and a row of its own.
         held = np.bincount(tuples.groups, tuples.counts, len(groups))
@@ -176,7 +188,7 @@ class CheckedEngine(ABC):
     ) -> Pairs:
         """Count pairs of items that a person of a long table has, with equal values and not."""
         require_groups(self._schema, [[0]], listing)
-        pairs = self._pairs(listing, items, max_values, recode or {})
+        pairs = self._pairs(Listed(listing, max_values, recode or {}), items)
         # A row is one item at most, and who has two items has each of them.
         both = int((pairs.agree + pairs.differ).max(initial=0))
         if int(pairs.support.sum()) > self.n_rows() or both > int(pairs.support.max(initial=0)):
@@ -203,28 +215,13 @@ class CheckedEngine(ABC):
 
     @abstractmethod
     def _wide_tuples(
-        self, groups: ItemGroups, recode: Mapping[str, Recoding], *, max_groups: int, at_least: int
+        self, groups: ItemGroups, recode: Mapping[str, Recoding], bounds: Bounds
     ) -> Tuples:
         """Count the tuples of rows of which some have to be left out."""
 
     @abstractmethod
-    def _listed_tuples(
-        self,
-        groups: ItemGroups,
-        listing: ItemColumns,
-        max_values: int | None,
-        recode: Mapping[str, Recoding],
-        *,
-        max_groups: int,
-        at_least: int,
-    ) -> Tuples:
+    def _listed_tuples(self, groups: ItemGroups, listed: Listed, bounds: Bounds) -> Tuples:
         """Count the tuples of the people of a long table."""
 
     @abstractmethod
-    def _pairs(
-        self,
-        listing: ItemColumns,
-        items: Sequence[int] | None,
-        max_values: int | None,
-        recode: Mapping[str, Recoding],
-    ) -> Pairs: ...
+    def _pairs(self, listed: Listed, items: Sequence[int] | None) -> Pairs: ...

@@ -14,8 +14,9 @@ from hushtable.domain import Domain
 from hushtable.engine.arrow_codes import Codes, Encoded
 from hushtable.engine.base import RuleBreak
 from hushtable.engine.baskets import (
-    ItemColumns,
+    Bounds,
     ItemGroups,
+    Listed,
     Pairs,
     Records,
     Tuples,
@@ -143,38 +144,17 @@ class MemoryEngine(CheckedEngine):
         return tally.tables()
 
     def _wide_tuples(
-        self, groups: ItemGroups, recode: Mapping[str, Recoding], *, max_groups: int, at_least: int
+        self, groups: ItemGroups, recode: Mapping[str, Recoding], bounds: Bounds
     ) -> Tuples:
         records = self._wide_records(groups, recode)
-        counted = count_tuples(
-            records, groups, max_groups=max_groups, at_least=at_least, noise=self._noise
-        )
+        counted = count_tuples(records, groups, bounds, self._noise)
         return replace(counted, n_records=self.n_rows())
 
-    def _listed_tuples(
-        self,
-        groups: ItemGroups,
-        listing: ItemColumns,
-        max_values: int | None,
-        recode: Mapping[str, Recoding],
-        *,
-        max_groups: int,
-        at_least: int,
-    ) -> Tuples:
-        records = self._listed_records(listing, recode).at_most(max_values, self._noise)
-        return count_tuples(
-            records, groups, max_groups=max_groups, at_least=at_least, noise=self._noise
-        )
+    def _listed_tuples(self, groups: ItemGroups, listed: Listed, bounds: Bounds) -> Tuples:
+        return count_tuples(self._listed_records(listed), groups, bounds, self._noise)
 
-    def _pairs(
-        self,
-        listing: ItemColumns,
-        items: Sequence[int] | None,
-        max_values: int | None,
-        recode: Mapping[str, Recoding],
-    ) -> Pairs:
-        records = self._listed_records(listing, recode)
-        return count_pairs(records.at_most(max_values, self._noise), items)
+    def _pairs(self, listed: Listed, items: Sequence[int] | None) -> Pairs:
+        return count_pairs(self._listed_records(listed), items)
 
     def _wide_records(self, groups: ItemGroups, recode: Mapping[str, Recoding]) -> Records:
         names = list(self._schema.attributes)
@@ -193,7 +173,8 @@ class MemoryEngine(CheckedEngine):
             n_items=len(names), n_values=n_values,
         )  # fmt: skip
 
-    def _listed_records(self, listing: ItemColumns, recode: Mapping[str, Recoding]) -> Records:
+    def _listed_records(self, listed: Listed) -> Records:
+        listing, max_values, recode = listed
         self._refuse_broken([listing.item, listing.value])
         rows, persons = self._rows_and_persons
         assert persons is not None  # noqa: S101 - require_groups checks the unit
@@ -208,10 +189,11 @@ class MemoryEngine(CheckedEngine):
             if missing is not None:
                 there &= codes != missing
         n_items, n_values = listed_sizes(self._schema, listing, recode)
-        return Records.of(
+        records = Records.of(
             persons[there].astype(np.int64), items[there], values[there],
             n_items=n_items, n_values=n_values,
         )  # fmt: skip
+        return records.at_most(max_values, self._noise)
 
     def codes(self, columns: Sequence[str]) -> dict[str, NDArray[np.int64]]:
         """Give the rows themselves as codes: for tables that are the caller's own."""

@@ -6,7 +6,6 @@ releases get the same questions, test rows and attacks.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,8 +17,8 @@ from hushtable.engine.silence import silenced
 from hushtable.errors import HushtableError, ParameterError, ReleaseError
 from hushtable.evaluation.evaluate import INTERNAL, evaluate
 from hushtable.evaluation.figures import Figure, figures_of, times_of
+from hushtable.evaluation.findings import Findings
 from hushtable.files.progress import Progress, silent
-from hushtable.files.whole_file import write_whole
 from hushtable.privacy.ledger import Ledger
 from hushtable.release import Release
 
@@ -35,7 +34,7 @@ NOT_THERE = "Where the time of publishing is missing, the release is not in the 
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Comparison:
+class Comparison(Findings):
     """Hold a comparison; for the custodian's eyes.
 
     Parameters
@@ -70,16 +69,11 @@ class Comparison:
             "reproduce": dict(self.evaluations[0]["reproduce"]),
         }
 
-    def write_json(self, path: str | Path) -> None:
-        """Write the numbers to a new file, whole or not at all."""
-        text = json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
-        write_whole(path, text + "\n")
-
-    def write_html(self, path: str | Path) -> None:
-        """Write table and plots to a new file, whole or not at all: one page, self-contained."""
+    def to_html(self) -> str:
+        """Write table and plots as one page."""
         from hushtable.evaluation.report.compare_page import render  # noqa: PLC0415 - needs an extra
 
-        write_whole(path, render(self.to_dict(), self.evaluations))
+        return render(self.to_dict(), self.evaluations)
 
 
 @silenced

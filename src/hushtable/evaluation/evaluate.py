@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import json
 import platform
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -17,12 +16,12 @@ from hushtable.engine.edges import EDGE_COLUMNS
 from hushtable.engine.header import Data
 from hushtable.engine.silence import silenced
 from hushtable.errors import ParameterError
+from hushtable.evaluation.findings import Findings
 from hushtable.evaluation.risk.attacks import Risk, assess
 from hushtable.evaluation.rows import CodedRows, read_rows
 from hushtable.evaluation.side_by_side import SideBySide, lay_side_by_side
 from hushtable.evaluation.utility.closeness import Utility, measure_utility
 from hushtable.files.progress import Progress, silent
-from hushtable.files.whole_file import write_whole
 from hushtable.release import SEEDED, Release, Statement
 from hushtable.schema import Schema
 
@@ -37,7 +36,7 @@ NO_ROWS = (
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Evaluation:
+class Evaluation(Findings):
     """Hold an evaluation; for the custodian's eyes.
 
     Parameters
@@ -125,16 +124,11 @@ class Evaluation:
             "ledger": ledger and ledger.model_dump(),
         }
 
-    def write_json(self, path: str | Path) -> None:
-        """Write the numbers to a new file, whole or not at all."""
-        text = json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
-        write_whole(path, text + "\n")
-
-    def write_html(self, path: str | Path) -> None:
-        """Write the report to a new file, whole or not at all: one page, nothing to download."""
+    def to_html(self) -> str:
+        """Write the report as one page."""
         from hushtable.evaluation.report.page import render  # noqa: PLC0415 - needs jinja2, an extra
 
-        write_whole(path, render(self.to_dict()))
+        return render(self.to_dict())
 
 
 @silenced

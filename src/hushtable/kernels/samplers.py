@@ -172,21 +172,6 @@ def fill_shuffle(k, items, done, words, state):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def fill_coins(numerators, denominator, out, done, words, state):  # type: ignore[no-untyped-def]
-    """Toss a coin of probability numerators[i]/denominator for each i from `done` on."""
-    start = state.copy()
-    while done < out.shape[0]:
-        start[:] = state
-        value = _coin(numerators[done], denominator, words, state)
-        if state[3] != _ZERO:
-            state[:] = start
-            break
-        out[done] = value
-        done += 1
-    return done
-
-
-@njit(nogil=True, cache=True)
 def fill_exp_coins(numerators, denominator, out, done, words, state):  # type: ignore[no-untyped-def]
     """Toss a coin of probability exp(-numerators[i]/denominator) for each i from `done` on."""
     start = state.copy()

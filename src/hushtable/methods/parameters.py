@@ -82,13 +82,7 @@ def share(name: str, given: Any) -> Fraction:
 
 
 def part(name: str, given: Any) -> Fraction:
-    """Read a share that is neither nothing nor all.
-
-    Examples
-    --------
-    >>> part("budget", "1/2")
-    Fraction(1, 2)
-    """
+    """Read a share that is neither nothing nor all."""
     value = as_rational(given, name=name)
     if not 0 < value < 1:
         raise ParameterError(f"{name} is {given}; it must be above 0 and below 1.")

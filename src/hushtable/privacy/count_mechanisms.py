@@ -24,9 +24,7 @@ from hushtable.errors import ParameterError, Refused, TooLarge
 from hushtable.privacy.distributions import (
     Bounds,
     laplace_mass,
-    laplace_mass_bounds,
     laplace_tail,
-    laplace_tail_bounds,
     laplace_variance,
 )
 from hushtable.privacy.noise import MAX_SCALE, Integers, Noise, add_noise
@@ -65,10 +63,6 @@ class CountMechanism(ABC):
     @abstractmethod
     def outcomes(self, count: int) -> Outcomes:
         """List the published counts above 0 that may come of a count, with probabilities."""
-
-    @abstractmethod
-    def mass_bounds(self, count: int, published: int, *, bits: int = BITS) -> Bounds:
-        """Bound the chance that a count is published as another, by fractions."""
 
     @property
     def bias(self) -> float:
@@ -269,39 +263,6 @@ class OneSidedGeometric(CountMechanism):
         distance = np.where(lags <= n, n - lags, lags - n - 1)
         return count + self.offset - lags, height * np.exp(-rate * distance)
 
-    def mass_bounds(self, count: int, published: int, *, bits: int = BITS) -> Bounds:
-        """Bound P[published | count]."""
-        above, n = count - (self.k - 1), self.n_head
-        if above <= 0:
-            return _certain(published == 0)
-        if published == 0:
-            return self._suppression_bounds(above, bits)
-        lag = count + self.offset - published
-        if not 1 <= lag <= above:
-            return _certain(False)
-        fall_low, fall_high = exp_bounds(-self.epsilon, bits)
-        low, high = exp_bounds(-self.epsilon * (n - lag if lag <= n else lag - n - 1), bits)
-        if lag > n:
-            tail = 1 - self.head_mass
-            return tail * (1 - fall_high) * low, tail * (1 - fall_low) * high
-        outside_low, outside_high = exp_bounds(-self.epsilon * n, bits)
-        return (
-            self.head_mass * (1 - fall_high) / (1 - outside_low) * low,
-            self.head_mass * (1 - fall_low) / (1 - outside_high) * high,
-        )
-
-    def _suppression_bounds(self, above: int, bits: int) -> Bounds:
-        n, head = self.n_head, self.head_mass
-        low, high = exp_bounds(-self.epsilon * abs(above - n), bits)
-        if above >= n:
-            return (1 - head) * low, (1 - head) * high
-        # P[N <= above] = head (r**(n - above) - r**n) / (1 - r**n)
-        out_low, out_high = exp_bounds(-self.epsilon * n, bits)
-        return (
-            1 - head * (high - out_low) / (1 - out_high),
-            1 - head * (low - out_high) / (1 - out_low),
-        )
-
 
 @dataclass(frozen=True, kw_only=True)
 class ThresholdMatrix(CountMechanism):
@@ -314,10 +275,8 @@ class ThresholdMatrix(CountMechanism):
 
     Parameters
     ----------
-    epsilon, delta : Fraction
-        The promise for one added or removed row.
-    k : int
-        Counts below it are never published.
+    epsilon, delta, k
+        As for `OneSidedGeometric`.
 
     Examples
     --------
@@ -404,27 +363,6 @@ class ThresholdMatrix(CountMechanism):
             count, self.k, self.epsilon / 2, self.release_probability(count), self._reach
         )
 
-    def mass_bounds(self, count: int, published: int, *, bits: int = BITS) -> Bounds:
-        """Bound M(i, j)."""
-        if count < self.k:
-            return _certain(published == 0)
-        if published == 0:
-            low, high = self._release_bounds(count, bits)
-            return 1 - high, 1 - low
-        if published < self.k:
-            return _certain(False)
-        low, high = _clamped_laplace_bounds(count, published, self.k, self.epsilon / 2, bits)
-        w_low, w_high = self._release_bounds(count, bits)
-        return w_low * low, w_high * high
-
-    def _release_bounds(self, count: int, bits: int) -> Bounds:
-        w = self.turn_mass
-        if count <= self.turn:
-            low, high = exp_bounds(-self.epsilon * (self.turn - count) / 2, bits)
-            return w * low, w * high
-        low, high = exp_bounds(-self.epsilon * (count - self.turn), bits)
-        return 1 - (1 - w) * high, 1 - (1 - w) * low
-
 
 @dataclass(frozen=True, kw_only=True)
 class TwoSidedGeometric(CountMechanism):
@@ -474,10 +412,6 @@ class TwoSidedGeometric(CountMechanism):
         values, chances = _clamped_laplace(count, 0, self.epsilon, 1.0, self._reach)
         return values[values > 0], chances[values > 0]
 
-    def mass_bounds(self, count: int, published: int, *, bits: int = BITS) -> Bounds:
-        """Bound M(i, j)."""
-        return _clamped_laplace_bounds(count, published, 0, self.epsilon, bits)
-
 
 def make_count_mechanism(
     kind: str, *, epsilon: Fraction, delta: Fraction | None = None, k: int | None = None
@@ -519,20 +453,7 @@ def _clamped_laplace(
     return values, total * chances
 
 
-def _clamped_laplace_bounds(
-    count: int, published: int, floor: int, rate: Fraction, bits: int
-) -> Bounds:
-    if published < floor:
-        return _certain(False)
-    law = laplace_tail_bounds if published == floor else laplace_mass_bounds
-    return law(rate, abs(count - published), bits)
-
-
 # --- checks and searches -----------------------------------------------------------------------
-
-
-def _certain(event: bool) -> Bounds:
-    return Fraction(event), Fraction(event)
 
 
 def _middle(bounds: Bounds) -> Fraction:

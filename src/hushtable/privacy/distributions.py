@@ -54,13 +54,6 @@ def laplace_tail(rate: float, distance: int) -> float:
     return float(np.exp(-rate * distance) / (1 + np.exp(-rate)))
 
 
-def laplace_mass_bounds(rate: Fraction, value: int, bits: int) -> Bounds:
-    """Bound P[Z = value]."""
-    r_low, r_high = exp_bounds(-rate, bits)
-    low, high = exp_bounds(-rate * abs(value), bits)
-    return low * (1 - r_high) / (1 + r_high), high * (1 - r_low) / (1 + r_low)
-
-
 def laplace_tail_bounds(rate: Fraction, distance: int, bits: int) -> Bounds:
     """Bound P[Z >= distance], a distance of at least 0."""
     r_low, r_high = exp_bounds(-rate, bits)

@@ -67,10 +67,8 @@ class Guarantee(Value):
 
     family: str
 
-    @property
-    def counted(self) -> bool:
-        """Tell whether the ledger can add this promise up (differential privacy only)."""
-        return False
+    counted: ClassVar[bool] = False
+    """Whether the ledger can add this promise up (differential privacy only)."""
 
     @abstractmethod
     def explain(self) -> str:
@@ -121,14 +119,10 @@ class PureDP(Guarantee):
     unit: Unit
     neighbors: Neighbors
 
+    counted: ClassVar[bool] = True
     delta: ClassVar[Fraction] = Fraction(0)
 
     _epsilon = field_validator("epsilon")(check_loss)
-
-    @property
-    def counted(self) -> bool:
-        """Tell that the ledger adds this promise up."""
-        return True
 
     def explain(self) -> str:
         """Say the promise in one plain sentence, with exp(epsilon) rounded up."""
@@ -179,13 +173,10 @@ class ApproxDP(Guarantee):
     unit: Unit
     neighbors: Neighbors
 
+    counted: ClassVar[bool] = True
+
     _epsilon = field_validator("epsilon")(check_loss)
     _delta = field_validator("delta")(check_delta)
-
-    @property
-    def counted(self) -> bool:
-        """Tell that the ledger adds this promise up."""
-        return True
 
     def explain(self) -> str:
         """Say the promise in one plain sentence, with exp(epsilon) rounded up."""

@@ -196,15 +196,7 @@ class Ledger:
         schema, same_people
             As for `charge`.
         """
-        _documents(guarantees)
-        content = _about(schema, same_people)
-        state = self._read()
-        asked = state.cost(guarantees)
-        table = parse_table(content["table"], record=0)
-        problems = (
-            *state.refusals(guarantees, table, same_people),
-            *state.problems(asked, reservation),
-        )
+        state, asked, refusals = self._ask(guarantees, schema, same_people)
         remaining = state.remaining
         return Quote(
             asked=asked,
@@ -213,7 +205,7 @@ class Ledger:
             remaining=remaining,
             # What a reservation holds is no longer in ``remaining``, so drawing from it is free.
             remaining_after=remaining - asked if reservation is None else remaining,
-            problems=problems,
+            problems=(*refusals, *state.problems(asked, reservation)),
         )
 
     def charge(
@@ -276,14 +268,21 @@ class Ledger:
         same_people: str | None = None,
     ) -> None:
         """Raise what `charge` would raise, and write nothing."""
+        state, asked, refusals = self._ask(guarantees, schema, same_people)
+        if refusals:
+            raise CompositionError(refusals)
+        state.afford(asked, reservation)
+
+    def _ask(
+        self, guarantees: Sequence[Guarantee], schema: Schema | None, same_people: str | None
+    ) -> tuple[State, Budget, list[str]]:
+        """Read the ledger; say what promises cost, and why it would not count them."""
         _documents(guarantees)
         content = _about(schema, same_people)
         state = self._read()
         asked = state.cost(guarantees)
         table = parse_table(content["table"], record=0)
-        if problems := state.refusals(guarantees, table, same_people):
-            raise CompositionError(problems)
-        state.afford(asked, reservation)
+        return state, asked, state.refusals(guarantees, table, same_people)
 
     def reserve(self, guarantees: Sequence[Guarantee], *, purpose: str) -> int:
         """Set budget aside for later charges, and return the reservation's number.

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -39,6 +39,8 @@ FORMATS = (1, FORMAT)
 NOTHING_BEFORE = "0" * 64
 _MAX_BITS = 10_000  # of a sum's denominator; Python refuses to print beyond about 14,000
 
+Record = TypeVar("Record")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
@@ -65,10 +67,6 @@ class Budget:
 
     def __sub__(self, other: Budget) -> Budget:
         return Budget(epsilon=self.epsilon - other.epsilon, delta=self.delta - other.delta)
-
-    def covers(self, other: Budget) -> bool:
-        """Tell whether the other amount fits into this one."""
-        return self.epsilon >= other.epsilon and self.delta >= other.delta
 
     def to_dict(self) -> dict[str, str]:
         """Return both numbers as text.
@@ -285,20 +283,14 @@ class State:
 
     def open_reservation(self, number: int) -> Reservation:
         """Give a reservation that may be spent from, or refuse."""
-        reservation = self.reservations.get(number)
-        if reservation is None:
-            known = ", ".join(map(str, self.reservations)) or "none"
-            raise ParameterError(f"there is no reservation {number}; those there are: {known}.")
+        reservation = _numbered(self.reservations, number, "reservation")
         if reservation.status != "open":
             raise Refused(f"reservation {number} is canceled; make a new one.")
         return reservation
 
     def pending_entry(self, number: int) -> Entry:
         """Give an entry whose fate is open, or refuse."""
-        entry = self.entries.get(number)
-        if entry is None:
-            known = ", ".join(map(str, self.entries)) or "none"
-            raise ParameterError(f"there is no entry {number}; those there are: {known}.")
+        entry = _numbered(self.entries, number, "entry")
         if entry.status != "charged":
             was = "marked released" if entry.status == "released" else "void"
             raise Refused(f"entry {number} is already {was}; that is final.")
@@ -420,6 +412,13 @@ class State:
         self.reservations[seq] = Reservation(
             id=seq, time=record["time"], purpose=record["purpose"], amount=amount
         )
+
+
+def _numbered(records: Mapping[int, Record], number: int, what: str) -> Record:
+    if number not in records:
+        known = ", ".join(map(str, records)) or "none"
+        raise ParameterError(f"there is no {what} {number}; those there are: {known}.")
+    return records[number]
 
 
 def is_counted(guarantees: Sequence[Guarantee]) -> bool:

@@ -167,39 +167,6 @@ class Noise(ABC):
                 part[i] = self._reader().coin(rest, p.denominator)
         return out
 
-    def bernoulli_each(self, numerators: NDArray[Any], *, denominator: int) -> Coins:
-        """Toss one coin per element, True with probability numerators[i]/denominator.
-
-        The numerators are int64, or Python integers in an array of objects; the denominator is a
-        Python integer of any size.
-
-        Examples
-        --------
-        >>> SecureNoise().bernoulli_each(np.array([0, 2**64], object), denominator=2**64)
-        array([False,  True])
-        """
-        refuse_if(not_whole("denominator", denominator, low=1))
-        numerators = as_integers("numerators", numerators)
-        if len(numerators) and not 0 <= numerators.min() <= numerators.max() <= denominator:
-            raise ParameterError("numerators: all must lie between 0 and the denominator.")
-        out = np.empty(len(numerators), np.bool_)
-        if denominator < KERNEL_LIMIT:
-            parameters = (numerators.astype(np.int64), denominator)
-            self._fill(kernels.samplers.fill_coins, parameters, out, bits_per_draw=3)
-            return out
-        for begin in range(0, len(out), self._chunk):
-            part = out[begin : begin + self._chunk]
-            shifted = numerators[begin : begin + self._chunk].astype(object) << 64
-            digits = shifted // denominator
-            certain = digits == 1 << 64
-            thresholds = np.where(certain, 0, digits).astype(np.uint64)
-            words = self._words(len(part))
-            np.less(words, thresholds, out=part)
-            for i in np.flatnonzero(words == thresholds):
-                part[i] = self._reader().coin(shifted[i] % denominator, denominator)
-            part[certain.astype(np.bool_)] = True
-        return out
-
     def bernoulli_exp(self, x: Fraction, *, size: int) -> Coins:
         """Toss `size` coins that show True with probability exp(-x), x >= 0.
 

@@ -11,7 +11,7 @@ import lazy_loader
 import numpy as np
 import pyarrow as pa
 
-from hushtable.engine.baskets import ItemGroups, Pairs, Runs, Tuples, tally
+from hushtable.engine.baskets import Bounds, ItemGroups, Pairs, Runs, Tuples, tally
 from hushtable.engine.encode import Expression
 from hushtable.engine.source import Source
 from hushtable.engine.sql.answers import integers
@@ -39,16 +39,13 @@ def at_most(elements: Expression, most: int | None) -> Expression:
 
 
 def count_tuples(
-    source: Source,
-    elements: Expression,
-    groups: ItemGroups,
-    *,
-    max_groups: int,
-    at_least: int,
-    n_items: int,
-    n_values: int,
+    source: Source, groups: ItemGroups, bounds: Bounds, sizes: tuple[int, int]
 ) -> Tuples:
-    """Count the tuples of all groups, with at most `max_groups` tuples of each record."""
+    """Count the tuples of all groups, with at most `max_groups` tuples of each record.
+
+    The source's rows are elements, of items and values of these `sizes`.
+    """
+    elements, (n_items, n_values) = source.table, sizes
     members = ibis.memtable(
         pa.table(
             {
@@ -60,11 +57,11 @@ def count_tuples(
     joined = elements.join(members, elements.item == members.member)
     joined = joined.select("owner", "group", element=joined.item * n_values + joined.value)
     tuples = joined.group_by(["owner", "group"]).agg(elements=joined.element.collect().sort())
-    if max_groups < len(groups):
-        source = source.draw(at_most(tuples, max_groups))
+    if bounds.max_groups < len(groups):
+        source = source.draw(at_most(tuples, bounds.max_groups))
         tuples = source.table
     counted = tuples.group_by(["group", "elements"]).agg(n=ibis._.count())
-    answer = source.fetch(counted.filter(counted.n >= at_least), most=MAX_TUPLES)
+    answer = source.fetch(counted.filter(counted.n >= bounds.at_least), most=MAX_TUPLES)
     lists = answer["elements"].combine_chunks()
     lengths = lists.value_lengths().to_numpy(zero_copy_only=False).astype(np.int64)
     flat = lists.flatten().to_numpy(zero_copy_only=False).astype(np.int64)
@@ -73,7 +70,7 @@ def count_tuples(
         integers(answer["group"]), np.cumsum(lengths) - lengths, lengths, flat,
         integers(answer["n"]), n_items, n_values,
     )  # fmt: skip
-    return tally(runs, at_least=at_least, n_records=int(n_records))
+    return tally(runs, at_least=bounds.at_least, n_records=int(n_records))
 
 
 def count_pairs(

@@ -19,18 +19,18 @@ Where the cells might be too many for one machine, executors of Spark publish th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import lazy_loader
 import numpy as np
-import pyarrow as pa
 
 from hushtable.engine.base import RuleBreak
 from hushtable.engine.baskets import (
-    ItemColumns,
+    Bounds,
     ItemGroups,
+    Listed,
     Pairs,
     Tuples,
     listed_sizes,
@@ -39,8 +39,8 @@ from hushtable.engine.baskets import (
 from hushtable.engine.cells import Cells, Counts
 from hushtable.engine.checked import CheckedEngine
 from hushtable.engine.encode import is_missing
-from hushtable.engine.published import Keys, Parts, RowsOf, Whole
-from hushtable.engine.rules import person_break, require_columns
+from hushtable.engine.published import Parts
+from hushtable.engine.rules import person_break
 from hushtable.engine.source import Source
 from hushtable.engine.spark.source import SparkSource
 from hushtable.engine.spark.writing import publish_on_executors
@@ -160,29 +160,21 @@ class SqlEngine(CheckedEngine):
         broken.refuse()
         return Cells(domain, codes, counts)
 
-    def publish_cells(
-        self,
-        columns: Sequence[str],
-        rows_of: RowsOf,
-        noise: Noise,
-        *,
-        recode: Mapping[str, Recoding] | None = None,
-        also: Keys | Whole | None = None,
-    ) -> pa.Table | Parts:
-        """Make the rows to be published from the occupied cells, each with noise of its own."""
-        require_columns(self._schema, columns)
+    def _executors(
+        self, columns: Sequence[str], recode: Mapping[str, Recoding], noise: Noise
+    ) -> Callable[..., Parts] | None:
         domain = recoded_domain(self._schema, columns, recode)
         # A seeded run is for comparing engines: one machine, one order of draws.
         if not (isinstance(self._source, SparkSource) and noise.is_private) or (
             domain.size <= MAX_CELLS
         ):
-            return super().publish_cells(columns, rows_of, noise, recode=recode, also=also)
+            return None
         rows = self._rows
         assert isinstance(rows, SparkSource)  # noqa: S101 - what is kept of one is one
         broken_rules(rows, self._schema, columns).refuse()
         query, wide = tally(rows, self._schema, domain, recode)
-        return publish_on_executors(
-            rows, query, rows_of, noise, domain=domain, wide=wide, also=also, n_rows=self.n_rows
+        return partial(
+            publish_on_executors, rows, query, domain=domain, wide=wide, n_rows=self.n_rows
         )
 
     def _marginals(
@@ -196,53 +188,27 @@ class SqlEngine(CheckedEngine):
     # --- tuples and pairs of items ----------------------------------------------------------------
 
     def _wide_tuples(
-        self, groups: ItemGroups, recode: Mapping[str, Recoding], *, max_groups: int, at_least: int
+        self, groups: ItemGroups, recode: Mapping[str, Recoding], bounds: Bounds
     ) -> Tuples:
         elements = wide_elements(self._rows, self._schema, groups, recode)
-        n_items, n_values = len(self._schema.attributes), missing_codes(self._schema, recode)[1]
-        counted = count_tuples(
-            elements, elements.table, groups, max_groups=max_groups, at_least=at_least,
-            n_items=n_items, n_values=n_values,
-        )  # fmt: skip
+        sizes = len(self._schema.attributes), missing_codes(self._schema, recode)[1]
+        counted = count_tuples(elements, groups, bounds, sizes)
         return replace(counted, n_records=self.n_rows())
 
-    def _listed_tuples(
-        self,
-        groups: ItemGroups,
-        listing: ItemColumns,
-        max_values: int | None,
-        recode: Mapping[str, Recoding],
-        *,
-        max_groups: int,
-        at_least: int,
-    ) -> Tuples:
-        elements = self._listed_elements(listing, max_values, recode)
-        n_items, n_values = listed_sizes(self._schema, listing, recode)
-        return count_tuples(
-            elements, elements.table, groups, max_groups=max_groups, at_least=at_least,
-            n_items=n_items, n_values=n_values,
-        )  # fmt: skip
+    def _listed_tuples(self, groups: ItemGroups, listed: Listed, bounds: Bounds) -> Tuples:
+        sizes = listed_sizes(self._schema, listed.listing, listed.recode)
+        return count_tuples(self._listed_elements(listed), groups, bounds, sizes)
 
-    def _pairs(
-        self,
-        listing: ItemColumns,
-        items: Sequence[int] | None,
-        max_values: int | None,
-        recode: Mapping[str, Recoding],
-    ) -> Pairs:
-        elements = self._listed_elements(listing, max_values, recode)
-        n_items = self._schema.attributes[listing.item].n_values
+    def _pairs(self, listed: Listed, items: Sequence[int] | None) -> Pairs:
+        elements = self._listed_elements(listed)
+        n_items = self._schema.attributes[listed.listing.item].n_values
         return count_pairs(elements, elements.table, n_items=n_items, items=items)
 
-    def _listed_elements(
-        self, listing: ItemColumns, max_values: int | None, recode: Mapping[str, Recoding]
-    ) -> Source:
+    def _listed_elements(self, listed: Listed) -> Source:
         """Give the elements of people: chosen once, for all questions with the same bounds."""
-        asked = (listing, max_values, tuple(recode.items()))
+        asked = (listed.listing, listed.max_values, tuple(listed.recode.items()))
         if asked not in self._elements:
-            self._elements[asked] = listed_elements(
-                self._rows, self._schema, listing, max_values, recode
-            )
+            self._elements[asked] = listed_elements(self._rows, self._schema, *listed)
         return self._elements[asked]
 
     # --- for the custodian ------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from fractions import Fraction
 from importlib.resources import files
 from typing import Any
 
-from jinja2 import BaseLoader, Environment, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from hushtable.evaluation.report.plots import (
@@ -40,7 +40,7 @@ def render(content: Mapping[str, Any]) -> str:
 def fill_page(name: str, /, **content: Any) -> str:
     """Fill a template; pages share their style and the way numbers are written."""
     environment = Environment(
-        loader=BaseLoader(),
+        loader=PackageLoader("hushtable.evaluation.report"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -59,9 +59,8 @@ def fill_page(name: str, /, **content: Any) -> str:
         "facts": _facts,
     }
     folder = files("hushtable.evaluation.report") / "templates"
-    template = environment.from_string((folder / name).read_text(encoding="utf-8"))
     css = Markup((folder / "report.css").read_text(encoding="utf-8"))  # noqa: S704 - our own file
-    return template.render(**content, css=css)
+    return environment.get_template(name).render(**content, css=css)
 
 
 def _drawings(content: Mapping[str, Any]) -> dict[str, Any]:

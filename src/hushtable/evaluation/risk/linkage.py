@@ -83,7 +83,7 @@ def likelihood_linkage(
         alone.
     """
     geometry = method.plan(schema)
-    perturbed = method.perturb(values, schema, noise)
+    perturbed = method.plan(schema).perturb(values, noise)
     d = len(geometry.names)
     told_apart = values[:, d : d + len(method.carry)]
     if uses_levels:

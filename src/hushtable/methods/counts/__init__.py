@@ -23,5 +23,6 @@ LISTINGS = (
         audit="hushtable.audit.cases.counts:GENERALIZE_SUPPRESS",
         kind="suppressed-cells",
         estimator="hushtable.methods.counts.suppressed_estimator:SuppressedEstimator",
+        baseline=True,
     ),
 )

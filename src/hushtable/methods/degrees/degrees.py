@@ -216,16 +216,6 @@ class Degrees(GraphMethod):
         content = {"name": name, "unit": "node", "columns": {"degree": degree}}
         return DegreesPlan(self, Schema.from_dict(content))
 
-    def count_error(self, *, share: float) -> CountError:
-        """Say how far the number of nodes in a range of degrees will be off; sees no data.
-
-        Examples
-        --------
-        >>> round(Degrees(epsilon=1, max_degree=64).count_error(share=0.01).half_width)
-        292
-        """
-        return self.plan().count_error(rows=None, share=share)
-
 
 @dataclass(frozen=True)
 class DegreesPlan(Plan[Graph]):
@@ -273,6 +263,12 @@ class DegreesPlan(Plan[Graph]):
 
         Fitting afterwards only takes noise off. What bounding the degrees changes is not noise and
         is not in it.
+
+        Examples
+        --------
+        >>> plan = Degrees(epsilon=1, max_degree=64).plan()
+        >>> round(plan.count_error(rows=None, share=0.01).half_width)
+        292
         """
         rate = 1 / self.method.counts_scale(self.method.bounds[-1])
         bound = (

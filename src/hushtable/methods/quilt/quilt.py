@@ -16,7 +16,7 @@ Five tables:
   order, then the groups of columns of the level ``buckets``, each once, in the order in which they
   first stand in ``tables``), ``cell``, ``factor``. The density of a row of buckets is proportional
   to the product of the buckets' shares times the exponential of the sum of the factors. See
-  `hushtable.methods.quilt.field.Field.restore`.
+  `hushtable.methods.quilt.field.Field`.
 - ``candidates``: what could be chosen in the last round: ``columns`` (their places), ``penalty``
   and ``weight`` (see `Candidate`).
 

@@ -70,10 +70,6 @@ class Condensation(Method):
         same = Uncertain(k=self.k, scales=self.scales, carry=self.carry, edges="open")
         return CondensationPlan(self, schema, same.plan(schema))
 
-    def condense(self, values: Points, schema: Schema, noise: Noise) -> Integers:
-        """Make the pseudo-records, see `CondensationPlan.condense`."""
-        return self.plan(schema).condense(values, noise)
-
 
 @dataclass(frozen=True)
 class CondensationPlan(Plan[Engine]):

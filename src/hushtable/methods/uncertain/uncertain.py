@@ -261,10 +261,6 @@ class Uncertain(Method):
             problems.append(f"k_column {self.k_column!r} cannot be carried; it is not published.")
         return problems
 
-    def perturb(self, values: Points, schema: Schema, noise: Noise) -> Perturbed:
-        """Make the noisy records in the order of the originals, see `UncertainPlan.perturb`."""
-        return self.plan(schema).perturb(values, noise)
-
 
 @dataclass(frozen=True)
 class Perturbed:
