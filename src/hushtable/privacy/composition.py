@@ -134,7 +134,7 @@ def is_concentrated(rho: Fraction, epsilon: Fraction, delta: Fraction) -> bool:
     if not 0 < rho <= epsilon:  # a larger rho implies nothing that anyone would promise
         return False
     found = Fraction(round(_best_alpha(float(rho), float(epsilon)) * 2**20), 2**20)
-    alpha = min(found, 1 + _MAX_EXPONENT / epsilon)
+    alpha = min(found, 1 + _MAX_EXPONENT / (2 * epsilon))
     return concentrated_implies(rho, alpha, epsilon, delta)
 
 
