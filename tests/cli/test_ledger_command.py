@@ -46,7 +46,7 @@ def test_the_account_is_for_people(run: Run, book: Ledger) -> None:
     assert ["cap", "3", "0.00001"] in found
     assert ["spent", "1.1", "0"] in found
     assert ["reserved", "about", "0.2333", "0"] in found
-    assert ["remaining", "about", "1.667", "0.00001"] in found
+    assert ["remaining", "about", "1.667", "0.000005"] in found
 
 
 def test_every_entry_and_reservation_is_listed(run: Run, book: Ledger) -> None:

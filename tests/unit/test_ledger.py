@@ -65,7 +65,8 @@ class TestSpending:
         for _ in range(10):
             ledger.charge([pure(0.1)], purpose="tenth")  # ten floats of 0.1 do not add up to 1
         assert ledger.spent() == Budget(epsilon=Fraction(1))
-        assert ledger.remaining() == Budget(delta=Fraction(1, 10**5))
+        # Half of delta is for basic composition, half for the concentrated account.
+        assert ledger.remaining() == Budget(delta=Fraction(1, 2 * 10**5))
         with pytest.raises(BudgetExceeded):
             ledger.charge([pure("1e-300")], purpose="too much")
         assert len(ledger.entries()) == 10
@@ -137,7 +138,7 @@ class TestSpending:
         assert json.loads(json.dumps(too_much.to_dict()))["fits"] is False
         assert ledger.path.read_bytes() == before
         ledger.charge([pure("3/4")], purpose="as quoted")
-        assert ledger.remaining() == quote.remaining_after
+        assert ledger.remaining().epsilon == quote.remaining_after.epsilon
 
     @pytest.mark.parametrize("guarantees", [[], (), [1], pure(1), "pure", [{"family": "none"}]])
     def test_only_sequences_of_guarantees(self, ledger: Ledger, guarantees: Any) -> None:
@@ -256,7 +257,8 @@ class TestFateOfAnEntry:
         assert ledger.reserved().epsilon == Fraction(3, 8)
         ledger.release_reservation(number)
         ledger.void(second.id, "nothing written")
-        assert ledger.remaining() == ledger.cap
+        assert ledger.remaining().epsilon == ledger.cap.epsilon
+        assert ledger.spent() == ledger.reserved() == Budget()
 
     @pytest.mark.parametrize("number", [0, 99, "1", True])
     def test_unknown_entries(self, ledger: Ledger, number: Any) -> None:
@@ -291,7 +293,10 @@ class TestFile:
         shown = json.loads(json.dumps(ledger.show()))
         assert shown["cap"] == {"epsilon": "1", "delta": "1/100000"}
         assert shown["spent"] == {"epsilon": "1/4", "delta": "1/1000000"}
-        assert shown["remaining"] == {"epsilon": "1/2", "delta": "9/1000000"}
+        assert shown["remaining"] == {"epsilon": "1/2", "delta": "1/250000"}
+        assert shown["concentrated"]["basic_delta"] == "1/200000"
+        assert shown["concentrated"]["spent"] == {"rho": "1/32", "delta": "1/1000000"}
+        assert shown["more_like_last"] == 2
         assert shown["unit"] == {"kind": "row"}
         assert shown["reservations"][0]["id"] == number
         assert shown["reservations"][0]["left"] == {"epsilon": "1/4", "delta": "0"}
@@ -375,9 +380,9 @@ class TestFile:
             Ledger.open(path)
 
     def test_newer_format(self, path: Path, ledger: Ledger) -> None:
-        sql(path, "PRAGMA user_version = 3")
+        sql(path, "PRAGMA user_version = 4")
         for act in (lambda: Ledger.open(path), lambda: ledger.charge([pure("1/2")], purpose="x")):
-            with pytest.raises(LedgerError, match="ledger format 3"):
+            with pytest.raises(LedgerError, match="ledger format 4"):
                 act()
 
     def test_truncated_file(self, path: Path, ledger: Ledger) -> None:
@@ -694,7 +699,8 @@ class TestTampering:
             lambda r: r[7].pop("guarantees"),
             lambda r: r[5].update(entry=1),  # voids what was released
             lambda r: r[0].update(epsilon="1/4"),  # a cap below what is spent
-            lambda r: r[0].update(format=3),
+            lambda r: r[0].update(format=4),
+            lambda r: r[0].update(format=2),  # which has one account
             lambda r: r[0].update(format=1),  # which has no rule about what cannot be counted
             lambda r: r[0].update(allow_uncounted=1),
             lambda r: r[0].update(table={"name": "x", "digest": "y"}),

@@ -110,6 +110,13 @@ def verify(
     console.print("The ledger is intact.")
 
 
+@ledger_group.command("upgrade")
+def upgrade(file: LedgerPath) -> None:
+    """Count what is left of an old ledger's cap in both accounts; on record, for good."""
+    ht.Ledger.open(file).upgrade()
+    console.print(f"{visible(str(file))} has both accounts now. What was spent stays spent.")
+
+
 @ledger_group.command("void")
 def void(
     file: LedgerPath,
@@ -176,6 +183,29 @@ def _show_summary(content: Mapping[str, Any], *, protects: str) -> None:
         style = "bold" if what == "remaining" else None
         table.add_row(what, *_amounts(content[what]), style=style)
     print_whole(table)
+    if content["concentrated"]:
+        _show_concentrated(content["concentrated"])
+    more = content["more_like_last"]
+    if more is not None:
+        releases = "release" if more == 1 else "releases"
+        console.print(f"{more or 'No'} more {releases} like the last one fit.", highlight=False)
+
+
+def _show_concentrated(account: Mapping[str, Any]) -> None:
+    """Show the other account; a charge needs room in one of them."""
+    table = Table(box=None, header_style="bold")
+    table.add_column("or concentrated", no_wrap=True)
+    for number in ("rho", "delta"):
+        table.add_column(number, justify="right", no_wrap=True)
+    for what in ("cap", "spent", "reserved", "remaining"):
+        amounts = (_decimal(Fraction(account[what][number])) for number in ("rho", "delta"))
+        table.add_row(what, *amounts, style="bold" if what == "remaining" else None)
+    print_whole(table)
+    console.print(
+        f"Of the cap's delta, {_decimal(Fraction(account['basic_delta']))} is for basic "
+        "composition. A release must fit one of the two accounts.",
+        highlight=False,
+    )
 
 
 def _table(records: list[dict[str, Any]], became: Callable[[Mapping[str, Any]], str]) -> Table:

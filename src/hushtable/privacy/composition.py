@@ -9,12 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from fractions import Fraction
+from functools import lru_cache
 
 from hushtable.errors import ParameterError, Refused
 from hushtable.privacy.rational import exp_bounds, log_upper
 
 BITS = 256
 """Precision of the bounds of e**x."""
+
+_MAX_EXPONENT = 4000
 
 MAX_FOLD = 200
 """Beyond so many mechanisms only basic composition is looked at: the sums grow long."""
@@ -87,6 +90,18 @@ def concentrated_share(epsilon: Fraction, delta: Fraction) -> Fraction:
     >>> round(float(concentrated_share(Fraction(1), Fraction(1, 10**6))), 4)
     0.0244
     """
+    return certified_share(epsilon, delta)[0]
+
+
+def certified_share(epsilon: Fraction, delta: Fraction) -> tuple[Fraction, Fraction]:
+    """Give such a rho with the alpha that proves it: `concentrated_implies` says yes to both.
+
+    Examples
+    --------
+    >>> rho, alpha = certified_share(Fraction(1), Fraction(1, 10**6))
+    >>> concentrated_implies(rho, alpha, Fraction(1), Fraction(1, 10**6))
+    True
+    """
     target = math.log(delta.numerator) - math.log(delta.denominator)
     low, high = 0.0, float(epsilon) + 1.0
     for _ in range(60):
@@ -96,17 +111,48 @@ def concentrated_share(epsilon: Fraction, delta: Fraction) -> Fraction:
     # A little less than what floats found, so that the exact check has room.
     rho = Fraction(math.floor(low * (1 - 1e-9) * 2**60), 2**60)
     alpha = Fraction(round(_best_alpha(float(rho), float(epsilon)) * 2**20), 2**20)
-    if rho <= 0 or alpha <= 1 or not _implies(rho, alpha, epsilon, delta):
+    if rho <= 0 or not concentrated_implies(rho, alpha, epsilon, delta):
         raise Refused(
             f"no share of epsilon {float(epsilon):g} and delta {float(delta):g} could be certified "
             "for Gaussian noise; use larger values."
         )
-    return rho
+    return rho, alpha
 
 
-def _implies(rho: Fraction, alpha: Fraction, epsilon: Fraction, delta: Fraction) -> bool:
-    """Check the condition of Corollary 13, every part of it rounded up."""
+@lru_cache(maxsize=1024)  # a ledger asks the same again for every entry
+def is_concentrated(rho: Fraction, epsilon: Fraction, delta: Fraction) -> bool:
+    """Tell whether rho-zCDP was seen to imply (epsilon, delta): floats only look for the alpha.
+
+    Examples
+    --------
+    >>> one, millionth = Fraction(1), Fraction(1, 10**6)
+    >>> is_concentrated(Fraction("0.024"), one, millionth)
+    True
+    >>> is_concentrated(Fraction("0.025"), one, millionth)
+    False
+    """
+    if not 0 < rho <= epsilon:  # a larger rho implies nothing that anyone would promise
+        return False
+    found = Fraction(round(_best_alpha(float(rho), float(epsilon)) * 2**20), 2**20)
+    alpha = min(found, 1 + _MAX_EXPONENT / (2 * epsilon))
+    return concentrated_implies(rho, alpha, epsilon, delta)
+
+
+def concentrated_implies(
+    rho: Fraction, alpha: Fraction, epsilon: Fraction, delta: Fraction
+) -> bool:
+    """Check the condition of Corollary 13 for one alpha, every part of it rounded up.
+
+    Examples
+    --------
+    >>> concentrated_implies(Fraction(1, 50), Fraction(1), Fraction(1), Fraction(1, 10**6))
+    False
+    """
+    if alpha <= 1:
+        return False
     exponent = (alpha - 1) * (alpha * rho - epsilon) + alpha * log_upper(1 - 1 / alpha, bits=96)
+    if abs(exponent) > _MAX_EXPONENT:  # far beyond every delta; e**x would not fit in memory
+        return False
     return exp_bounds(exponent, BITS)[1] <= delta * (alpha - 1)
 
 

@@ -14,14 +14,17 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
     Field,
+    SerializerFunctionWrapHandler,
     StrictInt,
     TypeAdapter,
     ValidationError,
     field_validator,
+    model_serializer,
     model_validator,
 )
 
 from hushtable.errors import CompositionError, ParameterError
+from hushtable.privacy.composition import is_concentrated
 from hushtable.privacy.dp_in_words import explain, left_out, one_in
 from hushtable.privacy.unit import Neighbors, Unit
 from hushtable.privacy.values import (
@@ -124,6 +127,11 @@ class PureDP(Guarantee):
 
     _epsilon = field_validator("epsilon")(check_loss)
 
+    @property
+    def concentrated(self) -> tuple[Fraction, Fraction]:
+        """Give the rho of zero-concentrated differential privacy that it implies, and delta 0."""
+        return _rho_of(self.epsilon), Fraction(0)
+
     def explain(self) -> str:
         """Say the promise in one plain sentence, with exp(epsilon) rounded up."""
         return explain(self.epsilon, self.delta, self.unit, self.neighbors)
@@ -154,6 +162,9 @@ class ApproxDP(Guarantee):
         What two neighboring data sets differ in.
     neighbors : {"add-remove", "replace"}
         Whether the unit is absent from one of them, or exchanged for another.
+    rho : number, optional
+        Where the promise was proved by way of rho-zero-concentrated differential privacy, its rho:
+        it must imply epsilon and delta. The ledger adds it up, and fits more releases.
 
     Examples
     --------
@@ -172,11 +183,42 @@ class ApproxDP(Guarantee):
     delta: Rational
     unit: Unit
     neighbors: Neighbors
+    rho: Rational | None = None
 
     counted: ClassVar[bool] = True
 
     _epsilon = field_validator("epsilon")(check_loss)
     _delta = field_validator("delta")(check_delta)
+
+    @model_validator(mode="after")
+    def _rho_implies_the_rest(self) -> Self:
+        if self.rho is not None and not is_concentrated(self.rho, self.epsilon, self.delta):
+            raise ParameterError(
+                f"rho is {shown(self.rho)}, from which epsilon {shown(self.epsilon)} and delta "
+                f"{shown(self.delta)} could not be concluded; it must be above 0 and small enough "
+                "to imply them. Leave rho out if the promise was not proved by way of it."
+            )
+        return self
+
+    # Without a return type: pydantic would publish that in place of the fields.
+    @model_serializer(mode="wrap")
+    def _written(self, write: SerializerFunctionWrapHandler):  # type: ignore[no-untyped-def]
+        # What has no rho is written as it was before there was one.
+        document = write(self)
+        if self.rho is None:
+            del document["rho"]
+        return document
+
+    @property
+    def concentrated(self) -> tuple[Fraction, Fraction]:
+        """Give a rho and a delta such that it is delta-approximately rho-concentrated.
+
+        That is its own rho and no delta; or, by the lemma in ``ledger.md``, what epsilon implies
+        and its delta.
+        """
+        if self.rho is not None:
+            return self.rho, Fraction(0)
+        return _rho_of(self.epsilon), self.delta
 
     def explain(self) -> str:
         """Say the promise in one plain sentence, with exp(epsilon) rounded up."""
@@ -192,6 +234,11 @@ class ApproxDP(Guarantee):
             f"The further {one_in(self.delta)} (delta): showing one unit in full with that "
             "probability would still keep the promise.",
         )
+
+
+def _rho_of(epsilon: Fraction) -> Fraction:
+    """Give a rho such that epsilon-differential privacy implies rho-zCDP (see ``ledger.md``)."""
+    return min(epsilon**2 / 2, epsilon)
 
 
 class Threshold(Guarantee):

@@ -14,9 +14,9 @@ how much, or after how many others.
 A ledger is about the same people all the time. It is bound to the table of the schema it was
 started with, or else of its first charge; another table needs a person's word, on record.
 
-Spending adds up by basic composition, which also holds when each charge is chosen after seeing
-earlier releases, up to a cap fixed beforehand (Rogers, Roth, Ullman and Vadhan 2016, "Privacy
-odometers and filters").
+Spending adds up in two accounts, by basic composition and as concentrated differential privacy; a
+charge is allowed while one of them has room. Both hold when each charge is chosen after seeing
+earlier releases, up to a cap fixed beforehand. The proof is in ``ledger.md``.
 
 Keep the file on a local disk: many network file systems do not lock reliably.
 """
@@ -35,8 +35,9 @@ from typing import TYPE_CHECKING, Any, Self
 from hushtable.errors import CompositionError, HushtableError, LedgerError, ParameterError
 from hushtable.privacy import ledger_file as file
 from hushtable.privacy import ledger_receipt as on_file
+from hushtable.privacy.account import NOTHING, Budget, Loss
 from hushtable.privacy.guarantee import Guarantee, Neighbors, Unit, as_written
-from hushtable.privacy.ledger_records import FORMAT, Budget, Entry, Quote, Reservation, State
+from hushtable.privacy.ledger_records import FORMAT, Entry, Quote, Reservation, State
 from hushtable.privacy.ledger_tables import BoundTable, parse_table, table_document
 
 if TYPE_CHECKING:
@@ -197,15 +198,17 @@ class Ledger:
             As for `charge`.
         """
         state, asked, refusals = self._ask(guarantees, schema, same_people)
+        problems = (*refusals, *state.problems(asked, reservation))
         remaining = state.remaining
+        # What a reservation holds is no longer in ``remaining``, so drawing from it is free.
+        after = remaining - asked.basic if reservation is None else remaining
         return Quote(
-            asked=asked,
-            spent=state.spent,
-            reserved=state.reserved,
+            asked=asked.basic,
+            spent=state.spent.basic,
+            reserved=state.reserved.basic,
             remaining=remaining,
-            # What a reservation holds is no longer in ``remaining``, so drawing from it is free.
-            remaining_after=remaining - asked if reservation is None else remaining,
-            problems=(*refusals, *state.problems(asked, reservation)),
+            remaining_after=after if problems else after.or_nothing,
+            problems=problems,
         )
 
     def charge(
@@ -275,7 +278,7 @@ class Ledger:
 
     def _ask(
         self, guarantees: Sequence[Guarantee], schema: Schema | None, same_people: str | None
-    ) -> tuple[State, Budget, list[str]]:
+    ) -> tuple[State, Loss, list[str]]:
         """Read the ledger; say what promises cost, and why it would not count them."""
         _documents(guarantees)
         content = _about(schema, same_people)
@@ -334,6 +337,15 @@ class Ledger:
         """
         self._write("void", entry=_number("entry", entry), reason=_text("reason", reason))
 
+    def upgrade(self) -> None:
+        """Start the concentrated account in a ledger of an older format; it is on record.
+
+        What was spent stays spent, by basic composition; from here on the rest of the cap is
+        counted in both accounts. What was charged before can no longer be voided. Older versions
+        of hushtable refuse the file afterwards.
+        """
+        self._write("upgrade")
+
     def entries(self) -> tuple[Entry, ...]:
         """Return all charges, oldest first, void ones included."""
         return tuple(self._read().entries.values())
@@ -344,15 +356,23 @@ class Ledger:
 
     def spent(self) -> Budget:
         """Return the sum of all charges that are not void."""
-        return self._read().spent
+        return self._read().spent.basic
 
     def reserved(self) -> Budget:
         """Return what open reservations still hold."""
-        return self._read().reserved
+        return self._read().reserved.basic
 
     def remaining(self) -> Budget:
-        """Return what may still be charged or reserved."""
+        """Return what may still be charged or reserved by basic composition.
+
+        More may fit, since a charge is also allowed while the concentrated account has room;
+        `quote` knows, and `more_like_last`.
+        """
         return self._read().remaining
+
+    def more_like_last(self) -> int | None:
+        """Return how many more charges like the last one fit; None before the first."""
+        return _more_like_last(self._read())
 
     def verify(self, *, receipt: str | None = None) -> str:
         """Check the chain and every rule, and return the digest of the last record.
@@ -418,13 +438,15 @@ class Ledger:
             "allow_uncounted": state.allow_uncounted,
             "holds_uncounted": state.holds_uncounted,
             "cap": state.cap.to_dict(),
-            "spent": state.spent.to_dict(),
-            "reserved": state.reserved.to_dict(),
+            "spent": state.spent.basic.to_dict(),
+            "reserved": state.reserved.basic.to_dict(),
             "remaining": state.remaining.to_dict(),
+            "concentrated": _concentrated(state),
+            "more_like_last": _more_like_last(state),
             "n_uncounted": sum(not entry.counted for entry in state.entries.values()),
             "entries": [entry.to_dict() for entry in state.entries.values()],
             "reservations": [
-                {**reservation.to_dict(), "left": state.left.get(number, Budget()).to_dict()}
+                {**reservation.to_dict(), "left": state.left.get(number, NOTHING).basic.to_dict()}
                 for number, reservation in state.reservations.items()
             ],
             "head": state.head,
@@ -442,9 +464,13 @@ class Ledger:
             connection.execute("BEGIN IMMEDIATE")
             state = self._replay(connection)
             seq = len(state.digests)
-            record = {"seq": seq, "kind": kind, "time": _now(), "salt": _salt(), **content}
+            record = state.completed(
+                {"seq": seq, "kind": kind, "time": _now(), "salt": _salt(), **content}
+            )
             digest = state.apply(record, new=True)
             file.append(connection, record, digest)
+            if kind == "upgrade":
+                file.note_format(connection)
             connection.execute("COMMIT")
         self._seen = digest
         return state, seq
@@ -479,6 +505,30 @@ class Ledger:
             )
         self._seen = state.head
         return state
+
+
+def _concentrated(state: State) -> dict[str, Any] | None:
+    """Say what the concentrated account holds, if there is one."""
+    account = state.account
+    if account is None or not account.concentrated.rho:
+        return None
+    spent = state.spent.concentrated - state.before.concentrated
+    remaining = account.concentrated - state.total.concentrated
+    return {
+        "cap": account.concentrated.to_dict(),
+        "spent": spent.to_dict(),
+        "reserved": state.reserved.concentrated.to_dict(),
+        "remaining": remaining.or_nothing.to_dict(),
+        "basic_delta": str(account.basic.delta),
+        "since": state.upgraded or 0,
+    }
+
+
+def _more_like_last(state: State) -> int | None:
+    last = state.last
+    if last is None:
+        return None
+    return state.account_for(last.loss).room(state.total, last.loss)
 
 
 def _resolve(path: str | os.PathLike[str]) -> Path:

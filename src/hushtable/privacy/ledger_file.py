@@ -113,12 +113,17 @@ def start(connection: sqlite3.Connection, record: dict[str, Any], digest: str) -
     """Make a new file a ledger that holds its first record."""
     connection.execute("BEGIN IMMEDIATE")
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-    connection.execute(f"PRAGMA user_version = {FORMAT}")
+    note_format(connection)
     for table in _TABLES:
         connection.execute(table)
     connection.execute("INSERT INTO head VALUES (1, -1, ?)", (NOTHING_BEFORE,))
     append(connection, record, digest)
     connection.execute("COMMIT")
+
+
+def note_format(connection: sqlite3.Connection) -> None:
+    """Write today's format into the file's header, in the caller's transaction."""
+    connection.execute(f"PRAGMA user_version = {FORMAT}")
 
 
 def append(connection: sqlite3.Connection, record: dict[str, Any], digest: str) -> None:

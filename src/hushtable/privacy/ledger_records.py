@@ -1,4 +1,4 @@
-"""What a ledger's records mean: amounts, entries, reservations, and the rules they follow."""
+"""What a ledger's records mean: entries, reservations, and the rules they follow."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
-from fractions import Fraction
 from typing import Any, Literal, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
@@ -19,6 +18,7 @@ from hushtable.errors import (
     ParameterError,
     Refused,
 )
+from hushtable.privacy.account import NOTHING, Account, Budget, Concentrated, Loss
 from hushtable.privacy.guarantee import (
     ApproxDP,
     Guarantee,
@@ -33,50 +33,13 @@ from hushtable.privacy.guarantee import (
 )
 from hushtable.privacy.ledger_tables import BoundTable, parse_table
 
-FORMAT = 2
-"""What new ledgers are: 2 says in its first record whether it takes what it cannot count."""
-FORMATS = (1, FORMAT)
+FORMAT = 3
+"""What new ledgers are: 2 and later say in the first record whether they take what they cannot
+count, 3 also has a concentrated account."""
+FORMATS = (1, 2, FORMAT)
 NOTHING_BEFORE = "0" * 64
-_MAX_BITS = 10_000  # of a sum's denominator; Python refuses to print beyond about 14,000
 
 Record = TypeVar("Record")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Budget:
-    """Hold an exact amount of privacy loss: epsilon and delta.
-
-    Examples
-    --------
-    >>> Budget(epsilon=Fraction(1, 3)) + Budget(epsilon=Fraction(1, 6), delta=Fraction(1, 10**6))
-    Budget(epsilon=Fraction(1, 2), delta=Fraction(1, 1000000))
-    """
-
-    epsilon: Fraction = Fraction(0)
-    delta: Fraction = Fraction(0)
-
-    def __post_init__(self) -> None:
-        if max(self.epsilon.denominator, self.delta.denominator).bit_length() > _MAX_BITS:
-            raise ParameterError(
-                "the sum of these epsilons or deltas has thousands of digits; use rounder numbers, "
-                "such as 0.1 or 1e-6."
-            )
-
-    def __add__(self, other: Budget) -> Budget:
-        return Budget(epsilon=self.epsilon + other.epsilon, delta=self.delta + other.delta)
-
-    def __sub__(self, other: Budget) -> Budget:
-        return Budget(epsilon=self.epsilon - other.epsilon, delta=self.delta - other.delta)
-
-    def to_dict(self) -> dict[str, str]:
-        """Return both numbers as text.
-
-        Examples
-        --------
-        >>> Budget(epsilon=Fraction(1, 2)).to_dict()
-        {'epsilon': '1/2', 'delta': '0'}
-        """
-        return {"epsilon": str(self.epsilon), "delta": str(self.delta)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +50,7 @@ class Entry:
     the ledger still contains the charge. ``counted`` is false when no guarantee was differentially
     private, so that nothing could be added up. ``table`` is the digest of the table's schema, if
     the charge was for one, and ``same_people`` why a person said that it belongs here.
+    ``concentrated`` is what the same charge costs in the other account.
     """
 
     id: int
@@ -94,6 +58,7 @@ class Entry:
     purpose: str
     guarantees: tuple[Guarantee, ...]
     cost: Budget
+    concentrated: Concentrated
     counted: bool
     reservation: int | None
     receipt: str
@@ -102,6 +67,11 @@ class Entry:
     status: Literal["charged", "released", "void"] = "charged"
     note: str = ""  # digest of the release, or the reason why the charge is void
     released: str | None = None  # when it was marked released
+
+    @property
+    def loss(self) -> Loss:
+        """What it costs, in both currencies."""
+        return Loss(basic=self.cost, concentrated=self.concentrated)
 
     @property
     def seconds(self) -> float | None:
@@ -121,6 +91,7 @@ class Entry:
             **{name: getattr(self, name) for name in self.__dataclass_fields__},
             "guarantees": [guarantee.to_dict() for guarantee in self.guarantees],
             "cost": self.cost.to_dict(),
+            "concentrated": self.concentrated.to_dict(),
         }
 
 
@@ -132,18 +103,24 @@ class Reservation:
     time: str
     purpose: str
     amount: Budget
+    concentrated: Concentrated
     status: Literal["open", "canceled"] = "open"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the reservation with its numbers as text, ready for JSON."""
-        return {**asdict(self), "amount": self.amount.to_dict()}
+        return {
+            **asdict(self),
+            "amount": self.amount.to_dict(),
+            "concentrated": self.concentrated.to_dict(),
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
 class Quote:
     """Say what a charge would cost and leave, without writing anything.
 
-    ``problems`` says why it would be refused; it is empty when ``fits``.
+    ``problems`` says why it would be refused; it is empty when ``fits``. What remains is said by
+    basic composition: a charge may also fit because the concentrated account has room for it.
     """
 
     asked: Budget
@@ -183,10 +160,16 @@ class State:
     digests: list[str] = field(default_factory=list)
     entries: dict[int, Entry] = field(default_factory=dict)
     reservations: dict[int, Reservation] = field(default_factory=dict)
+    # Fixed by the first record that costs something; in older formats by the cap alone.
+    account: Account | None = None
+    before: Loss = field(default_factory=lambda: NOTHING)  # spent before the account was started
+    upgraded: int | None = None  # the record that started it, in a ledger of an older format
     # Running sums, so that replaying n records takes n steps.
-    spent: Budget = field(default_factory=Budget)
-    reserved: Budget = field(default_factory=Budget)
-    left: dict[int, Budget] = field(default_factory=dict)  # of each open reservation
+    spent: Loss = field(default_factory=lambda: NOTHING)
+    reserved: Loss = field(default_factory=lambda: NOTHING)
+    left: dict[int, Loss] = field(default_factory=dict)  # of each open reservation
+    # Promises by their text: most charges of a long ledger promise what others did.
+    priced: dict[str, tuple[tuple[Guarantee, ...], Loss]] = field(default_factory=dict)
 
     @property
     def head(self) -> str:
@@ -194,9 +177,40 @@ class State:
         return self.digests[-1] if self.digests else NOTHING_BEFORE
 
     @property
+    def total(self) -> Loss:
+        """What is spent or reserved since the account was started."""
+        return self.spent + self.reserved - self.before
+
+    @property
+    def allowed(self) -> Budget:
+        """What basic composition may come to: the cap, or less of its delta."""
+        return self.cap if self.account is None else self.before.basic + self.account.basic
+
+    @property
     def remaining(self) -> Budget:
-        """What may still be spent or reserved."""
-        return self.cap - self.spent - self.reserved
+        """What may still be spent or reserved by basic composition."""
+        return (self.allowed - self.spent.basic - self.reserved.basic).or_nothing
+
+    @property
+    def last(self) -> Entry | None:
+        """The last charge that counts."""
+        entries = reversed(self.entries.values())
+        return next((e for e in entries if e.counted and e.status != "void"), None)
+
+    def account_for(self, first: Loss) -> Account:
+        """Give the account, or the one that this charge would fix."""
+        if self.account is not None:
+            return self.account
+        return Account.for_first(self.cap - self.before.basic, first)
+
+    def completed(self, record: dict[str, Any]) -> dict[str, Any]:
+        """Give a new record together with the account, if it is the one that fixes it."""
+        if self.account is not None or record["kind"] not in {"charge", "reserve"}:
+            return record
+        _, loss = self._price(record["guarantees"])
+        return (
+            {**record, "account": self.account_for(loss).to_dict()} if loss != NOTHING else record
+        )
 
     @property
     def holds_uncounted(self) -> bool:
@@ -237,7 +251,7 @@ class State:
         other = table is not None and self.name not in {"", table.name}
         return f"is called {self.name!r}" if other else ""
 
-    def cost(self, guarantees: Sequence[Guarantee]) -> Budget:
+    def cost(self, guarantees: Sequence[Guarantee]) -> Loss:
         """Add up what differential privacy counts; refuse what cannot be added to this ledger."""
         terms = [term for term in guarantees if isinstance(term, PureDP | ApproxDP)]
         problems = []
@@ -254,28 +268,67 @@ class State:
                 )
         if problems:
             raise CompositionError(dict.fromkeys(problems))
-        return sum((Budget(epsilon=t.epsilon, delta=t.delta) for t in terms), start=Budget())
+        return sum((Loss.of(term) for term in terms), start=NOTHING)
 
-    def problems(self, asked: Budget, reservation: int | None) -> list[str]:
-        """Say why the amount does not fit, for epsilon and delta each."""
-        if reservation is None:
-            source, available = "", self.remaining
-        else:
-            source = f" of reservation {reservation}"
-            available = self.left[self.open_reservation(reservation).id]
-        amounts = (asked, available, self.cap, self.spent, self.reserved)
+    def _price(self, documents: list[dict[str, Any]]) -> tuple[tuple[Guarantee, ...], Loss]:
+        """Read promises and say what they cost."""
+        text = json.dumps(documents)
+        if text not in self.priced:
+            guarantees = tuple(parse_guarantee(document) for document in documents)
+            self.priced[text] = guarantees, self.cost(guarantees)
+        return self.priced[text]
+
+    def problems(self, asked: Loss, reservation: int | None) -> list[str]:
+        """Say why the amount does not fit, for each number of each account."""
+        if reservation is not None:
+            held = self.left[self.open_reservation(reservation).id].basic
+            if not held.covers(asked.basic):
+                source = f" of reservation {reservation}"
+                return self._too_much(asked.basic, held, self.allowed, source)
+        account, after = self.account_for(asked), self._after(asked, reservation)
+        if account.allows(after):
+            return []
+        # As far as the numbers go that were there before: a draw counts as not made yet.
+        left = account.basic - (after.basic - asked.basic)
+        problems = self._too_much(asked.basic, left, self.before.basic + account.basic)
+        if account.concentrated.rho:
+            room = account.concentrated - (after.concentrated - asked.concentrated)
+            problems += [
+                f"the concentrated account has no room either: {what} about {float(ask):.4g} was "
+                f"asked for, about {max(float(rest), 0.0):.4g} remains of about {float(of):.4g}."
+                for what, ask, rest, of in (
+                    ("rho", asked.concentrated.rho, room.rho, account.concentrated.rho),
+                    ("delta", asked.concentrated.delta, room.delta, account.concentrated.delta),
+                )
+                if ask > rest
+            ]
+        return problems
+
+    def _too_much(
+        self, asked: Budget, left: Budget, allowed: Budget, source: str = ""
+    ) -> list[str]:
+        """Say which of epsilon and delta is more than what is left."""
+        amounts = (asked, left.or_nothing, allowed, self.spent.basic, self.reserved.basic)
         advice = "Ask for less, or have whoever owns the data decide on a new budget."
         return [
-            f"{what} {ask} was asked for, but {left}{source} remains: the ledger's cap is {cap}, "
+            f"{what} {ask} was asked for, but {rest}{source} remains: the ledger's cap is {cap}, "
             f"{used} is spent and {held} is reserved. {advice}"
-            for what, (ask, left, cap, used, held) in (
+            for what, (ask, rest, cap, used, held) in (
                 (name, [getattr(amount, name) for amount in amounts])
                 for name in ("epsilon", "delta")
             )
-            if ask > left
+            if ask > rest
         ]
 
-    def afford(self, asked: Budget, reservation: int | None) -> None:
+    def _after(self, amount: Loss, reservation: int | None) -> Loss:
+        """Give what the account would come to with a charge."""
+        total = self.total + amount
+        if reservation in self.left:
+            held = self.left[reservation]
+            total += _drawn(held, amount) - held
+        return total
+
+    def afford(self, asked: Loss, reservation: int | None) -> None:
         """Raise if the amount does not fit."""
         problems = self.problems(asked, reservation)
         if problems:
@@ -323,22 +376,52 @@ class State:
                 self.entries[entry.id] = replace(
                     entry, status="released", note=record["digest"], released=record["time"]
                 )
+            case "upgrade":
+                self._upgrade()
             case "void":
                 entry = self.pending_entry(record["entry"])
+                if self.upgraded is not None and entry.id < self.upgraded:
+                    raise Refused(
+                        f"entry {entry.id} is from before the ledger was upgraded: what was spent "
+                        "by then is where its account starts. It stays charged."
+                    )
                 self.entries[entry.id] = replace(entry, status="void", note=record["reason"])
-                self._spend(Budget() - entry.cost, entry.reservation)
+                self._spend(NOTHING - entry.loss, entry.reservation)
             case kind:
                 raise LedgerError(f"its kind {kind!r} is unknown.")
         self.digests.append(digest)
         _ = self.remaining  # refuses sums with too many digits now, not when they are read
         return digest
 
-    def _spend(self, amount: Budget, reservation: int | None) -> None:
+    def _spend(self, amount: Loss, reservation: int | None) -> None:
         """Move an amount from what is left to what is spent; a negative one moves back."""
         self.spent += amount
         if reservation in self.left:
-            self.left[reservation] -= amount
-            self.reserved -= amount
+            held = self.left[reservation]
+            self.left[reservation] = _drawn(held, amount)
+            self.reserved += self.left[reservation] - held
+
+    def _fix_account(self, record: dict[str, Any], cost: Loss) -> None:
+        """Take the account from the first record that costs something, and from no other."""
+        due = self.account is None and cost != NOTHING
+        if due != ("account" in record):
+            raise LedgerError(
+                "the first record that costs something, and no other, has an account."
+            )
+        if due:
+            self.account = Account.from_dict(record["account"], self.cap - self.before.basic)
+
+    def _upgrade(self) -> None:
+        """Start a new account with what is left of the cap."""
+        if self.format == FORMAT:
+            raise Refused(f"the ledger has format {FORMAT} already; there is nothing to upgrade.")
+        if self.left:
+            raise Refused(
+                f"reservations are open ({', '.join(map(str, self.left))}); cancel them first, and "
+                "reserve anew after the upgrade."
+            )
+        self.format, self.upgraded = FORMAT, len(self.digests)
+        self.account, self.before = None, self.spent
 
     def _init(self, record: dict[str, Any]) -> None:
         if record["format"] not in FORMATS:
@@ -356,6 +439,8 @@ class State:
         if delta != 0:
             check_delta(delta)
         self.cap = Budget(epsilon=epsilon, delta=delta)
+        if self.format < 3:  # before there was a concentrated account
+            self.account = Account(basic=self.cap)
         try:
             self.unit = Unit.model_validate(record["unit"])
             self.neighbors = TypeAdapter(Neighbors).validate_python(record["neighbors"])
@@ -371,8 +456,7 @@ class State:
             self.tables.setdefault(table.digest, table)
 
     def _charge(self, record: dict[str, Any], digest: str, *, new: bool) -> None:
-        guarantees = tuple(parse_guarantee(document) for document in record["guarantees"])
-        cost = self.cost(guarantees)
+        guarantees, cost = self._price(record["guarantees"])
         same_people = record.get("same_people")
         table = parse_table(record.get("table"), record=record["seq"], reason=same_people or "")
         # Format 1 knew neither rule: what was charged by then stands.
@@ -380,6 +464,7 @@ class State:
             raise CompositionError(problems)
         self._bind(table)
         reservation = record["reservation"]
+        self._fix_account(record, cost)
         self.afford(cost, reservation)
         self._spend(cost, reservation)
         seq = record["seq"]
@@ -388,7 +473,8 @@ class State:
             time=record["time"],
             purpose=record["purpose"],
             guarantees=guarantees,
-            cost=cost,
+            cost=cost.basic,
+            concentrated=cost.concentrated,
             counted=is_counted(guarantees),
             reservation=reservation,
             receipt=digest,
@@ -397,20 +483,24 @@ class State:
         )
 
     def _reserve(self, record: dict[str, Any]) -> None:
-        guarantees = [parse_guarantee(document) for document in record["guarantees"]]
+        guarantees, amount = self._price(record["guarantees"])
         uncounted = sorted({term.family for term in guarantees if not term.counted})
         if uncounted:
             raise CompositionError(
                 f"promises of the family {', '.join(uncounted)} are not counted, so nothing can be "
                 "reserved for them. Reserve for the differentially private ones only."
             )
-        amount = self.cost(guarantees)
+        self._fix_account(record, amount)
         self.afford(amount, None)
         seq = record["seq"]
         self.left[seq] = amount
         self.reserved += amount
         self.reservations[seq] = Reservation(
-            id=seq, time=record["time"], purpose=record["purpose"], amount=amount
+            id=seq,
+            time=record["time"],
+            purpose=record["purpose"],
+            amount=amount.basic,
+            concentrated=amount.concentrated,
         )
 
 
@@ -419,6 +509,16 @@ def _numbered(records: Mapping[int, Record], number: int, what: str) -> Record:
         known = ", ".join(map(str, records)) or "none"
         raise ParameterError(f"there is no {what} {number}; those there are: {known}.")
     return records[number]
+
+
+def _drawn(held: Loss, amount: Loss) -> Loss:
+    """Give what a reservation holds after a charge.
+
+    It never holds less than nothing: a charge may have more rho than was set aside with its
+    epsilon, and what it has too much must not be taken off what is spent.
+    """
+    rest = held - amount
+    return replace(rest, concentrated=rest.concentrated.or_nothing)
 
 
 def is_counted(guarantees: Sequence[Guarantee]) -> bool:

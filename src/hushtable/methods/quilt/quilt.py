@@ -220,7 +220,11 @@ class QuiltPlan(Plan[Engine]):
         epsilon, delta, unit = self.method.epsilon, self.method.delta, self.schema.unit
         if not delta:
             return (PureDP(epsilon=epsilon, unit=unit, neighbors="add-remove"),)
-        return (ApproxDP(epsilon=epsilon, delta=delta, unit=unit, neighbors="add-remove"),)
+        return (
+            ApproxDP(
+                epsilon=epsilon, delta=delta, unit=unit, neighbors="add-remove", rho=self.total
+            ),
+        )
 
     def forecast(self, rows: int | None = None) -> Forecast:
         """Say how many tables will be measured and how noisy they are."""

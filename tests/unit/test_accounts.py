@@ -1,0 +1,461 @@
+"""The ledger's two accounts: what fits, what an adversary can get out of it, and old ledgers."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import sqlite3
+from collections.abc import Callable
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hushtable.errors import BudgetExceeded, HushtableError, LedgerError, ParameterError, Refused
+from hushtable.methods.quilt.quilt import Quilt
+from hushtable.privacy import ledger as module
+from hushtable.privacy import ledger_file as file
+from hushtable.privacy.account import NOTHING, Account, Budget, Concentrated, Loss
+from hushtable.privacy.composition import (
+    certified_share,
+    concentrated_implies,
+    concentrated_share,
+    is_concentrated,
+)
+from hushtable.privacy.guarantee import ApproxDP, PureDP, Unit, parse_guarantee
+from hushtable.privacy.ledger import Ledger
+from hushtable.privacy.ledger_records import State, canonical
+from hushtable.schema import Schema
+
+ROW: dict[str, Any] = {"unit": Unit(kind="row"), "neighbors": "add-remove"}
+SCHEMA = Schema.model_validate(
+    {
+        "name": "t",
+        "columns": {"a": {"type": "categorical", "values": ["x", "y"]}},
+    }
+)
+
+
+def pure(epsilon: Any) -> PureDP:
+    return PureDP(epsilon=epsilon, **ROW)
+
+
+def approx(epsilon: Any, delta: Any) -> ApproxDP:
+    return ApproxDP(epsilon=epsilon, delta=delta, **ROW)
+
+
+def quilt(epsilon: Any, delta: Any) -> ApproxDP:
+    epsilon, delta = Fraction(str(epsilon)), Fraction(str(delta))
+    return ApproxDP(epsilon=epsilon, delta=delta, rho=concentrated_share(epsilon, delta), **ROW)
+
+
+def cap(epsilon: Any, delta: Any = 0) -> Budget:
+    return Budget(epsilon=Fraction(str(epsilon)), delta=Fraction(str(delta)))
+
+
+def fits(limit: Budget, promise: PureDP | ApproxDP) -> int:
+    loss = Loss.of(promise)
+    return Account.for_first(limit, loss).room(NOTHING, loss)
+
+
+# --- currencies -----------------------------------------------------------------------------------
+
+
+def test_what_promises_cost() -> None:
+    assert Loss.of(pure(1)).concentrated == Concentrated(rho=Fraction(1, 2))
+    assert Loss.of(pure(8)).concentrated == Concentrated(rho=Fraction(8))  # not 32
+    assert Loss.of(approx(1, "1e-6")).concentrated == Concentrated(
+        rho=Fraction(1, 2), delta=Fraction(1, 10**6)
+    )
+    promise = quilt(1, "1e-6")
+    assert Loss.of(promise).concentrated == Concentrated(rho=promise.rho or Fraction(0))
+    assert Loss.of(promise).basic == cap(1, "1e-6")
+
+
+def test_rho_is_rounded_up_and_never_to_nothing() -> None:
+    for epsilon in ("1/3", "1/1000003", f"1/{10**300 + 1}"):
+        rho = Loss.of(pure(epsilon)).concentrated.rho
+        assert 0 <= rho - Fraction(epsilon) ** 2 / 2 < Fraction(1, 2**64)
+        assert rho > 0
+
+
+def test_quilt_says_its_rho_and_only_with_delta() -> None:
+    (promise,) = Quilt(epsilon=1, delta="1e-6").guarantee(SCHEMA)
+    assert promise == quilt(1, "1e-6")
+    (without,) = Quilt(epsilon=1).guarantee(SCHEMA)
+    assert without == pure(1)
+
+
+def test_a_promise_without_rho_is_written_as_before() -> None:
+    assert canonical(approx(1, "1e-6").to_dict()) == (
+        '{"delta":"1/1000000","epsilon":"1","family":"approx-dp","neighbors":"add-remove",'
+        '"unit":{"column":null,"kind":"row","max_rows":null}}'
+    )
+    promise = quilt(1, "1e-6")
+    assert parse_guarantee(json.loads(json.dumps(promise.to_dict()))) == promise
+
+
+@pytest.mark.parametrize("rho", ["1/30", 0, -1, 10**350, "1/2"])
+def test_a_rho_must_imply_its_epsilon_and_delta(rho: Any) -> None:
+    with pytest.raises(ParameterError, match="rho is"):
+        ApproxDP(epsilon=1, delta="1e-6", rho=rho, **ROW)
+
+
+def test_a_tiny_rho_is_certified_without_huge_numbers() -> None:
+    assert is_concentrated(Fraction(1, 10**350), Fraction(1), Fraction(1, 10**6))
+
+
+def test_no_order_proves_too_much() -> None:
+    """A rho a hundredth above the share is refused for every alpha on a wide grid."""
+    epsilon, delta = Fraction(3), Fraction(1, 10**5)
+    rho, alpha = certified_share(epsilon, delta)
+    assert concentrated_implies(rho, alpha, epsilon, delta)
+    for step in range(-60, 400):
+        order = alpha * Fraction(100 + step, 100)
+        assert not concentrated_implies(rho * Fraction(101, 100), order, epsilon, delta)
+    assert not concentrated_implies(rho, Fraction(10**400), epsilon, delta)
+
+
+def test_epsilon_and_delta_split_into_close_laws_and_a_rest() -> None:
+    """The lemma of ``ledger.md``, by its construction, in fractions, for random pairs of laws."""
+    draw, factor = random.Random(1), Fraction(3, 2)  # noqa: S311 - e**epsilon
+    for _ in range(200):
+        p, q = (law([draw.randrange(0, 6) for _ in range(5)] + [1]) for _ in "pq")
+        cut = [
+            sum(max(x - factor * y, Fraction(0)) for x, y in zip(a, b, strict=True))
+            for a, b in ((p, q), (q, p))
+        ]
+        delta = max(cut)
+        low = [min(x, factor * y) for x, y in zip(p, q, strict=True)]
+        high = [min(y, factor * x) for x, y in zip(p, q, strict=True)]
+        if cut[0] > cut[1]:
+            low, high = high, low
+        share = (sum(low) - sum(high)) / (sum(low) - sum(high) / factor)
+        mixed = [(1 - share) * x + share * y / factor for x, y in zip(low, high, strict=True)]
+        assert 0 <= share <= 1
+        assert sum(mixed) == sum(high) == 1 - delta
+        for x, y in zip(mixed, high, strict=True):
+            assert y / factor <= x <= factor * y
+
+
+def law(weights: list[int]) -> list[Fraction]:
+    return [Fraction(weight, sum(weights)) for weight in weights]
+
+
+# --- what fits ------------------------------------------------------------------------------------
+
+
+def test_many_more_releases_fit() -> None:
+    assert fits(cap(3, "1e-5"), quilt(1, "1e-6")) >= 8
+    assert fits(cap(10, "1e-6"), quilt(1, "1e-9")) >= 90
+    assert fits(cap(3, "1e-5"), quilt("0.1", "1e-7")) >= 750
+
+
+@pytest.mark.parametrize("epsilon", ["0.1", "0.5", "1", "3"])
+@pytest.mark.parametrize("delta", ["0", "1e-9", "1e-6", "3e-6", "1e-5"])
+def test_never_fewer_than_by_basic_composition(epsilon: str, delta: str) -> None:
+    promises = [approx(epsilon, delta), quilt(epsilon, delta)] if float(delta) else [pure(epsilon)]
+    for promise in promises:
+        loss = Loss.of(promise)
+        for limit in (cap(1, "1e-6"), cap(3, "1e-5"), cap(10, "1e-6"), cap(3)):
+            assert fits(limit, promise) >= Account(basic=limit).room(NOTHING, loss)
+
+
+def test_the_whole_cap_in_one_release_fits(tmp_path: Path) -> None:
+    for number, promise in enumerate([approx(3, "1e-5"), quilt(3, "1e-5"), pure(3)]):
+        book = Ledger.create(tmp_path / f"{number}", epsilon=3, delta="1e-5")
+        assert book.quote([promise]).fits
+        book.charge([promise], purpose="all")
+        assert not book.quote([promise]).fits
+
+
+def test_the_ninth_is_refused_and_said_in_both_currencies(tmp_path: Path) -> None:
+    book = Ledger.create(tmp_path / "book", epsilon=3, delta="1e-5")
+    for left in range(7, -1, -1):
+        book.charge([quilt(1, "1e-6")], purpose="x")
+        assert book.more_like_last() == left
+    with pytest.raises(BudgetExceeded) as caught:
+        book.charge([quilt(1, "1e-6")], purpose="x")
+    said = " ".join(caught.value.problems)
+    assert "epsilon 1 was asked for, but 0 remains" in said
+    assert "the concentrated account has no room either: rho about 0.02436" in said
+    assert book.remaining() == Budget()
+    assert book.verify() == book.entries()[-1].receipt
+    assert book.show()["spent"]["epsilon"] == "8"
+
+
+def test_only_the_first_record_that_costs_something_writes_the_shares(tmp_path: Path) -> None:
+    book = Ledger.create(tmp_path / "book", epsilon=3, delta="1e-5")
+    book.reserve([pure("1/10")], purpose="first")
+    for _ in range(3):
+        book.charge([pure("1/10")], purpose="x")
+    bodies = [json.loads(body) for _, body, _ in rows_of(book.path)]
+    assert ["account" in body for body in bodies] == [False, True, False, False, False]
+
+
+# --- an adversary ---------------------------------------------------------------------------------
+
+EPSILON, DELTA = Fraction(1), Fraction(1, 100)
+STEP = EPSILON / 20
+
+
+def best_attack(
+    account: Account, leak: Fraction, price: Callable[[Loss], Loss] | None = None
+) -> float:
+    """Give the largest delta at EPSILON that any strategy reaches, by dynamic programming.
+
+    Before each charge it sees all outcomes so far. It may ask randomized response (a fair coin
+    turned by e**STEP), or the same with a chance of `leak` to tell the data outright, as often as
+    the account allows, in any order, or stop. Its value is the sum over all transcripts w of
+    max(P(w) - e**EPSILON Q(w), 0): the expectation under P of max(1 - e**(EPSILON - loss), 0).
+    """
+    price = price or (lambda loss: loss)
+    answer, leaky = price(Loss.of(pure(STEP))), price(Loss.of(approx(STEP, leak)))
+
+    @cache
+    def total(n: int, m: int) -> Loss:
+        if m:
+            return total(n, m - 1) + leaky
+        return total(n - 1, 0) + answer if n else NOTHING
+
+    @cache
+    def is_allowed(n: int, m: int) -> bool:
+        return account.allows(total(n, m))
+
+    up = 1 / (1 + math.exp(-STEP))
+
+    @cache
+    def value(loss: int, n: int, m: int) -> float:
+        best = max(0.0, 1 - math.exp(EPSILON - loss * STEP))
+        if is_allowed(n + 1, m):
+            best = max(best, up * value(loss + 1, n + 1, m) + (1 - up) * value(loss - 1, n + 1, m))
+        if is_allowed(n, m + 1):
+            rest = up * value(loss + 1, n, m + 1) + (1 - up) * value(loss - 1, n, m + 1)
+            best = max(best, float(leak) + (1 - float(leak)) * rest)
+        return best
+
+    return value(0, 0, 0)
+
+
+def with_shares(basic: Fraction, approximation: Fraction, conversion: Fraction) -> Account:
+    rho, alpha = certified_share(EPSILON, conversion)
+    return Account(
+        basic=Budget(epsilon=EPSILON, delta=basic),
+        concentrated=Concentrated(rho=rho, delta=approximation),
+        alpha=alpha,
+    )
+
+
+def half_rho(loss: Loss) -> Loss:
+    rho, delta = loss.concentrated.rho / 2, loss.concentrated.delta
+    return Loss(basic=loss.basic, concentrated=Concentrated(rho=rho, delta=delta))
+
+
+def test_no_strategy_breaks_the_cap() -> None:
+    shared = Account.shared(Budget(epsilon=EPSILON, delta=DELTA))
+    assert shared is not None
+    for leak in (DELTA / 2, DELTA / 4, DELTA / 8):
+        assert best_attack(shared, leak) <= DELTA
+
+
+def test_the_cap_is_nearly_reached() -> None:
+    mostly_basic = with_shares(DELTA * 9 / 10, Fraction(0), DELTA / 10)
+    reached = best_attack(mostly_basic, DELTA * 9 / 10)
+    alone = best_attack(Account(basic=mostly_basic.basic), DELTA * 9 / 10)
+    assert alone < reached <= DELTA  # it takes the other account where that pays
+    assert reached > DELTA * Fraction(9, 10)
+
+
+def test_the_same_attack_breaks_wrong_rules() -> None:
+    shared = Account.shared(Budget(epsilon=EPSILON, delta=DELTA))
+    assert shared is not None
+    assert best_attack(shared, DELTA / 2, half_rho) > DELTA
+    # One delta for both accounts: failures of the two lie on different transcripts.
+    assert best_attack(with_shares(DELTA, Fraction(0), DELTA), DELTA) > DELTA
+    # One delta for the approximation and for the conversion.
+    assert best_attack(with_shares(Fraction(0), DELTA, DELTA), DELTA) > DELTA
+
+
+PROMISES = [
+    pure("1/10"), pure("1/2"), approx("1/4", "1e-6"), approx("1/10", "3e-6"), quilt("1/2", "1e-6"),
+    quilt(1, "1e-6"), quilt("1/10", "1e-7"), pure("1/100"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_whatever_is_done_one_account_holds_all(seed: int) -> None:
+    """Charges, reservations split and joined, draws, cancels and voids, in random order."""
+    draw = random.Random(seed)  # noqa: S311
+    state = State()
+    apply(state, "init", **INIT)
+    accepted = 0
+    for _ in range(80):
+        chosen = [draw.choice(PROMISES).to_dict() for _ in range(draw.choice([1, 1, 1, 2, 4]))]
+        kind = draw.choice(["charge"] * 3 + ["reserve", "draw", "draw", "cancel", "void"])
+        number = draw.choice([*state.reservations, *state.entries, 1])
+        held = draw.choice([*state.left, None])
+        content: dict[str, Any] = {
+            "charge": {"guarantees": chosen, "purpose": "x", "reservation": None},
+            "reserve": {"guarantees": chosen, "purpose": "x"},
+            "draw": {"guarantees": chosen, "purpose": "x", "reservation": held},
+            "cancel": {"reservation": number},
+            "void": {"entry": number, "reason": "x"},
+        }[kind]
+        try:
+            apply(state, "charge" if kind == "draw" else kind, **content)
+        except HushtableError:
+            continue
+        accepted += 1
+        spent = [
+            Loss.of(g)
+            for entry in state.entries.values()
+            if entry.status != "void"
+            for g in entry.guarantees
+            if isinstance(g, PureDP | ApproxDP)
+        ]
+        total = sum(spent, start=NOTHING)
+        assert state.spent == total or not spent
+        if state.account is not None:
+            assert state.account.allows(total)
+        held_now = sum(state.left.values(), start=NOTHING)
+        assert (state.reserved - held_now).basic == Budget()
+        assert state.reserved.basic.covers(Budget())
+        assert state.reserved.concentrated.covers(Concentrated())
+    assert accepted > 5
+
+
+INIT: dict[str, Any] = {
+    "format": 3, "name": "", "epsilon": "2", "delta": "1/100000",
+    "unit": {"kind": "row", "column": None, "max_rows": None}, "neighbors": "add-remove",
+    "allow_uncounted": False, "table": None,
+}  # fmt: skip
+
+
+def apply(state: State, kind: str, **content: Any) -> None:
+    record = {"seq": len(state.digests), "kind": kind, "time": "2026-01-01T00:00:00+00:00"}
+    record = {**record, **content}
+    state.apply(state.completed(record) if kind != "init" else record, new=True)
+
+
+def test_more_rho_than_was_reserved_is_not_taken_off_what_is_spent() -> None:
+    """Reserve in small pieces, draw in one: epsilon adds up, rho does not."""
+    state = State()
+    apply(state, "init", **INIT)
+    apply(state, "reserve", guarantees=[pure("1/10").to_dict()] * 2, purpose="x")
+    draw = {"guarantees": [pure("1/5").to_dict()], "purpose": "x", "reservation": 1}
+    apply(state, "charge", **draw)
+    rho = Loss.of(pure("1/5")).concentrated.rho
+    assert rho > 2 * Loss.of(pure("1/10")).concentrated.rho - Fraction(1, 2**60)
+    assert state.total.concentrated.rho == state.spent.concentrated.rho == rho
+    assert state.reserved == Loss()
+
+
+# --- old ledgers, and forged ones -----------------------------------------------------------------
+
+
+def rows_of(path: Path) -> list[Any]:
+    connection = sqlite3.connect(path)
+    rows = connection.execute("SELECT seq, body, digest FROM records ORDER BY seq").fetchall()
+    connection.close()
+    return rows
+
+
+@pytest.fixture
+def old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ledger:
+    """Start a ledger as it was before there were two accounts."""
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "FORMAT", 2)
+        patch.setattr(file, "FORMAT", 2)
+        return Ledger.create(tmp_path / "old.ledger", epsilon=3, delta="1e-5")
+
+
+def test_old_ledgers_go_on_as_they_were_started(old: Ledger) -> None:
+    for _ in range(3):
+        old.charge([quilt(1, "1e-6")], purpose="x")
+    with pytest.raises(BudgetExceeded):
+        old.charge([quilt(1, "1e-6")], purpose="x")
+    shown = Ledger.open(old.path).show()
+    assert (shown["format"], shown["concentrated"]) == (2, None)
+    assert old.remaining() == Budget(delta=Fraction(7, 10**6))
+
+
+def test_upgrade_counts_the_rest_of_the_cap_in_both_accounts(old: Ledger) -> None:
+    first = old.charge([approx(1, "1e-6")], purpose="before")
+    before = rows_of(old.path)
+    old.upgrade()
+    number = 0
+    while old.quote([quilt("1/10", "1e-8")]).fits and number < 40:
+        old.charge([quilt("1/10", "1e-8")], purpose="after")
+        number += 1
+    assert number == 40  # basic composition takes 20
+    assert rows_of(old.path)[: len(before)] == before
+    book = Ledger.open(old.path)
+    assert book.show()["format"] == 3
+    account = book._read().account
+    assert account is not None
+    assert account.basic == cap(2, "4.5e-6")  # half of what is left of delta
+    rest = cap(2, "9e-6")
+    assert Account.from_dict(account.to_dict(), rest) == account
+    assert book.more_like_last() == account.room(NOTHING, Loss.of(quilt("1/10", "1e-8"))) - 40
+    with pytest.raises(Refused, match="before the ledger was upgraded"):
+        book.void(first.id, "x")
+    with pytest.raises(Refused, match="nothing to upgrade"):
+        book.upgrade()
+
+
+def test_upgrade_waits_for_open_reservations(old: Ledger) -> None:
+    number = old.reserve([pure(1)], purpose="x")
+    with pytest.raises(Refused, match="cancel them first"):
+        old.upgrade()
+    old.release_reservation(number)
+    old.upgrade()
+    # A single release may take all that is left.
+    old.charge([approx(3, "1e-5")], purpose="all")
+
+
+def test_an_upgraded_ledger_is_not_taken_for_an_old_one(old: Ledger) -> None:
+    old.upgrade()
+    connection = sqlite3.connect(old.path)
+    with connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (3,)
+        connection.execute("PRAGMA user_version = 2")
+    connection.close()
+    with pytest.raises(LedgerError, match="the file says format 2"):
+        Ledger.open(old.path)
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"basic_delta": "1/100000"},  # more than delta in all
+        {"approximation_delta": "1/100000"},
+        {"basic_delta": "-1/100000"},
+        {"rho": "1"},
+        {"rho": "-1"},
+        {"alpha": "1"},
+        {"alpha": f"{10**300}"},
+        {"rho": "1/1000000000", "alpha": "0"},
+        {"more": "1"},
+    ],
+)
+def test_shares_that_break_the_cap_are_refused(forged: dict[str, str]) -> None:
+    limit = cap(3, "1e-5")
+    shared = Account.shared(limit)
+    assert shared is not None
+    document = shared.to_dict()
+    assert Account.from_dict(document, limit) == shared
+    with pytest.raises(ParameterError):
+        Account.from_dict({**document, **forged}, limit)
+
+
+def test_shares_are_fixed_once() -> None:
+    state = State()
+    apply(state, "init", **INIT)
+    charge = {"guarantees": [pure("1/10").to_dict()], "purpose": "x", "reservation": None}
+    apply(state, "charge", **charge)
+    account = Account(basic=cap(2, "1e-5")).to_dict()
+    with pytest.raises(LedgerError, match="and no other"):
+        apply(state, "charge", **charge, account=account)
