@@ -49,6 +49,30 @@ def test_the_account_is_for_people(run: Run, book: Ledger) -> None:
     assert ["remaining", "about", "1.667", "0.000005"] in found
 
 
+def test_both_accounts_are_shown(run: Run, book: Ledger) -> None:
+    told = run("ledger", "show", book.path)
+    found, said = lines(told.out), " ".join(told.out.split())
+    assert ["or", "concentrated", "rho", "delta"] in found
+    assert ["spent", "about", "0.5050", "0"] in found  # 1/2 + 1/200: more than fits, so it is basic
+    assert "Of the cap's delta, 0.000005 is for basic composition." in said
+    assert "16 more releases like the last one fit." in said  # 1/10, epsilon 1.667 remains
+    content = json.loads(run("ledger", "show", book.path, "--json").out)
+    assert content["more_like_last"] == 16
+    assert content["concentrated"]["remaining"]["rho"] == "0"
+
+
+def test_upgrade(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr("hushtable.privacy.ledger.FORMAT", 2)
+        patch.setattr("hushtable.privacy.ledger_file.FORMAT", 2)
+        Ledger.create(tmp_path / "old", epsilon=3, delta="1e-5")
+    assert run("ledger", "upgrade", tmp_path / "old").code == 0
+    assert Ledger.open(tmp_path / "old").show()["format"] == 3
+    again = run("ledger", "upgrade", tmp_path / "old")
+    assert again.code != 0
+    assert "nothing to upgrade" in again.err
+
+
 def test_every_entry_and_reservation_is_listed(run: Run, book: Ledger) -> None:
     said = " ".join(run("ledger", "show", book.path).out.split())
     for words in (

@@ -1,0 +1,56 @@
+"""How many releases fit a cap: by basic composition alone, and with the ledger's two accounts.
+
+Run it with ``python -m benchmarks.budgets``; it prints the table of
+``docs/how-to/plan-a-budget.md``. No data is read and nothing is drawn: the counts are exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+
+from hushtable.datasets import sample_schema
+from hushtable.methods.base import Method
+from hushtable.methods.counts.noisy_counts import NoisyCounts
+from hushtable.methods.partition.partition import Partition
+from hushtable.methods.quilt.quilt import Quilt
+from hushtable.privacy.account import NOTHING, Account, Budget
+from hushtable.privacy.ledger_records import State
+
+CAPS = (("1", "1e-6"), ("3", "1e-5"), ("10", "1e-6"))
+EPSILONS = ("0.1", "0.5", "1")
+RELEASES: dict[str, Callable[[str], Method]] = {
+    "`quilt`, delta 1e-6": lambda epsilon: Quilt(epsilon=epsilon, delta="1e-6"),
+    "`quilt`, delta 1e-9": lambda epsilon: Quilt(epsilon=epsilon, delta="1e-9"),
+    "`noisy-counts`, delta 1e-9": lambda epsilon: NoisyCounts(
+        epsilon=epsilon, delta="1e-9", k=10, generalize={"age": 20}
+    ),
+    "`partition`": lambda epsilon: Partition(epsilon=epsilon),
+}
+
+
+def fitting(method: Method, cap: Budget) -> tuple[int, int]:
+    """Count the releases that fit, by basic composition alone and now."""
+    loss = State(unit=sample_schema().unit).cost(method.guarantee(sample_schema()))
+    alone = Account(basic=cap)
+    return alone.room(NOTHING, loss), Account.for_first(cap, loss).room(NOTHING, loss)
+
+
+def table() -> str:
+    """Write the table in Markdown."""
+    caps = [Budget(epsilon=Fraction(e), delta=Fraction(d)) for e, d in CAPS]
+    heads = " | ".join(f"cap ({epsilon}, {delta})" for epsilon, delta in CAPS)
+    lines = [f"| each release | epsilon | {heads} |", "|---|---|" + "---|" * len(CAPS)]
+    for name, release in RELEASES.items():
+        for epsilon in EPSILONS:
+            pairs = [fitting(release(epsilon), cap) for cap in caps]
+            cells = " | ".join(
+                f"{now:,}" if now == before else f"**{now:,}** instead of {before:,}"
+                for before, now in pairs
+            )
+            lines.append(f"| {name} | {epsilon} | {cells} |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    print(table())
