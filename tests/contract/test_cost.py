@@ -36,8 +36,9 @@ from hushtable.methods.partition.partition import Partition
 from hushtable.methods.quilt.quilt import Quilt
 from hushtable.methods.uncertain.condensation import Condensation
 from hushtable.methods.uncertain.uncertain import Uncertain
+from hushtable.privacy.account import Budget
 from hushtable.privacy.guarantee import Guarantee
-from hushtable.privacy.ledger_records import Budget, State, is_counted
+from hushtable.privacy.ledger_records import State, is_counted
 from hushtable.schema import Schema
 
 EPSILONS = ("1/100", "1/2", 1, 5, 100, 101, 10_000)
@@ -198,7 +199,7 @@ def charge(promises: tuple[Guarantee, ...]) -> Budget | None:
     if not is_counted(promises):
         return None
     counted: Any = next(promise for promise in promises if promise.counted)
-    return State(unit=counted.unit, neighbors=counted.neighbors).cost(promises)
+    return State(unit=counted.unit, neighbors=counted.neighbors).cost(promises).basic
 
 
 @pytest.mark.parametrize("method", [*METHODS.values(), Degrees, HayDegrees, DpC45, Mondrian],

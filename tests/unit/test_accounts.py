@@ -7,6 +7,7 @@ import math
 import random
 import sqlite3
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
@@ -185,6 +186,21 @@ def test_the_ninth_is_refused_and_said_in_both_currencies(tmp_path: Path) -> Non
     assert book.remaining() == Budget()
     assert book.verify() == book.entries()[-1].receipt
     assert book.show()["spent"]["epsilon"] == "8"
+
+
+def test_publishers_racing_at_the_border_of_the_concentrated_account(tmp_path: Path) -> None:
+    path = Ledger.create(tmp_path / "book", epsilon=3, delta="1e-5").path
+
+    def publish(_: int) -> bool:
+        try:
+            Ledger.open(path).charge([quilt(1, "1e-6")], purpose="x")
+        except BudgetExceeded:
+            return False
+        return True
+
+    with ThreadPoolExecutor(20) as publishers:
+        assert sum(publishers.map(publish, range(20))) == 8
+    assert len(Ledger.open(path).entries()) == 8
 
 
 def test_only_the_first_record_that_costs_something_writes_the_shares(tmp_path: Path) -> None:
