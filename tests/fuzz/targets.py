@@ -38,8 +38,9 @@ missing_values: ["", "?"]
 columns:
   id: {role: identifier}
   age: {type: integer, low: 0, high: 9, missing: category, outside: clip}
-  price: {type: number, low: 0, high: 1, step: 0.5}
-  "Marital status": {type: categorical, values: [never, ever, "it's"], ordered: true}
+  price: {type: number, low: 0, high: 1, step: 0.5, missing: forbid, outside: refuse}
+  "Marital status": {type: categorical, values: [never, ever, "it's"], ordered: true,
+    missing: forbid, outside: refuse}
   town:
     type: categorical
     values: [Gent, Brugge, Ayre]

@@ -52,7 +52,9 @@ def test_an_engine_that_is_not_known_is_refused_before_the_charge(tmp_path: Path
     assert book.path.read_bytes() == before
 
 
-def test_the_header_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_header_is_read_at_the_door_and_looked_at_once_more_after_the_charge(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seen, read = [], door.read_header
 
     def count(data: Any) -> Any:
@@ -62,7 +64,7 @@ def test_the_header_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(door, "read_header", count)
     pq.write_table(TABLE, tmp_path / "t.parquet")
     ht.publish(tmp_path / "t.parquet", SCHEMA, METHOD, out=tmp_path / "release")
-    assert seen == [tmp_path / "t.parquet"]
+    assert seen == [tmp_path / "t.parquet"] * 2
 
 
 def test_frames_that_are_no_tables_are_refused_by_name(tmp_path: Path) -> None:

@@ -83,9 +83,23 @@ class PrivateTable:
             With unit ``person``, the coins that choose the rows of a person in memory.
         """
         self.check(schema)
+        self._require_unchanged()
         if not self._is_for_memory():
             return SqlEngine(self.source(), schema)
         return MemoryEngine(self._reader(schema), schema, noise or SecureNoise())
+
+    def _require_unchanged(self) -> None:
+        """Refuse files whose columns are others than when they were opened: a charge came between.
+
+        Rows of a text file go by their place, so they would end up in the wrong columns.
+        """
+        if not self.header.files:
+            return
+        now = read_header(self.data)
+        if (now.names, now.kinds, now.delimiter) != (
+            self.header.names, self.header.kinds, self.header.delimiter,
+        ):  # fmt: skip
+            raise DataError("the columns of the data have changed since it was opened; try again.")
 
     def source(self) -> Source:
         """Give the raw rows to ask about where they are, or in a DuckDB of our own; reads none."""
