@@ -12,7 +12,7 @@ from scipy.optimize import minimize_scalar
 
 from hushtable.errors import ParameterError, Refused
 from hushtable.privacy.composition import (
-    _implies,
+    concentrated_implies,
     concentrated_share,
     optimal_delta,
     shares_of,
@@ -90,9 +90,12 @@ def test_a_larger_concentrated_share_is_not_certified() -> None:
         # Above epsilon / rho the exponent is positive, and no order certifies anything.
         orders = [1 + epsilon / rho * Fraction(part, 64) for part in range(1, 65)]
         orders = [Fraction(round(order * 2**20), 2**20) for order in orders]
-        assert any(_implies(rho * Fraction(99, 100), order, epsilon, delta) for order in orders)
+        assert any(
+            concentrated_implies(rho * Fraction(99, 100), order, epsilon, delta) for order in orders
+        )
         assert not any(
-            _implies(rho * Fraction(101, 100), order, epsilon, delta) for order in orders
+            concentrated_implies(rho * Fraction(101, 100), order, epsilon, delta)
+            for order in orders
         )
 
 
