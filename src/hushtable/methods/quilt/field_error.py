@@ -163,7 +163,7 @@ class FieldError:
         shares = inside / everyone
         merged = np.bincount(places, inside) / np.bincount(places, everyone)
         overall = inside.sum() / everyone.sum()
-        between = float(self.measured.noise((name,)) @ (merged - overall) ** 2)
+        between = float(self.measured.noise(name) @ (merged - overall) ** 2)
         apart = (shares - merged[places])[_is_merged(places)]
         within = float(apart @ apart) * self.measured.value_variance(name)
         return Spread(between + within, self._inside_bins(name, predicate))
@@ -227,11 +227,16 @@ class FieldError:
         shares, model = self._shares(group, mask)
         part = _interaction(shares, model)
         known = self.measured.of_group(group)
+        scale = 1.0 if len(group) == 2 else TRIPLE_SHARE**2
         if known is None:
-            scale = 1.0 if len(group) == 2 else TRIPLE_SHARE**2
             spread = Spread(0.0, scale * self.missed.variance(part, model))
         else:
-            spread = self._fitted(part, model, *known)
+            # What a coarse table says, and what differs inside its cells, which none has measured.
+            own = _summed(model, known.cells)
+            mean = _summed(part * model, known.cells) / np.maximum(own, 1e-12)
+            spread = self._fitted(mean, own, known.counts, known.std)
+            inside = part - mean[np.ix_(*known.cells)]
+            spread += Spread(0.0, scale * self.missed.variance(inside, model))
         if len(group) == 2:
             spread += Spread(0.0, self._inside_buckets(group, part, mask))
         return spread
@@ -296,6 +301,19 @@ class FieldError:
         if name not in self._bucketed:
             self._bucketed[name] = self.measured.buckets[name][self._values_of(name)]
         return self._bucketed[name]
+
+
+def _summed(counts: Floats, cells: Sequence[Integers]) -> Floats:
+    """Add buckets up to cells, axis by axis.
+
+    Examples
+    --------
+    >>> _summed(np.array([[1.0, 2.0], [3.0, 4.0]]), [np.array([0, 1]), np.array([0, 0])]).tolist()
+    [[3.0], [7.0]]
+    """
+    result = np.zeros([int(places.max()) + 1 for places in cells])
+    np.add.at(result, np.ix_(*cells), counts)
+    return result
 
 
 def _is_merged(places: Integers) -> NDArray[np.bool_]:
