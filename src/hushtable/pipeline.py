@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 from hushtable import engine as engines
 from hushtable.engine import EngineName
@@ -20,10 +20,10 @@ from hushtable.engine.silence import silenced
 from hushtable.errors import HushtableError, OwnNote, ParameterError
 from hushtable.methods.base import GraphMethod, Method, Plan, Source
 from hushtable.privacy.guarantee import Guarantee, NoGuarantee
-from hushtable.privacy.ledger import Entry, Ledger
+from hushtable.privacy.ledger import Entry
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.noise_sources import make_noise
-from hushtable.privacy.payment import Payment
+from hushtable.privacy.payment import Paying, Payment
 from hushtable.release import SEEDED, LedgerReceipt, Release, Statement
 from hushtable.release_writer import ReleaseWriter
 from hushtable.schema import Schema
@@ -36,14 +36,10 @@ def publish(
     method: Method,
     *,
     out: str | Path,
-    ledger: Ledger | str | Path | None = None,
-    reservation: int | None = None,
     engine: EngineName = "auto",
     noise: Literal["secure", "opendp"] | Noise = "secure",
-    purpose: str = "",
-    same_people: str | None = None,
-    receipt: str | None = None,
     memory_limit: str | None = None,
+    **paying: Unpack[Paying],
 ) -> Release:
     """Publish a private table with a promise.
 
@@ -60,24 +56,16 @@ def publish(
         How to publish, with its parameters.
     out : path
         The folder to make; it must not exist.
-    ledger : Ledger or path, optional
-        Where the spending is recorded. It pays for one schema, and refuses any other. The last
-        receipt of it is kept beside the release, and asked for by the next one.
-    reservation : int, optional
-        A reservation in the ledger that this release uses up.
     engine : {"auto", "memory", "duckdb", "spark"}
         What counts. With ``spark``, Spark itself reads a path.
     noise : {"secure", "opendp"} or Noise
         Where randomness comes from.
-    purpose : str
-        Why, for the ledger.
-    same_people : str, optional
-        Your word, with the reason, that this table is about the same people as those that the
-        ledger pays for; it goes on record.
-    receipt : str, optional
-        A receipt that the ledger must contain, such as the last release's.
     memory_limit : str, optional
         Limit for DuckDB, or memory of a Spark session that is started here, such as ``"1GB"``.
+    **paying
+        Who pays and answers for it: ``ledger``, ``reservation``, ``purpose``, ``same_people``,
+        ``receipt``, ``decision`` and ``state_decision``, see
+        `hushtable.privacy.payment.Payment`. Without a ledger nothing is recorded.
 
     Returns
     -------
@@ -89,13 +77,7 @@ def publish(
     _require_nouns(schema, method)
     schema.require_confirmed()
     plan = method.plan(schema)
-    payment = Payment(
-        ledger=ledger,
-        reservation=reservation,
-        purpose=purpose,
-        same_people=same_people,
-        receipt=receipt,
-    )
+    payment = Payment(**paying)
     promised = promise(plan, noise=source, payment=payment, out=out)
     if method.one_machine and (engine == "spark" or is_in_spark(data)):
         raise ParameterError(method.one_machine)
@@ -120,12 +102,8 @@ def publish_graph(
     nodes: Any = None,
     columns: tuple[str, str] = EDGE_COLUMNS,
     name: str = "graph",
-    ledger: Ledger | str | Path | None = None,
-    reservation: int | None = None,
     noise: Literal["secure", "opendp"] | Noise = "secure",
-    purpose: str = "",
-    same_people: str | None = None,
-    receipt: str | None = None,
+    **paying: Unpack[Paying],
 ) -> Release:
     """Publish a private graph with a promise, in the same order of things as a table.
 
@@ -139,7 +117,7 @@ def publish_graph(
         The folder to make; it must not exist.
     name : str
         What the release is called. A ledger tells graphs apart by it.
-    ledger, reservation, noise, purpose, same_people, receipt
+    noise, **paying
         As for `publish`.
 
     Examples
@@ -157,13 +135,7 @@ def publish_graph(
     source = make_noise(noise)
     method.check_input(listed=nodes is not None)
     plan = method.plan(name)
-    payment = Payment(
-        ledger=ledger,
-        reservation=reservation,
-        purpose=purpose,
-        same_people=same_people,
-        receipt=receipt,
-    )
+    payment = Payment(**paying)
     promised = promise(plan, noise=source, payment=payment, out=out)
     inspect_graph(edges, nodes=nodes, columns=columns)
     return carry_out(
@@ -233,6 +205,7 @@ def carry_out(
                 ledger=LedgerReceipt(receipt=entry.receipt, uncounted=book.holds_uncounted())
                 if book and entry
                 else None,
+                decision=payment.stated,
                 versions=_versions(),
                 created=datetime.datetime.now(datetime.UTC).date().isoformat(),
             )

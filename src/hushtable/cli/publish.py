@@ -16,10 +16,15 @@ from hushtable.cli.options import (
     NewFolder,
     NoiseName,
     Purpose,
+    Reason,
     Receipt,
     Reservation,
+    Responsible,
+    ReviewBy,
     SamePeople,
     SchemaPath,
+    StateDecision,
+    stated_decision,
     with_method_options,
 )
 from hushtable.cli.screen import console, print_json
@@ -41,6 +46,10 @@ def _publish_command(kind: type[ht.Method]) -> Callable[..., None]:
         purpose: Purpose = "",
         same_people: SamePeople = None,
         receipt: Receipt = None,
+        responsible: Responsible = "",
+        reason: Reason = "",
+        review_by: ReviewBy = "",
+        state_decision: StateDecision = False,
         memory_limit: Annotated[
             str | None, typer.Option(help="Limit for counting, such as 1GB.")
         ] = None,
@@ -58,6 +67,8 @@ def _publish_command(kind: type[ht.Method]) -> Callable[..., None]:
             purpose=purpose,
             same_people=same_people,
             receipt=receipt,
+            decision=stated_decision(responsible, reason, review_by),
+            state_decision=state_decision,
             memory_limit=memory_limit,
         )
         show_published(release, as_json=as_json)
