@@ -87,6 +87,11 @@ class CellEstimator(Estimator):
         repeats = repeated(self.table.column(COUNT).to_numpy())
         return self.table.select(list(self.domain.names)).take(pa.array(repeats))
 
+    @property
+    def n_rows(self) -> int:
+        """How many rows `frame` gives."""
+        return int(as_numpy(self.table.column(COUNT)).sum())
+
     # --- answers ----------------------------------------------------------------------------
 
     def count(self, where: str) -> Estimate:

@@ -95,6 +95,11 @@ class GeneralizedEstimator(Estimator):
         rows = self.table.select(list(self.schema.attributes))
         return rows.take(pa.array(self._repeated()))
 
+    @property
+    def n_rows(self) -> int:
+        """How many rows `frame` gives."""
+        return int(as_numpy(self.table.column(COUNT)).sum())
+
     def drawn_frame(self) -> pa.Table:
         """Draw a value inside its part for every generalized one, evenly and independently."""
         repeats, rng = self._repeated(), fresh()
