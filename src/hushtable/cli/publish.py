@@ -94,17 +94,24 @@ def show_published(release: ht.Release, *, as_json: bool) -> None:
         )
     for promise in release.statement.guarantees:
         console.print(f"  {promise.explain()}")
+    if not any(hasattr(promise, "epsilon") for promise in release.statement.guarantees):
+        console.print(
+            "WARNING: no epsilon bounds what this release tells, and no ledger can add it up. The "
+            "total of a ledger of this table no longer describes what is out.",
+            style="bold",
+            highlight=False,
+        )
 
 
 def _rows_out(release: ht.Release) -> int | None:
-    """Count the rows; a release that executors wrote may be more than this machine holds."""
-    from hushtable.errors import TooLarge  # noqa: PLC0415 - keeps help quick
+    """Count the rows; some releases have none, or more than this machine holds."""
+    from hushtable.errors import HushtableError  # noqa: PLC0415 - keeps help quick
 
     if any(table.parts for table in release.statement.tables.values()):
         return None
     try:
         return release.n_rows
-    except TooLarge:
+    except HushtableError:
         return None
 
 

@@ -250,7 +250,7 @@ def _complement(part: Estimate, total: float, noise: TotalError | None) -> Estim
     """Take a part off the number of rows: what is left."""
     noise = noise or TotalError(0.0, 0.0, 0.0)
     value = total - part.value
-    # Independent noise adds up in squares; on top of what is cut, which may be at its end, as it is.
+    # Independent noise adds up in squares; on top of what is cut, which may be at its end, plainly.
     together = math.hypot if part.model_std == 0 else operator.add
     return Estimate(
         value=max(0.0, value),
