@@ -17,8 +17,8 @@ from hushtable.engine import EngineName
 from hushtable.engine.edges import EDGE_COLUMNS, inspect_graph, read_graph
 from hushtable.engine.header import is_in_spark
 from hushtable.engine.silence import silenced
-from hushtable.errors import HushtableError, OwnNote, ParameterError
-from hushtable.methods.base import GraphMethod, Method, Plan, Source
+from hushtable.errors import HushtableError, OwnNote, ParameterError, Refused
+from hushtable.methods.base import SUPPOSED_ROWS, GraphMethod, Method, Plan, Source
 from hushtable.privacy.guarantee import Guarantee, NoGuarantee
 from hushtable.privacy.ledger import Entry
 from hushtable.privacy.noise import Noise
@@ -39,6 +39,8 @@ def publish(
     engine: EngineName = "auto",
     noise: Literal["secure", "opendp"] | Noise = "secure",
     memory_limit: str | None = None,
+    rows: int | None = None,
+    anyway: bool = False,
     **paying: Unpack[Paying],
 ) -> Release:
     """Publish a private table with a promise.
@@ -62,6 +64,12 @@ def publish(
         Where randomness comes from.
     memory_limit : str, optional
         Limit for DuckDB, or memory of a Spark session that is started here, such as ``"1GB"``.
+    rows : int, optional
+        About how many rows to expect, from public knowledge, for the forecast; by default the
+        schema's number, or 100,000. The table itself is not asked: whether something was published
+        would tell how many rows it has.
+    anyway : bool
+        Publish even where the forecast is that the release will tell nothing.
     **paying
         Who pays and answers for it: ``ledger``, ``reservation``, ``purpose``, ``same_people``,
         ``receipt``, ``decision`` and ``state_decision``, see
@@ -77,6 +85,8 @@ def publish(
     _require_nouns(schema, method)
     schema.require_confirmed()
     plan = method.plan(schema)
+    if not anyway:
+        _require_worth(plan, rows)
     payment = Payment(**paying)
     promised = promise(plan, noise=source, payment=payment, out=out)
     if method.one_machine and (engine == "spark" or is_in_spark(data)):
@@ -161,6 +171,27 @@ def _require_nouns(schema: object, method: object) -> None:
         )
     if problems:
         raise ParameterError(problems)
+
+
+def _require_worth(plan: Plan[Any], rows: int | None) -> None:
+    """Refuse to charge for a release that would tell nothing, by public numbers alone."""
+    known = plan.schema.rows if rows is None else rows
+    expected = SUPPOSED_ROWS if known is None else known
+    why = plan.hollow(expected)
+    if not why:
+        return
+    said = (
+        ""
+        if known is not None
+        else (", since the schema says no number; give the one to expect (rows, --rows)")
+    )
+    raise Refused(
+        [
+            f"the forecast is that this release tells nothing: {why}",
+            f"The forecast is for {expected:,} rows{said}. Nothing was charged and nothing read. "
+            "To publish all the same, say so (anyway=True, --anyway).",
+        ]
+    )
 
 
 @silenced

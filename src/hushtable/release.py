@@ -404,6 +404,12 @@ class Release:
         with self._fitting():
             return self._estimator.drawn_frame() if drawn else self._estimator.frame()
 
+    @cached_property
+    def n_rows(self) -> int:
+        """How many rows `frame` gives."""
+        with self._fitting():
+            return self._estimator.n_rows
+
     def published(self, rng: Generator) -> Published:
         """Say what is published, to be laid beside the original; see `Estimator.published`."""
         with self._fitting():
