@@ -32,7 +32,7 @@ and the drawing, however badly the pairs are known.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -41,7 +41,9 @@ from numpy.typing import NDArray
 
 from hushtable.methods.quilt.domains import Floats, Integers
 from hushtable.methods.quilt.measured_tables import MeasuredTables
-from hushtable.predicate import Predicate
+
+ValueOf = Callable[[Mapping[str, Integers]], Floats]
+"""What a row adds to a sum, for rows as codes."""
 
 TRIPLE_SHARE = 0.5
 """Error of cells of triples, as a share of that of pairs never measured."""
@@ -110,6 +112,8 @@ class FieldError:
         How strongly the fit was held back, in standard deviations of the noise.
     missed : Missed
         How far cells of a pair never measured are off.
+    times : float array, optional
+        How many rows each of them stands for; one, unless it is said.
     """
 
     def __init__(
@@ -121,9 +125,12 @@ class FieldError:
         *,
         shrinkage: float,
         missed: Missed,
+        times: Floats | None = None,
     ) -> None:
         self.codes = codes
         self.bins = bins
+        n_rows = len(next(iter(codes.values())))
+        self.times = np.ones(n_rows) if times is None else times
         self.weight = weight
         self.measured = measured
         self.shrinkage = shrinkage
@@ -131,59 +138,61 @@ class FieldError:
         self._values: dict[str, Integers] = {}
         self._bucketed: dict[str, Integers] = {}
 
-    def of(self, columns: Sequence[str], mask: NDArray[np.bool_], predicate: Predicate) -> Spread:
-        """Give the error of a count over the rows.
+    def of(self, columns: Sequence[str], added: Floats, function: ValueOf) -> Spread:
+        """Give the error of a sum over the rows.
 
         Parameters
         ----------
         columns : sequence of str
             The columns that decide.
-        mask : bool array
-            The rows that are counted.
-        predicate : Predicate
-            What they satisfy.
+        added : float array
+            What is added up: 1 for rows that are counted, 0 for others.
+        function : callable
+            Gives the same for other rows, as codes.
         """
-        n_inside, n = float(np.count_nonzero(mask)), float(len(mask))
-        share = n_inside / n if n else 0.0
-        spread = Spread(share**2 * self.measured.total.std**2)
+        n = float(self.times.sum())
+        mean = float(added @ self.times) / n if n else 0.0
+        spread = Spread(mean**2 * self.measured.total.std**2)
         for name in columns:
-            spread += self._column(name, mask, predicate)
+            spread += self._column(name, added, function)
         for order in (2, 3):
             for group in combinations(sorted(columns), order):
-                spread += self._group(group, mask)
-        # One more than is seen, since nothing is known to be nothing.
-        return spread + Spread(0.0, DRAWING * self.weight * (n_inside + 1) * (1 - share))
+                spread += self._group(group, added)
+        # One row more than is seen, since nothing is known to be nothing.
+        least = float(np.max(added**2, initial=0.0)) or 1.0
+        squares = float((added - mean) ** 2 @ self.times) + least * (1 - min(1.0, abs(mean)))
+        return spread + Spread(0.0, DRAWING * self.weight * squares)
 
     # --- single columns -------------------------------------------------------------------------
 
-    def _column(self, name: str, mask: NDArray[np.bool_], predicate: Predicate) -> Spread:
+    def _column(self, name: str, added: Floats, function: ValueOf) -> Spread:
         """Single columns are known up to noise: between buckets, and between values of one."""
         places = self.measured.buckets[name]
-        inside, everyone = self._rows_by_value(name, mask, predicate)
+        inside, everyone = self._rows_by_value(name, added, function)
         shares = inside / everyone
         merged = np.bincount(places, inside) / np.bincount(places, everyone)
         overall = inside.sum() / everyone.sum()
         between = float(self.measured.noise((name,)) @ (merged - overall) ** 2)
         apart = (shares - merged[places])[_is_merged(places)]
         within = float(apart @ apart) * self.measured.value_variance(name)
-        return Spread(between + within, self._inside_bins(name, predicate))
+        return Spread(between + within, self._inside_bins(name, function))
 
     def _rows_by_value(
-        self, name: str, mask: NDArray[np.bool_], predicate: Predicate
+        self, name: str, added: Floats, function: ValueOf
     ) -> tuple[Floats, Floats]:
-        """Count the rows in the mask, and all, by the values of a column; none has no rows."""
+        """Give the sums, and the rows, by the values of a column; none has no rows."""
         values, size = self._values_of(name), len(self.measured.buckets[name])
-        everyone = np.bincount(values, minlength=size).astype(np.float64)
-        inside = np.bincount(values[mask], minlength=size).astype(np.float64)
+        everyone = np.bincount(values, self.times, size)
+        inside = np.bincount(values, added * self.times, size)
         rare = np.flatnonzero(everyone < _FEW)
         if len(rare):
             # Rows that noise has removed would count too: those of other values stand in for them.
-            inside[rare] += _STAND_INS * self._stand_ins(name, rare, predicate)
+            inside[rare] += _STAND_INS * self._stand_ins(name, rare, function)
             everyone[rare] += _STAND_INS
         return inside, everyone
 
-    def _inside_bins(self, name: str, predicate: Predicate) -> float:
-        """Variance from public bins that the condition cuts through: any share may be inside."""
+    def _inside_bins(self, name: str, function: ValueOf) -> float:
+        """Variance from public bins that the function cuts through: rows may be at either end."""
         bins = self.bins[name]
         if len(bins) == len(self.measured.buckets[name]):
             return 0.0
@@ -191,29 +200,29 @@ class FieldError:
         order = np.argsort(bins, kind="stable")
         starts = np.searchsorted(bins[order], np.arange(len(self.measured.buckets[name]) + 1))
         codes[name] = order[starts[values]]
-        differ = predicate.mask(codes)
+        first = function(codes)
         codes[name] = order[starts[values + 1] - 1]
-        differ ^= predicate.mask(codes)
-        cut = self.weight * np.bincount(values[differ])
+        differ = np.abs(function(codes) - first)
+        cut = self.weight * np.bincount(values, differ * self.times)
         return float(cut @ cut) / 12
 
-    def _stand_ins(self, name: str, values: Integers, predicate: Predicate) -> Floats:
-        """Give the share of rows that would be counted if they had a certain value."""
+    def _stand_ins(self, name: str, values: Integers, function: ValueOf) -> Floats:
+        """Give what rows would add on average if they had a certain value."""
         n = max(16, min(500, _MAX_STAND_INS // len(values)))
         codes = {
             other: np.tile(taken, len(values))
-            for other, taken in self._some_rows(predicate.columns, n).items()
+            for other, taken in self._some_rows(tuple(self.codes), n).items()
         }
         first = np.unique(self.bins[name], return_index=True)[1]
         codes[name] = np.repeat(first[values], n)
-        held = predicate.mask(codes).reshape(len(values), n)
-        return np.asarray(held.mean(axis=1))
+        return np.asarray(function(codes).reshape(len(values), n).mean(axis=1))
 
     def _some_rows(self, columns: Sequence[str], n: int) -> dict[str, Integers]:
         """Take some of the rows; where there are none, some combinations of codes."""
-        n_rows = len(self.codes[columns[0]])
+        n_rows = float(self.times.sum())
         if n_rows:
-            taken = np.linspace(0, n_rows - 1, n).astype(np.int64)
+            ends = np.cumsum(self.times)
+            taken = np.searchsorted(ends, np.linspace(0, n_rows - 1, n), side="right")
             return {name: self.codes[name][taken] for name in columns}
         return {
             name: np.arange(n) * (2 * place + 1) % len(self.bins[name])
@@ -222,9 +231,9 @@ class FieldError:
 
     # --- groups of columns ------------------------------------------------------------------------
 
-    def _group(self, group: tuple[str, ...], mask: NDArray[np.bool_]) -> Spread:
+    def _group(self, group: tuple[str, ...], added: Floats) -> Spread:
         """Tell the error of a group by its table, or by how far others were off."""
-        shares, model = self._shares(group, mask)
+        shares, model = self._means(group, added)
         part = _interaction(shares, model)
         known = self.measured.of_group(group)
         if known is None:
@@ -233,7 +242,7 @@ class FieldError:
         else:
             spread = self._fitted(part, model, *known)
         if len(group) == 2:
-            spread += Spread(0.0, self._inside_buckets(group, part, mask))
+            spread += Spread(0.0, self._inside_buckets(group, part, added))
         return spread
 
     def _fitted(self, part: Floats, model: Floats, noisy: Floats, std: float) -> Spread:
@@ -248,9 +257,7 @@ class FieldError:
         variance = float(np.sum(noise * part**2))
         return Spread(variance, min(scale, 25.0) * variance)
 
-    def _inside_buckets(
-        self, group: tuple[str, ...], coarse: Floats, mask: NDArray[np.bool_]
-    ) -> float:
+    def _inside_buckets(self, group: tuple[str, ...], coarse: Floats, added: Floats) -> float:
         """Variance from dependence between single values of merged buckets.
 
         `coarse` is the part of the condition that belongs to the pair, told by buckets.
@@ -259,33 +266,32 @@ class FieldError:
         inside = _is_merged(first)[:, None] | _is_merged(second)
         if not inside.any():
             return 0.0
-        shares, model = self._shares(group, mask, by_values=True)
+        shares, model = self._means(group, added, by_values=True)
         rest = _interaction(shares, model) - coarse[first[:, None], second]
         return BUCKET_SHARE**2 * float(np.sum((model * rest)[inside] ** 2))
 
     # --- counting rows ----------------------------------------------------------------------------
 
-    def _shares(
-        self, group: tuple[str, ...], mask: NDArray[np.bool_], *, by_values: bool = False
+    def _means(
+        self, group: tuple[str, ...], added: Floats, *, by_values: bool = False
     ) -> tuple[Floats, Floats]:
-        """Give the share of each cell's rows that is in the mask, and the cells' counts.
+        """Give the mean of what is added up in each cell, and the cells' counts.
 
         Cells are of buckets, or of single values.
         """
-        sizes, cells = [], np.zeros(len(mask), np.int64)
+        sizes, cells = [], np.zeros(len(added), np.int64)
         for name in group:
             places = self.measured.buckets[name]
             sizes.append(len(places) if by_values else self.measured.n_buckets[name])
             codes = self._values_of(name) if by_values else self._buckets_of(name)
             cells = cells * sizes[-1] + codes
         n = int(np.prod(sizes))
-        everyone = np.bincount(cells, minlength=n)
-        inside = np.bincount(cells[mask], minlength=n)
-        # An empty cell is given the overall share.
-        overall = float(mask.mean()) if len(mask) else 0.0
-        shares = np.where(everyone > 0, inside / np.maximum(everyone, 1), overall)
-        counts = self.weight * everyone.astype(np.float64)
-        return shares.astype(np.float64).reshape(sizes), counts.reshape(sizes)
+        everyone = np.bincount(cells, self.times, n)
+        inside = np.bincount(cells, added * self.times, n)
+        # An empty cell is given the overall mean.
+        overall = float(inside.sum()) / max(float(everyone.sum()), 1.0)
+        means = np.where(everyone > 0, inside / np.maximum(everyone, 1), overall)
+        return means.reshape(sizes), (self.weight * everyone).reshape(sizes)
 
     def _values_of(self, name: str) -> Integers:
         if name not in self._values:
