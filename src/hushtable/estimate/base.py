@@ -136,7 +136,7 @@ def written(number: float, width: float, what: str = ROWS) -> str:
     return f"{number:,.{digits}f}"
 
 
-COUNTED = (ROWS, "distinct tuples", "people", "nodes")
+COUNTED = (ROWS, "distinct tuples", "records", "people", "nodes")
 """What counts are of."""
 
 
@@ -191,6 +191,9 @@ class Estimator(ABC):
 
     counted: str = ROWS
     """What the release counts."""
+
+    counts_are_sums: bool = False
+    """Whether `sums` tells counts as well as `count` does; it answers many at once."""
 
     @property
     def asked(self) -> Schema:

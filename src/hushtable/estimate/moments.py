@@ -25,6 +25,8 @@ Ask = Callable[[Sequence[RowFunction]], Sums]
 
 TOO_FEW = "The noise leaves open whether there are such rows at all: any value is possible."
 _ALL_THRESHOLDS = 1024  # values of a column that are all tried as a quantile
+_FEW_THRESHOLDS = 33  # of a column with very many values, before it is known where to look
+_MAX_NUMBERS = 8_000_000  # thresholds times values
 
 
 @dataclass(frozen=True)
@@ -277,10 +279,20 @@ def quantile(ask: Ask, numbers: Numbers, probability: float, *, scope: Scope) ->
     there = np.flatnonzero(left)
     base = present(name, column) * numbers.where
     notes: tuple[str, ...] = ()
-    scales: list[tuple[float, float, float, float]] = []
+    scales: list[tuple[float, float, float]] = []
+
+    known: dict[int, tuple[float, float]] = {}
 
     def surplus(places: NDArray[np.int64]) -> tuple[Floats, Floats]:
         """Give how many rows too many are at or below each value, and how far that may be off."""
+        new = [place for place in places.tolist() if place not in known]
+        at_once = max(1, _MAX_NUMBERS // column.size)
+        for start in range(0, len(new), at_once):
+            known.update(_surplus(new[start : start + at_once]))
+        found = np.array([known[place] for place in places.tolist()])
+        return found[:, 0], found[:, 1]
+
+    def _surplus(places: list[int]) -> dict[int, tuple[float, float]]:
         nonlocal notes
         functions = []
         for code in there[places].tolist():
@@ -299,16 +311,16 @@ def quantile(ask: Ask, numbers: Numbers, probability: float, *, scope: Scope) ->
                 float(np.median(found.privacy.diagonal()[:-1])),
                 float(np.median(found.model.diagonal()[:-1])),
                 sampling,
-                n_rows,
             )
         )
         # Half a row, since counts are whole.
-        return found.values[:-1], np.sqrt(np.maximum(variances, 0.0)) + 0.5
+        reach = np.sqrt(np.maximum(variances, 0.0)) + 0.5
+        return dict(zip(places, zip(found.values[:-1], reach, strict=True), strict=False))
 
     first, last, value = _crossing(surplus, len(there))
     low_code, high_code, code = there[[first, last, value]].tolist()
     # To a standard deviation of rows belongs one of values: the reach tells how much.
-    privacy, model, sampling, _ = scales[-1]
+    privacy, model, sampling = scales[-1]
     values = [float(column.value(at) or 0) for at in (code, low_code, high_code)]
     all_of_it = privacy + model + (sampling if scope == "population" else 0.0)
     per_row = (values[2] - values[1]) / (2 * NORMAL) / math.sqrt(all_of_it) if all_of_it else 0.0
@@ -329,7 +341,8 @@ def _crossing(
     surplus: Callable[[NDArray[np.int64]], tuple[Floats, Floats]], size: int
 ) -> tuple[int, int, int]:
     """Find the first and the last place that may be the crossing, and the likeliest."""
-    places = np.unique(np.linspace(0, size - 1, min(size, _ALL_THRESHOLDS)).astype(np.int64))
+    n_first = min(size, max(_FEW_THRESHOLDS, min(_ALL_THRESHOLDS, _MAX_NUMBERS // size)))
+    places = np.unique(np.linspace(0, size - 1, n_first).astype(np.int64))
     while True:
         found, reach = surplus(places)
         before = np.concatenate([[-1.0], (found - reach)[:-1]])
@@ -343,9 +356,9 @@ def _crossing(
         if max(gap_low, gap_high) <= 1:
             break
         more = [places]
-        for at in (first, last, *range(first, last + 1)[:: max(1, (last - first) // 32)]):
+        for at in {first, last, (first + last) // 2}:
             start = int(places[at - 1]) if at else 0
-            more.append(np.linspace(start, places[at], 64).astype(np.int64))
+            more.append(np.linspace(start, places[at], 9).astype(np.int64))
         finer = np.unique(np.concatenate(more))
         if len(finer) == len(places):
             break

@@ -54,6 +54,8 @@ class QuiltEstimator(Estimator):
     the rows, with an interval that allows for what the model does not know.
     """
 
+    counts_are_sums = True
+
     def frame(self) -> pa.Table:
         """Give the rows."""
         return self.table
@@ -109,6 +111,17 @@ class QuiltEstimator(Estimator):
 
     def error(self, columns: Sequence[str]) -> FieldError:
         """Tell what is known about the error of sums over the rows, by some columns."""
+        key = frozenset(columns)
+        if key not in self._errors:
+            self._errors.clear()  # questions come in runs about the same columns
+            self._errors[key] = self._error(columns)
+        return self._errors[key]
+
+    @cached_property
+    def _errors(self) -> dict[frozenset[str], FieldError]:
+        return {}
+
+    def _error(self, columns: Sequence[str]) -> FieldError:
         codes, times = self._distinct(columns)
         return FieldError(
             codes,

@@ -54,9 +54,14 @@ BUCKET_SHARE = 1.0
 DRAWING = 2.0
 """Variance of a count for being drawn: once the table from the field, once the rows."""
 
+MAX_TRIPLES = 24
+"""Triples of columns that are looked at; a condition on 7 columns has more."""
+
 _FEW = 20  # values with fewer rows are looked at through rows of other values, too
 _STAND_INS = 5.0  # for how many rows these count
-_MAX_STAND_INS = 200_000
+_MAX_STAND_INS = 50_000
+_MAX_LOOKED_INTO = 100_000  # cells of two columns that are told by single values
+_MAX_KEPT = 5000  # rows whose cells are remembered from one question to the next
 
 
 @dataclass(frozen=True)
@@ -68,6 +73,10 @@ class Spread:
 
     def __add__(self, other: Spread) -> Spread:
         return Spread(self.privacy + other.privacy, self.model + other.model)
+
+    def times(self, factor: float) -> Spread:
+        """Give so many times the variances."""
+        return Spread(factor * self.privacy, factor * self.model)
 
 
 @dataclass(frozen=True)
@@ -93,6 +102,14 @@ class Missed:
         """Give the variance that this makes in a sum over cells."""
         by_squares = self.share**2 * float(np.sum((counts * part) ** 2))
         return max(by_squares, self.per_row * float(np.sum(counts * part**2)))
+
+
+@dataclass(frozen=True)
+class Added:
+    """What is added up: the rows that add anything, and how much."""
+
+    where: Integers
+    weights: Floats
 
 
 class FieldError:
@@ -137,6 +154,9 @@ class FieldError:
         self.missed = missed
         self._values: dict[str, Integers] = {}
         self._bucketed: dict[str, Integers] = {}
+        self._column_noise: dict[str, Floats] = {}
+        self._known: dict[tuple[str, ...], tuple[Floats, float] | None] = {}
+        self._counts: dict[tuple[tuple[str, ...], frozenset[str]], tuple[Integers, Floats]] = {}
 
     def of(self, columns: Sequence[str], added: Floats, function: ValueOf) -> Spread:
         """Give the error of a sum over the rows.
@@ -152,38 +172,53 @@ class FieldError:
         """
         n = float(self.times.sum())
         mean = float(added @ self.times) / n if n else 0.0
-        spread = Spread(mean**2 * self.measured.total.std**2)
-        for name in columns:
-            spread += self._column(name, added, function)
-        for order in (2, 3):
-            for group in combinations(sorted(columns), order):
-                spread += self._group(group, added)
-        # One row more than is seen, since nothing is known to be nothing.
         least = float(np.max(added**2, initial=0.0)) or 1.0
         squares = float((added - mean) ** 2 @ self.times) + least * (1 - min(1.0, abs(mean)))
-        return spread + Spread(0.0, DRAWING * self.weight * squares)
+        return self._of(columns, self._added(added), function) + Spread(
+            mean**2 * self.measured.total.std**2,
+            DRAWING * self.weight * squares,  # one row more than is seen: nothing is sure
+        )
+
+    def _added(self, values: Floats) -> Added:
+        where = np.flatnonzero(values)
+        return Added(where, (values * self.times)[where])
+
+    def _of(self, columns: Sequence[str], added: Added, function: ValueOf) -> Spread:
+        spread = Spread()
+        for name in columns:
+            spread += self._column(name, added, function)
+        for group in combinations(sorted(columns), 2):
+            spread += self._group(group, added)
+        triples = list(combinations(sorted(columns), 3))
+        # Of many triples some stand for all.
+        some = triples[:: -(-len(triples) // MAX_TRIPLES)] if triples else []
+        for group in some:
+            spread += self._group(group, added).times(len(triples) / len(some))
+        return spread
 
     # --- single columns -------------------------------------------------------------------------
 
-    def _column(self, name: str, added: Floats, function: ValueOf) -> Spread:
+    def _column(self, name: str, added: Added, function: ValueOf) -> Spread:
         """Single columns are known up to noise: between buckets, and between values of one."""
         places = self.measured.buckets[name]
         inside, everyone = self._rows_by_value(name, added, function)
         shares = inside / everyone
         merged = np.bincount(places, inside) / np.bincount(places, everyone)
         overall = inside.sum() / everyone.sum()
-        between = float(self.measured.noise((name,)) @ (merged - overall) ** 2)
+        if name not in self._column_noise:
+            self._column_noise[name] = self.measured.noise((name,))
+        between = float(self._column_noise[name] @ (merged - overall) ** 2)
         apart = (shares - merged[places])[_is_merged(places)]
         within = float(apart @ apart) * self.measured.value_variance(name)
         return Spread(between + within, self._inside_bins(name, function))
 
     def _rows_by_value(
-        self, name: str, added: Floats, function: ValueOf
+        self, name: str, added: Added, function: ValueOf
     ) -> tuple[Floats, Floats]:
         """Give the sums, and the rows, by the values of a column; none has no rows."""
         values, size = self._values_of(name), len(self.measured.buckets[name])
         everyone = np.bincount(values, self.times, size)
-        inside = np.bincount(values, added * self.times, size)
+        inside = np.bincount(values[added.where], added.weights, size).astype(np.float64)
         rare = np.flatnonzero(everyone < _FEW)
         if len(rare):
             # Rows that noise has removed would count too: those of other values stand in for them.
@@ -231,11 +266,13 @@ class FieldError:
 
     # --- groups of columns ------------------------------------------------------------------------
 
-    def _group(self, group: tuple[str, ...], added: Floats) -> Spread:
+    def _group(self, group: tuple[str, ...], added: Added) -> Spread:
         """Tell the error of a group by its table, or by how far others were off."""
         shares, model = self._means(group, added)
         part = _interaction(shares, model)
-        known = self.measured.of_group(group)
+        if group not in self._known:
+            self._known[group] = self.measured.of_group(group)
+        known = self._known[group]
         if known is None:
             scale = 1.0 if len(group) == 2 else TRIPLE_SHARE**2
             spread = Spread(0.0, scale * self.missed.variance(part, model))
@@ -257,41 +294,65 @@ class FieldError:
         variance = float(np.sum(noise * part**2))
         return Spread(variance, min(scale, 25.0) * variance)
 
-    def _inside_buckets(self, group: tuple[str, ...], coarse: Floats, added: Floats) -> float:
+    def _inside_buckets(self, group: tuple[str, ...], coarse: Floats, added: Added) -> float:
         """Variance from dependence between single values of merged buckets.
 
         `coarse` is the part of the condition that belongs to the pair, told by buckets.
         """
-        first, second = (self.measured.buckets[name] for name in group)
+        fine = self._looked_into(group)
+        first, second = (
+            self.measured.buckets[name] if name in fine else np.arange(self.measured.n_buckets[name])
+            for name in group
+        )
         inside = _is_merged(first)[:, None] | _is_merged(second)
         if not inside.any():
             return 0.0
-        shares, model = self._means(group, added, by_values=True)
+        shares, model = self._means(group, added, fine)
         rest = _interaction(shares, model) - coarse[first[:, None], second]
         return BUCKET_SHARE**2 * float(np.sum((model * rest)[inside] ** 2))
+
+    def _looked_into(self, group: tuple[str, ...]) -> frozenset[str]:
+        """Say which columns are told by values; of two with many, the one with more."""
+        sizes = {name: len(self.measured.buckets[name]) for name in group}
+        if np.prod(list(sizes.values())) <= _MAX_LOOKED_INTO:
+            return frozenset(group)
+        return frozenset([max(group, key=lambda name: sizes[name])])
 
     # --- counting rows ----------------------------------------------------------------------------
 
     def _means(
-        self, group: tuple[str, ...], added: Floats, *, by_values: bool = False
+        self, group: tuple[str, ...], added: Added, fine: frozenset[str] = frozenset()
     ) -> tuple[Floats, Floats]:
         """Give the mean of what is added up in each cell, and the cells' counts.
 
-        Cells are of buckets, or of single values.
+        Cells are of buckets, or of single values for the columns that are `fine`.
         """
-        sizes, cells = [], np.zeros(len(added), np.int64)
-        for name in group:
-            places = self.measured.buckets[name]
-            sizes.append(len(places) if by_values else self.measured.n_buckets[name])
-            codes = self._values_of(name) if by_values else self._buckets_of(name)
-            cells = cells * sizes[-1] + codes
-        n = int(np.prod(sizes))
-        everyone = np.bincount(cells, self.times, n)
-        inside = np.bincount(cells, added * self.times, n)
+        sizes, cells, everyone = self._cells(group, fine)
+        inside = np.bincount(cells[added.where], added.weights, len(everyone)).astype(np.float64)
         # An empty cell is given the overall mean.
         overall = float(inside.sum()) / max(float(everyone.sum()), 1.0)
         means = np.where(everyone > 0, inside / np.maximum(everyone, 1), overall)
         return means.reshape(sizes), (self.weight * everyone).reshape(sizes)
+
+    def _cells(
+        self, group: tuple[str, ...], fine: frozenset[str]
+    ) -> tuple[list[int], Integers, Floats]:
+        """Give the shape of a table, the cell of each row, and the number of rows of each cell."""
+        sizes = [
+            len(self.measured.buckets[name]) if name in fine else self.measured.n_buckets[name]
+            for name in group
+        ]
+        key = group, fine
+        if key in self._counts:
+            return sizes, *self._counts[key]
+        cells = np.zeros(len(self.times), np.int64)
+        for name, size in zip(group, sizes, strict=True):
+            cells *= size
+            cells += self._values_of(name) if name in fine else self._buckets_of(name)
+        found = cells, np.bincount(cells, self.times, int(np.prod(sizes)))
+        if len(cells) <= _MAX_KEPT:
+            self._counts[key] = found
+        return sizes, *found
 
     def _values_of(self, name: str) -> Integers:
         if name not in self._values:
