@@ -123,7 +123,9 @@ class Answers:
         everybody = self.estimator.count(self._everything()) if where else answer
         n_rows = max(everybody.value, answer.value, 1.0)
         sampling = answer.value * (1 - answer.value / n_rows)
-        answer = replace(answer, sampling_std=math.sqrt(sampling), scope=scope)
+        answer = replace(
+            answer, sampling_std=math.sqrt(sampling), scope=scope, what=self.estimator.counted
+        )
         if scope == "people":
             return answer
         more = NORMAL**2 * (sampling + 1.0)
@@ -184,12 +186,62 @@ class Answers:
             problems.append(f"a quantile is between 0 and 1, not {probability!r}.")
         _raise(problems)
         number = self._number(column)
+        if self.estimator.quantiles_by_counts:
+            return self._quantiles_by_counts(column, float(probability), where, by, scope)
         return self._by(
             by,
             where,
             lambda base: moments.quantile(
                 self._ask_apart, Numbers(column, number, base), float(probability), scope=scope
             ),
+        )
+
+    def _quantiles_by_counts(
+        self, column: str, probability: float, where: str | None, by: Sequence[str], scope: Scope
+    ) -> Answer:
+        groups = self._groups(by)
+        answers = tuple(
+            self._quantile_by_counts(
+                column, probability, _clause(self._conditions(by, group), where), scope
+            )
+            for group in groups
+        )
+        if not by:
+            return answers[0]
+        return EstimateTable(tuple(by), tuple(self._key(by, g) for g in groups), answers)
+
+    def _quantile_by_counts(
+        self, column: str, probability: float, where: str | None, scope: Scope
+    ) -> Estimate:
+        """Find the values up to which counts may, do, and surely reach the share asked for."""
+        number, name = self._number(column), quoted(column)
+        base = self._count(_clause([f"{name} IS NOT NULL"], where), scope)
+
+        def reaches(code: int, end: str, rows: float) -> bool:
+            clause = _clause([f"{name} <= {number.value(code)!r}"], where)
+            return bool(getattr(self._count(clause, scope), end) >= rows * probability)
+
+        def first(end: str, rows: float) -> float:
+            low, high = 0, number.n_values - 1
+            while low < high:
+                middle = (low + high) // 2
+                if reaches(middle, end, rows):
+                    high = middle
+                else:
+                    low = middle + 1
+            return float(number.value(low) or 0)
+
+        value = first("value", base.value)
+        low, high = min(value, first("high", base.low)), max(value, first("low", base.high))
+        return Estimate(
+            value=value,
+            low=low,
+            high=high,
+            privacy_std=0.0,
+            model_std=(high - low) / (2 * NORMAL),
+            scope=scope,
+            what=moments.name_of_quantile(probability, column),
+            notes=base.notes,
         )
 
     def correlation(

@@ -136,7 +136,7 @@ def written(number: float, width: float, what: str = ROWS) -> str:
     return f"{number:,.{digits}f}"
 
 
-COUNTED = (ROWS, "distinct tuples", "records", "people", "nodes")
+COUNTED = (ROWS, "distinct tuples", "people", "nodes")
 """What counts are of."""
 
 
@@ -194,6 +194,9 @@ class Estimator(ABC):
 
     counts_are_sums: bool = False
     """Whether `sums` tells counts as well as `count` does; it answers many at once."""
+
+    quantiles_by_counts: bool = False
+    """Whether quantiles must be told from counts, since `sums` takes no ranges."""
 
     @property
     def asked(self) -> Schema:

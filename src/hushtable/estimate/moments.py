@@ -15,11 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hushtable.estimate.base import COUNTED, Estimate, Scope
+from hushtable.estimate.base import Estimate, Scope
 from hushtable.estimate.quantiles import NORMAL
 from hushtable.estimate.row_functions import ONE, Floats, RowFunction, Ruler, power, present
 from hushtable.estimate.sums import Sums
-from hushtable.schema import Column, Integer, Number
+from hushtable.schema import Integer, Number
 
 Ask = Callable[[Sequence[RowFunction]], Sums]
 
@@ -332,9 +332,14 @@ def quantile(ask: Ask, numbers: Numbers, probability: float, *, scope: Scope) ->
         model_std=per_row * math.sqrt(model),
         sampling_std=per_row * math.sqrt(sampling),
         scope=scope,
-        what=f"quantile {probability:g} of {name}" if probability != 0.5 else f"median of {name}",
+        what=name_of_quantile(probability, name),
         notes=notes,
     )
+
+
+def name_of_quantile(probability: float, name: str) -> str:
+    """Say what quantile it is."""
+    return f"median of {name}" if probability == 0.5 else f"quantile {probability:g} of {name}"
 
 
 def _crossing(
@@ -371,14 +376,3 @@ def _crossing(
     middle = min(max((up + down) // 2, first), last)
     return int(places[first]), int(places[last]), int(places[middle])
 
-
-def is_count(estimate: Estimate) -> bool:
-    """Say whether an answer is a count."""
-    return estimate.what in COUNTED
-
-
-def column_of(columns: dict[str, Column], name: str) -> Integer | Number:
-    """Give a numeric column of the schema."""
-    column = columns[name]
-    assert isinstance(column, Integer | Number)  # noqa: S101 - checked by the question
-    return column

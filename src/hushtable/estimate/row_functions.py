@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from hushtable.errors import TooLarge
 from hushtable.predicate import parse
 from hushtable.predicate.clause import independent_parts
 from hushtable.predicate.formula import Formula, Junction, evaluate, join
@@ -23,6 +24,8 @@ from hushtable.schema import Categorical, Column, Integer, Number, Schema
 
 Floats = NDArray[np.float64]
 Codes = Mapping[str, NDArray[np.int64]]
+
+MAX_TIED = 2_000_000  # combinations of columns that a condition ties together
 
 
 @dataclass(frozen=True)
@@ -106,6 +109,50 @@ class RowFunction:
         for name, factor in self.factors.items():
             result *= factor[codes[name]]
         return result if self.over_rows is None else result * self.over_rows(codes)
+
+
+    def over_domain(
+        self, schema: Schema, weights: Mapping[str, Floats] | None = None
+    ) -> float:
+        """Add the function up over all combinations of a schema's columns.
+
+        Parameters
+        ----------
+        schema : Schema
+            The columns.
+        weights : mapping of str to float array, optional
+            A weight for each code of each column, by whose product combinations count.
+        """
+        given = weights or {}
+        result = 1.0
+        for name, column in schema.attributes.items():
+            if name in self.tied:
+                continue
+            factor = self.factors.get(name)
+            weight = given.get(name)
+            if factor is None and weight is None:
+                result *= column.size
+            elif factor is None:
+                result *= float(np.sum(weight))
+            else:
+                result *= float(factor.sum() if weight is None else factor @ weight)
+        if self.over_rows is None:
+            return result
+        domain = schema.domain.project(self.tied)
+        if domain.size > MAX_TIED:
+            raise TooLarge(
+                f"the condition ties together {domain.size:,} combinations of "
+                f"{', '.join(self.tied)}, and the limit is {MAX_TIED:,}; compare columns with "
+                "constants."
+            )
+        grid = domain.grid()
+        codes = {name: grid[:, place] for place, name in enumerate(self.tied)}
+        values = self.over_rows(codes)
+        for name in self.tied:
+            for part in (self.factors.get(name), given.get(name)):
+                if part is not None:
+                    values = values * part[codes[name]]
+        return result * float(values.sum())
 
 
 ONE = RowFunction()

@@ -75,3 +75,9 @@ def joined(n: int, parts: Sequence[tuple[Sequence[int], Sums]]) -> Sums:
         model_reach=max((part.model_reach for _, part in parts), default=NORMAL),
         notes=tuple(dict.fromkeys(notes)),
     )
+
+
+def no_less(covariance: Floats) -> Floats:
+    """Give the nearest covariance that is possible: none of its combinations has less than 0."""
+    values, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
+    return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)

@@ -225,7 +225,7 @@ class Thinning:
         """Do the same for sums over records; what a sum of functions from -1 to 1 may gain."""
         kept = self.least_kept
         if kept == 1.0:
-            return replace(seen, counted="records")
+            return seen
         chance = np.diag(np.abs(seen.values)) * (1 - kept)
         if self.all_alike:
             note = (
@@ -237,7 +237,6 @@ class Thinning:
                 values=seen.values / kept,
                 privacy=seen.privacy / kept**2,
                 model=(seen.model + chance) / kept**2,
-                counted="records",
                 notes=(*seen.notes, note),
             )
         note = (
@@ -248,7 +247,6 @@ class Thinning:
         return replace(
             seen,
             model=seen.model + chance + unknown,
-            counted="records",
             notes=(*seen.notes, note),
         )
 

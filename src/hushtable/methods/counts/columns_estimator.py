@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 
 from hushtable.codes import repeated
 from hushtable.errors import Refused
-from hushtable.estimate.base import Estimate, Estimator
+from hushtable.estimate.base import ROWS, Estimate, Estimator
 from hushtable.estimate.drawing import Generator
 from hushtable.estimate.published import DRAWN, Block, ItemGroups, Published, absent
 from hushtable.estimate.row_functions import RowFunction
@@ -179,7 +179,10 @@ class ColumnsEstimator(Estimator):
 
     # --- sums -------------------------------------------------------------------------------------
 
-    counted = "records"
+    @property
+    def counted(self) -> str:  # type: ignore[override] # of the plan
+        """What the release counts: rows, or people of a long table."""
+        return ROWS if self.plan.listing is None else "people"
 
     def sums(self, functions: Sequence[RowFunction], *, together: bool = True) -> Sums:
         """Estimate sums over records, from the column that holds all attributes."""
@@ -201,7 +204,8 @@ class ColumnsEstimator(Estimator):
                 f"that have one, such as {wanted[0] if wanted else self.columns[number][0]} IS NOT "
                 "NULL."
             )
-        return self._thinning.undone_sums(view.sums(functions, together=together))
+        found = self._thinning.undone_sums(view.sums(functions, together=together))
+        return replace(found, counted=self.counted)
 
     # --- conditions on one column -----------------------------------------------------------------
 

@@ -12,6 +12,7 @@ Sherman-Morrison formula), and its inverse is the covariance of the estimate.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
