@@ -67,9 +67,7 @@ class Answers:
         problems += [p for p in self._problems(where=where) if p not in problems]
         _raise(problems)
         part = condition(where, self.estimator.asked)
-        return self._by(
-            by, of, lambda base: moments.share(self._ask, part, base, scope=scope)
-        )
+        return self._by(by, of, lambda base: moments.share(self._ask, part, base, scope=scope))
 
     def crosstab(
         self,
@@ -324,9 +322,7 @@ class Answers:
                 problems += error.problems
         return problems
 
-    def _groups(
-        self, by: Sequence[str], *, margins: bool = False
-    ) -> list[tuple[int | None, ...]]:
+    def _groups(self, by: Sequence[str], *, margins: bool = False) -> list[tuple[int | None, ...]]:
         sizes = [self.columns[name].size for name in by]
         if math.prod(sizes) > MAX_CELLS:
             raise TooLarge(
@@ -383,9 +379,7 @@ class Answers:
                 )
             return answer
         groups = [
-            group
-            for group in self._groups(by)
-            if not _is_empty(self._cell(by, group) * base)
+            group for group in self._groups(by) if not _is_empty(self._cell(by, group) * base)
         ]
         answers = []
         for group in groups:
@@ -463,6 +457,5 @@ def _not_negative(estimates: Sequence[Estimate], sums: Sums) -> list[Estimate]:
     widths = np.maximum(sums.privacy.diagonal()[:-1] + sums.model.diagonal()[:-1], 1e-9)
     cells = on_simplex(raw, max(0.0, float(raw.sum())), widths / widths.max())
     return [
-        _with_value(estimate, float(cell))
-        for estimate, cell in zip(estimates, cells, strict=True)
+        _with_value(estimate, float(cell)) for estimate, cell in zip(estimates, cells, strict=True)
     ]

@@ -155,9 +155,7 @@ class EstimateTable:
 
 def of_terms(estimates: Mapping[str, Estimate]) -> EstimateTable:
     """Hold the coefficients of a regression by the name of their term."""
-    return EstimateTable(
-        ("term",), tuple((name,) for name in estimates), tuple(estimates.values())
-    )
+    return EstimateTable(("term",), tuple((name,) for name in estimates), tuple(estimates.values()))
 
 
 def _plain(text: str) -> str:

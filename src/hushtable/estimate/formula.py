@@ -97,8 +97,7 @@ def _outcome_problems(name: str, column: Column, two_valued: bool) -> list[str]:
         if isinstance(column, Categorical) and column.n_values == 2:
             return []
         return [
-            f"column {name!r} has not two values, which a logistic regression needs of its "
-            "outcome."
+            f"column {name!r} has not two values, which a logistic regression needs of its outcome."
         ]
     if isinstance(column, Categorical):
         return [
@@ -108,9 +107,7 @@ def _outcome_problems(name: str, column: Column, two_valued: bool) -> list[str]:
     return []
 
 
-def _term(
-    text: str, columns: Mapping[str, Column], problems: list[str]
-) -> tuple[str, bool] | None:
+def _term(text: str, columns: Mapping[str, Column], problems: list[str]) -> tuple[str, bool] | None:
     """Read a column and whether it stands for groups; what is wrong goes to the problems."""
     found = _TERM.fullmatch(text)
     if found is None or bool(found["factor"]) != bool(found["close"]):

@@ -108,7 +108,9 @@ def count(ask: Ask, where: RowFunction, *, scope: Scope) -> Estimate:
     return count_of(found, 0, max(float(found.values[1]), 1.0), scope=scope)
 
 
-def count_of(sums: Sums, place: int, n_rows: float, *, scope: Scope, reach: float = 1.0) -> Estimate:
+def count_of(
+    sums: Sums, place: int, n_rows: float, *, scope: Scope, reach: float = 1.0
+) -> Estimate:
     """Read one of several sums as a count, with its interval stretched by a factor."""
     raw = float(sums.values[place])
     value = max(0.0, raw)
@@ -261,8 +263,13 @@ def variance(ask: Ask, numbers: Numbers, *, scope: Scope) -> Estimate:
     most = ((high_end - low_end) / 2) ** 2
     answer = _ratio(
         Sums(
-            shifted, sums.privacy, sums.model, sums.privacy_reach, sums.model_reach,
-            sums.counted, sums.notes,
+            shifted,
+            sums.privacy,
+            sums.model,
+            sums.privacy_reach,
+            sums.model_reach,
+            sums.counted,
+            sums.notes,
         ),  # fmt: skip
         bounds=(0.0, most),
         squares=max(fourth, 0.0),
@@ -375,4 +382,3 @@ def _crossing(
     down = min(int(below[-1]) + 1, len(places) - 1) if len(below) else 0
     middle = min(max((up + down) // 2, first), last)
     return int(places[first]), int(places[last]), int(places[middle])
-

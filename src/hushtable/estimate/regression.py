@@ -37,9 +37,7 @@ from hushtable.estimate.sums import Sums
 from hushtable.schema import Categorical, Column
 
 INTERCEPT = "(intercept)"
-PAIRWISE = (
-    "Rows without a value are left out of those products alone that need it, not altogether."
-)
+PAIRWISE = "Rows without a value are left out of those products alone that need it, not altogether."
 LOGISTIC_STEPS = 25
 
 
@@ -167,10 +165,7 @@ class Products:
     def form(self, left: Floats, right: Floats) -> Floats:
         """Write the mean product of two combinations of columns as weights of the pairs."""
         return np.array(
-            [
-                left[i] * right[j] + (left[j] * right[i] if i != j else 0.0)
-                for i, j in self.pairs
-            ]
+            [left[i] * right[j] + (left[j] * right[i] if i != j else 0.0) for i, j in self.pairs]
         )
 
     @property
@@ -335,9 +330,7 @@ def logistic_regression(
     coefficients = np.zeros(n)
 
     def expected(at: Floats, codes: Codes) -> Floats:
-        score = sum(
-            b * one.function.values(codes) for b, one in zip(at, regressors, strict=True)
-        )
+        score = sum(b * one.function.values(codes) for b, one in zip(at, regressors, strict=True))
         chance: Floats = 1 / (1 + np.exp(-np.clip(score, -30.0, 30.0)))
         return chance
 

@@ -110,10 +110,7 @@ class RowFunction:
             result *= factor[codes[name]]
         return result if self.over_rows is None else result * self.over_rows(codes)
 
-
-    def over_domain(
-        self, schema: Schema, weights: Mapping[str, Floats] | None = None
-    ) -> float:
+    def over_domain(self, schema: Schema, weights: Mapping[str, Floats] | None = None) -> float:
         """Add the function up over all combinations of a schema's columns.
 
         Parameters

@@ -212,9 +212,7 @@ class FieldError:
         within = float(apart @ apart) * self.measured.value_variance(name)
         return Spread(between + within, self._inside_bins(name, function))
 
-    def _rows_by_value(
-        self, name: str, added: Added, function: ValueOf
-    ) -> tuple[Floats, Floats]:
+    def _rows_by_value(self, name: str, added: Added, function: ValueOf) -> tuple[Floats, Floats]:
         """Give the sums, and the rows, by the values of a column; none has no rows."""
         values, size = self._values_of(name), len(self.measured.buckets[name])
         everyone = np.bincount(values, self.times, size)
@@ -301,7 +299,9 @@ class FieldError:
         """
         fine = self._looked_into(group)
         first, second = (
-            self.measured.buckets[name] if name in fine else np.arange(self.measured.n_buckets[name])
+            self.measured.buckets[name]
+            if name in fine
+            else np.arange(self.measured.n_buckets[name])
             for name in group
         )
         inside = _is_merged(first)[:, None] | _is_merged(second)
