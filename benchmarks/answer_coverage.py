@@ -29,12 +29,14 @@ from tests.population import SCHEMA as PEOPLE
 from tests.population import people
 
 from hushtable.engine import connect
+from hushtable.errors import Refused
 from hushtable.estimate.answers import Answers
 from hushtable.estimate.base import Estimate, Estimator
 from hushtable.estimate.estimate_table import EstimateTable
 from hushtable.estimate.quantiles import NORMAL
 from hushtable.methods import METHODS, Method, Quilt
 from hushtable.methods.registry import estimator_for
+from hushtable.predicate import parse
 from hushtable.privacy.noise import SecureNoise
 from hushtable.schema import Schema
 
@@ -114,8 +116,6 @@ class Truth:
                       schema.attributes}  # fmt: skip
 
     def mask(self, where: str | None) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        from hushtable.predicate import parse  # noqa: PLC0415
-
         if where is None:
             return np.ones(len(next(iter(self.codes.values()))), bool)
         return parse(where, self.schema).mask(self.codes)
@@ -210,7 +210,7 @@ def coverage(given: argparse.Namespace) -> None:
                         held = estimate.low - slack <= true <= estimate.high + slack
                         width = (estimate.high - estimate.low) / 2
                         seen[kind].append((held, width, NORMAL * std))
-                except Exception as error:  # noqa: BLE001 - a refusal is counted
+                except Refused as error:
                     refused += 1
                     print("refused:", str(error)[:150])
             for kind, found in seen.items():
@@ -256,9 +256,9 @@ def slope(given: argparse.Namespace) -> None:
         true, _ = truth.slopes(terms, "y")
         fitted = Answers(estimator).regression("y ~ x + z", None, logistic=False, scope="people")
         of_rows, _ = Truth(estimator.frame(), schema).slopes(terms, "y")
-        for name in held:
+        for name, hits in held.items():
             answer = fitted[name]
-            held[name].append(answer.low <= true[name] <= answer.high)
+            hits.append(answer.low <= true[name] <= answer.high)
             off[name].append(answer.value / true[name] - 1)
             rows[name].append(of_rows[name] / true[name] - 1)
             widths[name].append((answer.high - answer.low) / 2)

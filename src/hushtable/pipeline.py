@@ -10,20 +10,20 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 from hushtable import engine as engines
 from hushtable.engine import EngineName
 from hushtable.engine.edges import EDGE_COLUMNS, inspect_graph, read_graph
 from hushtable.engine.header import is_in_spark
 from hushtable.engine.silence import silenced
-from hushtable.errors import HushtableError, OwnNote, ParameterError
-from hushtable.methods.base import GraphMethod, Method, Plan, Source
+from hushtable.errors import HushtableError, OwnNote, ParameterError, Refused
+from hushtable.methods.base import SUPPOSED_ROWS, GraphMethod, Method, Plan, Source
 from hushtable.privacy.guarantee import Guarantee, NoGuarantee
-from hushtable.privacy.ledger import Entry, Ledger
+from hushtable.privacy.ledger import Entry
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.noise_sources import make_noise
-from hushtable.privacy.payment import Payment
+from hushtable.privacy.payment import Paying, Payment
 from hushtable.release import SEEDED, LedgerReceipt, Release, Statement
 from hushtable.release_writer import ReleaseWriter
 from hushtable.schema import Schema
@@ -36,14 +36,12 @@ def publish(
     method: Method,
     *,
     out: str | Path,
-    ledger: Ledger | str | Path | None = None,
-    reservation: int | None = None,
     engine: EngineName = "auto",
     noise: Literal["secure", "opendp"] | Noise = "secure",
-    purpose: str = "",
-    same_people: str | None = None,
-    receipt: str | None = None,
     memory_limit: str | None = None,
+    rows: int | None = None,
+    anyway: bool = False,
+    **paying: Unpack[Paying],
 ) -> Release:
     """Publish a private table with a promise.
 
@@ -60,24 +58,22 @@ def publish(
         How to publish, with its parameters.
     out : path
         The folder to make; it must not exist.
-    ledger : Ledger or path, optional
-        Where the spending is recorded. It pays for one schema, and refuses any other. The last
-        receipt of it is kept beside the release, and asked for by the next one.
-    reservation : int, optional
-        A reservation in the ledger that this release uses up.
     engine : {"auto", "memory", "duckdb", "spark"}
         What counts. With ``spark``, Spark itself reads a path.
     noise : {"secure", "opendp"} or Noise
         Where randomness comes from.
-    purpose : str
-        Why, for the ledger.
-    same_people : str, optional
-        Your word, with the reason, that this table is about the same people as those that the
-        ledger pays for; it goes on record.
-    receipt : str, optional
-        A receipt that the ledger must contain, such as the last release's.
     memory_limit : str, optional
         Limit for DuckDB, or memory of a Spark session that is started here, such as ``"1GB"``.
+    rows : int, optional
+        About how many rows to expect, from public knowledge, for the forecast; by default the
+        schema's number, or 100,000. The table itself is not asked: whether something was published
+        would tell how many rows it has.
+    anyway : bool
+        Publish even where the forecast is that the release will tell nothing.
+    **paying
+        Who pays and answers for it: ``ledger``, ``reservation``, ``purpose``, ``same_people``,
+        ``receipt``, ``decision`` and ``state_decision``, see
+        `hushtable.privacy.payment.Payment`. Without a ledger nothing is recorded.
 
     Returns
     -------
@@ -89,13 +85,9 @@ def publish(
     _require_nouns(schema, method)
     schema.require_confirmed()
     plan = method.plan(schema)
-    payment = Payment(
-        ledger=ledger,
-        reservation=reservation,
-        purpose=purpose,
-        same_people=same_people,
-        receipt=receipt,
-    )
+    if not anyway:
+        _require_worth(plan, rows)
+    payment = Payment(**paying)
     promised = promise(plan, noise=source, payment=payment, out=out)
     if method.one_machine and (engine == "spark" or is_in_spark(data)):
         raise ParameterError(method.one_machine)
@@ -120,12 +112,8 @@ def publish_graph(
     nodes: Any = None,
     columns: tuple[str, str] = EDGE_COLUMNS,
     name: str = "graph",
-    ledger: Ledger | str | Path | None = None,
-    reservation: int | None = None,
     noise: Literal["secure", "opendp"] | Noise = "secure",
-    purpose: str = "",
-    same_people: str | None = None,
-    receipt: str | None = None,
+    **paying: Unpack[Paying],
 ) -> Release:
     """Publish a private graph with a promise, in the same order of things as a table.
 
@@ -139,7 +127,7 @@ def publish_graph(
         The folder to make; it must not exist.
     name : str
         What the release is called. A ledger tells graphs apart by it.
-    ledger, reservation, noise, purpose, same_people, receipt
+    noise, **paying
         As for `publish`.
 
     Examples
@@ -157,13 +145,7 @@ def publish_graph(
     source = make_noise(noise)
     method.check_input(listed=nodes is not None)
     plan = method.plan(name)
-    payment = Payment(
-        ledger=ledger,
-        reservation=reservation,
-        purpose=purpose,
-        same_people=same_people,
-        receipt=receipt,
-    )
+    payment = Payment(**paying)
     promised = promise(plan, noise=source, payment=payment, out=out)
     inspect_graph(edges, nodes=nodes, columns=columns)
     return carry_out(
@@ -191,6 +173,27 @@ def _require_nouns(schema: object, method: object) -> None:
         raise ParameterError(problems)
 
 
+def _require_worth(plan: Plan[Any], rows: int | None) -> None:
+    """Refuse to charge for a release that would tell nothing, by public numbers alone."""
+    known = plan.schema.rows if rows is None else rows
+    expected = SUPPOSED_ROWS if known is None else known
+    why = plan.hollow(expected)
+    if not why:
+        return
+    said = (
+        ""
+        if known is not None
+        else (", since the schema says no number; give the one to expect (rows, --rows)")
+    )
+    raise Refused(
+        [
+            f"the forecast is that this release tells nothing: {why}",
+            f"The forecast is for {expected:,} rows{said}. Nothing was charged and nothing read. "
+            "To publish all the same, say so (anyway=True, --anyway).",
+        ]
+    )
+
+
 @silenced
 def carry_out(
     plan: Plan[Source],
@@ -215,6 +218,7 @@ def carry_out(
                 # Before anything can be published: what is out is never newer than the receipt.
                 book.leave_receipt(writer.folder.parent)
             released = plan.run(open_source(), noise)
+            bare = method.opens_bare
             statement = Statement(
                 method=method.name,
                 paper=method.paper,
@@ -224,6 +228,7 @@ def carry_out(
                 unprotected=(
                     *dict.fromkeys(s for p in promised for s in p.unprotected),
                     *schema.conditions,
+                    *([f"Counts were opened without noise: {bare}"] if bare else []),
                 ),
                 split={step: str(share) for step, share in split.items()},
                 public_schema=schema.to_dict(),
@@ -233,6 +238,7 @@ def carry_out(
                 ledger=LedgerReceipt(receipt=entry.receipt, uncounted=book.holds_uncounted())
                 if book and entry
                 else None,
+                decision=payment.stated,
                 versions=_versions(),
                 created=datetime.datetime.now(datetime.UTC).date().isoformat(),
             )

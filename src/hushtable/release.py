@@ -18,7 +18,16 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from hushtable.errors import DataError, HushtableError, HushtableWarning, ReleaseError, TooLarge
 from hushtable.estimate import Estimate, Estimator
@@ -33,6 +42,7 @@ from hushtable.files.stored_rows import stored_rows
 from hushtable.files.whole_file import sync
 from hushtable.files.written_rows import write_parquet
 from hushtable.methods.registry import estimator_for
+from hushtable.privacy.decision import Decision
 from hushtable.privacy.guarantee import AnyGuarantee, NoGuarantee, Unit
 from hushtable.recoding import Recoding
 from hushtable.schema import Schema
@@ -49,6 +59,8 @@ UNCOUNTED = (
     "This ledger also takes releases that it cannot count: others of the same data may have been "
     "published beside what it adds up."
 )
+
+_DECIDED = {"responsible": "Responsible", "reason": "Reason", "review_by": "To be reviewed by"}
 
 AttachmentName = Annotated[str, Field(pattern=r"^[a-z0-9_-]+\.(svg|md)$")]
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -134,8 +146,20 @@ class Statement(BaseModel):
         {}, description="Drawings and texts beside the tables, with the digests of their files."
     )
     ledger: LedgerReceipt | None
+    decision: Decision | None = Field(
+        None, description="Who answers for the release and why, where that was to be said."
+    )
     versions: dict[str, str]
     created: str
+
+    # Without a return type: pydantic would publish that in place of the fields.
+    @model_serializer(mode="wrap")
+    def _written(self, write: SerializerFunctionWrapHandler):  # type: ignore[no-untyped-def]
+        # What is not to be said is written as it was before it could be.
+        document = write(self)
+        if self.decision is None:
+            del document["decision"]
+        return document
 
     @field_validator("estimator")
     @classmethod
@@ -185,6 +209,9 @@ class Statement(BaseModel):
         )
         if self.ledger and self.ledger.uncounted:
             spent += f"\n\n> **{UNCOUNTED}**"
+        if self.decision:
+            said = self.decision.to_dict().items()
+            spent += "\n" + "".join(f"\n- {_DECIDED[n]}: {' '.join(t.split())}" for n, t in said)
         warning = f"> **{NOT_PRIVATE[0].upper()}{NOT_PRIVATE[1:]}**\n\n" if self.seeded else ""
         notes = "\n".join(f"- {note}" for note in self.estimator.get("notes", []))
         fits = "\n".join(f"- {sentence}" for sentence in _cells_in_words(self.public_schema))
@@ -540,6 +567,12 @@ class Release:
         """
         with self._fitting():
             return self._estimator.drawn_frame() if drawn else self._estimator.frame()
+
+    @cached_property
+    def n_rows(self) -> int:
+        """How many rows `frame` gives."""
+        with self._fitting():
+            return self._estimator.n_rows
 
     def published(self, rng: Generator) -> Published:
         """Say what is published, to be laid beside the original; see `Estimator.published`."""

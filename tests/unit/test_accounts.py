@@ -28,7 +28,8 @@ from hushtable.privacy.composition import (
 )
 from hushtable.privacy.guarantee import ApproxDP, PureDP, Unit, parse_guarantee
 from hushtable.privacy.ledger import Ledger
-from hushtable.privacy.ledger_records import State, canonical
+from hushtable.privacy.ledger_records import canonical
+from hushtable.privacy.ledger_state import State
 from hushtable.schema import Schema
 
 ROW: dict[str, Any] = {"unit": Unit(kind="row"), "neighbors": "add-remove"}
@@ -177,7 +178,7 @@ def test_the_ninth_is_refused_and_said_in_both_currencies(tmp_path: Path) -> Non
     book = Ledger.create(tmp_path / "book", epsilon=3, delta="1e-5")
     for left in range(7, -1, -1):
         book.charge([quilt(1, "1e-6")], purpose="x")
-        assert book.more_like_last() == left
+        assert book.left().more == left
     with pytest.raises(BudgetExceeded) as caught:
         book.charge([quilt(1, "1e-6")], purpose="x")
     said = " ".join(caught.value.problems)
@@ -369,6 +370,52 @@ def test_more_rho_than_was_reserved_is_not_taken_off_what_is_spent() -> None:
     assert state.reserved == Loss()
 
 
+def test_a_mistake_that_was_taken_back_does_not_bind_the_shares_of_delta(tmp_path: Path) -> None:
+    """Nobody saw anything of a void charge, so the next one may choose anew."""
+    book = Ledger.create(tmp_path / "book", epsilon=3, delta="1e-5")
+    wrong = book.charge([pure("1/10")], purpose="wrong file")
+    held = book.reserve([pure("1/10")], purpose="x")
+    assert not book.quote([approx(3, "1e-5")]).fits
+    book.void(wrong.id, "nothing came out")
+    assert not book.quote([approx(3, "1e-5")]).fits  # something is still reserved
+    book.release_reservation(held)
+    assert book.remaining() == cap(3, "1e-5")
+    assert book.quote([approx(3, "1e-5")]).fits
+    book.charge([approx(3, "1e-5")], purpose="all")
+    book = Ledger.open(book.path)  # replayed, with every rule checked again
+    assert book.remaining() == Budget()
+    assert not book.quote([pure("1/100")]).fits
+    kinds = [(body["kind"], "account" in body) for body in (json.loads(b) for _, b, _ in
+             rows_of(book.path))]  # fmt: skip
+    assert [kind for kind in kinds if kind[1]] == [("charge", True), ("charge", True)]
+
+
+def test_what_was_released_binds_the_shares_of_delta(tmp_path: Path) -> None:
+    state = State()
+    apply(state, "init", **INIT)
+    charge = {"guarantees": [pure("1/10").to_dict()], "purpose": "x", "reservation": None}
+    apply(state, "charge", **charge)
+    apply(state, "charge", **charge)
+    apply(state, "void", entry=1, reason="x")
+    other = Account(basic=cap(2, "1e-5")).to_dict()
+    with pytest.raises(LedgerError, match="although they are fixed"):
+        apply(state, "charge", **charge, account=other)
+
+
+def test_shares_are_fixed_by_what_costs_something() -> None:
+    state = State()
+    apply(state, "init", **{**INIT, "allow_uncounted": True})
+    record = {"guarantees": [{"family": "threshold", "k": 5}], "purpose": "x", "reservation": None}
+    with pytest.raises(LedgerError, match="or it costs nothing"):
+        apply(state, "charge", **record, account=Account(basic=cap(2, "1e-5")).to_dict())
+    apply(state, "charge", **record)
+    assert state.account is None
+    missing = {"seq": 2, "kind": "charge", "time": "2026-01-01T00:00:00+00:00", "purpose": "x",
+               "guarantees": [pure(1).to_dict()], "reservation": None}  # fmt: skip
+    with pytest.raises(LedgerError, match="has no account"):
+        state.apply(missing)
+
+
 # --- old ledgers, and forged ones -----------------------------------------------------------------
 
 
@@ -415,7 +462,7 @@ def test_upgrade_counts_the_rest_of_the_cap_in_both_accounts(old: Ledger) -> Non
     assert account.basic == cap(2, "4.5e-6")  # half of what is left of delta
     rest = cap(2, "9e-6")
     assert Account.from_dict(account.to_dict(), rest) == account
-    assert book.more_like_last() == account.room(NOTHING, Loss.of(quilt("1/10", "1e-8"))) - 40
+    assert book.left().more == account.room(NOTHING, Loss.of(quilt("1/10", "1e-8"))) - 40
     with pytest.raises(Refused, match="before the ledger was upgraded"):
         book.void(first.id, "x")
     with pytest.raises(Refused, match="nothing to upgrade"):
@@ -473,5 +520,5 @@ def test_shares_are_fixed_once() -> None:
     charge = {"guarantees": [pure("1/10").to_dict()], "purpose": "x", "reservation": None}
     apply(state, "charge", **charge)
     account = Account(basic=cap(2, "1e-5")).to_dict()
-    with pytest.raises(LedgerError, match="and no other"):
+    with pytest.raises(LedgerError, match="although they are fixed"):
         apply(state, "charge", **charge, account=account)

@@ -30,6 +30,7 @@ from hushtable.engine.source import Source
 from hushtable.engine.sql.engine import SqlEngine
 from hushtable.engine.sql.rows import encoded_rows
 from hushtable.errors import DataError, ParameterError
+from hushtable.files.memory import parse_memory_limit
 from hushtable.privacy.noise import Noise, SecureNoise
 from hushtable.schema import Schema
 
@@ -174,6 +175,8 @@ def open(
     if engine not in names:
         allowed = f"{', '.join(names[:-1])} or {names[-1]}"
         raise ParameterError(f"engine {engine!r} is not known; choose {allowed}.")
+    if memory_limit is not None:
+        parse_memory_limit(memory_limit)  # now, and not when something was charged
     if engine == "spark" or is_in_spark(data):
         from hushtable.engine.spark.session import read_in_spark  # noqa: PLC0415 - an extra
 

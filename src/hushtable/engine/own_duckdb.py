@@ -16,11 +16,9 @@ import pyarrow as pa
 from hushtable.engine.encode import Expression
 from hushtable.engine.header import Data, Header
 from hushtable.engine.source import POSITION, Source, explained
-from hushtable.errors import ParameterError
 from hushtable.files.scratch import spill_folder
 
-duckdb = lazy_loader.load("duckdb")  # a small table is counted without them
-ibis = lazy_loader.load("ibis")
+ibis = lazy_loader.load("ibis")  # a small table is counted without it
 
 
 def open_in_duckdb(data: Data, header: Header, *, memory_limit: str | None = None) -> Source:
@@ -99,13 +97,8 @@ def connect_duckdb(header: Header, memory_limit: str | None) -> Any:
     connection = ibis.duckdb.connect(**settings)
     weakref.finalize(connection, _remove_spill, connection.con, spill, os.getpid())
     connection.raw_sql("SET enable_progress_bar = false")
-    try:
-        if memory_limit is not None:
-            connection.raw_sql(f"SET memory_limit = {_quoted(memory_limit)}")
-    except duckdb.Error:
-        raise ParameterError(
-            f"memory_limit {memory_limit!r} is not understood; write it as '500MB' or '4GB'."
-        ) from None
+    if memory_limit is not None:
+        connection.raw_sql(f"SET memory_limit = {_quoted(memory_limit)}")
     # DuckDB asks for the pattern and then for the file it stands for.
     paths = {
         path for file in header.files for path in (os.fspath(file.resolve()), _literal_path(file))

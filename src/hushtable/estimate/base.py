@@ -224,6 +224,11 @@ class Estimator(ABC):
     def frame(self) -> pa.Table:
         """Give microdata: one row per published person."""
 
+    @property
+    def n_rows(self) -> int:
+        """How many rows `frame` gives."""
+        return int(self.frame().num_rows)
+
     def published(self, rng: Generator) -> Published:
         """Say what is published, to be laid beside the original.
 

@@ -54,7 +54,7 @@ class Cells:
     def means(self, function: RowFunction) -> Floats:
         """Give the mean of a function over the combinations of each cell."""
         if self._is_tied(function):
-            return self._drawn(function).mean(axis=0)
+            return np.asarray(self._drawn(function).mean(axis=0))
         result: Floats = np.ones(self.n_cells)
         for name, factor in function.factors.items():
             result *= self._axis(name, factor)[self.codes[name]]

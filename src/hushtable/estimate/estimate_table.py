@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from hushtable.codes import numbers, texts
+from hushtable.codes import texts
 from hushtable.estimate.base import Estimate
 from hushtable.schema import Value
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -262,15 +262,7 @@ def variance(ask: Ask, numbers: Numbers, *, scope: Scope) -> Estimate:
     low_end, high_end = numbers.range
     most = ((high_end - low_end) / 2) ** 2
     answer = _ratio(
-        Sums(
-            shifted,
-            sums.privacy,
-            sums.model,
-            sums.privacy_reach,
-            sums.model_reach,
-            sums.counted,
-            sums.notes,
-        ),  # fmt: skip
+        replace(sums, values=shifted),
         bounds=(0.0, most),
         squares=max(fourth, 0.0),
         scope=scope,

@@ -105,9 +105,9 @@ def linear_regression(
             "the noise drowns the columns that are to explain: they cannot be told apart from "
             "sums of each other. Use fewer of them, or groups with more rows."
         )
-    coefficients = np.linalg.solve(inner, explained)
+    coefficients: Floats = np.linalg.solve(inner, explained).astype(np.float64)
     residual = max(0.0, float(moments[n, n] - coefficients @ explained))
-    sampling = residual * np.linalg.inv(inner) / products.n_rows
+    sampling: Floats = (residual * np.linalg.inv(inner) / products.n_rows).astype(np.float64)
     answers = [
         _coefficient(products, place, coefficients, float(sampling[place, place]), scope)
         for place in range(n)
@@ -116,7 +116,7 @@ def linear_regression(
         one.name: _scaled(answer, y.half / one.half, one.name)
         for one, answer in zip(regressors[1:], answers[1:], strict=True)
     }
-    intercept = _intercept(products, regressors, y, coefficients, sampling, scope)
+    intercept = _intercept(products, [*regressors, y], coefficients, sampling, scope)
     return {INTERCEPT: intercept, **scaled}
 
 
@@ -227,13 +227,13 @@ def _scaled(answer: Estimate, scale: float, name: str) -> Estimate:
 
 def _intercept(
     products: Products,
-    regressors: Sequence[Regressor],
-    y: Regressor,
+    columns: Sequence[Regressor],
     coefficients: Floats,
     sampling: Floats,
     scope: Scope,
 ) -> Estimate:
     """Give the outcome where all columns are 0: a combination of all coefficients."""
+    *regressors, y = columns
     n = len(regressors)
     back = np.array([1.0, *(-one.middle / one.half for one in regressors[1:])])
     value = y.middle + y.half * float(back @ coefficients)
@@ -375,7 +375,7 @@ def logistic_regression(
 def _logistic_answers(
     errors: Sums, regressors: Sequence[Regressor], coefficients: Floats, inner: Floats, scope: Scope
 ) -> dict[str, Estimate]:
-    inverse = np.linalg.inv(inner)
+    inverse: Floats = np.linalg.inv(inner).astype(np.float64)
     moved = errors.combined(inverse)
     back = np.array([1.0, *(-one.middle / one.half for one in regressors[1:])])
     answers = {}

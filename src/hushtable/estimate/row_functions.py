@@ -127,10 +127,8 @@ class RowFunction:
                 continue
             factor = self.factors.get(name)
             weight = given.get(name)
-            if factor is None and weight is None:
-                result *= column.size
-            elif factor is None:
-                result *= float(np.sum(weight))
+            if factor is None:
+                result *= column.size if weight is None else float(weight.sum())
             else:
                 result *= float(factor.sum() if weight is None else factor @ weight)
         if self.over_rows is None:

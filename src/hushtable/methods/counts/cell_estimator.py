@@ -115,6 +115,11 @@ class CellEstimator(Estimator):
         repeats = repeated(self.table.column(COUNT).to_numpy())
         return self.table.select(list(self.domain.names)).take(pa.array(repeats))
 
+    @property
+    def n_rows(self) -> int:
+        """How many rows `frame` gives."""
+        return int(as_numpy(self.table.column(COUNT)).sum())
+
     # --- sums -------------------------------------------------------------------------------
 
     def sums(self, functions: Sequence[RowFunction], *, together: bool = True) -> Sums:
@@ -154,7 +159,7 @@ class CellEstimator(Estimator):
 
     @cached_property
     def _some_total(self) -> Interval | None:
-        """The number of rows; where it is not known, what suppressed cells leave open, if little."""
+        """The number of rows; where it is not known, what cells leave open, if that is little."""
         if self.total is not None:
             return self.total
         seen = float(self.counts.sum())
@@ -301,9 +306,8 @@ class CellEstimator(Estimator):
             at_most = variance + float(error.most @ error.most) * self.noise.variance
             variance += float(part @ part) * self.noise.variance
             value += float(part @ counts)
-            # Whole cells alone are a lower bound.
-            low = max(low, value - float(np.hypot(NORMAL * np.sqrt(variance), error.below)))
-            high = value + float(np.hypot(NORMAL * np.sqrt(at_most), error.above))
+            # Whole cells alone are the lower end; at the upper one, all that are cut are whole.
+            high = value + float(NORMAL * np.sqrt(at_most)) + error.above
         return Interval(
             value=max(value, 0.0),
             low=max(low, 0.0),

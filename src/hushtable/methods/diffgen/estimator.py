@@ -13,6 +13,7 @@ unbiased; rows in groups left out are not seen, which the total reveals where it
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -105,6 +106,11 @@ class GeneralizedEstimator(Estimator):
         """Repeat each group as often as its count says."""
         rows = self.table.select(list(self.schema.attributes))
         return rows.take(pa.array(self._repeated()))
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows `frame` gives."""
+        return int(as_numpy(self.table.column(COUNT)).sum())
 
     def drawn_frame(self) -> pa.Table:
         """Draw a value inside its part for every generalized one, evenly and independently."""
@@ -230,19 +236,23 @@ class GeneralizedEstimator(Estimator):
         value = float(shares @ self.noisy)
         variance = float(shares @ shares) * self.noise.variance
         error = cut_error(shares[cut], self.noisy[cut])
-        at_most = (n_whole + float(error.most @ error.most)) * self.noise.variance
+        at_least = n_whole * self.noise.variance
+        at_most = at_least + float(error.most @ error.most) * self.noise.variance
         if self.threshold is not None:
             mean, spread = self._left_out
             n_hidden = max(0.0, all_shares - float(shares.sum()))
             value += mean * n_hidden
             variance += spread * n_hidden
+            at_least += spread * n_hidden
             at_most += spread * n_hidden
         if not cut.any() and self.threshold is None:
             least, most = self.noise.quantiles(n_whole, CONFIDENCE)
             low, high = value - most, value - least
         else:
-            low = value - math.hypot(NORMAL * math.sqrt(variance), error.below)
-            high = value + math.hypot(NORMAL * math.sqrt(at_most), error.above)
+            # The ends are whole groups again, without those that are cut and with them, and noise
+            # comes on top of either.
+            low = value - error.below - NORMAL * math.sqrt(at_least)
+            high = value + error.above + NORMAL * math.sqrt(at_most)
         return Estimate(
             value=max(value, 0.0),
             low=max(low, 0.0),
@@ -293,10 +303,12 @@ def _complement(part: Estimate, total: float, noise: TotalError | None) -> Estim
     """Take a part off the number of rows: what is left."""
     noise = noise or TotalError(0.0, 0.0, 0.0)
     value = total - part.value
+    # Independent noise adds up in squares; on top of what is cut, which may be at its end, plainly.
+    together = math.hypot if part.model_std == 0 else operator.add
     return Estimate(
         value=max(0.0, value),
-        low=max(0.0, value - math.hypot(noise.high, part.high - part.value)),
-        high=max(0.0, value) + math.hypot(noise.low, part.value - part.low),
+        low=max(0.0, value - together(noise.high, part.high - part.value)),
+        high=max(0.0, value) + together(-noise.low, part.value - part.low),
         privacy_std=math.hypot(part.privacy_std, noise.std),
         model_std=part.model_std,
     )

@@ -95,11 +95,12 @@ class RegionEstimator(Estimator):
         cut = (shares > 0.0) & (shares < 1.0)
         if cut.any():
             error = cut_error(shares[cut], self.counts[cut])
-            at_most = shares.copy()
-            at_most[cut] = error.most
+            at_least, at_most = shares.copy(), shares.copy()
+            at_least[cut], at_most[cut] = 0.0, error.most
             model_std = error.std
-            below = float(np.hypot(half, error.below))
-            above = float(np.hypot(self._noise_of(at_most)[1], error.above))
+            # The ends are whole regions again, and noise comes on top of either.
+            below = self._noise_of(at_least)[1] + error.below
+            above = self._noise_of(at_most)[1] + error.above
         known = self.schema.counted_rows
         most = np.inf if known is None else float(known)
         return Estimate(

@@ -86,7 +86,13 @@ class QuiltEstimator(Estimator):
             shape = tuple(table["shape"])
             part = counts[start : start + math.prod(shape)]
             start += len(part)
-            made.append(MeasuredTable(tuple(table["columns"]), part.reshape(shape), table["std"]))
+            cells = tuple(
+                np.arange(size) if places is None else np.asarray(places, np.int64)
+                for places, size in zip(table["cells"], shape, strict=True)
+            )
+            made.append(
+                MeasuredTable(tuple(table["columns"]), part.reshape(shape), table["std"], cells)
+            )
         return MeasuredTables(
             made,
             dict(zip(self.schema.attributes, buckets, strict=True)),

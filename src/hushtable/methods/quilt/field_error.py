@@ -40,7 +40,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.methods.quilt.domains import Floats, Integers
-from hushtable.methods.quilt.measured_tables import MeasuredTables
+from hushtable.methods.quilt.measured_tables import MeasuredTable, MeasuredTables
 
 ValueOf = Callable[[Mapping[str, Integers]], Floats]
 """What a row adds to a sum, for rows as codes."""
@@ -155,7 +155,7 @@ class FieldError:
         self._values: dict[str, Integers] = {}
         self._bucketed: dict[str, Integers] = {}
         self._column_noise: dict[str, Floats] = {}
-        self._known: dict[tuple[str, ...], tuple[Floats, float] | None] = {}
+        self._known: dict[tuple[str, ...], MeasuredTable | None] = {}
         self._counts: dict[tuple[tuple[str, ...], frozenset[str]], tuple[Integers, Floats]] = {}
 
     def of(self, columns: Sequence[str], added: Floats, function: ValueOf) -> Spread:
@@ -187,8 +187,8 @@ class FieldError:
         spread = Spread()
         for name in columns:
             spread += self._column(name, added, function)
-        for group in combinations(sorted(columns), 2):
-            spread += self._group(group, added)
+        for pair in combinations(sorted(columns), 2):
+            spread += self._group(pair, added)
         triples = list(combinations(sorted(columns), 3))
         # Of many triples some stand for all.
         some = triples[:: -(-len(triples) // MAX_TRIPLES)] if triples else []
@@ -206,7 +206,7 @@ class FieldError:
         merged = np.bincount(places, inside) / np.bincount(places, everyone)
         overall = inside.sum() / everyone.sum()
         if name not in self._column_noise:
-            self._column_noise[name] = self.measured.noise((name,))
+            self._column_noise[name] = self.measured.noise(name)
         between = float(self._column_noise[name] @ (merged - overall) ** 2)
         apart = (shares - merged[places])[_is_merged(places)]
         within = float(apart @ apart) * self.measured.value_variance(name)
@@ -215,7 +215,7 @@ class FieldError:
     def _rows_by_value(self, name: str, added: Added, function: ValueOf) -> tuple[Floats, Floats]:
         """Give the sums, and the rows, by the values of a column; none has no rows."""
         values, size = self._values_of(name), len(self.measured.buckets[name])
-        everyone = np.bincount(values, self.times, size)
+        everyone = np.bincount(values, self.times, size).astype(np.float64)
         inside = np.bincount(values[added.where], added.weights, size).astype(np.float64)
         rare = np.flatnonzero(everyone < _FEW)
         if len(rare):
@@ -271,11 +271,16 @@ class FieldError:
         if group not in self._known:
             self._known[group] = self.measured.of_group(group)
         known = self._known[group]
+        scale = 1.0 if len(group) == 2 else TRIPLE_SHARE**2
         if known is None:
-            scale = 1.0 if len(group) == 2 else TRIPLE_SHARE**2
             spread = Spread(0.0, scale * self.missed.variance(part, model))
         else:
-            spread = self._fitted(part, model, *known)
+            # What a coarse table says, and what differs inside its cells, which none has measured.
+            own = _summed(model, known.cells)
+            mean = _summed(part * model, known.cells) / np.maximum(own, 1e-12)
+            spread = self._fitted(mean, own, known.counts, known.std)
+            inside = part - mean[np.ix_(*known.cells)]
+            spread += Spread(0.0, scale * self.missed.variance(inside, model))
         if len(group) == 2:
             spread += Spread(0.0, self._inside_buckets(group, part, added))
         return spread
@@ -349,7 +354,8 @@ class FieldError:
         for name, size in zip(group, sizes, strict=True):
             cells *= size
             cells += self._values_of(name) if name in fine else self._buckets_of(name)
-        found = cells, np.bincount(cells, self.times, int(np.prod(sizes)))
+        rows = np.bincount(cells, self.times, int(np.prod(sizes)))
+        found = cells, rows.astype(np.float64)
         if len(cells) <= _MAX_KEPT:
             self._counts[key] = found
         return sizes, *found
@@ -363,6 +369,19 @@ class FieldError:
         if name not in self._bucketed:
             self._bucketed[name] = self.measured.buckets[name][self._values_of(name)]
         return self._bucketed[name]
+
+
+def _summed(counts: Floats, cells: Sequence[Integers]) -> Floats:
+    """Add buckets up to cells, axis by axis.
+
+    Examples
+    --------
+    >>> _summed(np.array([[1.0, 2.0], [3.0, 4.0]]), [np.array([0, 1]), np.array([0, 0])]).tolist()
+    [[3.0], [7.0]]
+    """
+    result = np.zeros([int(places.max()) + 1 for places in cells])
+    np.add.at(result, np.ix_(*cells), counts)
+    return result
 
 
 def _is_merged(places: Integers) -> NDArray[np.bool_]:

@@ -12,8 +12,8 @@ with the total is worked out.
 
 Merged values. A factor is replaced by its mean over a bucket, told by the noisy counts of single
 values. What that takes from the product of two factors is put back as if they hung together inside
-buckets as they do between them: the part of both is divided by the share of either factor's variance
-that lies between buckets. Half of that correction counts as the error of the model.
+buckets as they do between neighboring ones: a bucket's score is moved by what the others lose
+(`_scores`). Half of that correction counts as the error of the model.
 """
 
 from __future__ import annotations
@@ -141,10 +141,10 @@ class TableSums:
             own = [
                 (table, weight)
                 for table, weight in zip(self.measured.tables, self._total[2], strict=True)
-                if table.columns == (name,)
+                if table.columns == (name,) and table.counts.size == len(table.cells[0])
             ]
-            precision = sum(1 / table.std**2 for table, _ in own)
-            counts = sum(table.counts / table.std**2 for table, _ in own) / precision
+            precision = float(np.sum([1 / table.std**2 for table, _ in own]))
+            counts = np.sum([table.counts / table.std**2 for table, _ in own], axis=0) / precision
             shares = shares_of(counts, self.measured.buckets[name], max(1.0, self._total[0]))
             # Of each table its weight in the total, times that in the average, times its variance.
             with_total = sum(weight for _, weight in own) / precision
@@ -153,9 +153,7 @@ class TableSums:
 
     def cells_of(self, table: MeasuredTable, name: str) -> Integers:
         """Give the cell of each bucket along one axis of a table of several columns."""
-        n_buckets = self.measured.n_buckets[name]
-        cells: Mapping[str, Integers] = getattr(table, "cells", None) or {}
-        return np.asarray(cells[name]) if name in cells else np.arange(n_buckets)
+        return table.cells[table.columns.index(name)]
 
     def margin(self, columns: Group) -> Margin | None:
         """Average the tables that contain some columns; of several resolutions the best."""
@@ -232,24 +230,32 @@ class TableSums:
         if not columns or scale == 0.0:
             made.constant = scale
             return made
-        means = {n: float(self._values_of(n).shares @ f) for n, f in factors.items()}
+        self._add_product(made, scale, factors)
+        for name in columns:
+            spread = self._inside_bins(name, function.factors[name])
+            if spread is not None:
+                others = prod(self._mean(n, f) for n, f in factors.items() if n != name)
+                made.model[name] = scale * others * spread
+        return made
+
+    def _mean(self, name: str, factor: Floats) -> float:
+        return float(self._values_of(name).shares @ factor)
+
+    def _add_product(self, made: Linear, scale: float, factors: Mapping[str, Floats]) -> None:
+        """Add a product: its mean, a part for each column, and one for each set of more."""
+        columns = tuple(sorted(factors))
         if len(columns) == 1:
             made.add_column(columns[0], scale * factors[columns[0]])
-        else:
-            made.constant += scale * prod(means.values())
-            for name in columns:
-                others = prod(means[other] for other in columns if other != name)
-                made.add_column(name, scale * others * (factors[name] - means[name]))
+            return
+        means = {name: self._mean(name, factor) for name, factor in factors.items()}
+        made.constant += scale * prod(means.values())
+        for name in columns:
+            others = prod(means[other] for other in columns if other != name)
+            made.add_column(name, scale * others * (factors[name] - means[name]))
         for order in range(2, len(columns) + 1):
             for group in combinations(columns, order):
                 others = prod(means[other] for other in columns if other not in group)
                 self._add_group(made, group, scale * others, factors, means)
-        for name in columns:
-            spread = self._inside_bins(name, function.factors[name])
-            if spread is not None:
-                others = prod(means[other] for other in columns if other != name)
-                made.model[name] = scale * others * spread
-        return made
 
     def _by_value(self, name: str, factor: Floats) -> Floats:
         """Average a factor over the codes that were counted as one value."""
@@ -291,6 +297,30 @@ class TableSums:
             return means, 1.0
         return means, 1.0 - inside / spread if spread > 0 else 0.0
 
+    def _correction(self, name: str, factor: Floats, places: Integers, means: Floats) -> Floats:
+        """Give what to add to the scores of cells for the spread of a factor inside them.
+
+        Inside a cell the mean of another factor is taken to go on as between the cell and its two
+        neighbors, along the line that is fitted to the three. Added up over cells, the slope of
+        such a line times the variance inside is a weighted sum of the means of the three.
+        """
+        shares = self._values_of(name).shares
+        cells = places[self.measured.buckets[name]]
+        mass = np.bincount(cells, shares)
+        inside = np.bincount(cells, shares * (factor - means[cells]) ** 2)
+        added = np.zeros(len(means))
+        order = np.argsort(means, kind="stable")
+        for at in np.flatnonzero(inside[order] > 1e-15).tolist():
+            near = order[max(0, at - 1) : at + 2]
+            weights = mass[near]
+            if weights.sum() <= 0:
+                continue
+            apart = means[near] - weights @ means[near] / weights.sum()
+            squares = float(weights @ apart**2)
+            if squares > 1e-15:
+                added[near] += inside[order[at]] * apart / squares
+        return added
+
     def _add_group(
         self,
         made: Linear,
@@ -302,20 +332,19 @@ class TableSums:
         """Add the part of a group: the product of its factors, each less its mean over rows."""
         margin = self.margin(group)
         assert margin is not None  # noqa: S101 - a table of more columns was found
-        parts, between, spread = [], 1.0, 1.0
+        plain, scores, between, spread = [], [], 1.0, 1.0
         for name, places in zip(group, margin.places, strict=True):
             cells, share = self._between(name, factors[name], places)
-            parts.append((cells - means[name]) / share)
+            plain.append(cells - means[name])
+            scores.append(plain[-1] + self._correction(name, factors[name], places, cells))
             between *= share
             shares = self._values_of(name).shares
             spread *= float(shares @ (factors[name] - means[name]) ** 2) ** 0.5
-        added = _outer([scale * parts[0], *parts[1:]])
+        added = scale * _outer(scores)
         if between < 1.0:
-            found = float(np.sum(added * margin.counts))
+            corrected = float(np.sum((added - scale * _outer(plain)) * margin.counts))
             most = abs(scale) * max(1.0, self._total[0]) * spread * (1 - between) ** 0.5
-            made.inside = float(
-                np.hypot(made.inside, np.hypot(0.5 * (1 - between) * found, WITHIN * most))
-            )
+            made.inside = float(np.hypot(made.inside, np.hypot(corrected / 2, WITHIN * most)))
         self._add_table(made, group, margin.places, added)
 
     def _add_table(
