@@ -19,6 +19,7 @@ import hushtable as ht
 from hushtable.cli.audit import audit_group
 from hushtable.cli.compare import compare
 from hushtable.cli.demo import demo
+from hushtable.cli.dossier import dossier_group
 from hushtable.cli.evaluate import evaluate
 from hushtable.cli.graph import graph_group
 from hushtable.cli.ledger import ledger_group
@@ -37,7 +38,10 @@ from hushtable.errors import (
 )
 
 COMMANDS = (methods, demo, show, query, export, evaluate, compare)
-GROUPS = (schema_group, plan_group, publish_group, audit_group, graph_group, ledger_group)
+GROUPS = (
+    *(schema_group, plan_group, publish_group, audit_group, graph_group, ledger_group),
+    dossier_group,
+)
 
 app = typer.Typer(
     name="hushtable",
