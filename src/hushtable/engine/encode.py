@@ -423,8 +423,8 @@ def numeric_code(raw: Expression, column: OnGrid, missing_values: Sequence[str])
 def _moment_code(raw: Expression, column: OnCalendar, missing_values: Sequence[str]) -> Expression:
     """Give the code of the period that a moment lies in."""
     rules = RuleCodes.of(column)
-    if raw.type().is_null():
-        return ibis.literal(rules.no_value, "int64")
+    if not (raw.type().is_string() or raw.type().is_temporal()):  # the type of nothing but NULL
+        return raw.isnull().ifelse(rules.no_value, rules.unreadable).cast("int64")
     moment = read_moment(raw, column)
     period = moment.period(column.step)
     valid = moment.seconds.notnull()  # a date whose clock is wrong is none
