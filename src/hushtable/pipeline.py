@@ -18,6 +18,7 @@ from hushtable.engine.edges import EDGE_COLUMNS, inspect_graph, read_graph
 from hushtable.engine.header import is_in_spark
 from hushtable.engine.silence import silenced
 from hushtable.errors import HushtableError, OwnNote, ParameterError
+from hushtable.files.progress import Progress, silent
 from hushtable.methods.base import GraphMethod, Method, Plan, Source
 from hushtable.privacy.guarantee import Guarantee, NoGuarantee
 from hushtable.privacy.ledger import Entry, Ledger
@@ -44,6 +45,7 @@ def publish(
     same_people: str | None = None,
     receipt: str | None = None,
     memory_limit: str | None = None,
+    progress: Progress = silent,
 ) -> Release:
     """Publish a private table with a promise.
 
@@ -78,12 +80,15 @@ def publish(
         A receipt that the ledger must contain, such as the last release's.
     memory_limit : str, optional
         Limit for DuckDB, or memory of a Spark session that is started here, such as ``"1GB"``.
+    progress : Progress
+        Hears which phase the work is in, and roughly what share of all is done.
 
     Returns
     -------
     Release
         The release, on disk and complete.
     """
+    progress("planning", 0.0)
     source = make_noise(noise)
     schema = Schema.load(schema) if isinstance(schema, str | Path) else schema
     _require_nouns(schema, method)
@@ -108,6 +113,7 @@ def publish(
         noise=source,
         out=out,
         payment=payment,
+        progress=progress,
     )
 
 
@@ -200,6 +206,7 @@ def carry_out(
     noise: Noise,
     out: str | Path,
     payment: Payment,
+    progress: Progress = silent,
 ) -> Release:
     """Charge, then run, then write: the one place where private data may be read.
 
@@ -209,12 +216,15 @@ def carry_out(
     method, schema, book = plan.method, plan.schema, payment.book
     split = plan.forecast(schema.rows).split
     with ReleaseWriter(out, seeded=not noise.is_private) as writer:
+        progress("charging", 0.05)
         entry = payment.charge(promised, schema, method=method.name)
         with _telling(entry, _STANDS):
             if book:
                 # Before anything can be published: what is out is never newer than the receipt.
                 book.leave_receipt(writer.folder.parent)
+            progress("counting", 0.1)
             released = plan.run(open_source(), noise)
+            progress("writing", 0.9)
             statement = Statement(
                 method=method.name,
                 paper=method.paper,
@@ -243,6 +253,7 @@ def carry_out(
                 book.mark_released(entry.id, _digest(statement))
         with _telling(entry, _FINAL):
             writer.move_into_place()
+    progress("done", 1.0)
     return Release(writer.folder, statement)
 
 

@@ -22,7 +22,7 @@ from hushtable.cli.options import (
     SchemaPath,
     with_method_options,
 )
-from hushtable.cli.screen import console, print_json
+from hushtable.cli.screen import console, one_bar, print_json
 
 
 def _publish_command(kind: type[ht.Method]) -> Callable[..., None]:
@@ -46,20 +46,22 @@ def _publish_command(kind: type[ht.Method]) -> Callable[..., None]:
         ] = None,
         as_json: AsJson = False,
     ) -> None:
-        release = ht.publish(
-            data,
-            ht.Schema.load(schema),
-            method,
-            out=out,
-            ledger=ledger,
-            reservation=reservation,
-            engine=engine,
-            noise=noise,
-            purpose=purpose,
-            same_people=same_people,
-            receipt=receipt,
-            memory_limit=memory_limit,
-        )
+        with one_bar("planning") as progress:
+            release = ht.publish(
+                data,
+                ht.Schema.load(schema),
+                method,
+                out=out,
+                ledger=ledger,
+                reservation=reservation,
+                engine=engine,
+                noise=noise,
+                purpose=purpose,
+                same_people=same_people,
+                receipt=receipt,
+                memory_limit=memory_limit,
+                progress=progress,
+            )
         show_published(release, as_json=as_json)
 
     return publish

@@ -100,7 +100,7 @@ def _asked(request: Request, answers: Answers) -> dict[str, object]:
     except HushtableError as error:
         problems = list(error.problems)
     clause = found.clause if found else question.clause(answers.schema)
-    command = shlex.join(["hushtable", "query", str(answers.release.folder), clause])
+    command = shlex.join(["hushtable", "query", answers.release.folder.name, clause])
     return {"question": question, "answer": found, "problems": problems, "command": command}
 
 

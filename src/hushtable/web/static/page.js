@@ -48,3 +48,29 @@ document.addEventListener("drop", (event) => {
   dragged = null;
   form.requestSubmit();
 });
+
+// Sliders start where their fields stand; a choice with data-submit is sent at once.
+function prepare() {
+  for (const slider of document.querySelectorAll("input[data-start]")) {
+    const number = Number(slider.dataset.start);
+    if (number > 0) slider.value = Math.log10(number);
+  }
+}
+document.addEventListener("DOMContentLoaded", prepare);
+document.addEventListener("change", (event) => {
+  if ("submit" in event.target.dataset) event.target.form.requestSubmit();
+  const form = event.target.closest("form[data-autosave]");
+  if (form && form.reportValidity()) {
+    form.requestSubmit();
+  }
+});
+
+// A page that comes back after a change stands where it stood.
+document.addEventListener("submit", () => {
+  sessionStorage.setItem("scroll", `${location.pathname} ${window.scrollY}`);
+});
+document.addEventListener("DOMContentLoaded", () => {
+  const [path, place] = (sessionStorage.getItem("scroll") || "").split(" ");
+  sessionStorage.removeItem("scroll");
+  if (path === location.pathname && place) window.scrollTo(0, Number(place));
+});
