@@ -20,6 +20,7 @@ from hushtable.engine.graph import Graph
 from hushtable.engine.header import is_in_spark
 from hushtable.engine.silence import silenced
 from hushtable.errors import HushtableError, OwnNote, ParameterError, Refused
+from hushtable.files.progress import Progress, silent
 from hushtable.methods.base import SUPPOSED_ROWS, GraphMethod, Method, Plan
 from hushtable.privacy.guarantee import Guarantee, NoGuarantee
 from hushtable.privacy.ledger import Entry
@@ -46,6 +47,7 @@ def publish(
     memory_limit: str | None = None,
     rows: int | None = None,
     anyway: bool = False,
+    progress: Progress = silent,
     **paying: Unpack[Paying],
 ) -> Release:
     """Publish a private table with a promise.
@@ -75,6 +77,8 @@ def publish(
         would tell how many rows it has.
     anyway : bool
         Publish even where the forecast is that the release will tell nothing.
+    progress : Progress
+        Hears which phase the work is in, and roughly what share of all is done.
     **paying
         Who pays and answers for it: ``ledger``, ``reservation``, ``purpose``, ``same_people``,
         ``receipt``, ``decision`` and ``state_decision``, see
@@ -85,6 +89,7 @@ def publish(
     Release
         The release, on disk and complete.
     """
+    progress("planning", 0.0)
     source = make_noise(noise)
     schema = Schema.load(schema) if isinstance(schema, str | Path) else schema
     _require_nouns(schema, method)
@@ -105,6 +110,7 @@ def publish(
         noise=source,
         out=out,
         payment=payment,
+        progress=progress,
     )
 
 
@@ -208,6 +214,7 @@ def carry_out(
     noise: Noise,
     out: str | Path,
     payment: Payment,
+    progress: Progress = silent,
 ) -> Release:
     """Charge, then run, then write: the one place where private data may be read.
 
@@ -217,13 +224,16 @@ def carry_out(
     method, schema, book = plan.method, plan.schema, payment.book
     split = plan.forecast(schema.rows).split
     with ReleaseWriter(out, seeded=not noise.is_private) as writer:
+        progress("charging", 0.05)
         entry = payment.charge(promised, schema, method=method.name)
         with _telling(entry, _STANDS):
             if book:
                 # Before anything can be published: what is out is never newer than the receipt.
                 book.leave_receipt(writer.folder.parent)
+            progress("counting", 0.1)
             # Before a byte is written: what was looked at must have cost what was promised.
             released = plan.accounted(open_source(), noise).released
+            progress("writing", 0.9)
             statement = Statement(
                 method=method.name,
                 paper=method.paper,
@@ -254,6 +264,7 @@ def carry_out(
                 book.mark_released(entry.id, _digest(statement))
         with _telling(entry, _FINAL):
             writer.move_into_place()
+    progress("done", 1.0)
     return Release(writer.folder, statement)
 
 
