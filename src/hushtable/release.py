@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
@@ -31,7 +31,10 @@ from pydantic import (
 
 from hushtable.errors import DataError, HushtableError, HushtableWarning, ReleaseError, TooLarge
 from hushtable.estimate import Estimate, Estimator
+from hushtable.estimate.answers import Answers, Family
+from hushtable.estimate.base import Scope
 from hushtable.estimate.drawing import Generator
+from hushtable.estimate.estimate_table import EstimateTable
 from hushtable.estimate.published import Published
 from hushtable.files.memory import physical_memory
 from hushtable.files.scratch import Scratch, why_not_written
@@ -399,6 +402,167 @@ class Release:
         )
         return replace(answer, notes=(*answer.notes, bounded))
 
+    # --- answers ----------------------------------------------------------------------------------
+
+    @cached_property
+    def _answers(self) -> Answers:
+        return Answers(self._estimator)
+
+    def total(self, where: str | None = None, *, scope: Scope = "people") -> Estimate:
+        """Count the rows of the private table, or those that satisfy a condition.
+
+        Parameters
+        ----------
+        where : str, optional
+            A SQL WHERE clause.
+        scope : {"people", "population"}
+            What the interval is about: the people in the table, or the population they were
+            sampled from.
+        """
+        with self._fitting():
+            return self._answers.total(where, scope)
+
+    def share(
+        self,
+        where: str,
+        *,
+        of: str | None = None,
+        by: str | Sequence[str] = (),
+        scope: Scope = "people",
+    ) -> Estimate | EstimateTable:
+        """Estimate the share of rows that satisfy a condition, among all or among those of `of`."""
+        with self._fitting():
+            return self._answers.share(where, of, _names(by), scope)
+
+    def crosstab(
+        self,
+        by: str | Sequence[str],
+        where: str | None = None,
+        *,
+        family: Family = "each",
+        margins: bool = False,
+        scope: Scope = "people",
+    ) -> EstimateTable:
+        """Count rows by the values of some columns.
+
+        Parameters
+        ----------
+        by : str or sequence of str
+            The columns.
+        where : str, optional
+            A SQL WHERE clause.
+        family : {"each", "all"}
+            Whether each interval holds with 95 %, or all of them together.
+        margins : bool
+            Whether to count rows of any value, too; these are then the sums of their cells.
+        scope : {"people", "population"}
+            What the intervals are about.
+        """
+        with self._fitting():
+            return self._answers.crosstab(
+                _names(by), where, family=family, margins=margins, scope=scope
+            )
+
+    def mean(
+        self,
+        column: str,
+        where: str | None = None,
+        *,
+        by: str | Sequence[str] = (),
+        scope: Scope = "people",
+    ) -> Estimate | EstimateTable:
+        """Estimate the mean of a numeric column, of all rows or of each group of `by`."""
+        with self._fitting():
+            return self._answers.statistic("mean", column, where, _names(by), scope)
+
+    def sum(
+        self,
+        column: str,
+        where: str | None = None,
+        *,
+        by: str | Sequence[str] = (),
+        scope: Scope = "people",
+    ) -> Estimate | EstimateTable:
+        """Estimate the sum of a numeric column."""
+        with self._fitting():
+            return self._answers.statistic("sum", column, where, _names(by), scope)
+
+    def variance(
+        self,
+        column: str,
+        where: str | None = None,
+        *,
+        by: str | Sequence[str] = (),
+        scope: Scope = "people",
+    ) -> Estimate | EstimateTable:
+        """Estimate the variance of a numeric column."""
+        with self._fitting():
+            return self._answers.statistic("variance", column, where, _names(by), scope)
+
+    def quantile(
+        self,
+        column: str,
+        probability: float,
+        where: str | None = None,
+        *,
+        by: str | Sequence[str] = (),
+        scope: Scope = "people",
+    ) -> Estimate | EstimateTable:
+        """Estimate the least value that at least this share of the rows do not exceed."""
+        with self._fitting():
+            return self._answers.quantile(column, probability, where, _names(by), scope)
+
+    def median(
+        self,
+        column: str,
+        where: str | None = None,
+        *,
+        by: str | Sequence[str] = (),
+        scope: Scope = "people",
+    ) -> Estimate | EstimateTable:
+        """Estimate the median of a numeric column."""
+        return self.quantile(column, 0.5, where, by=by, scope=scope)
+
+    def correlation(
+        self,
+        one: str,
+        other: str,
+        where: str | None = None,
+        *,
+        by: str | Sequence[str] = (),
+        scope: Scope = "people",
+    ) -> Estimate | EstimateTable:
+        """Estimate the correlation of two numeric columns."""
+        with self._fitting():
+            return self._answers.correlation(one, other, where, _names(by), scope)
+
+    def regression(
+        self,
+        formula: str,
+        where: str | None = None,
+        *,
+        logistic: bool = False,
+        scope: Scope = "people",
+    ) -> EstimateTable:
+        """Regress a column on others: ``release.regression("pay ~ age + C(region)")``.
+
+        Parameters
+        ----------
+        formula : str
+            The outcome, ``~``, and the columns that explain it, with C() around those that stand
+            for groups; the first value of a group is what its others are compared with.
+        where : str, optional
+            A SQL WHERE clause.
+        logistic : bool
+            Whether the outcome is a list of two values, of which the second is explained.
+        scope : {"people", "population"}
+            What the intervals are about.
+        """
+        with self._fitting():
+            return self._answers.regression(formula, where, logistic=logistic, scope=scope)
+
+    # --- rows -------------------------------------------------------------------------------------
+
     def frame(self, *, drawn: bool = False) -> pa.Table:
         """Give microdata, one row per published person, as an Arrow table.
 
@@ -407,6 +571,12 @@ class Release:
         """
         with self._fitting():
             return self._estimator.drawn_frame() if drawn else self._estimator.frame()
+
+    @cached_property
+    def n_rows(self) -> int:
+        """How many rows `frame` gives."""
+        with self._fitting():
+            return self._estimator.n_rows
 
     def published(self, rng: Generator) -> Published:
         """Say what is published, to be laid beside the original; see `Estimator.published`."""
@@ -443,6 +613,10 @@ class Release:
                 write_parquet(frame, part, self.schema)
             else:
                 pa_csv.write_csv(_formula_safe(frame), part)
+
+
+def _names(by: str | Sequence[str]) -> tuple[str, ...]:
+    return (by,) if isinstance(by, str) else tuple(by)
 
 
 def _codes_of(frame: Any, schema: Schema) -> dict[str, NDArray[np.int64]]:

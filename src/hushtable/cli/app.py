@@ -29,6 +29,7 @@ from hushtable.cli.publish import publish_group
 from hushtable.cli.release import export, query, show
 from hushtable.cli.schema import schema_group
 from hushtable.cli.screen import visible
+from hushtable.cli.web import serve, workbench
 from hushtable.errors import (
     HushtableError,
     HushtableWarning,
@@ -37,7 +38,7 @@ from hushtable.errors import (
     ParameterError,
 )
 
-COMMANDS = (methods, demo, show, query, export, evaluate, compare)
+COMMANDS = (methods, demo, show, query, export, evaluate, compare, workbench, serve)
 GROUPS = (
     *(schema_group, plan_group, publish_group, audit_group, graph_group, ledger_group),
     dossier_group,

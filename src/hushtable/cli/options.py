@@ -38,6 +38,11 @@ DataPath = Annotated[str, typer.Argument(metavar="DATA", help="A CSV or Parquet 
 ReleasePath = Annotated[Path, typer.Argument(metavar="RELEASE", help="A release folder.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Write JSON to standard output.")]
 
+RowsToExpect = Annotated[
+    int | None,
+    typer.Option(help="Rows to expect, from public knowledge; a guess will do.", min=0),
+]
+
 NewFolder = Annotated[Path, typer.Option(help="Folder to make for the release.")]
 LedgerThatPays = Annotated[Path | None, typer.Option(help="Ledger that pays.")]
 Reservation = Annotated[int | None, typer.Option(help="Reservation to use up.")]

@@ -15,7 +15,7 @@ WIDTH = 340.0
 _LETTER = 5.9  # width of an average letter at the size of labels
 _WIDE = 6.6  # that of a wide one
 _LINE = 15.0  # least distance of one line of letters from the next
-MAX_HEAT_COLUMNS = 30
+MAX_HEAT_COLUMNS = 24  # more rows than that, and labels run into each other
 MAX_BARS = 12
 
 
