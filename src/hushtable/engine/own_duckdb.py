@@ -32,9 +32,10 @@ def open_in_duckdb(data: Data, header: Header, *, memory_limit: str | None = Non
         numbers = pa.array(np.arange(data.num_rows))
         table = _registered(connection, renamed.append_column(POSITION, numbers))
     elif header.delimiter is None:
-        # Not renamed: in front of a plain scan, DuckDB knows the ranges of the columns.
-        places = {name: name for name in header.names}
+        # Not renamed: in front of a plain scan, DuckDB knows the ranges of the columns. It gives
+        # names of its own where two differ in case only.
         table = _parquet(connection, header)
+        places = dict(zip(header.names, table.columns, strict=True))
     else:
         table = _csv(connection, header, list(places.values()))
     connection.raw_sql("SET lock_configuration = true")
@@ -52,7 +53,7 @@ def _parquet(connection: Any, header: Header) -> Expression:
 
 def _csv(connection: Any, header: Header, places: list[str]) -> Expression:
     return connection.read_csv(
-        _literal_path(header.files[0]),
+        [_literal_path(file) for file in header.files],
         columns=dict.fromkeys(places, "VARCHAR"),
         header=True,
         delim=header.delimiter,
@@ -60,7 +61,7 @@ def _csv(connection: Any, header: Header, places: list[str]) -> Expression:
         escape='"',
         # An empty field is the empty text; whether that means missing is the schema's to say.
         force_not_null=places,
-        compression="gzip" if header.files[0].suffix.lower() == ".gz" else "none",
+        compression="gzip" if header.is_compressed else "none",
     )
 
 
