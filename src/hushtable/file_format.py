@@ -5,11 +5,9 @@ from __future__ import annotations
 import codecs
 from collections import Counter
 from collections.abc import Sequence
-from typing import Annotated, Self
+from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
-
-ColumnPlace = Annotated[int, Field(ge=1)]
 
 
 class FileFormat(BaseModel):
@@ -29,7 +27,7 @@ class FileFormat(BaseModel):
     decimal: str = Field(".", pattern=r"^[.,]$", description="The decimal mark of its numbers.")
     encoding: str = Field("utf-8", description="The encoding of a text file, such as latin-1.")
     sheet: str | None = Field(None, description="The sheet of a workbook; by default the first.")
-    rename: dict[ColumnPlace, str] = Field(
+    rename: dict[int, str] = Field(
         default_factory=dict,
         description="New names of columns, by their place in the file (1 is the first): for names "
         "that stand twice, differ only in case, or are empty.",
@@ -50,6 +48,13 @@ class FileFormat(BaseModel):
             codecs.lookup(given)
         except LookupError:
             raise ValueError(f"encoding {given!r} is not known") from None
+        return given
+
+    @field_validator("rename")
+    @classmethod
+    def _are_places(cls, given: dict[int, str]) -> dict[int, str]:
+        if any(place < 1 for place in given):
+            raise ValueError("rename: columns are counted from 1")
         return given
 
     @model_validator(mode="after")

@@ -46,6 +46,10 @@ def _publish_command(kind: type[ht.Method]) -> Callable[..., None]:
         memory_limit: Annotated[
             str | None, typer.Option(help="Limit for counting, such as 1GB.")
         ] = None,
+        columns: Annotated[
+            str | None,
+            typer.Option(metavar="A,B,...", help="Publish these columns only, by the same schema."),
+        ] = None,
         rows: RowsToExpect = None,
         anyway: Annotated[
             bool,
@@ -54,8 +58,12 @@ def _publish_command(kind: type[ht.Method]) -> Callable[..., None]:
         as_json: AsJson = False,
     ) -> None:
         public = ht.Schema.load(schema)
+        wanted = None if columns is None else columns.split(",")
         if not as_json:
-            show_forecast(method.forecast(public, public.rows if rows is None else rows))
+            from hushtable.pipeline import of_columns  # noqa: PLC0415 - keeps help quick
+
+            known = public.rows if rows is None else rows
+            show_forecast(method.forecast(of_columns(public, wanted), known))
         release = ht.publish(
             data,
             public,
@@ -69,6 +77,7 @@ def _publish_command(kind: type[ht.Method]) -> Callable[..., None]:
             same_people=same_people,
             receipt=receipt,
             memory_limit=memory_limit,
+            columns=wanted,
             rows=rows,
             anyway=anyway,
         )
