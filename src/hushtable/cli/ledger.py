@@ -12,7 +12,8 @@ import typer
 from rich.table import Table
 
 import hushtable as ht
-from hushtable.cli.screen import console, print_json, print_whole, visible
+from hushtable.cli.options import AsJson
+from hushtable.cli.screen import console, print_json, print_whole, tell, visible
 from hushtable.errors import ParameterError
 
 ledger_group = typer.Typer(
@@ -23,7 +24,7 @@ LedgerPath = Annotated[Path, typer.Argument(metavar="FILE", help="The ledger.")]
 
 
 @ledger_group.command("init")
-def init(
+def init(  # noqa: PLR0917 - the options of a command
     file: LedgerPath,
     epsilon: Annotated[str, typer.Option(metavar="NUMBER", help="Cap on epsilon.")],
     delta: Annotated[str, typer.Option(metavar="NUMBER", help="Cap on delta.")] = "0",
@@ -38,6 +39,7 @@ def init(
             help="Take releases too that it cannot count; every statement will say so.",
         ),
     ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Start a ledger with a cap on what may be spent."""
     public = ht.Schema.load(schema) if schema is not None else None
@@ -49,7 +51,7 @@ def init(
         schema=public,
         allow_uncounted=allow_uncounted,
     )
-    console.print(f"Started {file}.")
+    tell(f"Started {file}.", as_json=as_json, ledger=str(file))
 
 
 @ledger_group.command("show")
@@ -81,21 +83,24 @@ def reserve(
     epsilon: Annotated[str, typer.Option(metavar="NUMBER", help="Epsilon to set aside.")],
     purpose: Annotated[str, typer.Option(help="What for.")],
     delta: Annotated[str, typer.Option(metavar="NUMBER", help="Delta to set aside.")] = "0",
+    as_json: AsJson = False,
 ) -> None:
     """Set budget aside; `publish --reservation` draws from it, `cancel` frees it."""
     book = ht.Ledger.open(file)
     promise = _promise(epsilon, delta, unit=book.unit, neighbors=book.neighbors)
-    console.print(f"Reservation {book.reserve([promise], purpose=purpose)}.")
+    number = book.reserve([promise], purpose=purpose)
+    tell(f"Reservation {number}.", as_json=as_json, reservation=number)
 
 
 @ledger_group.command("cancel")
 def cancel(
     file: LedgerPath,
     reservation: Annotated[int, typer.Argument(help="The reservation's number.")],
+    as_json: AsJson = False,
 ) -> None:
     """Free what is left in a reservation; what was charged to it stays charged."""
     ht.Ledger.open(file).release_reservation(reservation)
-    console.print(f"Reservation {reservation} is canceled.")
+    tell(f"Reservation {reservation} is canceled.", as_json=as_json, canceled=reservation)
 
 
 @ledger_group.command("verify")
@@ -104,17 +109,19 @@ def verify(
     receipt: Annotated[
         str | None, typer.Option(help="Digest from a statement that must be in the ledger.")
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Check that nobody changed the ledger, or exchanged it for an older copy."""
     ht.Ledger.open(file).verify(receipt=receipt)
-    console.print("The ledger is intact.")
+    tell("The ledger is intact.", as_json=as_json, intact=True)
 
 
 @ledger_group.command("upgrade")
-def upgrade(file: LedgerPath) -> None:
+def upgrade(file: LedgerPath, as_json: AsJson = False) -> None:
     """Count what is left of an old ledger's cap in both accounts; on record, for good."""
     ht.Ledger.open(file).upgrade()
-    console.print(f"{visible(str(file))} has both accounts now. What was spent stays spent.")
+    said = f"{visible(str(file))} has both accounts now. What was spent stays spent."
+    tell(said, as_json=as_json, ledger=str(file))
 
 
 @ledger_group.command("void")
@@ -122,10 +129,11 @@ def void(
     file: LedgerPath,
     entry: Annotated[int, typer.Argument(help="The entry's number.")],
     reason: Annotated[str, typer.Option(help="Why; it is recorded.")],
+    as_json: AsJson = False,
 ) -> None:
     """Give back a charge for which nothing was released: a person's decision, on record."""
     ht.Ledger.open(file).void(entry, reason)
-    console.print(f"Entry {entry} is void.")
+    tell(f"Entry {entry} is void.", as_json=as_json, void=entry)
 
 
 def _promise(epsilon: str, delta: str, **protects: Any) -> ht.PureDP | ht.ApproxDP:
@@ -171,7 +179,7 @@ def _show_summary(content: Mapping[str, Any], *, protects: str) -> None:
         allowed = "It was started to take" if content["allow_uncounted"] else "It holds"
         console.print(
             f"WARNING: {allowed} releases that it does not count: {content['n_uncounted']} so far. "
-            "What is spent says nothing about them.",
+            "What is spent says nothing about them, and no longer describes what is out.",
             style="bold red",
             highlight=False,
         )

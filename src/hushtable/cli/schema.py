@@ -115,6 +115,6 @@ def check(schema: SchemaPath, data: DataPath, as_json: AsJson = False) -> None:
 
 
 @schema_group.command("spec")
-def spec() -> None:
+def spec(as_json: AsJson = True) -> None:
     """Write the JSON Schema of schema files, for editors."""
     print_json(ht.Schema.model_json_schema())

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from hushtable.codes import to_codes
 from hushtable.errors import ReleaseError
 from hushtable.estimate.drawing import Generator
-from hushtable.estimate.published import Published, published_rows
+from hushtable.estimate.published import About, Published, published_rows
 from hushtable.recoding import Recoding
 from hushtable.schema import Schema
 
@@ -40,11 +40,13 @@ class Estimate:
         published ones) may be off, as a standard deviation.
     notes : tuple of str
         What the analyst must know about this number.
+    counted : str
+        What is counted: rows, distinct tuples, people or nodes.
 
     Examples
     --------
     >>> print(Estimate(value=120.0, low=112.0, high=128.0, privacy_std=4.0, model_std=0.0))
-    120 (95 % interval 112 to 128)
+    120 rows (95 % interval 112 to 128)
     """
 
     value: float
@@ -53,6 +55,7 @@ class Estimate:
     privacy_std: float
     model_std: float
     notes: tuple[str, ...] = ()
+    counted: About = "rows"
 
     @property
     def std(self) -> float:
@@ -64,7 +67,8 @@ class Estimate:
         return {**asdict(self), "std": self.std, "notes": list(self.notes)}
 
     def __str__(self) -> str:
-        return f"{self.value:,.0f} (95 % interval {self.low:,.0f} to {self.high:,.0f})"
+        interval = f"95 % interval {self.low:,.0f} to {self.high:,.0f}"
+        return f"{self.value:,.0f} {self.counted} ({interval})"
 
 
 class Estimator(ABC):
@@ -79,6 +83,9 @@ class Estimator(ABC):
     tables : mapping of str to table
         The published tables; most releases have one, ``data``.
     """
+
+    counted: About = "rows"
+    """What answers count."""
 
     recode: Mapping[str, Recoding] = MappingProxyType({})
     """How columns were made coarser before they were published, for those that were."""

@@ -91,7 +91,7 @@ def _size(folder: Path) -> float:
 def _errors(found: Sequence[Mapping[str, Any] | None]) -> Iterator[Figure]:
     yield _numbers(
         "error", "single columns, mean distance", "lower", "distance",
-        [one and mean_distance(one["utility"]["columns"]) for one in found],
+        [None if one is None else mean_distance(one["utility"]["columns"]) for one in found],
     )  # fmt: skip
     for name in ("pairs", "triples"):
         means = [one and (one["utility"][name] or {}).get("mean") for one in found]

@@ -39,7 +39,7 @@ def between(low: Any, high: Any, step: Any = None, *, has_missing: bool = False)
     if first == int(first) and last == int(last) and given in (None, Decimal(1)):
         return {"type": "integer", "low": int(first), "high": int(last), **more}
     if given is None:
-        digits = max(-int(d.normalize().as_tuple().exponent) for d in (first, last))  # type: ignore[arg-type]
+        digits = max(-int(d.normalize().as_tuple().exponent) for d in (first, last))
         given = Decimal(1).scaleb(-max(digits, 1))
     return {
         "type": "number", "low": float(first), "high": float(last), "step": float(given), **more

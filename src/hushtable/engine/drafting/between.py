@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hushtable.engine.drafting.profile import Profile
 from hushtable.engine.drafting.readings import as_number, day_format, days_of
@@ -46,10 +47,10 @@ def _determines(source: Profile, follower: Profile) -> bool:
 
 def _ages(profiles: Sequence[Profile]) -> Iterator[tuple[str, str]]:
     """Find numbers of years that follow from a day."""
-    days = {}
+    days: dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
     for profile in profiles:
-        spelling = day_format(profile.values) if profile.codes is not None else None
-        if spelling is not None and len(profile.values) > 10:
+        spelling = day_format(profile.values)
+        if profile.codes is not None and spelling is not None and len(profile.values) > 10:
             days[profile.name] = (
                 np.array([day.year for day in days_of(profile.values, spelling)]), profile.codes
             )  # fmt: skip

@@ -25,7 +25,7 @@ from hushtable.codes import as_numpy, plain
 from hushtable.errors import ParameterError
 from hushtable.estimate.base import Estimate, Estimator
 from hushtable.estimate.drawing import Generator
-from hushtable.estimate.published import Background, Published, published_rows
+from hushtable.estimate.published import About, Background, Published, published_rows
 from hushtable.estimate.quantiles import NORMAL
 from hushtable.methods.alpha_beta.alpha_beta import VIEW, AlphaBeta
 from hushtable.methods.alpha_beta.insertions import SourceInsertions, UniformInsertions
@@ -100,6 +100,8 @@ class _Again(CoinAnswer):
 
 class InsertionEstimator(Estimator):
     """Answer counts of distinct tuples from a release with random insertions and deletions."""
+
+    counted: About = "distinct tuples"
 
     def _open(self) -> None:
         """Take from the statement and the tables what answers need."""

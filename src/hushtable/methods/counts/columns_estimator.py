@@ -66,6 +66,7 @@ class ColumnsEstimator(Estimator):
         """Take from the statement and the tables what answers need."""
         self.plan = Columns(**self.parameters).plan(self.schema)
         self.recode = self.plan.recode
+        self.counted = "people" if self.plan.listing is not None else "rows"
         self.private_schema = self.schema
         del self.schema  # the one that conditions are about is made when asked for
         self.columns: list[list[str]] = [list(column) for column in self.settings["columns"]]
