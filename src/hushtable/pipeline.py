@@ -6,7 +6,7 @@ import datetime
 import hashlib
 import json
 import platform
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
@@ -29,7 +29,7 @@ from hushtable.privacy.noise_sources import make_noise
 from hushtable.privacy.payment import Paying, Payment
 from hushtable.release import SEEDED, LedgerReceipt, Release, Statement
 from hushtable.release_writer import ReleaseWriter
-from hushtable.schema import Schema
+from hushtable.schema import Identifier, Schema
 
 BARE = "This method sees counts without noise: {}"
 """What a statement says of methods that declare it."""
@@ -45,6 +45,7 @@ def publish(
     engine: EngineName = "auto",
     noise: Literal["secure", "opendp"] | Noise = "secure",
     memory_limit: str | None = None,
+    columns: Sequence[str] | None = None,
     rows: int | None = None,
     anyway: bool = False,
     progress: Progress = silent,
@@ -71,6 +72,9 @@ def publish(
         Where randomness comes from.
     memory_limit : str, optional
         Limit for DuckDB, or memory of a Spark session that is started here, such as ``"1GB"``.
+    columns : sequence of str, optional
+        Publish these columns only; all others of the schema are left out. The ledger takes it for
+        a release of the same table.
     rows : int, optional
         About how many rows to expect, from public knowledge, for the forecast; by default the
         schema's number, or 100,000. The table itself is not asked: whether something was published
@@ -94,11 +98,12 @@ def publish(
     schema = Schema.load(schema) if isinstance(schema, str | Path) else schema
     _require_nouns(schema, method)
     schema.require_confirmed()
+    whole, schema = schema, of_columns(schema, columns)
     plan = method.plan(schema)
     if not anyway:
         _require_worth(plan, rows)
     payment = Payment(**paying)
-    promised = promise(plan, noise=source, payment=payment, out=out)
+    promised = promise(plan, noise=source, payment=payment, out=out, whole=whole)
     if method.one_machine and (engine == "spark" or is_in_spark(data)):
         raise ParameterError(method.one_machine)
     table = engines.open(data, engine=engine, memory_limit=memory_limit)
@@ -111,7 +116,29 @@ def publish(
         out=out,
         payment=payment,
         progress=progress,
+        whole=whole,
     )
+
+
+def of_columns(schema: Schema, columns: Sequence[str] | None) -> Schema:
+    """Leave out all published columns but some, as if they were identifiers."""
+    if columns is None:
+        return schema
+    problems = [
+        f"{name!r} is not a published column; the schema has {', '.join(schema.attributes)}."
+        for name in columns
+        if name not in schema.attributes
+    ]
+    if problems or not columns:
+        raise ParameterError(problems or "columns: name at least one to publish.")
+    kept = {
+        name: column if name in columns or isinstance(column, Identifier) else _LEFT_OUT
+        for name, column in schema.columns.items()
+    }
+    return Schema.from_dict(schema.to_dict() | {"columns": kept})
+
+
+_LEFT_OUT = Identifier(role="identifier")
 
 
 @silenced
@@ -215,17 +242,19 @@ def carry_out(
     out: str | Path,
     payment: Payment,
     progress: Progress = silent,
+    whole: Schema | None = None,
 ) -> Release:
     """Charge, then run, then write: the one place where private data may be read.
 
     `promised` and `payment` are those of `promise`. The source is opened once, after the spending
     was recorded. What is read from it stays private; what the plan makes of it is published.
+    `whole` describes the table that the ledger pays for, where the plan is for some of its columns.
     """
     method, schema, book = plan.method, plan.schema, payment.book
     split = plan.forecast(schema.rows).split
     with ReleaseWriter(out, seeded=not noise.is_private) as writer:
         progress("charging", 0.05)
-        entry = payment.charge(promised, schema, method=method.name)
+        entry = payment.charge(promised, whole or schema, method=method.name)
         with _telling(entry, _STANDS):
             if book:
                 # Before anything can be published: what is out is never newer than the receipt.
@@ -306,14 +335,19 @@ def _versions() -> dict[str, str]:
 
 
 def promise(
-    plan: Plan[Any], *, noise: Noise, payment: Payment, out: str | Path
+    plan: Plan[Any],
+    *,
+    noise: Noise,
+    payment: Payment,
+    out: str | Path,
+    whole: Schema | None = None,
 ) -> tuple[Guarantee, ...]:
     """Say what is promised with this noise, and refuse what the ledger will not take."""
     promised = plan.guarantees
     if not noise.is_private:
         seeded = "the noise was drawn from a seed, so anybody can subtract it"
         promised = (NoGuarantee(reason=seeded),)
-    payment.require(promised, plan.schema, beside=Path(out).parent)
+    payment.require(promised, whole or plan.schema, beside=Path(out).parent)
     return promised
 
 

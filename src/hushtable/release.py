@@ -392,7 +392,7 @@ class Release:
 
             where = look_up(where, self.schema, tables)
         with self._fitting():
-            answer = self._estimator.count(where)
+            answer = replace(self._estimator.count(where), what=self._estimator.counted)
         unit = self.schema.unit
         if unit.kind != "person":
             return answer
@@ -564,13 +564,19 @@ class Release:
     # --- rows -------------------------------------------------------------------------------------
 
     def frame(self, *, drawn: bool = False) -> pa.Table:
-        """Give microdata, one row per published person, as an Arrow table.
+        """Give microdata as an Arrow table: what is published, row by row.
+
+        Whatever the method, the columns are those of the schema that are published, in its order;
+        before them stands the one that numbers people, where a person has several rows. What a
+        method publishes beside them, such as counts and errors, is in `table`.
 
         With `drawn`, generalized values are replaced by values drawn evenly from inside them, so
         that the rows look like those of the private table.
         """
         with self._fitting():
-            return self._estimator.drawn_frame() if drawn else self._estimator.frame()
+            frame = self._estimator.drawn_frame() if drawn else self._estimator.frame()
+        named = [self.schema.unit.column, *self.schema.attributes]
+        return frame.select([name for name in named if name in frame.column_names])
 
     @cached_property
     def n_rows(self) -> int:
@@ -670,7 +676,8 @@ def _require_memory(table: TableFile, n_columns: int) -> None:
         )
 
 
-_PLAIN_NUMBER = re.compile(r"[+-]?[0-9]+([.,][0-9]+)?")
+_NUMBER = r"[+-]?[0-9]+([.,][0-9]+)?"
+_PLAIN_NUMBER = re.compile(rf"{_NUMBER}( to {_NUMBER})?( or missing)?")  # and labels of intervals
 _FORMULA_SIGNS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # with their full-width twins
 
 

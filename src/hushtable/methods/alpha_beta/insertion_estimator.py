@@ -26,7 +26,7 @@ from hushtable.codes import as_numpy, plain
 from hushtable.errors import ParameterError
 from hushtable.estimate.base import Estimate, Estimator
 from hushtable.estimate.drawing import Generator
-from hushtable.estimate.published import Background, Published, published_rows
+from hushtable.estimate.published import About, Background, Published, published_rows
 from hushtable.estimate.quantiles import NORMAL
 from hushtable.estimate.row_functions import RowFunction
 from hushtable.estimate.sums import Sums, no_less
@@ -104,6 +104,8 @@ class _Again(CoinAnswer):
 class InsertionEstimator(Estimator):
     """Answer counts of distinct tuples from a release with random insertions and deletions."""
 
+    counted: About = "distinct tuples"
+
     def _open(self) -> None:
         """Take from the statement and the tables what answers need."""
         self.method = AlphaBeta(**self.parameters)
@@ -151,8 +153,6 @@ class InsertionEstimator(Estimator):
                 "included.",
             ),
         )
-
-    counted = "distinct tuples"
 
     def sums(self, functions: Sequence[RowFunction], *, together: bool = True) -> Sums:
         """Estimate sums over the distinct tuples of the table.
