@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
@@ -29,10 +29,18 @@ from pydantic import (
     model_validator,
 )
 
-from hushtable.errors import DataError, HushtableError, HushtableWarning, ReleaseError, TooLarge
+from hushtable.errors import (
+    DataError,
+    HushtableError,
+    HushtableWarning,
+    ParameterError,
+    ReleaseError,
+    TooLarge,
+)
 from hushtable.estimate import Estimate, Estimator
 from hushtable.estimate.answers import Answers, Family
 from hushtable.estimate.base import Scope
+from hushtable.estimate.combine import combine, drawn_frame, generator, some_rows
 from hushtable.estimate.drawing import Generator
 from hushtable.estimate.estimate_table import EstimateTable
 from hushtable.estimate.published import Published
@@ -559,14 +567,75 @@ class Release:
 
     # --- rows -------------------------------------------------------------------------------------
 
-    def frame(self, *, drawn: bool = False) -> pa.Table:
+    def frame(
+        self,
+        *,
+        drawn: bool = False,
+        n: int | None = None,
+        where: str | None = None,
+        seed: int | None = None,
+    ) -> pa.Table:
         """Give microdata, one row per published person, as an Arrow table.
 
-        With `drawn`, generalized values are replaced by values drawn evenly from inside them, so
-        that the rows look like those of the private table.
+        Parameters
+        ----------
+        drawn : bool
+            Whether generalized values are replaced by values drawn evenly from inside them, so that
+            the rows look like those of the private table.
+        n : int, optional
+            How many rows; all that there are, unless it is said. Where it is more, rows repeat.
+        where : str, optional
+            A SQL WHERE clause that rows must satisfy; of generalized rows this needs `drawn`.
+        seed : int, optional
+            Chooses the same rows again.
         """
         with self._fitting():
-            return self._estimator.drawn_frame() if drawn else self._estimator.frame()
+            rows = self._estimator.drawn_frame() if drawn else self._estimator.frame()
+            if n is None and where is None:
+                return rows
+            if where is not None and self._estimator.recode and not drawn:
+                raise ParameterError(
+                    "rows of this release have generalized values, which a condition cannot be "
+                    "tried on; add drawn=True."
+                )
+            return some_rows(self._estimator.asked, rows, n, where, generator(seed))
+
+    def frames(
+        self, m: int = 20, *, n: int | None = None, seed: int | None = None
+    ) -> list[pa.Table]:
+        """Draw several frames from the uncertainty of the release, for tools of your own.
+
+        What they give is put together by `combine`.
+        """
+        if m < 2:
+            raise ParameterError(f"several frames are at least 2, not {m}.")
+        rng = generator(seed)
+        with self._fitting():
+            return [drawn_frame(self._estimator, rng, n) for _ in range(m)]
+
+    def combine(
+        self,
+        compute: Callable[[pa.Table], Any],
+        *,
+        m: int = 20,
+        seed: int | None = None,
+        scope: Scope = "people",
+    ) -> Estimate | EstimateTable:
+        """Compute something from several frames and give it with an interval.
+
+        Parameters
+        ----------
+        compute : callable
+            Takes a frame; gives a number with its variance, as a pair, or a mapping of names to
+            such pairs. The variance is the one that would hold if the rows were a sample of people.
+        m : int
+            How many frames.
+        seed : int, optional
+            Draws the same frames again.
+        scope : {"people", "population"}
+            What the interval is about.
+        """
+        return combine(self.frames(m, seed=seed), compute, scope=scope)
 
     @cached_property
     def n_rows(self) -> int:
