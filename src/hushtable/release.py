@@ -45,6 +45,7 @@ from hushtable.estimate.drawing import Generator
 from hushtable.estimate.estimate_table import EstimateTable
 from hushtable.estimate.published import Published
 from hushtable.files.memory import physical_memory
+from hushtable.files.no_formula import no_formula
 from hushtable.files.scratch import Scratch, why_not_written
 from hushtable.files.stored_rows import stored_rows
 from hushtable.files.whole_file import sync
@@ -735,23 +736,14 @@ def _require_memory(table: TableFile, n_columns: int) -> None:
         )
 
 
-_PLAIN_NUMBER = re.compile(r"[+-]?[0-9]+([.,][0-9]+)?")
-_FORMULA_SIGNS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # with their full-width twins
-
-
 def _formula_safe(frame: pa.Table) -> pa.Table:
     """Quote texts and names of columns that a spreadsheet would run as a formula."""
     for position, field in enumerate(frame.schema):
         if not (pa.types.is_string(field.type) or pa.types.is_large_string(field.type)):
             continue
-        values = [value and _quoted(value) for value in frame.column(position).to_pylist()]
+        values = [value and no_formula(value) for value in frame.column(position).to_pylist()]
         frame = frame.set_column(position, field.name, pa.array(values, field.type))
-    return frame.rename_columns([_quoted(name) for name in frame.column_names])
-
-
-def _quoted(text: str) -> str:
-    runs = text.lstrip(" ").startswith(_FORMULA_SIGNS) and not _PLAIN_NUMBER.fullmatch(text)
-    return "'" + text if runs else text
+    return frame.rename_columns([no_formula(name) for name in frame.column_names])
 
 
 @contextmanager

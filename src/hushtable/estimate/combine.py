@@ -1,16 +1,16 @@
 """Several frames from one release, and what may be said from all of them together.
 
-A frame is drawn in two steps: weights from the uncertainty of the release, then rows by weight. What
-somebody computes from m frames varies between them by the noise of the release and by the drawing of
-rows. The latter is as large as what sampling of people does to the number itself, and is told by the
-variance within a frame. So, in the manner of Rubin (1987) and of Raghunathan, Reiter and Rubin
-(2003), with b the variance between frames and u the mean variance within them,
+A frame is drawn in two steps: weights from the uncertainty of the release, then rows by weight.
+What somebody computes from m frames varies between them by the noise of the release and by the
+drawing of rows. The latter is as large as what sampling of people does to the number itself, and is
+told by the variance within a frame. So, in the manner of Rubin (1987) and of Raghunathan, Reiter
+and Rubin (2003), with b the variance between frames and u the mean variance within them,
 
 - about the population the error has the variance b (1 + 1/m),
 - about the people in the table it has b (1 + 1/m) - u, and no less than b/m,
 
-and Student's distribution with m - 1 degrees of freedom. That holds for what the noisy tables of the
-release tell; where a number hangs on dependence that was not measured, frames do not know it either.
+and Student's distribution with m - 1 degrees of freedom. That holds for what the noisy tables of
+the release tell; where a number hangs on dependence that was not measured, frames do not know it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def generator(seed: int | None) -> Generator:
 def drawn_frame(estimator: Estimator, rng: Generator, n: int | None = None) -> pa.Table:
     """Draw a frame from the uncertainty of a release."""
     codes, weights = estimator.redrawn(rng)
-    size = int(round(float(weights.sum()))) if n is None else n
+    size = round(float(weights.sum())) if n is None else n
     rows = rng.choice(len(weights), size, p=weights / weights.sum())
     return pa.table(
         {

@@ -142,7 +142,7 @@ class GeneralizedEstimator(Estimator):
         total = max(1.0, float(self.noisy.sum()))
         drawn = self.noisy + rng.normal(0.0, self.noise.variance**0.5, len(self.noisy))
         weights = on_simplex(drawn, total)
-        rows = rng.choice(len(weights), int(round(total)), p=weights / weights.sum())
+        rows = rng.choice(len(weights), round(total), p=weights / weights.sum())
         codes = {name: own[rows] for name, own in self.codes.items()}
         for name in self.recode:
             if name in codes:

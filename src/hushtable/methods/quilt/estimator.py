@@ -322,7 +322,20 @@ def missed(rounds: Sequence[Mapping[str, Any]], measured: MeasuredTables) -> Mis
     slack = _choice_noise(rounds[-1]) if rounds else 0.0
     rows = max(1.0, measured.total.value) * sum(free)
     share = math.hypot(share, slack * len(free) / ((2 / math.pi) ** 0.5 * rows))
-    return Missed(share, share**2 * squares / rows)
+    return Missed(share, share**2 * squares / rows, _per_cell(rounds, measured))
+
+
+def _per_cell(rounds: Sequence[Mapping[str, Any]], measured: MeasuredTables) -> float:
+    """Give the penalty of a cell in the last choice, as a share of all rows that are off by it."""
+    if not rounds:
+        return 0.0
+    names = list(measured.buckets)
+    penalties = [
+        penalty / np.prod([measured.n_buckets[names[column]] for column in group])
+        for group, penalty in zip(rounds[-1]["chosen"], rounds[-1]["penalties"], strict=True)
+    ]
+    rows = max(1.0, measured.total.value)
+    return float(max(penalties, default=0.0) / ((2 / math.pi) ** 0.5 * rows))
 
 
 def _choice_noise(made: Mapping[str, Any]) -> float:

@@ -93,10 +93,15 @@ class Missed:
         The standard deviation of a cell as a share of its count.
     per_row : float
         The variance of a cell for each of its rows.
+    per_cell : float
+        What a table's noise costs it when tables are chosen, for each cell, as a share of all rows:
+        a table of many cells may be missed by so much more and not be chosen. It is taken to be
+        anywhere up to that.
     """
 
     share: float
     per_row: float
+    per_cell: float = 0.0
 
     def rising(self, part: Floats, counts: Floats) -> float:
         """Give the variance that comes from columns that rise or fall together unseen.
@@ -106,9 +111,9 @@ class Missed:
         """
         scores = np.multiply.outer(*(_ranks(counts.sum(axis=1 - axis)) for axis in (0, 1)))
         along = float(np.sum(counts * part * scores)) ** 2
-        return self.share**2 * float(counts.sum()) * along / max(
-            float(np.sum(counts * scores**2)), 1e-12
-        )
+        squares = max(float(np.sum(counts * scores**2)), 1e-12)
+        share = self.share**2 + min(1.0, self.per_cell * counts.size) ** 2 / 3
+        return share * float(counts.sum()) * along / squares
 
     def variance(self, part: Floats, counts: Floats) -> float:
         """Give the variance that this makes in a sum over cells."""
