@@ -14,11 +14,14 @@ from typing import Any, Literal, Unpack
 
 from hushtable import engine as engines
 from hushtable.engine import EngineName
+from hushtable.engine.base import Engine
 from hushtable.engine.edges import EDGE_COLUMNS, inspect_graph, read_graph
+from hushtable.engine.graph import Graph
 from hushtable.engine.header import is_in_spark
 from hushtable.engine.silence import silenced
 from hushtable.errors import HushtableError, OwnNote, ParameterError, Refused
-from hushtable.methods.base import SUPPOSED_ROWS, GraphMethod, Method, Plan, Source
+from hushtable.files.progress import Progress, silent
+from hushtable.methods.base import SUPPOSED_ROWS, GraphMethod, Method, Plan
 from hushtable.privacy.guarantee import Guarantee, NoGuarantee
 from hushtable.privacy.ledger import Entry
 from hushtable.privacy.noise import Noise
@@ -27,6 +30,9 @@ from hushtable.privacy.payment import Paying, Payment
 from hushtable.release import SEEDED, LedgerReceipt, Release, Statement
 from hushtable.release_writer import ReleaseWriter
 from hushtable.schema import Schema
+
+BARE = "This method sees counts without noise: {}"
+"""What a statement says of methods that declare it."""
 
 
 @silenced
@@ -41,6 +47,7 @@ def publish(
     memory_limit: str | None = None,
     rows: int | None = None,
     anyway: bool = False,
+    progress: Progress = silent,
     **paying: Unpack[Paying],
 ) -> Release:
     """Publish a private table with a promise.
@@ -70,6 +77,8 @@ def publish(
         would tell how many rows it has.
     anyway : bool
         Publish even where the forecast is that the release will tell nothing.
+    progress : Progress
+        Hears which phase the work is in, and roughly what share of all is done.
     **paying
         Who pays and answers for it: ``ledger``, ``reservation``, ``purpose``, ``same_people``,
         ``receipt``, ``decision`` and ``state_decision``, see
@@ -80,6 +89,7 @@ def publish(
     Release
         The release, on disk and complete.
     """
+    progress("planning", 0.0)
     source = make_noise(noise)
     schema = Schema.load(schema) if isinstance(schema, str | Path) else schema
     _require_nouns(schema, method)
@@ -100,6 +110,7 @@ def publish(
         noise=source,
         out=out,
         payment=payment,
+        progress=progress,
     )
 
 
@@ -196,13 +207,14 @@ def _require_worth(plan: Plan[Any], rows: int | None) -> None:
 
 @silenced
 def carry_out(
-    plan: Plan[Source],
-    open_source: Callable[[], Source],
+    plan: Plan[Any],
+    open_source: Callable[[], Engine | Graph],
     *,
     promised: tuple[Guarantee, ...],
     noise: Noise,
     out: str | Path,
     payment: Payment,
+    progress: Progress = silent,
 ) -> Release:
     """Charge, then run, then write: the one place where private data may be read.
 
@@ -212,13 +224,16 @@ def carry_out(
     method, schema, book = plan.method, plan.schema, payment.book
     split = plan.forecast(schema.rows).split
     with ReleaseWriter(out, seeded=not noise.is_private) as writer:
+        progress("charging", 0.05)
         entry = payment.charge(promised, schema, method=method.name)
         with _telling(entry, _STANDS):
             if book:
                 # Before anything can be published: what is out is never newer than the receipt.
                 book.leave_receipt(writer.folder.parent)
-            released = plan.run(open_source(), noise)
-            bare = method.opens_bare
+            progress("counting", 0.1)
+            # Before a byte is written: what was looked at must have cost what was promised.
+            released = plan.accounted(open_source(), noise).released
+            progress("writing", 0.9)
             statement = Statement(
                 method=method.name,
                 paper=method.paper,
@@ -228,7 +243,7 @@ def carry_out(
                 unprotected=(
                     *dict.fromkeys(s for p in promised for s in p.unprotected),
                     *schema.conditions,
-                    *([f"Counts were opened without noise: {bare}"] if bare else []),
+                    *([BARE.format(method.opens_bare)] if method.opens_bare else []),
                 ),
                 split={step: str(share) for step, share in split.items()},
                 public_schema=schema.to_dict(),
@@ -249,6 +264,7 @@ def carry_out(
                 book.mark_released(entry.id, _digest(statement))
         with _telling(entry, _FINAL):
             writer.move_into_place()
+    progress("done", 1.0)
     return Release(writer.folder, statement)
 
 

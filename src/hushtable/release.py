@@ -200,6 +200,10 @@ class Statement(BaseModel):
         """Whether the noise came from a seed, so that nothing is protected."""
         return self.guarantee == SEEDED
 
+    def cells_in_words(self) -> list[str]:
+        """Say what cells of the private table counted as that did not fit."""
+        return _cells_in_words(self.public_schema)
+
     def for_people(self) -> str:
         """Say it in words, as Markdown."""
         promise = "\n".join(f"- {guarantee.explain()}" for guarantee in self.guarantees)
@@ -223,7 +227,7 @@ class Statement(BaseModel):
             spent += "\n" + "".join(f"\n- {_DECIDED[n]}: {' '.join(t.split())}" for n, t in said)
         warning = f"> **{NOT_PRIVATE[0].upper()}{NOT_PRIVATE[1:]}**\n\n" if self.seeded else ""
         notes = "\n".join(f"- {note}" for note in self.estimator.get("notes", []))
-        fits = "\n".join(f"- {sentence}" for sentence in _cells_in_words(self.public_schema))
+        fits = "\n".join(f"- {sentence}" for sentence in self.cells_in_words())
         text = (
             f"# {self.public_schema.get('name', '')}\n\n{warning}"
             f"Published with the method `{self.method}` ({self.paper}) on {self.created}.\n\n"

@@ -29,7 +29,7 @@ from hushtable.cli.options import (
     stated_decision,
     with_method_options,
 )
-from hushtable.cli.screen import console, print_json
+from hushtable.cli.screen import console, one_bar, print_json
 
 
 def _publish_command(kind: type[ht.Method]) -> Callable[..., None]:
@@ -65,24 +65,26 @@ def _publish_command(kind: type[ht.Method]) -> Callable[..., None]:
         public = ht.Schema.load(schema)
         if not as_json:
             show_forecast(method.forecast(public, public.rows if rows is None else rows))
-        release = ht.publish(
-            data,
-            public,
-            method,
-            out=out,
-            ledger=ledger,
-            reservation=reservation,
-            engine=engine,
-            noise=noise,
-            purpose=purpose,
-            same_people=same_people,
-            receipt=receipt,
-            decision=stated_decision(responsible, reason, review_by),
-            state_decision=state_decision,
-            memory_limit=memory_limit,
-            rows=rows,
-            anyway=anyway,
-        )
+        with one_bar("planning") as progress:
+            release = ht.publish(
+                data,
+                public,
+                method,
+                out=out,
+                ledger=ledger,
+                reservation=reservation,
+                engine=engine,
+                noise=noise,
+                purpose=purpose,
+                same_people=same_people,
+                receipt=receipt,
+                decision=stated_decision(responsible, reason, review_by),
+                state_decision=state_decision,
+                memory_limit=memory_limit,
+                rows=rows,
+                anyway=anyway,
+                progress=progress,
+            )
         show_published(release, as_json=as_json)
 
     return publish

@@ -12,6 +12,7 @@ from typing import Any
 import lazy_loader
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hushtable.engine.encode import Expression
 from hushtable.engine.header import Data, Header
@@ -32,7 +33,7 @@ def open_in_duckdb(data: Data, header: Header, *, memory_limit: str | None = Non
     elif header.delimiter is None:
         # Not renamed: in front of a plain scan, DuckDB knows the ranges of the columns.
         places = {name: name for name in header.names}
-        table = _parquet(connection, header)
+        table = _with_lengths_as_texts(_parquet(connection, header), header)
     else:
         table = _csv(connection, header, list(places.values()))
     connection.raw_sql("SET lock_configuration = true")
@@ -46,6 +47,17 @@ def _parquet(connection: Any, header: Header) -> Expression:
         return connection.read_parquet(paths, hive_partitioning=False)
     except Exception as error:  # a file that is damaged beyond its header
         raise explained(error) from None
+
+
+def _with_lengths_as_texts(table: Expression, header: Header) -> Expression:
+    """Write lengths of time with their unit: Parquet has whole numbers for them, and no unit."""
+    assert header.arrow is not None  # noqa: S101 - a Parquet file has one
+    lengths = {
+        field.name: table[field.name].cast("string") + f" {field.type.unit}"
+        for field in header.arrow
+        if pa.types.is_duration(field.type)
+    }
+    return table.mutate(**lengths) if lengths else table
 
 
 def _csv(connection: Any, header: Header, places: list[str]) -> Expression:
@@ -63,6 +75,11 @@ def _csv(connection: Any, header: Header, places: list[str]) -> Expression:
 
 
 def _registered(connection: Any, table: pa.Table) -> Expression:
+    for place, field in enumerate(table.schema):
+        if pa.types.is_duration(field.type):
+            ticks = table[place].cast(pa.int64()).cast(pa.string())
+            texts = pc.binary_join_element_wise(ticks, pa.scalar(field.type.unit), " ")
+            table = table.set_column(place, field.name, texts)
     plain = [field.with_type(plain_type(field.type)) for field in table.schema]
     connection.con.register("private_rows", table.cast(pa.schema(plain)))
     return connection.table("private_rows")

@@ -497,7 +497,7 @@ class UncertainEstimator(Estimator):
 
     def _class_of(self, formula: Formula, name: str) -> Classes:
         column = self._published.attributes[name]
-        return classify(formula, name, column.size, column.missing_code)
+        return classify(formula, name, column.size, column.n_values)
 
     def _class_mass(self, name: str, classes: Classes, rule: Rule, part: slice) -> Floats:
         """Give, per record, the probability of each class of a column's values."""
