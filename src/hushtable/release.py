@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
@@ -29,14 +29,23 @@ from pydantic import (
     model_validator,
 )
 
-from hushtable.errors import DataError, HushtableError, HushtableWarning, ReleaseError, TooLarge
+from hushtable.errors import (
+    DataError,
+    HushtableError,
+    HushtableWarning,
+    ParameterError,
+    ReleaseError,
+    TooLarge,
+)
 from hushtable.estimate import Estimate, Estimator
 from hushtable.estimate.answers import Answers, Family
 from hushtable.estimate.base import Scope
+from hushtable.estimate.combine import combine, drawn_frame, generator, some_rows
 from hushtable.estimate.drawing import Generator
 from hushtable.estimate.estimate_table import EstimateTable
 from hushtable.estimate.published import Published
 from hushtable.files.memory import physical_memory
+from hushtable.files.no_formula import no_formula
 from hushtable.files.scratch import Scratch, why_not_written
 from hushtable.files.stored_rows import stored_rows
 from hushtable.files.whole_file import sync
@@ -563,20 +572,81 @@ class Release:
 
     # --- rows -------------------------------------------------------------------------------------
 
-    def frame(self, *, drawn: bool = False) -> pa.Table:
+    def frame(
+        self,
+        *,
+        drawn: bool = False,
+        n: int | None = None,
+        where: str | None = None,
+        seed: int | None = None,
+    ) -> pa.Table:
         """Give microdata as an Arrow table: what is published, row by row.
 
         Whatever the method, the columns are those of the schema that are published, in its order;
         before them stands the one that numbers people, where a person has several rows. What a
         method publishes beside them, such as counts and errors, is in `table`.
 
-        With `drawn`, generalized values are replaced by values drawn evenly from inside them, so
-        that the rows look like those of the private table.
+        Parameters
+        ----------
+        drawn : bool
+            Whether generalized values are replaced by values drawn evenly from inside them, so that
+            the rows look like those of the private table.
+        n : int, optional
+            How many rows; all that there are, unless it is said. Where it is more, rows repeat.
+        where : str, optional
+            A SQL WHERE clause that rows must satisfy; of generalized rows this needs `drawn`.
+        seed : int, optional
+            Chooses the same rows again.
         """
         with self._fitting():
-            frame = self._estimator.drawn_frame() if drawn else self._estimator.frame()
-        named = [self.schema.unit.column, *self.schema.attributes]
-        return frame.select([name for name in named if name in frame.column_names])
+            rows = self._estimator.drawn_frame() if drawn else self._estimator.frame()
+            named = [self.schema.unit.column, *self.schema.attributes]
+            rows = rows.select([name for name in named if name in rows.column_names])
+            if n is None and where is None:
+                return rows
+            if where is not None and self._estimator.recode and not drawn:
+                raise ParameterError(
+                    "rows of this release have generalized values, which a condition cannot be "
+                    "tried on; add drawn=True."
+                )
+            return some_rows(self._estimator.asked, rows, n, where, generator(seed))
+
+    def frames(
+        self, m: int = 20, *, n: int | None = None, seed: int | None = None
+    ) -> list[pa.Table]:
+        """Draw several frames from the uncertainty of the release, for tools of your own.
+
+        What they give is put together by `combine`.
+        """
+        if m < 2:
+            raise ParameterError(f"several frames are at least 2, not {m}.")
+        rng = generator(seed)
+        with self._fitting():
+            return [drawn_frame(self._estimator, rng, n) for _ in range(m)]
+
+    def combine(
+        self,
+        compute: Callable[[pa.Table], Any],
+        *,
+        m: int = 20,
+        seed: int | None = None,
+        scope: Scope = "people",
+    ) -> Estimate | EstimateTable:
+        """Compute something from several frames and give it with an interval.
+
+        Parameters
+        ----------
+        compute : callable
+            Takes a frame; gives a number with its variance, as a pair, or a mapping of names to
+            such pairs. The variance is the one that would hold if the rows were a sample of people.
+        m : int
+            How many frames.
+        seed : int, optional
+            Draws the same frames again.
+        scope : {"people", "population"}
+            What the interval is about.
+        """
+        return combine(self.frames(m, seed=seed), compute, scope=scope)
 
     @cached_property
     def n_rows(self) -> int:
@@ -676,24 +746,14 @@ def _require_memory(table: TableFile, n_columns: int) -> None:
         )
 
 
-_NUMBER = r"[+-]?[0-9]+([.,][0-9]+)?"
-_PLAIN_NUMBER = re.compile(rf"{_NUMBER}( to {_NUMBER})?( or missing)?")  # and labels of intervals
-_FORMULA_SIGNS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # with their full-width twins
-
-
 def _formula_safe(frame: pa.Table) -> pa.Table:
     """Quote texts and names of columns that a spreadsheet would run as a formula."""
     for position, field in enumerate(frame.schema):
         if not (pa.types.is_string(field.type) or pa.types.is_large_string(field.type)):
             continue
-        values = [value and _quoted(value) for value in frame.column(position).to_pylist()]
+        values = [value and no_formula(value) for value in frame.column(position).to_pylist()]
         frame = frame.set_column(position, field.name, pa.array(values, field.type))
-    return frame.rename_columns([_quoted(name) for name in frame.column_names])
-
-
-def _quoted(text: str) -> str:
-    runs = text.lstrip(" ").startswith(_FORMULA_SIGNS) and not _PLAIN_NUMBER.fullmatch(text)
-    return "'" + text if runs else text
+    return frame.rename_columns([no_formula(name) for name in frame.column_names])
 
 
 @contextmanager

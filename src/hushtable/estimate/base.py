@@ -229,6 +229,16 @@ class Estimator(ABC):
         """How many rows `frame` gives."""
         return int(self.frame().num_rows)
 
+    def redrawn(self, rng: Generator) -> tuple[dict[str, NDArray[np.int64]], NDArray[np.float64]]:
+        """Draw rows from the uncertainty of the release: codes of the schema, and weights.
+
+        Draws differ from each other as each differs from the truth, as far as noise makes it.
+        """
+        raise Refused(
+            "this kind of release cannot draw rows from its uncertainty; its answers have "
+            "intervals by themselves: mean(), regression() and others."
+        )
+
     def published(self, rng: Generator) -> Published:
         """Say what is published, to be laid beside the original.
 

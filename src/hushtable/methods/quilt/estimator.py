@@ -15,11 +15,13 @@ from numpy.typing import NDArray
 
 from hushtable.codes import as_numpy
 from hushtable.estimate.base import Estimate, Estimator
+from hushtable.estimate.drawing import Generator
 from hushtable.estimate.row_functions import RowFunction
 from hushtable.estimate.sums import Sums, joined
 from hushtable.methods.quilt.domains import Floats, Integers, values_of
 from hushtable.methods.quilt.field_error import FieldError, Missed, ValueOf
 from hushtable.methods.quilt.measured_tables import LinearAnswer, MeasuredTable, MeasuredTables
+from hushtable.methods.quilt.redraw import Rows, redrawn_weights
 from hushtable.methods.quilt.table_sums import TableSums
 from hushtable.predicate import Predicate, parse
 
@@ -137,6 +139,7 @@ class QuiltEstimator(Estimator):
             shrinkage=float(self.settings["fit"]["shrinkage"]),
             missed=self._missed,
             times=times,
+            ordered=frozenset(v.name for v in values_of(self.schema) if v.is_ordered),
         )
 
     def _distinct(self, columns: Sequence[str]) -> tuple[dict[str, Integers], Floats]:
@@ -204,6 +207,12 @@ class QuiltEstimator(Estimator):
         if alone:
             return self.measured.of_column(columns[0], truth)
         return self.measured.of_cells(columns, truth)
+
+    def redrawn(self, rng: Generator) -> tuple[dict[str, Integers], Floats]:
+        """Draw weights of the rows from the uncertainty of the tables."""
+        values = {name: self.bins[name][codes] for name, codes in self.codes.items()}
+        rows = Rows(self.schema, self.codes, values)
+        return self.codes, redrawn_weights(self.table_sums, rows, rng)
 
     # --- sums -------------------------------------------------------------------------------------
 
@@ -313,7 +322,20 @@ def missed(rounds: Sequence[Mapping[str, Any]], measured: MeasuredTables) -> Mis
     slack = _choice_noise(rounds[-1]) if rounds else 0.0
     rows = max(1.0, measured.total.value) * sum(free)
     share = math.hypot(share, slack * len(free) / ((2 / math.pi) ** 0.5 * rows))
-    return Missed(share, share**2 * squares / rows)
+    return Missed(share, share**2 * squares / rows, _per_cell(rounds, measured))
+
+
+def _per_cell(rounds: Sequence[Mapping[str, Any]], measured: MeasuredTables) -> float:
+    """Give the penalty of a cell in the last choice, as a share of all rows that are off by it."""
+    if not rounds:
+        return 0.0
+    names = list(measured.buckets)
+    penalties = [
+        penalty / np.prod([measured.n_buckets[names[column]] for column in group])
+        for group, penalty in zip(rounds[-1]["chosen"], rounds[-1]["penalties"], strict=True)
+    ]
+    rows = max(1.0, measured.total.value)
+    return float(max(penalties, default=0.0) / ((2 / math.pi) ** 0.5 * rows))
 
 
 def _choice_noise(made: Mapping[str, Any]) -> float:
