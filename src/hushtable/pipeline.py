@@ -215,6 +215,7 @@ def carry_out(
                 # Before anything can be published: what is out is never newer than the receipt.
                 book.leave_receipt(writer.folder.parent)
             released = plan.run(open_source(), noise)
+            bare = method.opens_bare
             statement = Statement(
                 method=method.name,
                 paper=method.paper,
@@ -224,6 +225,7 @@ def carry_out(
                 unprotected=(
                     *dict.fromkeys(s for p in promised for s in p.unprotected),
                     *schema.conditions,
+                    *([f"Counts were opened without noise: {bare}"] if bare else []),
                 ),
                 split={step: str(share) for step, share in split.items()},
                 public_schema=schema.to_dict(),

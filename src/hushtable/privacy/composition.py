@@ -79,6 +79,46 @@ def optimal_delta(epsilon: Fraction, n_mechanisms: int, i: int) -> Fraction:
     return _up(total / (1 + exp_bounds(-epsilon, BITS)[0]) ** n)
 
 
+def delta_per_row(epsilon: Fraction, delta: Fraction, max_rows: int) -> Fraction:
+    """Give the delta for one row that makes `max_rows` rows together keep (epsilon, delta).
+
+    That is delta / (1 + e**x + ... + e**((max_rows - 1) x)) with x = epsilon / max_rows, rounded
+    down to a dyadic fraction.
+
+    Examples
+    --------
+    >>> delta_per_row(Fraction(1), Fraction(1, 1000), 1)
+    Fraction(1, 1000)
+    >>> round(float(delta_per_row(Fraction(1), Fraction(1, 1000), 2)) * 1000, 4)
+    0.3775
+    """
+    if max_rows == 1:
+        return delta
+    exact = (
+        delta * (exp_bounds(epsilon / max_rows, BITS)[0] - 1) / (exp_bounds(epsilon, BITS)[1] - 1)
+    )
+    grid = 1 << (64 + math.ceil(1 / exact).bit_length())
+    return Fraction(exact.numerator * grid // exact.denominator, grid)
+
+
+def delta_of_rows(epsilon: Fraction, delta: Fraction, rows: int) -> Fraction:
+    """Bound the delta of several rows together, each (epsilon, delta): group privacy.
+
+    That is delta * (1 + e**epsilon + ... + e**((rows - 1) epsilon)), rounded up.
+
+    Examples
+    --------
+    >>> delta_of_rows(Fraction(1), Fraction(1, 1000), 1)
+    Fraction(1, 1000)
+    >>> round(float(delta_of_rows(Fraction(1), Fraction(1, 1000), 2)) * 1000, 3)
+    3.718
+    """
+    if rows == 1 or not delta:
+        return delta
+    growth = exp_bounds(epsilon * rows, BITS)[1] - 1
+    return _up(delta * growth / (exp_bounds(epsilon, BITS)[0] - 1))
+
+
 def concentrated_share(epsilon: Fraction, delta: Fraction) -> Fraction:
     """Give a rho such that rho-zCDP implies (epsilon, delta)-differential privacy.
 

@@ -59,9 +59,8 @@ from hushtable.methods.counts.column_table import (
     TUPLE,
     write_tuples,
 )
-from hushtable.methods.counts.noisy_counts import delta_per_row
 from hushtable.methods.parameters import parameter, whole
-from hushtable.privacy.composition import shares_of
+from hushtable.privacy.composition import delta_per_row, shares_of
 from hushtable.privacy.count_mechanisms import CountMechanism, make_count_mechanism
 from hushtable.privacy.guarantee import ApproxDP, Guarantee, Threshold
 from hushtable.privacy.noise import Noise

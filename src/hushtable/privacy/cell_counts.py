@@ -1,0 +1,46 @@
+"""Publish occupied cells with noisy counts: which cells are seen follows from the noise alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hushtable.privacy.count_mechanisms import CountMechanism
+from hushtable.privacy.domain_mechanism import NoisyCells
+from hushtable.privacy.mechanism import Mechanism
+from hushtable.privacy.noise import Noise
+from hushtable.privacy.spending import Price, Sensitivity
+
+
+@dataclass(frozen=True)
+class CellCounts(Mechanism):
+    """Publish the cells that a mechanism for single counts gives a count.
+
+    Where it may publish a cell that nobody is in, it goes through all cells of the domain, and all
+    are published; otherwise the occupied ones are all that it could publish.
+
+    Parameters
+    ----------
+    count : CountMechanism
+        What each count goes through.
+    """
+
+    count: CountMechanism
+
+    @property
+    def whole_domain(self) -> bool:
+        """Whether empty cells must be gone through, too."""
+        return self.count.shows_absent
+
+    def price(self, sensitivity: Sensitivity) -> Price:
+        """Give the price of the counts; which cells are seen is read off them."""
+        return self.count.price(sensitivity)
+
+    def draw(self, exact: Any, noise: Noise) -> NoisyCells:
+        """Draw the published counts of some cells and leave out what is suppressed."""
+        noisy = self.count.noisy(exact.counts, noise)
+        shown = np.ones(len(noisy), np.bool_) if self.whole_domain else noisy > 0
+        # The order is that of the codes, so it says nothing beyond which cells are there.
+        return NoisyCells(exact.codes[shown], noisy[shown])
