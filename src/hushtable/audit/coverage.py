@@ -52,17 +52,22 @@ def lines_of(act: Callable[[], Any], files: Sequence[str] = ()) -> Lines:
     return frozenset(found)
 
 
-def changes(lines_at: Callable[[int], Lines], sizes: Sequence[int]) -> list[int]:
+def changes(
+    lines_at: Callable[[int], Lines],
+    sizes: Sequence[int],
+    *,
+    enough: Callable[[], bool] = lambda: False,
+) -> list[int]:
     """List sizes n such that runs on n and on n + 1 rows go through different lines.
 
-    Between two sizes that differ, one such n is found by halving.
+    Between two sizes that differ, one such n is found by halving, unless there was `enough`.
 
     Examples
     --------
     >>> changes(lambda n: frozenset({("a.py", n >= 700)}), [300, 512, 1024, 2048])
     [699]
     """
-    found = []
+    found: list[int] = []
     known: dict[int, Lines] = {}
 
     def at(n: int) -> Lines:
@@ -71,7 +76,7 @@ def changes(lines_at: Callable[[int], Lines], sizes: Sequence[int]) -> list[int]
         return known[n]
 
     for low, high in itertools.pairwise(sizes):
-        if at(low) == at(high) or len(found) == MOST_CHANGES:
+        if enough() or len(found) == MOST_CHANGES or at(low) == at(high):
             continue
         below, above = low, high
         while above - below > 1:

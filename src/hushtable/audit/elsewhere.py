@@ -54,15 +54,20 @@ def overheard() -> Iterator[list[str]]:
     heard: list[str] = []
 
     def listening(name: str, real: Any) -> Any:
+        is_class = isinstance(real, type)
+
         def ask(*given: Any, **named: Any) -> Any:
             caller = sys._getframe(1).f_code
             if not caller.co_filename.startswith((*_LIBRARIES, _NOISE_LAYER, "<frozen")):
                 heard.append(f"{name}, by {caller.co_name} in {Path(caller.co_filename).name}")
-            made = real.__init__ if isinstance(real, type) else real
-            return made(*given, **named)
+            return (
+                getattr(real, "__init__", real)(*given, **named)
+                if is_class
+                else real(*given, **named)
+            )
 
         # A class stays one, for those who ask what something is an instance of.
-        return type(real.__name__, (real,), {"__init__": ask}) if isinstance(real, type) else ask
+        return type(real.__name__, (real,), {"__init__": ask}) if is_class else ask
 
     with contextlib.ExitStack() as stack:
         for module, names in _NAMES.items():

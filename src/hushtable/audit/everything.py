@@ -8,9 +8,12 @@ looked at byte by byte besides.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import io
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +75,19 @@ def folder(path: Path) -> Features:
             _read_json(name, json.loads(content), found)
         else:
             _read_text(name, content.decode("utf-8", "replace"), found)
+    return found
+
+
+def seen_of(act: Callable[[], Features]) -> Features:
+    """List what is seen of something that publishes: of what it prints and how it fails, too."""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+        try:
+            found = act()
+        except Exception as error:
+            found = refused(error)
+    if printed.getvalue():
+        _read_text("what is printed", printed.getvalue(), found)
     return found
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -11,9 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hushtable.audit.everything import _read_text, folder, refused
+from hushtable.audit.everything import folder, seen_of
 from hushtable.audit.features import Features
-from hushtable.errors import HushtableError
 from hushtable.methods.base import Forecast, Plan, Released
 from hushtable.pipeline import carry_out
 from hushtable.privacy.guarantee import Guarantee
@@ -60,24 +58,22 @@ def published(
     plan: Plan[Any], run: Callable[[Any, Noise], Released], opened: Any, noise: Noise, place: Path
 ) -> Features:
     """Publish to a folder, list what is seen of it and of what was printed, and remove it."""
-    out, printed = place / "release", io.StringIO()
-    found: Features = {}
-    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
-        try:
-            carry_out(
-                _AsPrepared(plan, run),
-                lambda: opened,
-                promised=plan.guarantees,
-                noise=noise,
-                out=out,
-                payment=Payment(
-                    ledger=None, reservation=None, purpose="", same_people=None, receipt=None
-                ),
-            )
-            found = folder(out)
-        except HushtableError as error:
-            found = refused(error)
-        finally:
-            shutil.rmtree(out, ignore_errors=True)
-    _read_text("what is printed", printed.getvalue(), found)
-    return found
+    out = place / "release"
+
+    def act() -> Features:
+        carry_out(
+            _AsPrepared(plan, run),
+            lambda: opened,
+            promised=plan.guarantees,
+            noise=noise,
+            out=out,
+            payment=Payment(
+                ledger=None, reservation=None, purpose="", same_people=None, receipt=None
+            ),
+        )
+        return folder(out)
+
+    try:
+        return seen_of(act)
+    finally:
+        shutil.rmtree(out, ignore_errors=True)

@@ -15,7 +15,7 @@ import numpy as np
 from hushtable.audit.bounds import EventTally, loss_at_least
 from hushtable.audit.clock import Clock
 from hushtable.audit.features import Features
-from hushtable.audit.inputs import Input
+from hushtable.audit.inputs import Input, TableInput
 from hushtable.audit.loss import LossClaim
 from hushtable.audit.neighbors import Pair
 from hushtable.audit.report import Finding, Witness
@@ -105,5 +105,4 @@ class RepeatTest:
 
 
 def _rows(given: Input) -> tuple[object, ...]:
-    rows: tuple[object, ...] = getattr(given, "rows", None) or getattr(given, "edges", ())
-    return rows
+    return given.rows if isinstance(given, TableInput) else given.edges

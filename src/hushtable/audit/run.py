@@ -12,12 +12,13 @@ from hushtable.audit.cases import Case
 from hushtable.audit.claims import BEYOND_DELTA, SingleTest, loss_claims
 from hushtable.audit.clock import Clock
 from hushtable.audit.differences import DifferenceTest
-from hushtable.audit.looks import looks_at, some_inputs
+from hushtable.audit.looks import looks_at, neighbors_for, some_inputs
 from hushtable.audit.loss import LossClaim, LossTest
 from hushtable.audit.neighbors import Pair
 from hushtable.audit.repeats import RepeatTest
 from hushtable.audit.report import Finding, Report
 from hushtable.audit.subject import Prepared, Subject
+from hushtable.audit.white_box import WhiteBox
 from hushtable.errors import HushtableError, ParameterError
 from hushtable.files.progress import Progress, silent
 from hushtable.methods import registry
@@ -37,10 +38,10 @@ RUNS = 20_000
 LARGEST = 3
 SECONDS = 50.0
 
-TESTS = ("generator", "elsewhere", "differences", "repeats", "loss")
-"""What is tested, quick things first; a promise that is broken by then is not tested further."""
+TESTS = ("account", "generator", "elsewhere", "differences", "repeats", "loss")
+"""What is tested, quick things first; where one of these finds a violation, the audit ends."""
 
-Test = Callable[[float, Clock], Finding]
+Test = Callable[[float, Clock], Finding | None]
 
 
 def audit(
@@ -83,7 +84,7 @@ def audit(
         The neighbors to try, in place of all these.
     noise : Noise, optional
         For tests of the audit itself; otherwise randomness is that of a release.
-    tests : collection of {"generator", "elsewhere", "differences", "repeats", "loss"}
+    tests : collection of {"account", "generator", "elsewhere", "differences", "repeats", "loss"}
         What is tested; by default everything.
     progress : Progress
         Who is told how far it has come.
@@ -123,11 +124,11 @@ def audit(
         if "loss" in tests
     ]
     n_tests = max(1, len(quick) + len(slow))
-    findings: list[Finding] = []
+    found: list[Finding | None] = []
     for number, test in enumerate([*quick, *slow]):
         is_slow = number >= len(quick)
-        if is_slow and any(finding.verdict == "VIOLATION" for finding in findings[: len(quick)]):
-            break
+        if any(one and one.verdict == "VIOLATION" for one in found[: len(quick)]):
+            break  # what is broken needs no more tests
         spent = time.process_time() - started[1]
         left = None if seconds is None else max(0.1 * seconds, seconds - spent)
         # Quick tests may take two fifths of what is left, slow ones share the rest evenly.
@@ -135,7 +136,7 @@ def audit(
         clock = Clock(
             None if left is None else left * part, progress, number / n_tests, 1 / n_tests
         )
-        findings.append(test((1 - confidence) / n_tests, clock))
+        found.append(test((1 - confidence) / n_tests, clock))
     progress("done", 1.0)
     return Report(
         method=method.name,
@@ -143,7 +144,7 @@ def audit(
         confidence=confidence,
         n_runs=subject.n_runs,
         seconds=time.monotonic() - started[0],
-        findings=(*findings[len(quick) :], *findings[: len(quick)]),
+        findings=tuple(one for one in (*found[len(quick) :], *found[: len(quick)]) if one),
     )
 
 
@@ -206,17 +207,27 @@ def _quick_tests(
     about_neighbors = [claim for its in claims.values() for claim in its if not claim.about_delta]
     if not about_neighbors:
         return []
+    is_given = pairs is not None
+    boxes = [
+        WhiteBox(neighbors_for(claim, case, subject, is_given=is_given))
+        for claim in about_neighbors
+    ]
+    if "account" in tests:
+        listed += [lambda error, clock, box=box: box.finding(error, clock) for box in boxes]  # type: ignore[misc]
     if "generator" in tests:
         listed.append(lambda error, clock: generator.checked(subject.noise, error=error))
     if "elsewhere" in tests:
         inputs = some_inputs(about_neighbors[0])
         listed.append(lambda error, clock: elsewhere.checked(subject, inputs))
-    for claim in about_neighbors:
+    for claim, box in zip(about_neighbors, boxes, strict=True):
         if "differences" in tests:
-            looks = looks_at(claim, case, subject, is_given=pairs is not None)
             listed.append(
-                lambda error, clock, claim=claim, looks=looks: DifferenceTest(  # type: ignore[misc]
-                    claim, looks(), runs, error, clock
+                lambda error, clock, claim=claim, box=box: DifferenceTest(  # type: ignore[misc]
+                    claim,
+                    looks_at(claim, case, subject, is_given=is_given, is_watched=bool(box.n_draws)),
+                    runs,
+                    error,
+                    clock,
                 ).finding()
             )
         if "repeats" in tests:

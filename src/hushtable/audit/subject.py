@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hushtable.audit.events import Samples
-from hushtable.audit.everything import everything, refused
+from hushtable.audit.everything import everything, seen_of
 from hushtable.audit.features import Features, features
 from hushtable.audit.inputs import CodedTable, Input
 from hushtable.errors import HushtableError
@@ -123,10 +123,7 @@ class Subject:
 
     def seen_in_full(self, given: Input) -> Features:
         """Run the method once and list all there is to see; a failure of any kind is seen, too."""
-        try:
-            return everything(self.released(given), self.schema)
-        except Exception as error:  # noqa: BLE001 - the command line ends with it, in words
-            return refused(error)
+        return seen_of(lambda: everything(self.released(given), self.schema))
 
     def samples(self, given: Input, n: int) -> Samples:
         """Run the method `n` times."""

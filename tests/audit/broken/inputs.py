@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from audit.broken.kind import Broken, Patch, around, beside, cells_of, exact, n_rows
 
+from audit.broken.kind import Broken, Patch, around, beside, cells_of, exact, histogram, n_rows
 from hushtable.errors import Refused
 from hushtable.methods import (
     AlphaBeta,
@@ -20,6 +19,7 @@ from hushtable.methods import (
     Partition,
     Quilt,
 )
+from hushtable.methods.alpha_beta.frapp import FrappPlan
 from hushtable.methods.alpha_beta.insertions import UniformInsertions
 from hushtable.methods.base import Released
 from hushtable.methods.counts.noisy_counts import NoisyCountsPlan
@@ -114,7 +114,7 @@ def depth_from_n(real: Any, plan: Any, source: Any, noise: Any) -> Released:
 
 def buckets_by_exact_counts(real: Any, plan: Any, source: Any, noise: Any) -> Released:
     released = real(plan, source, noise)
-    first = exact(source.histograms([plan.values[0].name])[plan.values[0].name])
+    first = histogram(source, plan.values[0].name)
     table = released.tables["buckets"]
     merged = pa.array(np.where(np.arange(table.num_rows) < len(first),
                                np.resize((first < 20).astype(np.int32), table.num_rows), 0),
@@ -128,7 +128,8 @@ def as_many_rows(real: Any, plan: Any, source: Any, noise: Any) -> Released:
     data = released.tables["data"]
     n = n_rows(source)
     places = np.resize(np.arange(max(data.num_rows, 1)), n) if data.num_rows else []
-    return replace(released, tables={**released.tables, "data": data.take(pa.array(places, pa.int64()))})
+    taken = data.take(pa.array(places, pa.int64()))
+    return replace(released, tables={**released.tables, "data": taken})
 
 
 def retention_by_density(patch: Patch) -> None:
@@ -157,7 +158,7 @@ def top_of_the_taxonomy(real: Any, plan: Any, source: Any, noise: Any) -> Releas
     released = real(plan, source, noise)
     for name, column in plan.schema.attributes.items():
         if getattr(column, "taxonomy", None) is not None:
-            half = exact(source.histograms([name])[name])
+            half = histogram(source, name)
             return beside(released, top_level=[int(half[:2].sum()), int(half[2:].sum())])
     return released
 
@@ -218,11 +219,5 @@ BROKEN = (
     Broken("a word about hubs", Degrees(epsilon=1, max_degree=2),
            around(DegreesPlan, largest_degree)),
     Broken("first cell of larger tables exact", Frapp(retention="1/5"),
-           lambda patch: around(_frapp_plan(), lucky_exchange)(patch)),
+           around(FrappPlan, lucky_exchange)),
 )  # fmt: skip
-
-
-def _frapp_plan() -> type:
-    from hushtable.methods.alpha_beta.frapp import FrappPlan
-
-    return FrappPlan

@@ -1,4 +1,4 @@
-"""What is written tells more than the noisy counts do: totals, order, dictionaries, sizes, words."""
+"""What is written tells more than noisy counts do: totals, order, dictionaries, sizes, words."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+
 from audit.broken.kind import (
     Broken,
     Patch,
@@ -20,7 +21,6 @@ from audit.broken.kind import (
     noted,
     reordered,
 )
-
 from hushtable.errors import TooLarge
 from hushtable.methods import (
     AlphaBeta,
@@ -116,17 +116,16 @@ def any_dictionary(patch: Patch) -> None:
         pq.write_table(table, path)
 
     patch.setattr("hushtable.release_writer.write_parquet", write)
-    real = ContingencyTablePlan.run
 
-    def run(self: Any, source: Any, noise: Any) -> Released:
-        released = real(self, source, noise)
-        occurring = sorted({int(code) for code in cells_of(self, source)[0][:, 0]})
+    def change(real: Any, plan: Any, source: Any, noise: Any) -> Released:
+        released = real(plan, source, noise)
+        occurring = sorted({int(code) for code in cells_of(plan, source)[0][:, 0]})
         table = released.tables["data"]
-        words = pa.array([f"value {code}" for code in [*occurring, 99]])
+        words = pa.array([f"value {code}" for code in [99, *occurring]])
         column = pa.DictionaryArray.from_arrays(pa.array([0] * table.num_rows), words)
         return replace(released, tables={"data": table.append_column("kind", column)})
 
-    patch.setattr(ContingencyTablePlan, "run", run)
+    around(ContingencyTablePlan, change)(patch)
 
 
 def metadata(patch: Patch) -> None:
@@ -136,30 +135,28 @@ def metadata(patch: Patch) -> None:
         pq.write_table(table, path)
 
     patch.setattr("hushtable.release_writer.write_parquet", write)
-    real = QuiltPlan.run
 
-    def run(self: Any, source: Any, noise: Any) -> Released:
-        released = real(self, source, noise)
+    def change(real: Any, plan: Any, source: Any, noise: Any) -> Released:
+        released = real(plan, source, noise)
         told = {"source": f"{n_rows(source)} rows"}
         table = released.tables["data"].replace_schema_metadata(told)
         return replace(released, tables={**released.tables, "data": table})
 
-    patch.setattr(QuiltPlan, "run", run)
+    around(QuiltPlan, change)(patch)
 
 
 def row_groups(patch: Patch) -> None:
     """A row group ends where a part of the private table did."""
     seen = [1]
-    real = NoisyCountsPlan.run
 
-    def run(self: Any, source: Any, noise: Any) -> Released:
+    def change(real: Any, plan: Any, source: Any, noise: Any) -> Released:
         seen[0] = 1 + n_rows(source) % 5
-        return real(self, source, noise)
+        return real(plan, source, noise)
 
     def write(table: pa.Table, path: Any, schema: Any = None) -> None:
         pq.write_table(table, path, row_group_size=seen[0])
 
-    patch.setattr(NoisyCountsPlan, "run", run)
+    around(NoisyCountsPlan, change)(patch)
     patch.setattr("hushtable.release_writer.write_parquet", write)
 
 
