@@ -14,11 +14,13 @@ from typing import Any, Literal
 
 from hushtable import engine as engines
 from hushtable.engine import EngineName
+from hushtable.engine.base import Engine
 from hushtable.engine.edges import EDGE_COLUMNS, inspect_graph, read_graph
+from hushtable.engine.graph import Graph
 from hushtable.engine.header import is_in_spark
 from hushtable.engine.silence import silenced
 from hushtable.errors import HushtableError, OwnNote, ParameterError
-from hushtable.methods.base import GraphMethod, Method, Plan, Source
+from hushtable.methods.base import GraphMethod, Method, Plan
 from hushtable.privacy.guarantee import Guarantee, NoGuarantee
 from hushtable.privacy.ledger import Entry, Ledger
 from hushtable.privacy.noise import Noise
@@ -27,6 +29,9 @@ from hushtable.privacy.payment import Payment
 from hushtable.release import SEEDED, LedgerReceipt, Release, Statement
 from hushtable.release_writer import ReleaseWriter
 from hushtable.schema import Schema
+
+BARE = "This method sees counts without noise: {}"
+"""What a statement says of methods that declare it."""
 
 
 @silenced
@@ -193,8 +198,8 @@ def _require_nouns(schema: object, method: object) -> None:
 
 @silenced
 def carry_out(
-    plan: Plan[Source],
-    open_source: Callable[[], Source],
+    plan: Plan[Any],
+    open_source: Callable[[], Engine | Graph],
     *,
     promised: tuple[Guarantee, ...],
     noise: Noise,
@@ -214,8 +219,8 @@ def carry_out(
             if book:
                 # Before anything can be published: what is out is never newer than the receipt.
                 book.leave_receipt(writer.folder.parent)
-            released = plan.run(open_source(), noise)
-            bare = method.opens_bare
+            # Before a byte is written: what was looked at must have cost what was promised.
+            released = plan.accounted(open_source(), noise).released
             statement = Statement(
                 method=method.name,
                 paper=method.paper,
@@ -225,7 +230,7 @@ def carry_out(
                 unprotected=(
                     *dict.fromkeys(s for p in promised for s in p.unprotected),
                     *schema.conditions,
-                    *([f"Counts were opened without noise: {bare}"] if bare else []),
+                    *([BARE.format(method.opens_bare)] if method.opens_bare else []),
                 ),
                 split={step: str(share) for step, share in split.items()},
                 public_schema=schema.to_dict(),

@@ -9,8 +9,8 @@ from scipy.stats import chi2
 
 from hushtable.engine.edges import read_graph
 from hushtable.engine.graph import Graph
+from hushtable.engine.projection import OrderedEdges
 from hushtable.methods.degrees.degrees import Degrees
-from hushtable.methods.degrees.projection import OrderedEdges
 from hushtable.privacy.noise import SecureNoise
 from seeds import shifted
 

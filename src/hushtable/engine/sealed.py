@@ -7,23 +7,31 @@ else about sensitivity is derived from that.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from itertools import chain
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from hushtable.engine.base import Engine
+from hushtable.engine.baskets import ItemColumns, ItemGroups
 from hushtable.engine.cells import Cells
+from hushtable.engine.graph import Graph
 from hushtable.engine.published import Parts, Whole
-from hushtable.privacy.cell_counts import CellCounts
+from hushtable.engine.sealed_graph import SealedGraph
+from hushtable.privacy.cell_counts import CellMechanism
 from hushtable.privacy.domain_mechanism import NoisyCells
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.sealed import Sealed, SealedCells
 from hushtable.privacy.spending import Account, Part, Sensitivity
+from hushtable.privacy.tuple_counts import SealedTuples
 from hushtable.recoding import Recoding
 from hushtable.schema import Schema
+
+Made = TypeVar("Made")
 
 Write = Callable[[NoisyCells], pa.Table]
 """Makes the published rows of cells that may be seen; sent to executors where there are some."""
@@ -92,7 +100,7 @@ class SealedTable:
     def publish_cells(
         self,
         columns: Sequence[str],
-        mechanism: CellCounts,
+        mechanism: CellMechanism,
         write: Write,
         noise: Noise,
         *,
@@ -105,7 +113,7 @@ class SealedTable:
         ----------
         columns : sequence of str
             The columns of the cells.
-        mechanism : CellCounts
+        mechanism : CellMechanism
             What lets cells out; booked here, whoever draws from it.
         write : function
             Makes the published rows of the cells that were let out. It may be called for parts of
@@ -123,8 +131,76 @@ class SealedTable:
             partial(_opened, mechanism, write),
             noise,
             recode=recode,
-            also=Whole() if mechanism.whole_domain else None,
+            also=Whole() if mechanism.whole_domain else mechanism.inserted(noise),
         )
+
+    def tuples(
+        self,
+        groups: ItemGroups,
+        *,
+        max_groups: int,
+        at_least: int = 1,
+        listing: ItemColumns | None = None,
+        max_values: int | None = None,
+        recode: Mapping[str, Recoding] | None = None,
+    ) -> SealedTuples:
+        """Count the tuples that records have in groups of items; see `Engine.tuples`.
+
+        A record has one tuple in a group, in `max_groups` groups at most, and in no more than its
+        values can reach.
+        """
+        tuples = self.__engine.tuples(
+            groups,
+            max_groups=max_groups,
+            at_least=at_least,
+            listing=listing,
+            max_values=max_values,
+            recode=recode,
+        )
+        reached = self._most_values(listing, max_values) * max(Counter(chain(*groups)).values())
+        records = self.sensitivity.rows if listing is None else 1
+        sensitivity = Sensitivity(rows=records, cells=min(max_groups, len(groups), reached))
+        return SealedTuples.of(tuples, sensitivity, self._part, at_least=at_least)
+
+    def item_support(
+        self,
+        listing: ItemColumns,
+        *,
+        max_values: int | None = None,
+        recode: Mapping[str, Recoding] | None = None,
+    ) -> Sealed:
+        """Count the people of a long table who have each item: a person moves those they have."""
+        pairs = self.__engine.pairs(listing, items=(), max_values=max_values, recode=recode)
+        moved = Sensitivity(rows=1, cells=self._most_values(listing, max_values))
+        return Sealed(pairs.support, moved, self._part)
+
+    def item_pairs(
+        self,
+        listing: ItemColumns,
+        *,
+        items: Sequence[int],
+        max_values: int | None = None,
+        recode: Mapping[str, Recoding] | None = None,
+    ) -> Sealed:
+        """Count pairs of items that a person has: with equal values, and with different ones.
+
+        A person moves one of the two counts of each pair of items that they have.
+        """
+        pairs = self.__engine.pairs(listing, items=items, max_values=max_values, recode=recode)
+        most = self._most_values(listing, max_values)
+        moved = Sensitivity(rows=1, cells=max(1, most * (most - 1) // 2))
+        return Sealed(np.stack((pairs.agree, pairs.differ)), moved, self._part)
+
+    def _most_values(self, listing: ItemColumns | None, max_values: int | None) -> int:
+        """Bound the values of one record."""
+        if listing is None:
+            return len(self.schema.attributes)
+        bounds = (
+            self.schema.attributes[listing.item].n_values,
+            max_values,
+            self.schema.unit.max_rows,
+        )
+        return min(bound for bound in bounds if bound is not None)
 
     def bare(self, what: str) -> Engine:
         """Give the engine itself, to methods that declare that they open counts without noise."""
@@ -132,10 +208,19 @@ class SealedTable:
         return self.__engine
 
 
-def seal(source: Engine, account: Account) -> Any:
+def seal(source: Engine | Graph, account: Account) -> Any:
     """Seal a table or a graph for one run."""
-    return SealedTable(source, account)
+    return (
+        SealedGraph(source, account) if isinstance(source, Graph) else SealedTable(source, account)
+    )
 
 
-def _opened(mechanism: CellCounts, write: Write, cells: Cells, noise: Noise) -> pa.Table:
+def accounted(source: Engine | Graph, account: Account, ask: Callable[[Any], Made]) -> Made:
+    """Seal a source, ask it, and check that the answer cost what was promised."""
+    made = ask(seal(source, account))
+    account.settle()
+    return made
+
+
+def _opened(mechanism: CellMechanism, write: Write, cells: Cells, noise: Noise) -> pa.Table:
     return write(mechanism.draw(cells, noise))

@@ -19,6 +19,8 @@ from hushtable.schema import Schema
 if TYPE_CHECKING:
     from hushtable.engine.base import Engine
     from hushtable.engine.graph import Graph
+    from hushtable.engine.sealed import SealedTable
+    from hushtable.engine.sealed_graph import SealedGraph
     from hushtable.privacy.noise import Noise
     from hushtable.privacy.spending import Account, Promise
 
@@ -127,9 +129,9 @@ class Plan(ABC, Generic[Source]):
     def forecast(self, rows: int | None = None) -> Forecast:
         """Say what to expect of a table of so many rows, or a graph of so many nodes."""
 
+    @abstractmethod
     def release(self, source: Source, noise: Noise) -> Released:
         """Ask for counts, which are sealed, open them through noise, hand out the result."""
-        raise NotImplementedError
 
     @property
     def promise(self) -> Promise | None:
@@ -143,22 +145,21 @@ class Plan(ABC, Generic[Source]):
         """Whether a run spends all that is promised; otherwise it may spend less, never more."""
         return True
 
-    def accounted(self, source: Any, noise: Noise) -> Run:
+    def accounted(self, source: Engine | Graph, noise: Noise) -> Run:
         """Seal the source, make the release, and check that it cost what was promised.
 
         Raises `SealedError` where it did not, or where it looked at a count without paying; there
         is no release then.
         """
         # So that planning and reading a release load no engine.
-        from hushtable.engine.sealed import seal  # noqa: PLC0415
+        from hushtable.engine.sealed import accounted  # noqa: PLC0415
         from hushtable.privacy.spending import Account  # noqa: PLC0415
 
         account = Account(self.promise, bare=self.method.opens_bare, spends_all=self.spends_all)
-        released = self.release(seal(source, account), noise)
-        account.settle()
+        released = accounted(source, account, lambda sealed: self.release(sealed, noise))
         return Run(released, account)
 
-    def run(self, source: Any, noise: Noise) -> Released:
+    def run(self, source: Engine | Graph, noise: Noise) -> Released:
         """Make the release, and check that it cost what was promised; see `accounted`."""
         return self.accounted(source, noise).released
 
@@ -190,7 +191,7 @@ class Method(Parameters):
     """Why a table that is in Spark is refused, and how many rows the method is for; "" if not."""
 
     @abstractmethod
-    def plan(self, schema: Schema) -> Plan[Any]:
+    def plan(self, schema: Schema) -> Plan[SealedTable]:
         """Work out everything that follows from parameters and schema, or refuse; sees no data."""
 
     def guarantee(self, schema: Schema) -> tuple[Guarantee, ...]:
@@ -227,7 +228,7 @@ class GraphMethod(Parameters):
     """Publish something about a graph."""
 
     @abstractmethod
-    def plan(self, name: str = "graph") -> Plan[Any]:
+    def plan(self, name: str = "graph") -> Plan[SealedGraph]:
         """Work out everything that follows from the parameters; sees no data.
 
         The plan's schema describes what is published as a table with one row per node.

@@ -11,11 +11,28 @@ from hushtable.privacy.count_mechanisms import CountMechanism
 from hushtable.privacy.domain_mechanism import NoisyCells
 from hushtable.privacy.mechanism import Mechanism
 from hushtable.privacy.noise import Noise
+from hushtable.privacy.sparse_subset import Keys
 from hushtable.privacy.spending import Price, Sensitivity
 
 
+class CellMechanism(Mechanism):
+    """Let out occupied cells; executors may draw from it, each for the cells that it holds.
+
+    So what it draws for a cell must depend on nothing but that cell.
+    """
+
+    @property
+    def whole_domain(self) -> bool:
+        """Whether empty cells must be gone through, too."""
+        return False
+
+    def inserted(self, noise: Noise) -> Keys | None:
+        """Draw cells that are gone through beside the occupied ones, whatever those are."""
+        return None
+
+
 @dataclass(frozen=True)
-class CellCounts(Mechanism):
+class CellCounts(CellMechanism):
     """Publish the cells that a mechanism for single counts gives a count.
 
     Where it may publish a cell that nobody is in, it goes through all cells of the domain, and all

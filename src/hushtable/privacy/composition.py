@@ -104,7 +104,7 @@ def delta_per_row(epsilon: Fraction, delta: Fraction, max_rows: int) -> Fraction
 def delta_of_rows(epsilon: Fraction, delta: Fraction, rows: int) -> Fraction:
     """Bound the delta of several rows together, each (epsilon, delta): group privacy.
 
-    That is delta * (1 + e**epsilon + ... + e**((rows - 1) epsilon)), rounded up.
+    That is delta * (1 + e**epsilon + ... + e**((rows - 1) epsilon)), or a little more.
 
     Examples
     --------
@@ -116,7 +116,7 @@ def delta_of_rows(epsilon: Fraction, delta: Fraction, rows: int) -> Fraction:
     if rows == 1 or not delta:
         return delta
     growth = exp_bounds(epsilon * rows, BITS)[1] - 1
-    return _up(delta * growth / (exp_bounds(epsilon, BITS)[0] - 1))
+    return delta * growth / (exp_bounds(epsilon, BITS)[0] - 1)
 
 
 def concentrated_share(epsilon: Fraction, delta: Fraction) -> Fraction:

@@ -30,6 +30,21 @@ class Mechanism(ABC):
 
 
 @dataclass(frozen=True)
+class InTurn(Mechanism):
+    """Open counts row by row, all by the same noise: what moves in all rows is paid together."""
+
+    each: Mechanism
+
+    def price(self, sensitivity: Sensitivity) -> Price:
+        """Give the price of all rows as one."""
+        return self.each.price(sensitivity)
+
+    def draw(self, exact: Any, noise: Noise) -> list[Any]:
+        """Give what each row lets out."""
+        return [self.each.draw(row, noise) for row in exact]
+
+
+@dataclass(frozen=True)
 class Laplace(Mechanism):
     """Add discrete Laplace noise to every count.
 

@@ -11,6 +11,7 @@ This guards against accidents, not against intent: Python hides nothing from tho
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, Self
 
@@ -55,6 +56,11 @@ class Seal:
     def __init__(self, inside: Any, sensitivity: Sensitivity, part: Part) -> None:
         self.__inside = inside
         self.sensitivity, self.part = sensitivity, part
+
+    @property
+    def all_parts(self) -> tuple[Part, ...]:
+        """The parts that pay for a look: one, where nothing else is said."""
+        return (self.part,)
 
     def __repr__(self) -> str:
         return f"<sealed {type(self).__name__}: open it with noise.open(...)>"
@@ -102,7 +108,9 @@ def paid(seal: Seal, mechanism: Any, what: str) -> Any:
             f"{what}: {type(seal).__name__} is not sealed, and only what the engine sealed is "
             "opened for a price."
         )
-    seal.part.account.book(what, (seal.part,), seal.sensitivity, mechanism)
+    parts = seal.all_parts
+    if parts:
+        parts[0].account.book(what, parts, seal.sensitivity, mechanism)
     return inside(seal)
 
 
@@ -228,7 +236,7 @@ which books the price first.
 class SealedCells(Seal):
     """Hold the occupied cells of a projection, sealed: which they are is private, and how many.
 
-    `inside` has ``codes`` and ``counts``; see `hushtable.engine.cells.Cells`.
+    What is inside is a `hushtable.engine.cells.Cells`.
     """
 
     __slots__ = ("domain",)
@@ -243,10 +251,33 @@ class SealedCells(Seal):
 
     def dense(self) -> Sealed:
         """Give the counts of all cells of the domain, empty ones too, in its shape."""
+        return self.table(self.domain.names)
+
+    def total(self) -> Sealed:
+        """Count the rows: one count."""
+        return self.table(()).reshape(1)
+
+    def table(self, columns: Sequence[str]) -> Sealed:
+        """Count all cells of some of the columns, empty ones too, in the order given."""
+        cells, names = inside(self), list(self.domain.names)
+        key, shape = np.zeros(len(cells.counts), np.int64), []
+        for place in map(names.index, columns):
+            shape.append(self.domain.shape[place])
+            key = key * shape[-1] + cells.codes[:, place]
+        counts = np.zeros(math.prod(shape), np.int64)
+        np.add.at(counts, key, cells.counts)
+        return Sealed(counts.reshape(shape), self.sensitivity, self.part)
+
+    def divided(self, column: str, part_of: Sequence[int] | Integers) -> list[SealedCells]:
+        """Divide the cells by what part each code of a column is in: disjoint parts."""
+        require_one_cell(self.sensitivity)
         cells = inside(self)
-        counts = np.zeros(self.domain.shape, np.int64)
-        counts[tuple(cells.codes.T)] = cells.counts
-        return Sealed(counts, self.sensitivity, self.part)
+        belongs = np.asarray(part_of)[cells.codes[:, list(self.domain.names).index(column)]]
+        parts = self.part.divided(map(str, range(max(part_of) + 1)))
+        return [
+            SealedCells(cells.only(belongs == at), self.sensitivity, part)
+            for at, part in enumerate(parts)
+        ]
 
 
 def require_one_cell(sensitivity: Sensitivity) -> None:

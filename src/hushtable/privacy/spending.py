@@ -327,10 +327,9 @@ promised, so what it publishes is not what was planned. Nothing is published; re
             sensitivity = sensitivity.of_one_row()
         price = mechanism.price(sensitivity)
         charged = self._in_currency(what, price)
-        divisible = sensitivity.divisible or sensitivity.rows == 1
         for part in parts:
             part.path += charged
-            if divisible:
+            if sensitivity.divisible:
                 part.own = charged if part.own is None else part.own + charged
             else:
                 part.shared = charged if part.shared is None else part.shared + charged

@@ -28,9 +28,9 @@ from hushtable.estimate.drawing import Generator
 from hushtable.estimate.published import Background, Published, published_rows
 from hushtable.estimate.quantiles import NORMAL
 from hushtable.methods.alpha_beta.alpha_beta import VIEW, AlphaBeta
-from hushtable.methods.alpha_beta.insertions import SourceInsertions, UniformInsertions
 from hushtable.methods.alpha_beta.two_coins import CoinAnswer, TwoCoins, ends
 from hushtable.predicate import Predicate, parse
+from hushtable.privacy.insertions import SourceInsertions, UniformInsertions
 
 _LARGEST = 10**300  # no table has more tuples, and it is a float
 _SERIES = 60  # more terms than any sum needs
