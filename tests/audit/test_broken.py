@@ -2,8 +2,8 @@
 
 What is seen by comparing runs with the same outcomes, by words or by draws on given words is seen
 always. Where a difference is counted, it is certain, and the count misses none of it. Mechanisms
-whose noise is off by a chance (a threshold one too low, seeds of 16 bits, clipped tails) are told by
-at least 40 times the hits that would do, so that a miss has probability below 1e-9.
+whose noise is off by a chance (a threshold one too low, seeds of 16 bits) are told by many times
+the hits that would do, so that a miss has probability below 1e-9.
 """
 
 from __future__ import annotations

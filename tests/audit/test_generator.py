@@ -66,7 +66,7 @@ def listened(run: Any) -> Any:
     "draw",
     [
         lambda noise: np.random.default_rng(int(noise.integer_below(9))).integers(9),
-        lambda noise: random.Random(int(noise.integer_below(9))).random(),
+        lambda noise: random.Random(int(noise.integer_below(9))).random(),  # noqa: S311
         lambda noise: random.gauss(0, 1),
         lambda noise: np.random.RandomState(3).randint(9),
     ],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from hushtable.audit import sweep
@@ -113,12 +112,11 @@ def _folder(
     if not is_given and not is_graph and subject.schema.rows is None:
         swept = sweep.swept(subject.schema, claim.relation, FOLDER_SIZES)
         pairs += list(swept)
-    run = plan.run if is_graph else subject.prepared.run
     with scratch() as place:
 
         def see(given: Input) -> Features:
             subject.n_runs += 1
-            return published(plan, run, subject.opened(given), subject.noise, Path(place))
+            return published(plan, subject.opened(given), subject.noise, place)
 
         yield Look("the folder", see, pairs)
 

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
+from hushtable.privacy.cell_counts import CellCounts
 from hushtable.privacy.choices import TopChoices
 from hushtable.privacy.count_mechanisms import CountMechanism
+from hushtable.privacy.degree_mechanisms import FirstLow, MiddleCuts
 from hushtable.privacy.domain_mechanism import DomainMechanism
-from hushtable.privacy.mechanism import Gaussian, Laplace
+from hushtable.privacy.mechanism import Gaussian, InTurn, Laplace
+from hushtable.privacy.row_replacement import RowReplacement
+from hushtable.privacy.splits import ScoreChoice, WayChoice
+from hushtable.privacy.tuple_counts import TupleCounts
 
 _SLACK = 1e-9
 """By so much of itself a sum of floats may be off."""
@@ -77,8 +83,10 @@ def delta_of(rho: float, epsilon: float) -> float:
 def own_price(mechanism: Any, sensitivity: Any, *, in_rho: bool) -> Cost | None:
     """Give what a draw costs; None for mechanisms that are not known here."""
     price: Cost | None = None
-    if hasattr(mechanism, "count") and isinstance(mechanism.count, CountMechanism):
-        mechanism = mechanism.count  # cells that go through a mechanism for single counts
+    if isinstance(mechanism, InTurn):
+        mechanism = mechanism.each
+    if isinstance(mechanism, CellCounts):
+        mechanism = mechanism.count
     if isinstance(mechanism, Laplace):
         price = _pure(sensitivity.l1 / float(mechanism.scale), in_rho=in_rho)
     elif isinstance(mechanism, DomainMechanism):
@@ -90,6 +98,18 @@ def own_price(mechanism: Any, sensitivity: Any, *, in_rho: bool) -> Cost | None:
         # The exponential mechanism's loss spans epsilon and not twice that: a factor of four.
         divisor = 8 if mechanism.rule == "exponential" else 2
         price = Cost(rho=k * each**2 / divisor) if in_rho else Cost(k * each)
+    elif isinstance(mechanism, WayChoice | ScoreChoice):
+        each = float(mechanism.eta) * sensitivity.l1
+        price = Cost(rho=each**2 / 8) if in_rho else Cost(each)
+    elif isinstance(mechanism, FirstLow):
+        price = _pure(4 * sensitivity.most / float(mechanism.scale), in_rho=in_rho)
+    elif isinstance(mechanism, MiddleCuts):
+        price = _pure(sensitivity.l1 * float(mechanism.rate), in_rho=in_rho)
+    elif isinstance(mechanism, RowReplacement):
+        g, m = float(mechanism.retention), mechanism.n_tuples
+        price = _pure(sensitivity.l1 / 2 * math.log1p(g * m / (1 - g)), in_rho=in_rho)
+    elif isinstance(mechanism, TupleCounts):
+        price = _of_groups(mechanism, sensitivity.cells)
     elif isinstance(mechanism, CountMechanism):
         epsilon, steps = float(mechanism.epsilon), sensitivity.l1
         delta = float(getattr(mechanism, "delta", 0)) * sum(
@@ -99,18 +119,35 @@ def own_price(mechanism: Any, sensitivity: Any, *, in_rho: bool) -> Cost | None:
     return price
 
 
+def _of_groups(mechanism: TupleCounts, n: int) -> Cost:
+    """Compose n mechanisms optimally (Kairouz, Oh and Viswanath 2015, theorem 3.3)."""
+    each, spared = float(mechanism.count.epsilon), mechanism.spared
+    delta = float(getattr(mechanism.count, "delta", 0))
+    used = (
+        sum(
+            math.comb(n, at) * (math.exp((n - at) * each) - math.exp((n - 2 * spared + at) * each))
+            for at in range(spared)
+        )
+        / (1 + math.exp(each)) ** n
+    )
+    return Cost((n - 2 * spared) * each, 1 - (1 - used) * (1 - delta) ** n)
+
+
 def _pure(epsilon: float, *, in_rho: bool) -> Cost:
     return Cost(rho=epsilon**2 / 2) if in_rho else Cost(epsilon)
 
 
-def spent_at_most(account: Any) -> Cost | None:
+def spent_at_most(account: Any, *, epsilon: Fraction) -> Cost | None:
     """Add up what an account was booked; None where a mechanism is not known here.
+
+    Where it was booked row by row, all rows of a unit together cost more: group privacy. There are
+    as many as divide the promised `epsilon` into that of a row.
 
     Parts of one division are disjoint, and the dearest of them is paid; a part that is divided
     twice pays for both.
     """
     promise = account.promise
-    if promise is None or promise.of_row:
+    if promise is None:
         return None
     in_rho = promise.rho is not None
     own: dict[int, Cost] = {}
@@ -121,7 +158,12 @@ def spent_at_most(account: Any) -> Cost | None:
         whole = not (opening.sensitivity.divisible or opening.sensitivity.rows == 1)
         for part in [account.root] * len(opening.parts) if whole else opening.parts:
             own[id(part)] = own.get(id(part), Cost()) + price
-    return _with_parts(account.root, own)
+    total = _with_parts(account.root, own)
+    if not promise.of_row:
+        return total
+    rows = max(1, round(epsilon / promise.epsilon))
+    grown = sum(math.exp(at * total.epsilon) for at in range(rows))
+    return Cost(rows * total.epsilon, grown * total.delta, rows**2 * total.rho)
 
 
 def _with_parts(part: Any, own: dict[int, Cost]) -> Cost:

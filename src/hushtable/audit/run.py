@@ -9,7 +9,7 @@ from typing import Any
 
 from hushtable.audit import elsewhere, generator
 from hushtable.audit.cases import Case
-from hushtable.audit.claims import BEYOND_DELTA, SingleTest, loss_claims
+from hushtable.audit.claims import BEYOND_DELTA, LOG_RATIO, SingleTest, loss_claims
 from hushtable.audit.clock import Clock
 from hushtable.audit.differences import DifferenceTest
 from hushtable.audit.looks import looks_at, neighbors_for, some_inputs
@@ -209,7 +209,10 @@ def _quick_tests(
         return []
     is_given = pairs is not None
     boxes = [
-        WhiteBox(neighbors_for(claim, case, subject, is_given=is_given))
+        WhiteBox(
+            neighbors_for(claim, case, subject, is_given=is_given),
+            is_counted=not claim.measure.startswith(LOG_RATIO),
+        )
         for claim in about_neighbors
     ]
     if "account" in tests:

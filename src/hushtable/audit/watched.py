@@ -65,11 +65,15 @@ class WatchedNoise(SeededNoise):
         What mechanisms let out, in their order; where it ends, they draw.
     far : bool
         Whether noisy numbers are moved to where they hardly ever are.
+    rows : int
+        Rows of one unit, for what is booked row by row.
     """
 
-    def __init__(self, seed: int, *, script: Sequence[Draw] = (), far: bool = False) -> None:
+    def __init__(
+        self, seed: int, *, script: Sequence[Draw] = (), far: bool = False, rows: int = 1
+    ) -> None:
         super().__init__(seed)
-        self.seed, self.script, self.far = seed, script, far
+        self.seed, self.script, self.far, self.rows = seed, script, far, rows
         self.draws: list[Draw] = []
         self.accounts: list[Account] = []
         self._n_booked = 0
@@ -97,11 +101,14 @@ class WatchedNoise(SeededNoise):
 
     def _booked(self, mechanism: Any) -> tuple[str, Sensitivity | None]:
         """Find what a draw was booked as: the last opening of an account that is still unused."""
-        openings = [opening for account in self.accounts for opening in account.openings]
-        for opening in openings[self._n_booked :]:
+        openings = [(opening, account.promise) for account in self.accounts
+                    for opening in account.openings]  # fmt: skip
+        for opening, promise in openings[self._n_booked :]:
             if opening.mechanism is mechanism:
                 self._n_booked += 1
-                return opening.what, opening.sensitivity
+                by_rows = promise is not None and promise.of_row
+                moved = opening.sensitivity
+                return opening.what, replace(moved, rows=self.rows) if by_rows else moved
         return "", None
 
 

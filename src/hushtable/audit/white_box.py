@@ -54,6 +54,9 @@ LAW_DRAWS = 20_000
 ROUNDED = 1e-9
 """By so much a sum of exact masses in floats may be off."""
 
+MOST_WAYS = 1000
+"""Ways of one run that are looked at one by one."""
+
 ENOUGH = 20
 """Pairs without a single draw of a mechanism, after which no more are watched."""
 
@@ -70,9 +73,13 @@ class WhiteBox:
     ----------
     neighbors : iterable of (Subject, str, pairs)
         What is run, and on which neighbors.
+    is_counted : bool
+        Whether neighbors differ in a unit, as differential privacy has it, so that sensitivities
+        can be held against them.
     """
 
     neighbors: Iterable[tuple[Subject, str, Sequence[Pair]]]
+    is_counted: bool = True
     n_pairs: int = 0
     n_draws: int = 0
     _error: float = 0.0
@@ -121,8 +128,9 @@ class WhiteBox:
     def _watch(self, subject: Subject, one: Input, two: Input, seed: int) -> None:
         """Run two neighbors with the same outcomes, and compare."""
         far = seed % 4 == 3
-        first = _run(subject, one, WatchedNoise(seed, far=far))
-        second = _run(subject, two, WatchedNoise(seed, script=first.draws))
+        rows = subject.schema.unit.max_rows or 1
+        first = _run(subject, one, WatchedNoise(seed, far=far, rows=rows))
+        second = _run(subject, two, WatchedNoise(seed, script=first.draws, rows=rows))
         self.n_pairs += 1
         self.n_draws += len(first.draws)
         for run in (first, second):
@@ -135,7 +143,7 @@ class WhiteBox:
             # A method that opens sealed counts in other runs publishes nothing else in these.
             self._silent += first.seen != second.seen
         else:
-            _check_same(first, second)
+            _check_same(first, second, is_counted=self.is_counted)
         if self.n_draws and self._silent:
             raise FaultError("runs that opened nothing differ between neighbors")
 
@@ -169,14 +177,15 @@ def _is_plain(given: Input) -> bool:
 # --- two runs -------------------------------------------------------------------------------------
 
 
-def _check_same(one: Watched, two: Watched) -> None:
+def _check_same(one: Watched, two: Watched, *, is_counted: bool) -> None:
     for number, (a, b) in enumerate(zip(one.draws, two.draws, strict=False)):
         if _noise_of(a.mechanism) != _noise_of(b.mechanism):
             raise FaultError(
                 f"draw {number + 1} ({a.what or 'not booked'}) has other noise on the neighbor, "
                 "after the same outcomes"
             )
-        _check_distance(a, b, number)
+        if is_counted:
+            _check_distance(a, b, number)
     if len(one.draws) != len(two.draws):
         raise FaultError(
             f"{len(one.draws)} draws on one input and {len(two.draws)} on its neighbor, after the "
@@ -201,43 +210,73 @@ def _check_distance(one: Draw, two: Draw, number: int) -> None:
     """Hold the difference of what two draws saw against the sensitivity that was booked."""
     if one.sensitivity is None:
         raise FaultError(f"draw {number + 1} was not booked")
+    booked, place = one.sensitivity, f"draw {number + 1} ({one.what})"
+    if _is_scores(one.exact) or _is_ways(one.exact):
+        _check_scores(one, two, place)
+        return
     moved = _moved(one.exact, two.exact)
     if moved is None:
         return
     sizes = np.abs(moved)
-    bound = one.sensitivity
-    for name, seen, allowed in (
-        ("in all", int(sizes.sum()), bound.l1),
-        ("at one place", int(sizes.max(initial=0)), bound.most),
-        ("in squares", int((sizes**2).sum()), bound.l2_squared),
+    for how, seen, allowed in (
+        ("in all", int(sizes.sum()), booked.l1),
+        ("at one place", int(sizes.max(initial=0)), booked.most),
+        ("in squares", int((sizes**2).sum()), booked.l2_squared),
     ):
-        if _is_scores(one.exact) and name != "at one place":
-            continue
         if seen > allowed:
             raise FaultError(
-                f"draw {number + 1} ({one.what}) moves by {seen} {name} between neighbors; "
-                f"{allowed} was booked"
+                f"{place} moves by {seen} {how} between neighbors; {allowed} was booked"
             )
-    if _is_scores(one.exact):
-        if int(sizes.max(initial=0)) > one.exact.most:
-            raise FaultError(
-                f"scores of draw {number + 1} ({one.what}) move by {int(sizes.max())}; their noise "
-                f"is made for {one.exact.most}"
-            )
-        if one.exact.monotone and (moved > 0).any() and (moved < 0).any():
-            raise FaultError(f"scores of draw {number + 1} ({one.what}) move both ways")
+
+
+def _check_scores(one: Draw, two: Draw, place: str) -> None:
+    """Hold the change of scores against what the exponent of their choice is made for."""
+    if _is_ways(one.exact):
+        moved, is_range = _moved_ways(one.exact, two.exact), True
+        allowed = one.sensitivity.l1 if one.sensitivity else 0
+    else:
+        moved, is_range, allowed = _moved_scores(one.exact, two.exact), one.exact.monotone, (
+            one.exact.most
+        )  # fmt: skip
+    if moved is None or not len(moved):
+        return
+    # An exponent that is not halved is paid by how far scores move against each other.
+    seen = int(moved.max() - moved.min()) if is_range else int(np.abs(moved).max())
+    if seen > allowed:
+        how = "against each other" if is_range else "at most"
+        raise FaultError(f"scores of {place} move by {seen} {how}; their noise is for {allowed}")
+
+
+def _moved_scores(one: Any, two: Any) -> Any:
+    if len(one.values) != len(two.values):
+        return None
+    return np.array([int(a) - int(b) for a, b in zip(one.values, two.values, strict=True)])
+
+
+def _moved_ways(one: Any, two: Any) -> Any:
+    """Give by how much the score of each single way differs, over all parts."""
+    scores: list[dict[tuple[int, int], int]] = [{}, {}]
+    for found, exact in zip(scores, (one, two), strict=True):
+        for part, ways in enumerate(exact):
+            for score, n, start in zip(ways.scores, ways.n_ways, ways.starts, strict=True):
+                for way in range(int(start), int(start) + min(int(n), MOST_WAYS)):
+                    found[part, way] = int(score)
+    common = scores[0].keys() & scores[1].keys()
+    return np.array([scores[0][way] - scores[1][way] for way in common])
 
 
 def _is_scores(exact: Any) -> bool:
     return hasattr(exact, "values") and hasattr(exact, "monotone")
 
 
+def _is_ways(exact: Any) -> bool:
+    return isinstance(exact, list) and all(hasattr(ways, "n_ways") for ways in exact)
+
+
 def _moved(one: Any, two: Any) -> Any:
     """Give by how much each number differs; None where that is not known here."""
     if isinstance(one, np.ndarray) and isinstance(two, np.ndarray) and one.shape == two.shape:
         return one.astype(np.int64) - two.astype(np.int64)
-    if _is_scores(one) and _is_scores(two) and len(one.values) == len(two.values):
-        return np.array([int(a) - int(b) for a, b in zip(one.values, two.values, strict=True)])
     if hasattr(one, "codes") and hasattr(one, "counts") and hasattr(two, "counts"):
         found: Counter[tuple[int, ...]] = Counter()
         for cells, sign in ((one, 1), (two, -1)):
@@ -297,7 +336,7 @@ def _check_account(run: Watched, subject: Subject) -> None:
         return
     promise = promised[0]
     for account in run.accounts:
-        spent = spent_at_most(account)
+        spent = spent_at_most(account, epsilon=promise.epsilon)
         if spent is None:
             continue
         epsilon, delta = float(promise.epsilon), float(promise.delta)
@@ -318,8 +357,8 @@ def _check_counts(mechanism: CountMechanism, *, error: float) -> None:
     for count in counts:
         mass = mechanism.mass(count)
         drawn = mechanism.noisy(np.full(LAW_DRAWS, count, np.int64), SecureNoise())
-        for least in (1, count, half):
-            chance = sum(p for value, p in mass.items() if value >= max(least, 1))
+        for least in sorted({1, max(count, 1), half}):
+            chance = sum(p for value, p in mass.items() if value >= least)
             tally = EventTally(int((drawn >= least).sum()), LAW_DRAWS)
             share = error / (6 * len(counts))
             if (
