@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
+from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -91,7 +92,7 @@ def _question(request: Request, answers: Answers) -> Question:
     return Question.read(request.query_params.multi_items(), answers.schema)
 
 
-def _asked(request: Request, answers: Answers) -> dict[str, object]:
+def _asked(request: Request, answers: Answers) -> dict[str, Any]:
     """Answer what the address asks; what cannot be answered says why, beside the form."""
     question, problems, found = Question(), [], None
     try:
