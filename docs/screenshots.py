@@ -81,7 +81,9 @@ def main(folder: Path | None) -> None:
             for suffix, view in views.items():
                 address = where if where.startswith("http") else desk.root + where
                 browser.open(address, **view)
+                browser.value("window.scrollTo(0, document.body.scrollHeight)")
                 time.sleep(wait)
+                browser.value("window.scrollTo(0, 0)")
                 browser.screenshot((folder or IMAGES) / f"{name}{suffix}.png")
             if folder is not None:
                 browser.open(address)

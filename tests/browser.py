@@ -127,7 +127,9 @@ class Browser:
 
     def value(self, expression: str) -> Any:
         """Evaluate an expression in the page."""
-        found = self.call("Runtime.evaluate", expression=expression)
+        found = self.call(
+            "Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True
+        )
         assert "exceptionDetails" not in found, found["exceptionDetails"]
         return found["result"].get("value")
 

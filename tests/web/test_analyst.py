@@ -65,7 +65,7 @@ def test_an_answer_is_that_of_the_release(
 
 
 def _quoted(clause: str) -> str:
-    return clause if clause == "TRUE" else "'" + clause.replace("'", "'\"'\"'") + "'"
+    return clause if clause == "TRUE" else f'"{clause}"' if "'" in clause else f"'{clause}'"
 
 
 def test_the_link_asks_the_same_again(page: TestClient) -> None:

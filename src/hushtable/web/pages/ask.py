@@ -5,7 +5,6 @@ It holds a release and nothing else, so whatever it is asked, the promise covers
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +17,7 @@ from hushtable.errors import HushtableError
 from hushtable.release import STATEMENT, STATEMENT_FOR_PEOPLE
 from hushtable.web import words
 from hushtable.web.answers import Answers
+from hushtable.web.commands import spell
 from hushtable.web.drawing import bars_file
 from hushtable.web.questions import Question
 from hushtable.web.render import page
@@ -101,7 +101,7 @@ def _asked(request: Request, answers: Answers) -> dict[str, Any]:
     except HushtableError as error:
         problems = list(error.problems)
     clause = found.clause if found else question.clause(answers.schema)
-    command = shlex.join(["hushtable", "query", answers.release.folder.name, clause])
+    command = spell("hushtable", "query", answers.release.folder.name, clause)
     return {"question": question, "answer": found, "problems": problems, "command": command}
 
 
