@@ -8,9 +8,13 @@ import json
 import platform
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
 
 from hushtable import engine as engines
 from hushtable.engine import EngineName
@@ -18,7 +22,8 @@ from hushtable.engine.edges import EDGE_COLUMNS, inspect_graph, read_graph
 from hushtable.engine.header import is_in_spark
 from hushtable.engine.silence import silenced
 from hushtable.errors import HushtableError, OwnNote, ParameterError
-from hushtable.methods.base import GraphMethod, Method, Plan, Source
+from hushtable.methods.base import GraphMethod, Method, Plan, Released, Source
+from hushtable.predicate.rules import kept_rows, rules_of
 from hushtable.privacy.guarantee import Guarantee, NoGuarantee
 from hushtable.privacy.ledger import Entry, Ledger
 from hushtable.privacy.noise import Noise
@@ -88,6 +93,7 @@ def publish(
     schema = Schema.load(schema) if isinstance(schema, str | Path) else schema
     _require_nouns(schema, method)
     schema.require_confirmed()
+    rules_of(schema)  # refuses those that cannot be read
     plan = method.plan(schema)
     payment = Payment(
         ledger=ledger,
@@ -214,7 +220,7 @@ def carry_out(
             if book:
                 # Before anything can be published: what is out is never newer than the receipt.
                 book.leave_receipt(writer.folder.parent)
-            released = plan.run(open_source(), noise)
+            released = _keeping_rules(plan.run(open_source(), noise), schema, noise)
             statement = Statement(
                 method=method.name,
                 paper=method.paper,
@@ -244,6 +250,25 @@ def carry_out(
         with _telling(entry, _FINAL):
             writer.move_into_place()
     return Release(writer.folder, statement)
+
+
+def _keeping_rules(released: Released, schema: Schema, noise: Noise) -> Released:
+    """Replace published rows that break a rule by others that keep it: see `predicate/rules.md`."""
+    rows = released.tables.get("data")
+    if not schema.rules or not isinstance(rows, pa.Table):
+        return released
+    if rows.column_names != list(schema.attributes):
+        return released  # cells or regions with counts; rows are made of them by the release
+    kept = kept_rows(rows, schema)
+    if kept is None or kept.all():
+        return released
+    fine = np.flatnonzero(kept)
+    taken = np.arange(len(kept))
+    if len(fine):
+        taken[~kept] = fine[noise.uniform_below(len(fine), size=int((~kept).sum()))]
+    else:
+        taken = fine
+    return replace(released, tables={**released.tables, "data": rows.take(pa.array(taken))})
 
 
 def _digest(statement: Statement) -> str:

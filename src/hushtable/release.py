@@ -185,6 +185,7 @@ class Statement(BaseModel):
         warning = f"> **{NOT_PRIVATE[0].upper()}{NOT_PRIVATE[1:]}**\n\n" if self.seeded else ""
         notes = "\n".join(f"- {note}" for note in self.estimator.get("notes", []))
         fits = "\n".join(f"- {sentence}" for sentence in _cells_in_words(self.public_schema))
+        rules = "\n".join(f"- `{rule}`" for rule in self.public_schema.get("rules", []))
         text = (
             f"# {self.public_schema.get('name', '')}\n\n{warning}"
             f"Published with the method `{self.method}` ({self.paper}) on {self.created}.\n\n"
@@ -196,6 +197,8 @@ class Statement(BaseModel):
             f"## The data\n\n| table | file | rows |\n|---|---|---|\n{tables}\n\n"
             + (f"{notes}\n\n" if notes else "")
             + (f"Cells of the private table that did not fit:\n\n{fits}\n\n" if fits else "")
+            + (f"Every published row keeps these rules; private rows that broke one counted as "
+               f"they were:\n\n{rules}\n\n" if rules else "")
             + "".join(f"![{file}]({file})\n\n" for file in self.attachments if file.endswith("svg"))
             + "Load it with `hushtable.Release.load(folder)`, ask it with "
             '`hushtable query FOLDER "WHERE clause"`.\n'
@@ -358,7 +361,7 @@ class Release:
 
             where = look_up(where, self.schema, tables)
         with self._fitting():
-            answer = self._estimator.count(where)
+            answer = self._impossible(where) or self._estimator.count(where)
         unit = self.schema.unit
         if unit.kind != "person":
             return answer
@@ -368,14 +371,36 @@ class Release:
         )
         return replace(answer, notes=(*answer.notes, bounded))
 
+    def _impossible(self, where: str) -> Estimate | None:
+        """Answer a question that the schema's rules answer."""
+        if not self.schema.rules:
+            return None
+        from hushtable.predicate.rules import is_impossible  # noqa: PLC0415 - slow to import
+
+        if not is_impossible(where, self.schema):
+            return None
+        said = "No row that keeps the schema's rules satisfies this condition."
+        return Estimate(value=0.0, low=0.0, high=0.0, privacy_std=0.0, model_std=0.0, notes=(said,))
+
     def frame(self, *, drawn: bool = False) -> pa.Table:
         """Give microdata, one row per published person, as an Arrow table.
+
+        No row breaks a rule of the schema, and derived columns are there beside the others.
 
         With `drawn`, generalized values are replaced by values drawn evenly from inside them, so
         that the rows look like those of the private table.
         """
         with self._fitting():
-            return self._estimator.drawn_frame() if drawn else self._estimator.frame()
+            frame = self._estimator.drawn_frame() if drawn else self._estimator.frame()
+            if not (self.schema.rules or self.schema.derived):
+                return frame
+            from hushtable.predicate.rules import kept_rows, with_derived  # noqa: PLC0415 - slow
+
+            recode = {} if drawn else self.recode
+            kept = kept_rows(frame, self.schema, recode)
+            if kept is not None and not kept.all():
+                frame = frame.filter(pa.array(kept))
+            return with_derived(frame, self.schema, recode)
 
     def published(self, rng: Generator) -> Published:
         """Say what is published, to be laid beside the original; see `Estimator.published`."""

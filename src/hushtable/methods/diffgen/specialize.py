@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from hushtable.methods.diffgen.scores import Integers, Score
 from hushtable.privacy.noise import Noise
 from hushtable.recoding import Intervals, Recoding, ValueGroups
-from hushtable.schema import Categorical, Column, Integer, Number
+from hushtable.schema import Categorical, Column
 from hushtable.taxonomy import Node, Taxonomy
 
 _FAR = 256  # a way this many levels below the best has a chance of e**-256
@@ -32,20 +32,25 @@ _CHUNK = 1 << 22  # cells of child-by-class tables that are scored at a time
 
 @dataclass(frozen=True, eq=False)  # a part is itself: told apart by identity
 class Part(ABC):
-    """One part of a cut; at the top it also holds the missing values, if there may be any."""
+    """One part of a cut; at the top it also holds what is apart, special values and missing."""
 
     attribute: str
-    holds_missing: bool
+    holds_apart: bool
 
     @property
     @abstractmethod
     def label(self) -> str:
-        """What the part is called, the missing values apart."""
+        """What the part is called, without what is apart."""
+
+    @property
+    def apart(self) -> tuple[str, ...]:
+        """What it holds that is apart, and that is split off first, each by itself."""
+        return ("missing",) if self.holds_apart else ()
 
     @property
     def full_label(self) -> str:
         """What the part is called."""
-        return f"{self.label} or missing" if self.holds_missing else self.label
+        return " or ".join((self.label, *self.apart))
 
     @property
     @abstractmethod
@@ -66,9 +71,9 @@ class Branch(Part):
 
     @property
     def children(self) -> tuple[Branch, ...]:
-        """The parts it splits into, missing values apart."""
+        """The parts it splits into, without what is apart."""
         below = self.node.children
-        if not below and self.holds_missing:
+        if not below and self.holds_apart:
             below = (self.node,)  # all there is to split off are the missing values
         return tuple(Branch(self.attribute, False, node) for node in below)
 
@@ -80,11 +85,17 @@ class Branch(Part):
 
 @dataclass(frozen=True, eq=False)
 class Span(Part):
-    """An interval of the grid, by its first and last code."""
+    """An interval of a line, by its first and last code."""
 
-    column: Integer | Number
+    column: Column
     first: int
     last: int
+
+    @property
+    def apart(self) -> tuple[str, ...]:
+        """The special values, and missing."""
+        names = map(self.column.name, range(self.column.n_values, self.column.size))
+        return tuple(names) if self.holds_apart else ()
 
     @property
     def label(self) -> str:
@@ -94,8 +105,12 @@ class Span(Part):
 
     @property
     def n_rounds(self) -> int:
-        """One for each grid point but the first."""
-        return self.last - self.first
+        """One for each grid point, or public bin, but the first."""
+        begins = bin_starts(self.column)
+        if begins is None:
+            return self.last - self.first
+        inside = np.searchsorted(begins, [self.first, self.last], side="right")
+        return int(inside[1] - inside[0])
 
     def halves(self, split: int) -> tuple[Span, Span]:
         """Split before a code."""
@@ -105,13 +120,28 @@ class Span(Part):
         )
 
 
+def is_span(column: Column) -> bool:
+    """Say whether a column is cut along a line: numbers, moments, and categories with an order.
+
+    A taxonomy says more than an order does.
+    """
+    return column.is_line and getattr(column, "taxonomy", None) is None
+
+
+def bin_starts(column: Column) -> Integers | None:
+    """Give the codes at which alone a column may be cut, if its schema declares bins."""
+    starts = getattr(column, "bin_starts", None)
+    return None if starts is None else np.asarray(starts, np.int64)
+
+
 def top(attribute: str, column: Column) -> Part:
     """Give the one part of the topmost cut."""
-    missing = column.missing_code is not None
-    if not isinstance(column, Categorical):
-        return Span(attribute, missing, column, 0, column.n_values - 1)
+    apart = column.n_apart > 0
+    if is_span(column):
+        return Span(attribute, apart, column, 0, column.n_values - 1)
+    assert isinstance(column, Categorical)  # noqa: S101 - all others are lines
     taxonomy = column.taxonomy or Taxonomy.from_nested(list(column.values))
-    return Branch(attribute, missing, _without_single_children(taxonomy.root))
+    return Branch(attribute, apart, _without_single_children(taxonomy.root))
 
 
 def largest_gains(part: Part, most: int) -> list[int]:
@@ -125,10 +155,10 @@ def largest_gains(part: Part, most: int) -> list[int]:
     """
     if isinstance(part, Span):
         gains = [1] * min(part.n_rounds, most)
-        return [gains[0] + part.holds_missing, *gains[1:]] if gains else []
+        return [gains[0] + len(part.apart), *gains[1:]] if gains else []
     assert isinstance(part, Branch)  # noqa: S101 - there is no other kind
     below = [gain for child in part.children for gain in largest_gains(child, most)]
-    own = [len(part.children) - 1 + part.holds_missing] if part.children else []
+    own = [len(part.children) - 1 + len(part.apart)] if part.children else []
     return sorted(own + below, reverse=True)[:most]
 
 
@@ -155,10 +185,10 @@ class ClassCounts:
 
     def __init__(self, column: Column, histogram: Integers) -> None:
         self.column = column
-        missing = column.missing_code
         values = histogram[: column.n_values]
-        self.missing = None if missing is None else histogram[missing]
-        if isinstance(column, Categorical):
+        self.apart = list(histogram[column.n_values :])
+        if not is_span(column):
+            assert isinstance(column, Categorical)  # noqa: S101 - all others are lines
             self.rows_of = dict(zip(column.values, values, strict=True))
         else:
             # Cells that are not empty, then their codes once each: several times faster than any().
@@ -200,24 +230,30 @@ class BranchChoice(Choice):
 class SpanChoice(Choice):
     """An interval is split at any grid point, both ends of the data's range included.
 
-    Between two occupied codes all splits have the same score: they form a run.
+    Between two occupied codes all splits have the same score: they form a run. With public bins,
+    the splits are the first codes of these, and `starts` counts them.
     """
 
     part: Span
     starts: NDArray[np.int64]
 
+    def halves(self, at: int, further: int = 0) -> tuple[Span, Span]:
+        """Split at a point of a run."""
+        begins, place = bin_starts(self.part.column), int(self.starts[at]) + further
+        return self.part.halves(place if begins is None else int(begins[place]))
+
     def split(self, at: int, noise: Noise) -> tuple[Part, ...]:
         """Split at a uniformly drawn point of a run."""
-        return self.part.halves(int(self.starts[at]) + noise.integer_below(int(self.n_ways[at])))
+        return self.halves(at, noise.integer_below(int(self.n_ways[at])))
 
 
 def choice_of(part: Part, counts: ClassCounts, score: Score) -> Choice | None:
     """Score every way to split a part; None if there is none, which the schema alone decides."""
     if part.n_rounds == 0:
         return None
-    missing = [counts.missing] if part.holds_missing and counts.missing is not None else []
+    apart = counts.apart if part.holds_apart else []
     if isinstance(part, Branch):
-        children = np.stack([counts.of_node(child.node) for child in part.children] + missing)
+        children = np.stack([counts.of_node(child.node) for child in part.children] + apart)
         scores = np.asarray(score.of(children[None]), np.int64)
         return BranchChoice(part, scores, np.ones(1, np.int64))
     assert isinstance(part, Span)  # noqa: S101 - the only other kind
@@ -227,6 +263,10 @@ def choice_of(part: Part, counts: ClassCounts, score: Score) -> Choice | None:
     # A run's splits come after one occupied code and not after the next one.
     starts = np.concatenate(([part.first + 1], inside + 1))
     lasts = np.concatenate((inside, [part.last]))
+    begins = bin_starts(part.column)
+    if begins is not None:
+        starts = np.searchsorted(begins, starts)
+        lasts = np.searchsorted(begins, lasts, side="right") - 1
     at = np.flatnonzero(lasts >= starts)
     scores = np.empty(len(at), np.int64)
     step = max(1, _CHUNK // (3 * counts.below.shape[1]))
@@ -234,7 +274,7 @@ def choice_of(part: Part, counts: ClassCounts, score: Score) -> Choice | None:
         here = begin + at[chunk : chunk + step]
         left = counts.below[here] - counts.below[begin]
         right = counts.below[end] - counts.below[here]
-        rest = [np.broadcast_to(row, left.shape) for row in missing]
+        rest = [np.broadcast_to(row, left.shape) for row in apart]
         scores[chunk : chunk + step] = score.of(np.stack([left, right, *rest], axis=1))
     return SpanChoice(part, scores, lasts[at] - starts[at] + 1, starts[at])
 
@@ -255,7 +295,7 @@ class Specialization:
         return {
             "column": self.part.attribute,
             "part": self.part.full_label,
-            "into": [*children, "missing"] if self.part.holds_missing else children,
+            "into": [*children, *self.part.apart],
         }
 
 
@@ -334,6 +374,7 @@ def base_measure(choices: Sequence[Choice]) -> list[int]:
     Examples
     --------
     >>> one = BranchChoice(Branch("a", False, Node("x")), np.zeros(1, int), np.ones(1, int))
+    >>> from hushtable.schema import Integer
     >>> grid = Integer(type="integer", low=0, high=9)
     >>> two = SpanChoice(
     ...     Span("b", False, grid, 0, 9), np.zeros(2, int), np.array([3, 6]), np.array([1, 4])
@@ -425,8 +466,8 @@ def specialize_as_printed(
 def recoding_of(column: Column, cut: list[Part]) -> Recoding:
     """Turn a cut into a recoding.
 
-    A cut that was never pushed down has one code for everything, missing values included; in any
-    other, missing values have their own code, the last.
+    A cut that was never pushed down has one code for everything, what is apart included; in any
+    other, special values and missing have their own codes, the last.
 
     Examples
     --------
@@ -434,11 +475,12 @@ def recoding_of(column: Column, cut: list[Part]) -> Recoding:
     >>> recoding_of(sex, [top("sex", sex)]).labels
     ('* or missing',)
     """
-    whole = len(cut) == 1 and (cut[0].holds_missing or column.missing_code is None)
+    whole = len(cut) == 1 and (cut[0].holds_apart or column.n_apart == 0)
     n_values = column.size if whole else column.n_values
     has_missing = not whole and column.missing_code is not None
     labels = tuple(_labels_apart(cut))
-    if isinstance(column, Categorical):
+    if not is_span(column):
+        assert isinstance(column, Categorical)  # noqa: S101 - all others are lines
         code_of = {
             value: code
             for code, part in enumerate(cut)
@@ -448,7 +490,8 @@ def recoding_of(column: Column, cut: list[Part]) -> Recoding:
         groups = [0] * n_values if whole else [code_of[value] for value in column.values]
         return ValueGroups(labels, n_values, has_missing, tuple(groups))
     starts = tuple(part.first for part in cut if isinstance(part, Span))
-    return Intervals(labels, n_values, has_missing, starts)
+    special = () if whole else column.special_names
+    return Intervals(labels, n_values, has_missing, starts, special=special)
 
 
 def plain_cut(recoding: Recoding) -> dict[str, Any]:
@@ -462,6 +505,7 @@ def plain_cut(recoding: Recoding) -> dict[str, Any]:
         "labels": list(recoding.labels),
         "n_values": recoding.n_values,
         "has_missing": recoding.has_missing,
+        **({"special": list(recoding.special)} if recoding.special else {}),
         **codes,
     }
 

@@ -147,8 +147,8 @@ class _RowGroups:
                 number[child.first : child.last + 1] = at
             elif isinstance(child, Branch) and isinstance(column, Categorical):
                 number[[column.values.index(value) for value in child.node.leaves()]] = at
-        if part.holds_missing:
-            number[column.missing_code] = len(children) + 1
+        if part.holds_apart:
+            number[column.n_values :] = len(children) + 1 + np.arange(column.n_apart)
         return number[codes]
 
     def divided(self, child: Integers) -> tuple[Integers, Integers]:
@@ -187,6 +187,6 @@ def _best_way(choice: Choice) -> tuple[int, tuple[Part, ...]]:
     """Give the information gain of the best way to split a part, and its children."""
     at = int(choice.scores.argmax())
     if isinstance(choice, SpanChoice):
-        return int(choice.scores[at]), choice.part.halves(int(choice.starts[at]))
+        return int(choice.scores[at]), choice.halves(at)
     assert isinstance(choice.part, Branch)  # noqa: S101 - the only other kind
     return int(choice.scores[at]), choice.part.children

@@ -7,7 +7,7 @@ that is enough is proved in ``partition.md``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from typing import Literal
 
@@ -193,6 +193,28 @@ class _Open:
             self.nodes[mask], self.first[mask], self.last[mask], self.begins[mask], self.ends[mask]
         )
 
+    def beside(self, others: _Open) -> _Open:
+        return _Open(
+            *(
+                np.concatenate((getattr(self, part.name), getattr(others, part.name)))
+                for part in fields(self)
+            )
+        )
+
+
+def apart_cuts(axes: Sequence[Axis], max_regions: int) -> list[tuple[int, int]]:
+    """List axis and position of the cuts that split off special values before the tree is grown.
+
+    A column with two of them makes three times as many regions, so columns that come when there is
+    no room are cut like any other.
+    """
+    cuts, n_regions = [], 1
+    for at, axis in enumerate(axes):
+        if n_regions * (axis.n_apart + 1) <= max_regions:
+            n_regions *= axis.n_apart + 1
+            cuts += [(at, cut) for cut in range(axis.size - axis.n_apart, axis.size)]
+    return cuts
+
 
 def grow(rows: OrderedCells, rules: GrowthRules, noise: Noise) -> tuple[Tree, Integers]:
     """Grow a tree and count its leaves by class.
@@ -227,7 +249,8 @@ class _Growth:
             counts = rows.class_counts(done.begins, done.ends)
             counted.update(zip(done.nodes.tolist(), counts, strict=True))
 
-        n_leaves = 1
+        regions = self._apart(regions)
+        n_leaves = len(regions.nodes)
         for level in range(rules.max_depth):
             n_splits = self._count_splits(regions)
             goes_on = n_splits.any(axis=1)
@@ -241,7 +264,8 @@ class _Growth:
             if not len(regions.nodes):
                 break
             for i, node in enumerate(regions.nodes.tolist()):
-                self._choose_split(node, regions, i, n_splits[i])
+                epsilon = rules.split_budget(level)
+                self._choose_split(node, regions, i, n_splits[i], epsilon)
             regions = self._split(regions)
         close(regions)
         return np.array([counted[leaf] for leaf in self.tree.leaves.tolist()], np.int64)
@@ -255,6 +279,16 @@ class _Growth:
             begins=np.zeros(1, np.int64),
             ends=np.array([len(self.rows.counts)], np.int64),
         )
+
+    def _apart(self, regions: _Open) -> _Open:
+        """Split off what is apart, each by itself: by the schema, so nothing is paid."""
+        for at, cut in apart_cuts(self.rows.axes, self.rules.max_regions):
+            holds = (regions.first[:, at] < cut) & (regions.last[:, at] >= cut)
+            divided = regions.keep(holds)
+            for node in divided.nodes.tolist():
+                self.tree.axis[node], self.tree.cut[node] = at, cut
+            regions = regions.keep(~holds).beside(self._split(divided))
+        return regions
 
     def _count_splits(self, regions: _Open) -> Integers:
         """Count the ways to split each region along each axis."""
@@ -277,7 +311,9 @@ class _Growth:
             tree.epsilon[node] -= epsilon
         return np.asarray(noisy >= self.rules.stop_count)
 
-    def _choose_split(self, node: int, regions: _Open, i: int, n_splits: Integers) -> None:
+    def _choose_split(
+        self, node: int, regions: _Open, i: int, n_splits: Integers, epsilon: Fraction
+    ) -> None:
         """Choose axis and cut of a region, the i-th of those that are open."""
         tree, axes = self.tree, self.rows.axes
         parts = list(zip(regions.first[i].tolist(), regions.last[i].tolist(), strict=True))
@@ -294,7 +330,6 @@ class _Growth:
             tree.axis[node], tree.cut[node] = only, axes[only].middle(*parts[only])
             return
         where = slice(int(regions.begins[i]), int(regions.ends[i]))
-        epsilon = self.rules.split_budget(tree.levels[node])
         tree.epsilon[node] -= epsilon
         whole = self.rows.class_counts(regions.begins[i : i + 1], regions.ends[i : i + 1])[0]
         by_class = self.rules.by_class
@@ -334,12 +369,13 @@ class _Growth:
         middles = self.rows.divide(regions.begins, regions.ends, axes, cuts)
         first, last = np.repeat(regions.first, 2, axis=0), np.repeat(regions.last, 2, axis=0)
         children = []
+        level = tree.levels[-1] + 1  # behind all there are, whatever the parent's
         for i, node in enumerate(nodes):
             at = tree.axis[node]
             part = int(regions.first[i, at]), int(regions.last[i, at])
             for side, half in enumerate(self.rows.axes[at].halves(*part, tree.cut[node])):
                 first[2 * i + side, at], last[2 * i + side, at] = half
-                children.append(tree.add(tree.levels[node] + 1, tree.epsilon[node]))
+                children.append(tree.add(level, tree.epsilon[node]))
             tree.left[node] = children[-2]
         return _Open(
             nodes=np.array(children, np.int64),
