@@ -197,8 +197,12 @@ class Statement(BaseModel):
             f"## The data\n\n| table | file | rows |\n|---|---|---|\n{tables}\n\n"
             + (f"{notes}\n\n" if notes else "")
             + (f"Cells of the private table that did not fit:\n\n{fits}\n\n" if fits else "")
-            + (f"Every published row keeps these rules; private rows that broke one counted as "
-               f"they were:\n\n{rules}\n\n" if rules else "")
+            + (
+                f"Every published row keeps these rules; private rows that broke one counted as "
+                f"they were:\n\n{rules}\n\n"
+                if rules
+                else ""
+            )
             + "".join(f"![{file}]({file})\n\n" for file in self.attachments if file.endswith("svg"))
             + "Load it with `hushtable.Release.load(folder)`, ask it with "
             '`hushtable query FOLDER "WHERE clause"`.\n'

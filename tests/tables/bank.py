@@ -34,7 +34,9 @@ def table(n_rows: int = 4000) -> pa.Table:
     rng = np.random.default_rng(7)
     age = np.clip(rng.normal(40, 12, n_rows), 17, 98).astype(np.int64)
     never = rng.random(n_rows) < 0.9
-    pdays = np.where(never, 999, np.where(rng.random(n_rows) < 0.1, -1, rng.integers(0, 28, n_rows)))
+    pdays = np.where(
+        never, 999, np.where(rng.random(n_rows) < 0.1, -1, rng.integers(0, 28, n_rows))
+    )
     balance = np.where(rng.random(n_rows) < 0.3, 0.0, rng.lognormal(6, 1.2, n_rows).round(2))
     y = (rng.random(n_rows) < np.where(never, 0.08, 0.6)) & ~(never & (age < 25))
     called = np.datetime64("2008-05-01") + rng.integers(0, 900, n_rows)

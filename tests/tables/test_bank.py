@@ -33,9 +33,7 @@ RULE = SCHEMA.rules[0]
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
 def test_bank(method: Method, tmp_path: Path) -> None:
     rows = table()
-    release = ht.publish(
-        rows, SCHEMA, method, out=tmp_path / "out", noise=SeededNoise(shifted(1))
-    )
+    release = ht.publish(rows, SCHEMA, method, out=tmp_path / "out", noise=SeededNoise(shifted(1)))
     release = ht.Release.load(tmp_path / "out")
     frame = release.frame()
     assert {"day", "age_group"} <= set(frame.column_names)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -109,10 +110,10 @@ def with_derived(table: pa.Table, schema: Schema, recode: Recode | None = None) 
         ranks = operand.ranks
         assert ranks is not None  # noqa: S101 - of what follows from a column
         names = operand.column.values if isinstance(operand, Category) else None
-        values = [rank if names is None else names[rank] for rank in ranks]
+        values: list[Any] = [rank if names is None else names[rank] for rank in ranks]
         values += [None] * (column.size - len(values))
         if cut is not None:
-            behind: list[set[object]] = [set() for _ in range(cut.size)]
+            behind: list[set[Any]] = [set() for _ in range(cut.size)]
             for code, new in enumerate(cut.apply(np.arange(column.size)).tolist()):
                 behind[new].add(values[code])
             values = [found.pop() if len(found) == 1 else None for found in behind]

@@ -304,7 +304,9 @@ class _Reader:
         named = [
             item
             for item in map(bare, node.expressions)
-            if isinstance(item, exp.Literal) and item.is_string and item.this in column.special_names
+            if isinstance(item, exp.Literal)
+            and item.is_string
+            and item.this in column.special_names
         ]
         if not named:
             return None
@@ -316,7 +318,9 @@ class _Reader:
         others = [item for item in node.expressions if bare(item) not in named]
         if others:
             rest = exp.In(this=node.this.copy(), expressions=[item.copy() for item in others])
-            parts.append(self._or_special(Literal(self._member(rest), accept, text_of(node)), operand))
+            parts.append(
+                self._or_special(Literal(self._member(rest), accept, text_of(node)), operand)
+            )
         return join(True not in accept, parts)
 
     def _or_special(self, literal: Literal, operand: Grid | Ranks) -> Formula:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from decimal import Decimal as Digits
 from fractions import Fraction
 from functools import cached_property
@@ -29,8 +29,8 @@ SPECIAL = (
     "written as the code."
 )
 BINS = (
-    "Public bins in which every method counts: their width, the lowest value of each, or log (1, 2, "
-    "5, 10, 20, 50 and so on away from zero)."
+    "Public bins in which every method counts: their width, the lowest value of each, or log (1, "
+    "2, 5, 10, 20, 50 and so on away from zero)."
 )
 Bins = int | float | Literal["log"] | tuple[int | float, ...]
 
@@ -103,7 +103,7 @@ class OnGrid(AnyColumn):
             return cast(int, self.missing_code)
         exact = self.exact(value)
         special = self.special_places.get(exact)
-        return int((exact - self.exact_low) / self.exact_step) if special is None else special
+        return round((exact - self.exact_low) / self.exact_step) if special is None else special
 
     @property
     def other_code(self) -> int:
@@ -115,7 +115,7 @@ class OnGrid(AnyColumn):
 
     def _apart(self, code: int) -> Value:
         """Give what stands in a table for a code that is apart."""
-        return (*self.special_codes, None)[code - self.n_values]
+        return cast(Value, (*self.special_codes, None)[code - self.n_values])
 
     @property
     def most_steps(self) -> int:
@@ -162,9 +162,7 @@ class Numeric(OnGrid):
     @property
     def bin_rule(self) -> Bins | None:
         """The rule of the public bins, if there are any."""
-        return list(self.bins) if isinstance(self.bins, Sequence) and not isinstance(
-            self.bins, str
-        ) else self.bins  # type: ignore[return-value]  # fmt: skip
+        return self.bins
 
     def exact(self, value: Any) -> Fraction:
         """Read a number as it is written."""

@@ -315,9 +315,7 @@ def _intervals(column: Column, starts: Iterable[int], last: int | None = None) -
     ]
     has_missing = column.missing_code is not None
     special = column.special_names
-    return Intervals(
-        tuple(labels), column.n_values, has_missing, (0, *firsts[1:]), special=special
-    )
+    return Intervals(tuple(labels), column.n_values, has_missing, (0, *firsts[1:]), special=special)
 
 
 def _short(value: Any) -> str:

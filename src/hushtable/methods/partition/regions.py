@@ -158,7 +158,11 @@ def _part_values(column: Column, axis: Axis, parts: Integers) -> pa.Array:
         names = column.special_names
         special.append([names[c - column.n_values] for c in range(max(first, column.n_values),
                         min(last + 1, column.n_values + len(names)))])  # fmt: skip
-    fields = {"low": typed(column, lows), "high": typed(column, highs), "missing": pa.array(missing)}
+    fields = {
+        "low": typed(column, lows),
+        "high": typed(column, highs),
+        "missing": pa.array(missing),
+    }
     if column.special_names:
         fields["special"] = pa.array(special, pa.list_(pa.string()))
     return pa.StructArray.from_arrays(list(fields.values()), list(fields))

@@ -82,7 +82,7 @@ class Values:
     def buckets(self, noisy: Integers, std: float, *, is_target: bool = False) -> Integers:
         """Choose a bucket for each counted value, from noisy counts alone.
 
-        What is apart are buckets of their own, the last. A target keeps its values where they are few.
+        What is apart has buckets of its own, the last. A target keeps its values if they are few.
         """
         n_values, most = self.n_values, MAX_BUCKETS - 1
         counts = np.asarray(noisy[:n_values], np.float64)

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from hushtable.codes import to_labels
 from hushtable.engine.base import Engine
 from hushtable.kernels.space import Points, Vector
 from hushtable.methods.uncertain.ruler import Integers
-from hushtable.codes import to_labels
 from hushtable.schema import Column, Integer, Numeric
 
 
