@@ -29,7 +29,8 @@ columns:
   real: {type: number, low: 0, high: 2, step: 0.25, special: {-1: unknown}, missing: category}
   money: {type: decimal, low: 0, high: 1, step: 0.05, missing: category}
   born: {type: date, low: 1980-01-01, high: 1981-12-31, step: quarter, missing: category}
-  day: {type: date, low: 2024-02-26, high: 2024-03-03, special: {9999-12-31: open}, missing: category}
+  day: {type: date, low: 2024-02-26, high: 2024-03-03, special: {9999-12-31: open},
+        missing: category}
   week: {type: date, low: 2024-02-26, high: 2024-03-31, step: week, missing: category}
   seen: {type: timestamp, low: 2024-02-28 22:00:00, high: 2024-02-29 03:00:00, step: hour,
          missing: category}
@@ -48,15 +49,16 @@ N = 60
 def published() -> pa.Table:
     """Give rows in which each column has each of its codes."""
     return pa.table(
-        {name: to_values(column, every_code(column, N)) for name, column in SCHEMA.attributes.items()}
+        {
+            name: to_values(column, every_code(column, N))
+            for name, column in SCHEMA.attributes.items()
+        }
     )
 
 
 @pytest.mark.parametrize("file", ["csv", "parquet"])
 @pytest.mark.parametrize("engine", ["memory", "duckdb"])
-def test_what_is_written_is_read_as_the_same_codes(
-    file: str, engine: str, tmp_path: Path
-) -> None:
+def test_what_is_written_is_read_as_the_same_codes(file: str, engine: str, tmp_path: Path) -> None:
     rows, path = published(), tmp_path / f"rows.{file}"
     if file == "csv":
         pa_csv.write_csv(rows, path)
