@@ -8,9 +8,13 @@ import json
 import platform
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, Unpack
+
+import numpy as np
+import pyarrow as pa
 
 from hushtable import engine as engines
 from hushtable.engine import EngineName
@@ -21,7 +25,8 @@ from hushtable.engine.header import is_in_spark
 from hushtable.engine.silence import silenced
 from hushtable.errors import HushtableError, OwnNote, ParameterError, Refused
 from hushtable.files.progress import Progress, silent
-from hushtable.methods.base import SUPPOSED_ROWS, GraphMethod, Method, Plan
+from hushtable.methods.base import SUPPOSED_ROWS, GraphMethod, Method, Plan, Released
+from hushtable.predicate.rules import kept_rows, rules_of
 from hushtable.privacy.guarantee import Guarantee, NoGuarantee
 from hushtable.privacy.ledger import Entry
 from hushtable.privacy.noise import Noise
@@ -99,6 +104,7 @@ def publish(
     _require_nouns(schema, method)
     schema.require_confirmed()
     whole, schema = schema, of_columns(schema, columns)
+    rules_of(schema)  # refuses those that cannot be read
     plan = method.plan(schema)
     if not anyway:
         _require_worth(plan, rows)
@@ -262,6 +268,7 @@ def carry_out(
             progress("counting", 0.1)
             # Before a byte is written: what was looked at must have cost what was promised.
             released = plan.accounted(open_source(), noise).released
+            released = _keeping_rules(released, schema, noise)
             progress("writing", 0.9)
             statement = Statement(
                 method=method.name,
@@ -295,6 +302,25 @@ def carry_out(
             writer.move_into_place()
     progress("done", 1.0)
     return Release(writer.folder, statement)
+
+
+def _keeping_rules(released: Released, schema: Schema, noise: Noise) -> Released:
+    """Replace published rows that break a rule by others that keep it: see `predicate/rules.md`."""
+    rows = released.tables.get("data")
+    if not schema.rules or not isinstance(rows, pa.Table):
+        return released
+    if rows.column_names != list(schema.attributes):
+        return released  # cells or regions with counts; rows are made of them by the release
+    kept = kept_rows(rows, schema)
+    if kept is None or kept.all():
+        return released
+    fine = np.flatnonzero(kept)
+    taken = np.arange(len(kept))
+    if len(fine):
+        taken[~kept] = fine[noise.uniform_below(len(fine), size=int((~kept).sum()))]
+    else:
+        taken = fine
+    return replace(released, tables={**released.tables, "data": rows.take(pa.array(taken))})
 
 
 def _digest(statement: Statement) -> str:

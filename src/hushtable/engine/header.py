@@ -250,7 +250,7 @@ def _spark_header(frame: Any) -> Header:
     return Header(tuple(field.name for field in fields), kinds)
 
 
-def _arrow_kind(kind: pa.DataType) -> Kind:
+def _arrow_kind(kind: pa.DataType) -> Kind:  # noqa: PLR0911 - one for each family
     if pa.types.is_dictionary(kind):
         return _arrow_kind(kind.value_type)
     of, name = pa.types, str(kind)
@@ -263,7 +263,9 @@ def _arrow_kind(kind: pa.DataType) -> Kind:
     if of.is_timestamp(kind):
         return Kind(name, "instant" if kind.tz else "timestamp")
     if of.is_date(kind) or of.is_time(kind) or of.is_duration(kind):
-        return Kind(name, "date" if of.is_date(kind) else "time" if of.is_time(kind) else "duration")
+        return Kind(
+            name, "date" if of.is_date(kind) else "time" if of.is_time(kind) else "duration"
+        )
     is_bytes = of.is_binary(kind) or of.is_large_binary(kind) or of.is_fixed_size_binary(kind)
     return Kind(name, "bytes" if is_bytes else "other")
 

@@ -311,7 +311,7 @@ class Schema(Model):
                     column.pop(key, None)
                 if "special" in grid:  # with numbers as keys
                     grid["special"] = dict(cast(OnGrid, rules).special_codes)
-                column |= grid
+                last = grid | last
             content["columns"][name] = first | column | last
         return content
 
