@@ -77,7 +77,6 @@ def publish_adult(folder: Path) -> Path:
     """Publish Adult with quilt."""
     sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
     from adult import adult
-
     from hushtable import Quilt, publish
 
     table, schema = adult(DATA)
@@ -114,7 +113,9 @@ def main() -> None:
                 f"{1000 * took[len(took) // 2]:.0f} ms, p95 {1000 * took[int(0.95 * len(took))]:.0f}"
                 f" ms, slowest {1000 * took[-1]:.0f} ms, {len(bad)} failed"
             )
-            print(f"memory of the server: {before:.0f} MB before, {memory_mb(server.pid):.0f} after")
+            print(
+                f"memory of the server: {before:.0f} MB before, {memory_mb(server.pid):.0f} after"
+            )
         finally:
             server.terminate()
             server.wait()

@@ -25,7 +25,7 @@ from hushtable.estimate.row_functions import ONE, RowFunction, condition, is_cod
 from hushtable.estimate.simplex import on_simplex
 from hushtable.estimate.sums import Sums
 from hushtable.predicate import parse
-from hushtable.schema import Categorical, Column, Integer, Number, Value
+from hushtable.schema import Column, Numeric, Value
 
 Family = Literal["each", "all"]
 
@@ -279,9 +279,9 @@ class Answers:
     def _ask_apart(self, functions: Sequence[RowFunction]) -> Sums:
         return self.estimator.sums(functions, together=False)
 
-    def _number(self, name: str) -> Integer | Number:
+    def _number(self, name: str) -> Numeric:
         column = self.columns[name]
-        assert isinstance(column, Integer | Number)  # noqa: S101 - checked before
+        assert isinstance(column, Numeric)  # noqa: S101 - checked before
         return column
 
     def _problems(
@@ -300,9 +300,9 @@ class Answers:
                     f"column {name!r} is not a published column; there are "
                     f"{', '.join(self.columns)}."
                 )
-            elif name in numbers and isinstance(self.columns[name], Categorical):
+            elif name in numbers and not isinstance(self.columns[name], Numeric):
                 problems.append(
-                    f"column {name!r} is a list of values and has no mean or quantile; ask for the "
+                    f"column {name!r} has no numbers and so no mean or quantile; ask for the "
                     "share of one of its values, or for a cross table."
                 )
         if len(set(by)) < len(by):

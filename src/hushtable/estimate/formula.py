@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hushtable.errors import ParameterError
-from hushtable.schema import Categorical, Column
+from hushtable.schema import Categorical, Column, Numeric
 
 _NAME = r'(?:"(?P<quoted>(?:[^"]|"")+)"|(?P<plain>[^\W\d][\w.-]*))'
 _TERM = re.compile(rf"\s*(?:(?P<factor>C)\(\s*)?{_NAME}\s*(?P<close>\))?\s*")
@@ -80,11 +80,8 @@ def read_formula(text: str, columns: Mapping[str, Column], *, two_valued: bool =
             problems.append(f"column {name!r} is in the formula twice; name it once.")
         elif is_factor:
             groups.append(name)
-        elif isinstance(columns[name], Categorical):
-            problems.append(
-                f"column {name!r} is a list of values, not a number; write C({name}) for its "
-                "groups."
-            )
+        elif not isinstance(columns[name], Numeric):
+            problems.append(f"column {name!r} has no numbers; write C({name}) for its groups.")
         else:
             numbers.append(name)
     if problems or explained is None:
@@ -99,9 +96,9 @@ def _outcome_problems(name: str, column: Column, two_valued: bool) -> list[str]:
         return [
             f"column {name!r} has not two values, which a logistic regression needs of its outcome."
         ]
-    if isinstance(column, Categorical):
+    if not isinstance(column, Numeric):
         return [
-            f"column {name!r} is a list of values and has no mean to explain; a list of two values "
+            f"column {name!r} has no numbers and so no mean to explain; a list of two values "
             "can be the outcome of a logistic regression."
         ]
     return []

@@ -19,7 +19,7 @@ from hushtable.estimate.base import Estimate, Scope
 from hushtable.estimate.quantiles import NORMAL
 from hushtable.estimate.row_functions import ONE, Floats, RowFunction, Ruler, power, present
 from hushtable.estimate.sums import Sums
-from hushtable.schema import Integer, Number
+from hushtable.schema import Numeric
 
 Ask = Callable[[Sequence[RowFunction]], Sums]
 
@@ -37,14 +37,14 @@ class Numbers:
     ----------
     name : str
         The column.
-    column : Integer or Number
+    column : Numeric
         As the schema has it.
     where : RowFunction
         1 for the rows that count.
     """
 
     name: str
-    column: Integer | Number
+    column: Numeric
     where: RowFunction
 
     @property

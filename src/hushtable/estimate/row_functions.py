@@ -20,7 +20,7 @@ from hushtable.errors import TooLarge
 from hushtable.predicate import parse
 from hushtable.predicate.clause import independent_parts
 from hushtable.predicate.formula import Formula, Junction, evaluate, join
-from hushtable.schema import Categorical, Column, Integer, Number, Schema
+from hushtable.schema import Column, Numeric, Schema
 
 Floats = NDArray[np.float64]
 Codes = Mapping[str, NDArray[np.int64]]
@@ -42,14 +42,14 @@ class Ruler:
     half: float
 
     @classmethod
-    def of(cls, column: Integer | Number) -> Ruler:
+    def of(cls, column: Numeric) -> Ruler:
         """Read the range of a column."""
         low, step = float(column.exact_low), float(column.exact_step)
         high = low + (column.n_values - 1) * step
         return cls((low + high) / 2, (high - low) / 2 or 1.0)
 
-    def places(self, column: Integer | Number) -> Floats:
-        """Give the place of each code's value; missing is not a number and has 0."""
+    def places(self, column: Numeric) -> Floats:
+        """Give the place of each code's value; others have 0."""
         low, step = float(column.exact_low), float(column.exact_step)
         places: Floats = np.zeros(column.size)
         values = low + step * np.arange(column.n_values)
@@ -154,22 +154,21 @@ ONE = RowFunction()
 """What counts rows."""
 
 
-def power(name: str, column: Integer | Number, exponent: int) -> RowFunction:
-    """Give a power of a number's place; 0 where it is missing, even for the exponent 0."""
+def power(name: str, column: Numeric, exponent: int) -> RowFunction:
+    """Give a power of a number's place; 0 where there is none, even for the exponent 0."""
     factor = Ruler.of(column).places(column) ** exponent
-    if column.missing_code is not None:
-        factor[column.missing_code] = 0.0
+    factor[column.n_values :] = 0.0  # special values and missing are no numbers
     return RowFunction({name: factor}, {name: exponent})
 
 
-def present(name: str, column: Column) -> RowFunction:
-    """Give 1 where a column has a value."""
-    if column.missing_code is None:
+def present(name: str, column: Column | Numeric) -> RowFunction:
+    """Give 1 where a column has a value; special values are none."""
+    if column.size == column.n_values:
         return ONE
-    if not isinstance(column, Categorical):
+    if isinstance(column, Numeric):
         return power(name, column, 0)
     factor = np.ones(column.size)
-    factor[column.missing_code] = 0.0
+    factor[column.n_values :] = 0.0
     return RowFunction({name: factor})
 
 

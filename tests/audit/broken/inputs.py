@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from hushtable.methods.alpha_beta.insertions import UniformInsertions
 
 from audit.broken.kind import Broken, Patch, around, beside, cells_of, exact, histogram, n_rows
 from hushtable.errors import Refused
@@ -20,7 +21,6 @@ from hushtable.methods import (
     Quilt,
 )
 from hushtable.methods.alpha_beta.frapp import FrappPlan
-from hushtable.methods.alpha_beta.insertions import UniformInsertions
 from hushtable.methods.base import Released
 from hushtable.methods.counts.noisy_counts import NoisyCountsPlan
 from hushtable.methods.degrees.degrees import Degrees, DegreesPlan
