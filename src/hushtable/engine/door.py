@@ -287,6 +287,6 @@ def connect(
     >>> schema = Schema.parse("name: t\ncolumns:\n  age: {type: integer, low: 40, high: 43}\n")
     >>> private = connect(pa.table({"age": [41, 43, 41]}), schema)
     >>> private.histograms(["age"])["age"].tolist()
-    [0, 2, 0, 1]
+    [0, 2, 0, 1, 0]
     """
     return open(data, engine=engine, memory_limit=memory_limit).connect(schema, noise=noise)

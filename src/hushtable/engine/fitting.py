@@ -30,8 +30,8 @@ def misfits(data: Data, schema: Schema) -> list[RuleBreak]:
     >>> schema = Schema.parse("{name: t, columns: {age: {type: integer, low: 0, high: 99}}}")
     >>> for misfit in misfits(pa.table({"age": ["41", "200", "old", None]}), schema):
     ...     print(misfit)
-    column 'age': 1 rows have no value, and count as 0 (missing: other).
-    column 'age': 1 rows cannot be read as a whole number, and count as 0 (missing: other).
+    column 'age': 1 rows have no value, and count as missing (missing: category).
+    column 'age': 1 rows cannot be read as a whole number, and count as missing (missing: category).
     column 'age': 1 rows lie outside 0 to 99, and count as the nearest bound (outside: clip).
     """
     fitting = [

@@ -206,7 +206,7 @@ class _Reader:
         text, term = (one, other) if turned else (other, one)
         assert isinstance(text, Text)  # noqa: S101 - told apart by the caller
         if term is None:
-            return Truth(None)
+            raise PredicateError(_text_with_number(node, *sides))
         assert not isinstance(term, Text | Category)  # noqa: S101 - the same
         special = self._special(term, text.text)
         if special is not None and not equal:
@@ -218,6 +218,9 @@ class _Reader:
             return special
         days = moment_of(text.text, [self._schema.attributes[name] for name in columns(term)])
         if days is None:
+            truth = next((side for side in sides if isinstance(bare(side), exp.Boolean)), None)
+            if truth is not None:
+                raise PredicateError(f"{quote(truth)} is a condition where a value is needed.")
             raise PredicateError(_text_with_number(node, *sides))
         limit = Constant(days)
         return ValueTest("=" if equal else "<", *((limit, term) if turned else (term, limit)))

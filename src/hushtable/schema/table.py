@@ -3,11 +3,12 @@
 The schema is written by the custodian and read by everybody. Nothing in it may be taken from the
 private data without a person confirming that it is public: see `hushtable.engine.drafting`.
 
-By default every cell has a code, whatever is in it: a cell without a value counts as missing, a
-category of its own; a number beyond the bounds counts as the nearest bound; and what is no value of
-the column counts as missing. So every table can be published, nothing missing passes for a value,
-and one row more or less changes every count by at most one row. Only with ``missing: forbid`` or
-``outside: refuse`` are there tables that are refused.
+By default every cell has a code, whatever is in it: a number beyond the bounds counts as the
+nearest bound, and what is no value of the column counts as missing where that is a category, else
+as the column's ``other`` value. So every table can be published, and one row more or less changes
+every count by at most one row. Only with ``missing: forbid`` or ``outside: refuse`` are there
+tables that are refused. In a file that a person writes, missing is a category unless it says
+otherwise: what is not there must not pass for a value because a line was forgotten.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from hushtable.schema.columns import CONFIRM, Identifier, Model, Text
 from hushtable.schema.listed import Boolean, Categorical
 from hushtable.schema.moments import Date, OnCalendar, Time, Timestamp
 from hushtable.schema.numbers import Decimal, Duration, Integer, Number, OnGrid
-from hushtable.schema.reading import sentences, with_taxonomy_files
+from hushtable.schema.reading import sentences, with_missing_said, with_taxonomy_files
 
 
 def _column_kind(value: Any) -> str | None:
@@ -265,14 +266,17 @@ class Schema(Model):
 
     @classmethod
     def parse(cls, text: str, *, folder: Path | None = None) -> Schema:
-        """Read a schema from YAML text; `folder` is where taxonomy files are looked for."""
+        """Read a schema from YAML text; `folder` is where taxonomy files are looked for.
+
+        Where a column does not say what a missing cell counts as, it is a category of its own.
+        """
         try:
             content = read_yaml(text)
         except ValueError as error:
             raise SchemaError(f"the schema is not valid YAML: {error}") from None
         if not isinstance(content, dict):
             raise SchemaError("the schema must be a mapping with name and columns.")
-        return cls.from_dict(with_taxonomy_files(content, folder))
+        return cls.from_dict(with_missing_said(with_taxonomy_files(content, folder)))
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Schema:
