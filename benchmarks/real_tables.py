@@ -136,6 +136,14 @@ TABLES: dict[str, Callable[[Path, Path], Path]] = {
 def confirmed(schema: ht.Schema) -> ht.Schema:
     """Confirm all, as a person would who found everything right."""
     content = schema.to_dict()
+    if "count" in content["columns"]:  # what methods call their own column
+        place = 1 + list(content["columns"]).index("count")
+        renamed = content["reading"].get("rename", {})
+        content["reading"]["rename"] = {**renamed, place: "visits"}
+        content["columns"] = {
+            "visits" if name == "count" else name: column
+            for name, column in content["columns"].items()
+        }
     for part in (content, *content["columns"].values()):
         part.pop("confirm", None)
     return ht.Schema.from_dict(content)
