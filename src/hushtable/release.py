@@ -44,6 +44,7 @@ from hushtable.estimate.combine import combine, drawn_frame, generator, some_row
 from hushtable.estimate.drawing import Generator
 from hushtable.estimate.estimate_table import EstimateTable
 from hushtable.estimate.published import Published
+from hushtable.file_format import FileFormat
 from hushtable.files.memory import physical_memory
 from hushtable.files.no_formula import no_formula
 from hushtable.files.scratch import Scratch, why_not_written
@@ -741,8 +742,8 @@ def _codes_of(frame: Any, schema: Schema) -> dict[str, NDArray[np.int64]]:
             f"the table has none of the release's columns: {', '.join(schema.attributes)}."
         )
     columns = {name: schema.columns[name] for name in known}
-    public = schema.model_copy(update={"columns": columns, "unit": Unit(kind="row")})
-    public = Schema.from_dict(public.to_dict())
+    own = {"columns": columns, "unit": Unit(kind="row"), "reading": FileFormat()}
+    public = Schema.from_dict(schema.model_copy(update=own).to_dict())
     engine = connect(table.select(known), public, engine="memory")
     assert isinstance(engine, MemoryEngine)  # noqa: S101 - asked for
     return dict(engine.codes(known))

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hushtable as ht
-from hushtable.engine import connect
+from hushtable.engine import connect, door
 from hushtable.engine.drafting import drafted, profile
 from hushtable.errors import Unconfirmed
 from hushtable.schema import Schema
@@ -139,6 +139,12 @@ def test_names_that_stand_twice_are_renamed(tmp_path, ending):
         counts = connect(file, made.schema, engine=engine).histograms(["COUNT_2", "column_3"])
         assert counts["COUNT_2"][[0, -1]].tolist() == [20, 20]
         assert counts["column_3"][[0, -1]].tolist() == [20, 20]
+
+
+def test_durations_are_not_proposed_as_what_is_then_refused():
+    table = pa.table({"x": pa.array([60, 120] * 50, pa.duration("s")), "y": ["a", "b"] * 50})
+    schema = drafted(table).schema
+    door.open(table).check(schema)
 
 
 def test_a_likely_target_is_a_list_of_classes():

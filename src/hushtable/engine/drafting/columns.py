@@ -76,7 +76,7 @@ def identifier(why: str) -> Proposal:
 def propose(profile: Profile) -> Proposal:
     """Propose one column."""
     if profile.family == "other":
-        return identifier("its values have parts, and cannot be published as they are")
+        return identifier("its type cannot be published as it is; convert it first")
     if not profile.n_values:
         return identifier("it has no values")
     if not profile.complete:

@@ -17,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hushtable.engine.encode import Expression, as_text
-from hushtable.engine.header import Header
+from hushtable.engine.header import Header, Kind
 from hushtable.engine.source import Source
 
 MISSING_WORDS = ("", "?", "NA", "N/A", "NaN", "nan", "NULL", "null")  # usual signs for no value
@@ -84,10 +84,7 @@ def profiles(source: Source, header: Header, n_rows: int) -> Iterator[Profile]:
     """Go through all columns once."""
     names = header.names
     rows = source.select({f"c{i}": name for i, name in enumerate(names)})
-    families: list[Family] = [
-        "text" if kind.family == "nothing" else _family(rows[f"c{i}"].type())
-        for i, kind in enumerate(header.kinds)
-    ]
+    families = [_family(kind, rows[f"c{i}"].type()) for i, kind in enumerate(header.kinds)]
     seen = {f"c{i}": _seen(rows[f"c{i}"], family) for i, family in enumerate(families)}
     if n_rows * len(names) <= MOST_CELLS:
         table = source.fetch(rows.select(**seen))
@@ -143,9 +140,12 @@ def _is_nothing(value: Any) -> bool:
     )
 
 
-def _family(kind: Any) -> Family:
-    if kind.is_string():
+def _family(header: Kind, kind: Any) -> Family:
+    """Say what a column holds, by its type in the table's header and that of its rows."""
+    if header.family == "nothing" or kind.is_string():
         return "text"
+    if header.family in ("other", "bytes"):
+        return "other"
     if kind.is_boolean():
         return "boolean"
     if kind.is_numeric():
