@@ -6,11 +6,13 @@ import datetime
 import hashlib
 import json
 import platform
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, Unpack
+
+import pyarrow as pa
 
 from hushtable import engine as engines
 from hushtable.engine import EngineName
@@ -18,10 +20,13 @@ from hushtable.engine.base import Engine
 from hushtable.engine.edges import EDGE_COLUMNS, inspect_graph, read_graph
 from hushtable.engine.graph import Graph
 from hushtable.engine.header import is_in_spark
+from hushtable.engine.published import Parts
 from hushtable.engine.silence import silenced
 from hushtable.errors import HushtableError, OwnNote, ParameterError, Refused
+from hushtable.estimate.associations import KEPT, as_plain, in_words
 from hushtable.files.progress import Progress, silent
 from hushtable.methods.base import SUPPOSED_ROWS, GraphMethod, Method, Plan
+from hushtable.methods.registry import estimator_for
 from hushtable.privacy.guarantee import Guarantee, NoGuarantee
 from hushtable.privacy.ledger import Entry
 from hushtable.privacy.noise import Noise
@@ -247,7 +252,12 @@ def carry_out(
                 ),
                 split={step: str(share) for step, share in split.items()},
                 public_schema=schema.to_dict(),
-                estimator={"kind": method.estimator_kind, **released.settings},
+                estimator=_told(
+                    {"kind": method.estimator_kind, **released.settings},
+                    schema,
+                    method.parameters(),
+                    released.tables,
+                ),
                 tables=writer.add_tables(released.tables, schema),
                 attachments=writer.add_attachments(released.attachments),
                 ledger=LedgerReceipt(receipt=entry.receipt, uncounted=book.holds_uncounted())
@@ -266,6 +276,27 @@ def carry_out(
             writer.move_into_place()
     progress("done", 1.0)
     return Release(writer.folder, statement)
+
+
+def _told(
+    settings: dict[str, Any],
+    schema: Schema,
+    parameters: Mapping[str, Any],
+    tables: Mapping[str, pa.Table | Parts],
+) -> dict[str, Any]:
+    """Add how much weaker associations are in the rows, told from what is published alone."""
+    here = {name: table for name, table in tables.items() if isinstance(table, pa.Table)}
+    if len(here) < len(tables):
+        return settings  # rows that are too many for one machine are not looked at again
+    try:
+        kept = estimator_for(settings, schema, parameters, here).kept()
+    except HushtableError:
+        return settings  # the release is paid for and whole; this sentence is not needed
+    if not kept:
+        return settings
+    told = in_words(kept)
+    notes = [*settings.get("notes", []), *([told] if told else [])]
+    return {**settings, KEPT: as_plain(kept), "notes": notes}
 
 
 def _digest(statement: Statement) -> str:

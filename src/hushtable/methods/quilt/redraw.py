@@ -25,7 +25,7 @@ from hushtable.estimate.row_functions import RowFunction, power
 from hushtable.estimate.simplex import on_simplex
 from hushtable.methods.quilt.domains import Floats, Integers
 from hushtable.methods.quilt.table_sums import TableSums
-from hushtable.schema import Categorical, Schema
+from hushtable.schema import Integer, Number, Schema
 
 N_SWEEPS = 4
 N_STEPS = 12
@@ -88,7 +88,7 @@ def _numbers(tables: TableSums, schema: Schema) -> list[RowFunction]:
     columns = {
         name: column
         for name, column in schema.attributes.items()
-        if not isinstance(column, Categorical)
+        if isinstance(column, Integer | Number)
     }
     made = [power(name, column, k) for name, column in columns.items() for k in (1, 2)]
     for one, two in combinations(columns, 2):
