@@ -348,7 +348,9 @@ def _per_cell(rounds: Sequence[Mapping[str, Any]], measured: MeasuredTables) -> 
     names = list(measured.buckets)
     penalties = [
         penalty / np.prod([measured.n_buckets[names[column]] for column in group])
-        for group, penalty in zip(rounds[-1]["chosen"], rounds[-1]["penalties"], strict=True)
+        for group, penalty in zip(
+            rounds[-1].get("chosen", ()), rounds[-1].get("penalties", ()), strict=True
+        )
     ]
     rows = max(1.0, measured.total.value)
     return float(max(penalties, default=0.0) / ((2 / math.pi) ** 0.5 * rows))
