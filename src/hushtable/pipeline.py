@@ -6,7 +6,7 @@ import datetime
 import hashlib
 import json
 import platform
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib.metadata import version
@@ -22,10 +22,13 @@ from hushtable.engine.base import Engine
 from hushtable.engine.edges import EDGE_COLUMNS, inspect_graph, read_graph
 from hushtable.engine.graph import Graph
 from hushtable.engine.header import is_in_spark
+from hushtable.engine.published import Parts
 from hushtable.engine.silence import silenced
 from hushtable.errors import HushtableError, OwnNote, ParameterError, Refused
+from hushtable.estimate.associations import KEPT, as_plain, in_words
 from hushtable.files.progress import Progress, silent
 from hushtable.methods.base import SUPPOSED_ROWS, GraphMethod, Method, Plan, Released
+from hushtable.methods.registry import estimator_for
 from hushtable.predicate.rules import kept_rows, rules_of
 from hushtable.privacy.guarantee import Guarantee, NoGuarantee
 from hushtable.privacy.ledger import Entry
@@ -283,7 +286,12 @@ def carry_out(
                 ),
                 split={step: str(share) for step, share in split.items()},
                 public_schema=schema.to_dict(),
-                estimator={"kind": method.estimator_kind, **released.settings},
+                estimator=_told(
+                    {"kind": method.estimator_kind, **released.settings},
+                    schema,
+                    method.parameters(),
+                    released.tables,
+                ),
                 tables=writer.add_tables(released.tables, schema),
                 attachments=writer.add_attachments(released.attachments),
                 ledger=LedgerReceipt(receipt=entry.receipt, uncounted=book.holds_uncounted())
@@ -321,6 +329,27 @@ def _keeping_rules(released: Released, schema: Schema, noise: Noise) -> Released
     else:
         taken = fine
     return replace(released, tables={**released.tables, "data": rows.take(pa.array(taken))})
+
+
+def _told(
+    settings: dict[str, Any],
+    schema: Schema,
+    parameters: Mapping[str, Any],
+    tables: Mapping[str, pa.Table | Parts],
+) -> dict[str, Any]:
+    """Add how much weaker associations are in the rows, told from what is published alone."""
+    here = {name: table for name, table in tables.items() if isinstance(table, pa.Table)}
+    if len(here) < len(tables):
+        return settings  # rows that are too many for one machine are not looked at again
+    try:
+        kept = estimator_for(settings, schema, parameters, here).kept()
+    except HushtableError:
+        return settings  # the release is paid for and whole; this sentence is not needed
+    if not kept:
+        return settings
+    told = in_words(kept)
+    notes = [*settings.get("notes", []), *([told] if told else [])]
+    return {**settings, KEPT: as_plain(kept), "notes": notes}
 
 
 def _digest(statement: Statement) -> str:

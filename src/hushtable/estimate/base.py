@@ -229,6 +229,13 @@ class Estimator(ABC):
         """How many rows `frame` gives."""
         return int(self.frame().num_rows)
 
+    def kept(self) -> dict[tuple[str, str], float]:
+        """Say for pairs of columns how much of their dependence the rows kept, where it is known.
+
+        Told from noise, shrinkage and what is published; the private table is not needed.
+        """
+        return {}
+
     def redrawn(self, rng: Generator) -> tuple[dict[str, NDArray[np.int64]], NDArray[np.float64]]:
         """Draw rows from the uncertainty of the release: codes of the schema, and weights.
 

@@ -166,5 +166,7 @@ def _plain(text: str) -> str:
 def _arrow(values: Sequence[Value]) -> pa.Array:
     if all(value is None or isinstance(value, str) for value in values):
         return pa.array(values, pa.string()) if None in values else texts(map(str, values))
+    if any(isinstance(value, str) for value in values):  # numbers beside special values
+        return pa.array([None if value is None else str(value) for value in values], pa.string())
     kind = pa.float64() if any(isinstance(value, float) for value in values) else pa.int64()
     return pa.array(values, kind)

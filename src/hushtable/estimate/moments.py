@@ -19,7 +19,7 @@ from hushtable.estimate.base import Estimate, Scope
 from hushtable.estimate.quantiles import NORMAL
 from hushtable.estimate.row_functions import ONE, Floats, RowFunction, Ruler, power, present
 from hushtable.estimate.sums import Sums
-from hushtable.schema import Numeric
+from hushtable.schema import Integer, Number
 
 Ask = Callable[[Sequence[RowFunction]], Sums]
 
@@ -37,14 +37,14 @@ class Numbers:
     ----------
     name : str
         The column.
-    column : Numeric
+    column : Integer or Number
         As the schema has it.
     where : RowFunction
         1 for the rows that count.
     """
 
     name: str
-    column: Numeric
+    column: Integer | Number
     where: RowFunction
 
     @property

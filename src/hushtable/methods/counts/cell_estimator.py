@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from hushtable.codes import as_numpy, repeated
 from hushtable.errors import Refused
+from hushtable.estimate.associations import after_cuts
 from hushtable.estimate.base import CONFIDENCE, Estimate, Estimator
 from hushtable.estimate.cell_sums import Cells
 from hushtable.estimate.drawing import Generator, draw_inside
@@ -121,6 +122,10 @@ class CellEstimator(Estimator):
     def n_rows(self) -> int:
         """How many rows `frame` gives."""
         return int(as_numpy(self.table.column(COUNT)).sum())
+
+    def kept(self) -> dict[tuple[str, str], float]:
+        """Tell what drawing values from inside generalized cells leaves."""
+        return after_cuts(self.schema, self.recode, self.codes, self.counts)
 
     def redrawn(self, rng: Generator) -> tuple[dict[str, NDArray[np.int64]], NDArray[np.float64]]:
         """Draw the counts of cells from their uncertainty, and places inside cells evenly."""

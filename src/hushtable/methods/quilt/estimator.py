@@ -16,10 +16,12 @@ from numpy.typing import NDArray
 from hushtable.codes import as_numpy
 from hushtable.estimate.base import Estimate, Estimator
 from hushtable.estimate.drawing import Generator
-from hushtable.estimate.row_functions import RowFunction
+from hushtable.estimate.moments import count_of
+from hushtable.estimate.row_functions import RowFunction, of_predicate
 from hushtable.estimate.sums import Sums, joined
 from hushtable.methods.quilt.domains import Floats, Integers, values_of
 from hushtable.methods.quilt.field_error import FieldError, Missed, ValueOf
+from hushtable.methods.quilt.kept import kept
 from hushtable.methods.quilt.measured_tables import LinearAnswer, MeasuredTable, MeasuredTables
 from hushtable.methods.quilt.redraw import Rows, redrawn_weights
 from hushtable.methods.quilt.table_sums import TableSums
@@ -170,6 +172,11 @@ class QuiltEstimator(Estimator):
             found = self._from_tables(columns, truth)
             if found is not None:
                 return _estimate(found)
+        if len(columns) > 1:  # a condition that cuts through buckets of measured tables
+            linear = self.table_sums.linear(of_predicate(predicate))
+            if linear is not None:
+                cut = replace(self.table_sums.sums([linear], together=False), notes=(_MERGED,))
+                return count_of(cut, 0, max(1.0, self.measured.total.value), scope="people")
         return self._from_rows(columns, predicate)
 
     def _decided(self, predicate: Predicate) -> tuple[tuple[str, ...], NDArray[np.bool_] | None]:
@@ -207,6 +214,15 @@ class QuiltEstimator(Estimator):
         if alone:
             return self.measured.of_column(columns[0], truth)
         return self.measured.of_cells(columns, truth)
+
+    def kept(self) -> dict[tuple[str, str], float]:
+        """Compare the rows with the noisy tables they were made from."""
+        return kept(
+            self.table_sums,
+            {name: self.bins[name][codes] for name, codes in self.codes.items()},
+            weight=self.weight,
+            shrinkage=float(self.settings["fit"]["shrinkage"]),
+        )
 
     def redrawn(self, rng: Generator) -> tuple[dict[str, Integers], Floats]:
         """Draw weights of the rows from the uncertainty of the tables."""
@@ -332,7 +348,9 @@ def _per_cell(rounds: Sequence[Mapping[str, Any]], measured: MeasuredTables) -> 
     names = list(measured.buckets)
     penalties = [
         penalty / np.prod([measured.n_buckets[names[column]] for column in group])
-        for group, penalty in zip(rounds[-1]["chosen"], rounds[-1]["penalties"], strict=True)
+        for group, penalty in zip(
+            rounds[-1].get("chosen", ()), rounds[-1].get("penalties", ()), strict=True
+        )
     ]
     rows = max(1.0, measured.total.value)
     return float(max(penalties, default=0.0) / ((2 / math.pi) ** 0.5 * rows))

@@ -319,7 +319,9 @@ class FieldError:
         held_back = max(0.0, float(held_back)) + unsure
         scale = held_back / max(float(noise.sum()), 1e-12)
         variance = float(np.sum(noise * part**2))
-        return Spread(variance, min(scale, 25.0) * variance)
+        # Cells may be held back in one direction; along the function that is seen, up to noise.
+        along = float(np.sum((noisy - model) * part)) ** 2 - std**2 * float(np.sum(part**2))
+        return Spread(variance, max(min(scale, 25.0) * variance, along))
 
     def _inside_buckets(self, group: tuple[str, ...], coarse: Floats, added: Added) -> float:
         """Variance from dependence between single values of merged buckets.

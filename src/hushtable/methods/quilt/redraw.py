@@ -25,7 +25,7 @@ from hushtable.estimate.row_functions import RowFunction, power
 from hushtable.estimate.simplex import on_simplex
 from hushtable.methods.quilt.domains import Floats, Integers
 from hushtable.methods.quilt.table_sums import TableSums
-from hushtable.schema import Numeric, Schema
+from hushtable.schema import Integer, Number, Schema
 
 N_SWEEPS = 4
 N_STEPS = 12
@@ -86,7 +86,9 @@ def _raked(tables: TableSums, rows: Rows, total: float, rng: Generator) -> Float
 def _numbers(tables: TableSums, schema: Schema) -> list[RowFunction]:
     """List the numbers, their squares, and the products of those that were measured together."""
     columns = {
-        name: column for name, column in schema.attributes.items() if isinstance(column, Numeric)
+        name: column
+        for name, column in schema.attributes.items()
+        if isinstance(column, Integer | Number)
     }
     made = [power(name, column, k) for name, column in columns.items() for k in (1, 2)]
     for one, two in combinations(columns, 2):

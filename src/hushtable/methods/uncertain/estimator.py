@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from itertools import combinations
 from typing import Literal
 
 import numpy as np
@@ -242,6 +243,23 @@ class UncertainEstimator(Estimator):
     def asked(self) -> Schema:
         """The columns that are published."""
         return self._published
+
+    def kept(self) -> dict[tuple[str, str], float]:
+        """Tell what noise leaves of correlations: it adds to variances, not to covariances."""
+        if self._model == "pseudo" or self._wrap or not self._n:
+            return {}
+        left = {}
+        for name in self._noisy:
+            place, std = self._place(name)
+            spread = float(place.var())
+            noise = float(np.mean(std**2))
+            left[name] = max(0.0, 1 - noise / spread) ** 0.5 if spread > 0 else 0.0
+        names = list(self._published.attributes)
+        return {
+            (one, two): left.get(one, 1.0) * left.get(two, 1.0)
+            for one, two in combinations(names, 2)
+            if one in left or two in left
+        }
 
     def sums(self, functions: Sequence[RowFunction], *, together: bool = True) -> Sums:
         """Estimate sums over records.
