@@ -166,11 +166,23 @@ class Meter:
         count_noise = self.purse.count_noise(share)
         return PaidTable((), count_noise.add(exact, self._noise), count_noise)
 
-    def measure(self, step: str, group: Group, share: Fraction) -> PaidTable:
-        """Give a noisy table; one row changes one of its cells by one."""
+    def measure(
+        self, step: str, group: Group, share: Fraction, cells: Integers | None = None
+    ) -> PaidTable:
+        """Give a noisy table, at a public resolution; one row changes one of its cells by one."""
         self.purse.pay(step, share)
         count_noise = self.purse.count_noise(share)
-        return PaidTable(group, count_noise.add(self.__exact[group], self._noise), count_noise)
+        exact = self.__counts(group, cells)
+        return PaidTable(group, count_noise.add(exact, self._noise), count_noise)
+
+    def __counts(self, group: Group, cells: Integers | None) -> Integers:
+        """Add exact counts up to cells: a row that was in one place still is."""
+        exact = self.__exact[group]
+        if cells is None:
+            return exact
+        found = np.zeros(int(cells.max()) + 1, np.int64)
+        np.add.at(found, cells, exact)
+        return found
 
     def choose(
         self,
@@ -184,28 +196,44 @@ class Meter:
         """Choose k candidates of high score, one after the other, each for `share`.
 
         The score of a candidate is weight * (sum over cells of abs(exact - expected) - penalty).
-        With `may_stop`, an empty answer is possible: the choice to stop, of score 0.
+        With `may_stop`, an empty answer is possible: the choice to stop, of score 0. A candidate
+        that was chosen leaves with all others of the same columns.
         """
         self.purse.pay(step, k * share)
         scores = [
             candidate.weight
             * (
-                int(np.abs(self.__exact[candidate.group] - candidate.expected).sum())
+                int(
+                    np.abs(
+                        self.__counts(candidate.group, candidate.cells) - candidate.expected
+                    ).sum()
+                )
                 - candidate.penalty
             )
             for candidate in candidates
         ]
-        # Permute-and-flip errs less for the same epsilon, but its range is wider than what the
-        # accounting by zCDP takes.
-        chosen = self._noise.choose_top(
-            [*scores, 0] if may_stop else scores,
-            k=k,
-            epsilon=self.purse.choice_epsilon(share),
-            sensitivity=Fraction(sensitivity(candidates, self.purse.reach)),
-            monotone=False,
-            rule="permute-and-flip" if self.purse.pure else "exponential",
-        )
-        return [place for place in chosen if place < len(candidates)]
+        offered = np.array([*scores, 0] if may_stop else scores, np.int64)
+        left, chosen = np.arange(len(offered)), []
+        while len(chosen) < k and len(left):
+            # Permute-and-flip errs less for the same epsilon, but its range is wider than what the
+            # accounting by zCDP takes.
+            (at,) = self._noise.choose_top(
+                offered[left],
+                k=1,
+                epsilon=self.purse.choice_epsilon(share),
+                sensitivity=Fraction(sensitivity(candidates, self.purse.reach)),
+                monotone=False,
+                rule="permute-and-flip" if self.purse.pure else "exponential",
+            )
+            place = int(left[at])
+            if place == len(candidates):
+                break
+            chosen.append(place)
+            group = candidates[place].group
+            left = np.array(
+                [i for i in left if i == len(candidates) or candidates[i].group != group]
+            )
+        return chosen
 
 
 @dataclass(frozen=True)
@@ -222,12 +250,15 @@ class Candidate:
         What measuring it would bring in noise.
     weight : int
         How much its error matters.
+    cells : array of int, optional
+        The cell of each combination of values, where the table is coarser than what was counted.
     """
 
     group: Group
     expected: Integers
     penalty: int
     weight: int
+    cells: Integers | None = None
 
     def __post_init__(self) -> None:
         if self.expected.dtype != np.int64:
