@@ -2,14 +2,14 @@
 
 What it does. A number of a million possible values cannot be counted value by value: noise would
 cover all but the largest counts, and equal bins lose a value that half of the table has, or cut
-nothing where everybody is. So the range is first counted in `FIRST` intervals of one width. Those in
-which many are found are cut into `BRANCHES` parts and counted again, and so on, until parts hold too
-few people to be worth cutting, or are single values. A value that stands out ends up alone; an
-empty tail stays one long interval.
+nothing where everybody is. So the range is first counted in `FIRST` intervals of one width. Those
+in which many are found are cut into `BRANCHES` parts and counted again, and so on, until parts hold
+too few people to be worth cutting, or are single values. A value that stands out ends up alone; an
+empty tail stays in long intervals.
 
 How it is private. Every count is a table of all rows by disjoint intervals, so that one row is in
-exactly one of them, and it is paid for like any other table. Which intervals are counted next follows
-from noisy counts alone. See ``quilt.md``.
+exactly one of them, and it is paid for like any other table. Which intervals are counted next
+follows from noisy counts alone. See ``quilt.md``.
 """
 
 from __future__ import annotations

@@ -38,6 +38,7 @@ from hushtable.methods.quilt.factors import FactorTable, log_factors
 from hushtable.methods.quilt.particles import Group, strides_of
 from hushtable.methods.quilt.smoothing import (
     STRAIGHT,
+    TREND,
     Line,
     Stiffness,
     alikeness,
@@ -289,7 +290,9 @@ class Field:
             return
         lines, bent = [], False
         for column, cells in zip(table.group, table.maps, strict=True):
-            line = self.lines[column] or Line(np.arange(len(cells)), np.ones(len(cells), bool))
+            line = self.lines[column] or Line(
+                np.arange(float(len(cells))), np.ones(len(cells), bool)
+            )
             lines.append(spread(line, cells, self._base[column], self.alike[column]))
             bent |= self.lines[column] is not None and lines[-1].shape[1] < len(cells)
         table.lines = tuple(lines) if bent else None
@@ -304,9 +307,11 @@ class Field:
         for position, table in enumerate(self.tables):
             if len(table.group) < 2:
                 continue
+            lines = [self.lines[column] for column in table.group]
+            trend = 0.0 if None in lines else TREND  # of two ordered columns, say
             axes = [
-                Stiffness.of(cells, self.lines[column], self.alike[column])
-                for column, cells in zip(table.group, table.maps, strict=True)
+                Stiffness.of(cells, line, self.alike[column], trend)
+                for column, cells, line in zip(table.group, table.maps, lines, strict=True)
             ]
             if all(axis.is_plain for axis in axes):
                 continue
@@ -318,7 +323,8 @@ class Field:
     def _expected(self, position: int) -> Floats:
         """Give the expected counts of a table's cells."""
         table = self.tables[position]
-        return np.bincount(self._cells[position], self.weights, len(table.theta))
+        sums = np.bincount(self._cells[position], self.weights, len(table.theta))
+        return sums.astype(np.float64)
 
     # --- particles --------------------------------------------------------------------------------
 

@@ -2,16 +2,16 @@
 
 What it does. A bucket holds values whose noisy counts are too small to be told apart, and rows are
 spread over them. Spread by the noisy counts alone, they would follow noise: in the tail of a column
-rows would lie far outside of where anybody is. `drawn_together` draws the counts of a bucket towards a
-simple shape with the same sum:
+rows would lie far outside of where anybody is. `drawn_together` draws the counts of a bucket
+towards a simple shape with the same sum:
 
 - a list without order: all the same;
 - inside of an ordered column: a density that rises or falls as that of the buckets beside it does;
-- in its outermost buckets: one that begins with the density of the bucket beside it and falls outwards
-  at one rate, if the bucket holds fewer than it would if it did not fall.
+- in its outermost buckets: one that begins with the density of the bucket beside it and falls
+  outwards at one rate, if the bucket holds fewer than it would if it did not fall.
 
-How far: by what the counts say against the shape beyond noise (James and Stein's rule for the squared
-distance, less one standard deviation of it). Values that stand out stay where they are.
+How far: by what the counts say against the shape beyond noise (James and Stein's rule for the
+squared distance, less one standard deviation of it). Values that stand out stay where they are.
 
 All of it is post-processing of noisy counts.
 """
@@ -47,8 +47,8 @@ def drawn_together(
     """
     found = counts.copy()
     sums = np.maximum(np.bincount(buckets, counts), 0.0)
-    spans = np.bincount(buckets, widths)
-    for bucket in np.flatnonzero((np.bincount(buckets) > 1) & (sums > 0)):
+    spans = np.bincount(buckets, widths).astype(np.float64)
+    for bucket in np.flatnonzero((np.bincount(buckets) > 1) & (sums > 0)).tolist():
         among = np.flatnonzero(buckets == bucket)
         shape = widths[among] / spans[bucket]
         if is_ordered and len(sums) > 1:

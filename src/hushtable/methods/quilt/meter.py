@@ -213,8 +213,8 @@ class Meter:
             for candidate in candidates
         ]
         offered = np.array([*scores, 0] if may_stop else scores, np.int64)
-        left, chosen = np.arange(len(offered)), []
-        while len(chosen) < k and len(left):
+        left, chosen = list(range(len(offered))), list[int]()
+        while len(chosen) < k and left:
             # Permute-and-flip errs less for the same epsilon, but its range is wider than what the
             # accounting by zCDP takes.
             (at,) = self._noise.choose_top(
@@ -225,14 +225,12 @@ class Meter:
                 monotone=False,
                 rule="permute-and-flip" if self.purse.pure else "exponential",
             )
-            place = int(left[at])
+            place = left[at]
             if place == len(candidates):
                 break
             chosen.append(place)
             group = candidates[place].group
-            left = np.array(
-                [i for i in left if i == len(candidates) or candidates[i].group != group]
-            )
+            left = [i for i in left if i == len(candidates) or candidates[i].group != group]
         return chosen
 
 

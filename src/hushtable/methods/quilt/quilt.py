@@ -58,7 +58,7 @@ from hushtable.methods import parameters
 from hushtable.methods.base import CountError, Forecast, Method, Plan, Released, misfits
 from hushtable.methods.count_error import gaussian_error, laplace_error, n_asked, needed_rows
 from hushtable.methods.parameters import parameter, whole
-from hushtable.methods.quilt.cuts import planned_size
+from hushtable.methods.quilt.cuts import CUT_SHARE, is_wide, planned_size
 from hushtable.methods.quilt.domains import MAX_BUCKETS, MAX_INTERVALS, Values, values_of
 from hushtable.methods.quilt.meter import Meter, PaidTable, Purse, TableMechanism, as_share
 from hushtable.methods.quilt.schedule import ROWS_SHARE, Schedule, schedule
@@ -247,7 +247,7 @@ class QuiltPlan(Plan[Engine]):
                 **self._warnings(stages, known),
             },
             split=self.split(stages.choices),
-            n_cells=sum(v.size for v in self.values) + n_pairs,
+            n_cells=sum(planned_size(v) for v in self.values) + n_pairs,
             memory_mb=(24 * n_pairs + held + output) / 1e6 + 20,
         )
 
@@ -272,10 +272,13 @@ class QuiltPlan(Plan[Engine]):
         if rows is None:
             lines["shown for"] = f"{TYPICAL_ROWS:,} rows, say; tell their number for better"
         for values in self.values:
-            if values.rule is not None:
-                kind = "groups of its taxonomy" if isinstance(values.rule, int) else "bins"
+            if is_wide(values):
                 lines[f"column {values.name!r} has too many values"] = (
-                    f"counted in {values.n_values:,} {kind}"
+                    "cut into intervals where people are, by noisy counts"
+                )
+            elif values.rule is not None:
+                lines[f"column {values.name!r} has too many values"] = (
+                    f"counted in {values.n_values:,} groups of its taxonomy"
                 )
         n_columns = len(self.values)
         first = min(stages.one_ways / n_columns, 1.0)
@@ -297,11 +300,12 @@ class QuiltPlan(Plan[Engine]):
         the tables is no worse than this one alone; what was chosen later does not matter.
         """
         stages = self.stages(needed_rows(self.schema.rows if rows is None else rows))
-        sizes = [v.size for v in self.values]
+        sizes = [planned_size(v) for v in self.values]
         parts = divided(min(stages.one_ways, float(1 - self.rows_share)), sizes)
+        kept = [as_share(1 - CUT_SHARE) if is_wide(v) else 1 for v in self.values]
         errors = [
-            _sum_error(self.purse().count_noise(part), n_asked(share, size))
-            for size, part in zip(sizes, parts, strict=True)
+            _sum_error(self.purse().count_noise(part * left), n_asked(share, size))
+            for size, part, left in zip(sizes, parts, kept, strict=True)
         ]
         return max(errors, key=lambda error: error.half_width)
 

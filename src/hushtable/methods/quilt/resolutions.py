@@ -26,7 +26,10 @@ STEPS = (16, 8, 4)
 """Cells of a column at its coarser resolutions, missing not counted."""
 
 WORTHWHILE = 1.25
-"""A resolution has at least this many times the cells of the next coarser one."""
+"""A resolution of an ordered column has at least this many times the cells of the next coarser."""
+
+WORTHWHILE_APART = 2.0
+"""The same where values have no order, and merging them says nothing about their likeness."""
 
 Ladder = tuple[Integers, ...]
 """The cell of each bucket, at each resolution of a column; the first tells all of them apart."""
@@ -86,7 +89,9 @@ class Patch:
     def added_up(self, table: Floats) -> Floats:
         """Add a table of buckets up to the cells, flat."""
         flat = table.ravel()
-        return flat if self.cells is None else np.bincount(self.cells, flat, self.n_cells)
+        if self.cells is None:
+            return flat
+        return np.bincount(self.cells, flat, self.n_cells).astype(np.float64)
 
 
 def patches_of(group: Group, ladders: Sequence[Ladder]) -> list[Patch]:
@@ -126,9 +131,10 @@ def ladder(
             if size < n
         ]
     )
+    worthwhile = WORTHWHILE if is_ordered or len(branches) else WORTHWHILE_APART
     for cells in offered:
         found = np.unique(cells[:n], return_inverse=True)[1].ravel()
-        if 1 < found.max() + 1 <= len(np.unique(steps[-1])) / WORTHWHILE:
+        if 1 < found.max() + 1 <= len(np.unique(steps[-1])) / worthwhile:
             steps.append(found)
     if not has_missing:
         return tuple(steps)

@@ -41,6 +41,9 @@ LEAST_ALIKE = 0.05
 STRAIGHT = 0.5
 """From this likeness on, factors run along lines altogether."""
 
+TREND = 2.0
+"""Variance of a trend along a column, in parts of that of single cells: it is hardly shrunk."""
+
 BEYOND = 1.0
 """Lines go on beyond the outermost centers, by so many cells."""
 
@@ -93,6 +96,9 @@ def spread(line: Line, cells: Integers, masses: Floats, alike: float) -> Floats:
     places = np.flatnonzero(on_line)
     lines[places, knots[left]] = 1 - part
     lines[places, knots[left + 1]] = part
+    # The mean over a cell stays the cell's own: else its factor would be fitted in vain.
+    share = steps * masses[:, None]
+    lines += steps @ (np.eye(len(share.T)) - (share / share.sum(axis=0)).T @ lines)
     mixed: Floats = weight * lines + (1 - weight) * steps
     return mixed
 
@@ -126,33 +132,39 @@ class Stiffness:
 
     Parameters
     ----------
-    bent : array
-        The inverse of how alike cells are expected to be, for deviations from their mean.
     centered : array
         What takes the mean off.
+    bent : array
+        The inverse of how alike cells are expected to be, for what is left then.
     """
 
-    bent: Floats
     centered: Floats
+    bent: Floats
+    is_plain: bool
 
     @classmethod
-    def of(cls, cells: Integers, line: Line | None, alike: float) -> Stiffness:
+    def of(cls, cells: Integers, line: Line | None, alike: float, trend: float) -> Stiffness:
         """Work it out for the cells of a column; without a line each is on its own."""
         size = int(cells.max()) + 1
         centered = np.eye(size) - 1 / size
         if line is None or alike < LEAST_ALIKE or size < 3:
-            return cls(centered, centered)
-        at = np.bincount(cells, np.arange(len(cells))) / np.bincount(cells)
-        like = alike * np.exp(-np.abs(at[:, None] - at) / LENGTH)
-        alone = np.bincount(cells, line.apart) == np.bincount(cells)
-        like[alone] = like[:, alone] = 0.0
-        np.fill_diagonal(like, 1.0 + 1e-3)
-        return cls(centered @ np.linalg.inv(like) @ centered, centered)
+            return cls(centered, centered, is_plain=True)
+        like = _likeness(cells, line, alike, trend)
+        return cls(centered, centered @ np.linalg.inv(like) @ centered, is_plain=False)
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether no two cells hold together."""
-        return self.bent is self.centered
+
+def _likeness(cells: Integers, line: Line, alike: float, trended: float) -> Floats:
+    """Give how alike the cells of an ordered column are expected to be."""
+    at = np.bincount(cells, np.arange(len(cells))) / np.bincount(cells)
+    alone = np.bincount(cells, line.apart) == np.bincount(cells)
+    trend = at - at[~alone].mean() if not alone.all() else at
+    trend = trend / max(float(np.sqrt(np.mean(trend**2))), 1e-12)
+    like: Floats = alike * np.exp(-np.abs(at[:, None] - at) / LENGTH)
+    np.fill_diagonal(like, 1.0 + 1e-3)
+    like += trended * alike * np.outer(trend, trend)
+    own = np.diag(np.diag(like))
+    like[alone], like[:, alone] = own[alone], own[:, alone]
+    return like
 
 
 def smoothed(
@@ -164,11 +176,12 @@ def smoothed(
     Newton's method from `theta`, and each of its steps by conjugate gradients.
     """
     shape = tuple(len(axis.bent) for axis in axes)
+    centered, bent = [axis.centered for axis in axes], [axis.bent for axis in axes]
 
     def held(x: Floats) -> Floats:
-        rest = _along(x.reshape(shape), [axis.centered for axis in axes])
-        bent = _along(x.reshape(shape), [axis.bent for axis in axes])
-        return x + (bent - rest).ravel()
+        table = x.reshape(shape)
+        both: Floats = (table - _along(table, centered) + _along(table, bent)).ravel()
+        return both
 
     firm = np.ones(1)
     for axis in axes:
