@@ -189,6 +189,9 @@ class Values:
 
         With `tilts`, rows take the values of their bucket in an order that follows them.
         """
+        if int(buckets.max()) + 1 == self.size:
+            values = np.argsort(buckets)[of_rows]
+            return values if self.recoding is None else self._inside(values, coins)
         values = np.empty(len(of_rows), np.int64)
         order = np.argsort(of_rows, kind="stable")
         bounds = np.searchsorted(of_rows[order], np.arange(int(buckets.max()) + 2))
@@ -238,8 +241,10 @@ def tilted(
     reach = TILT_LIMIT * np.sqrt(variance)[of_rows]
     moved = at + coins.spread(np.ones(1 << 16), len(values)) / (1 << 16)
     moved += np.clip(tilts * variance[of_rows], -reach, reach)
+    moved -= moved.min(initial=0.0)
+    by_tilt = np.argsort(of_rows + moved / (moved.max(initial=0.0) + 1.0))
     found = np.empty_like(values)
-    found[np.lexsort((moved, of_rows))] = values[np.lexsort((values, of_rows))]
+    found[by_tilt] = values[np.argsort(of_rows * len(places) + values)]
     return found
 
 

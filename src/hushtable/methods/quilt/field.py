@@ -64,6 +64,9 @@ SAME = 2e-4
 ROOM = 60_000
 """Particles beside the rows that are drawn from them, up to two for each row."""
 
+MANY = 200_000
+"""Particles that rows are chosen from, at most."""
+
 LEAST_GROWN = 0.6
 """Grown particles are moved once more if their effective share is less."""
 
@@ -394,16 +397,17 @@ class Field:
 
         They are chosen from the particles. These are grown first, to three for each row where that
         is not too many, so that no row is repeated because there were too few, and the last fit
-        is more precise than those before.
+        is more precise than those before. Of very many rows several are the same particle, as
+        often as its weight says: then pair counts are the field's already.
         """
         if n_rows <= 0:
             return np.empty((0, len(self.sizes)), np.int16)
-        self.grow(n_rows + max(n_rows // 4, min(2 * n_rows, ROOM)))
+        self.grow(min(n_rows + max(n_rows // 4, min(2 * n_rows, ROOM)), MANY))
         if self.is_lost:
             self.restart()
         chosen = particles.by_weight(self.rows, self.weights, n_rows, self.coins)
         pairs = self._balanced_pairs()
-        if pairs:
+        if pairs and n_rows < len(self.rows):
             particles.balance(chosen, self.rows, self.weights, self.sizes, pairs, self.coins)
         self.coins.shuffle(chosen)
         return self.rows[chosen]

@@ -365,6 +365,7 @@ def _rounds(
     """Choose what the model gets most wrong, a few tables at a time, until all is spent."""
     model, purse = quilt.field, meter.purse
     pace = _Pace.planned(stages, float(purse.left))
+    groups = list(groups)
     while (left := float(purse.left)) > _DUST:
         k, each = pace.of_round(left, min(stages.n_picks, len(groups)))
         of_choice = pace.of_choice(each)
@@ -386,14 +387,19 @@ def _rounds(
         )
         model.fit()
         answers = model.answers([offer.patch.group for offer in picked])
-        if 2 * sum(map(bool, _in_vain(picked, answers, std))) > k:
+        vain = [offer.patch.group for offer in _in_vain(picked, answers, std)]
+        if 2 * len(vain) > k:
             pace.double()
+        # What taught nothing is not measured again, as long as something else may be.
+        others = [group for group in groups if group not in vain]
+        groups = others or groups
 
 
-def _in_vain(offers: Sequence[Offer], after: Sequence[Floats], std: float) -> list[bool]:
-    """Say which tables moved the model by no more than their noise costs."""
+def _in_vain(offers: Sequence[Offer], after: Sequence[Floats], std: float) -> list[Offer]:
+    """List the tables that moved the model by no more than their noise costs."""
     found = []
     for offer, table in zip(offers, after, strict=True):
         now = offer.patch.added_up(table)
-        found.append(float(np.abs(now - offer.expected).sum()) <= noise_cost(now, std))
+        if float(np.abs(now - offer.expected).sum()) <= noise_cost(now, std):
+            found.append(offer)
     return found
