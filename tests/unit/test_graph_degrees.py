@@ -408,7 +408,7 @@ def test_the_command_line_publishes_draws_and_generates(
     assert (tmp_path / "plot.svg").read_text().startswith("<?xml")
     for name in ("made.txt", "made.csv", "made.parquet"):
         run = CliRunner().invoke(
-            app, ["graph", "generate", str(tmp_path / "out"), "--to", str(tmp_path / name)]
+            app, ["graph", "generate", str(tmp_path / "out"), "--out", str(tmp_path / name)]
         )
         assert run.exit_code == 0
         assert read_graph(tmp_path / name).n_edges > 1000
