@@ -769,16 +769,32 @@ def test_a_promise_per_row_is_lifted_to_the_unit() -> None:
     account.settle()
 
 
-def test_rho_is_certified_by_what_is_left() -> None:
-    promise = Promise(ONE, Fraction(1, 10**6))
+@pytest.mark.parametrize(
+    ("scale", "variance", "fits"), [(2, 400, True), (2, 20, False), (1, 400, False)]
+)
+def test_rho_is_certified_by_what_was_set_aside(scale: int, variance: int, fits: bool) -> None:
+    promise = Promise(ONE, Fraction(1, 10**6), aside=(Fraction(1, 2), Fraction(1, 10**6)))
     account = Account(promise, spends_all=False)
     counts = Sealed(np.zeros(4, np.int64), Sensitivity(rows=1), account.root)
-    SecureNoise().open(counts, Laplace(Fraction(2)), "half of epsilon")
-    SecureNoise().open(counts, Gaussian(Fraction(400)), "little")
-    account.settle()
-    SecureNoise().open(counts, Gaussian(Fraction(20)), "too much")
+    SecureNoise().open(counts, Gaussian(Fraction(variance)), "in rho")
+    SecureNoise().open(counts, Laplace(Fraction(scale)), "in epsilon")
+    if fits:
+        account.settle()
+        return
     with pytest.raises(SealedError, match="more than it promised"):
         account.settle()
+
+
+def test_what_was_counted_for_a_run_is_not_opened_in_another() -> None:
+    kept: list[Any] = []
+
+    def keeping(table: SealedTable, noise: Noise) -> Any:
+        kept.append(table.histograms(["x"])["x"])
+        return noise.open(kept[0], Laplace(ONE), "counts")
+
+    run(keeping)
+    with pytest.raises(SealedError, match="is over"):
+        run(keeping)
 
 
 def test_a_node_of_an_edge_list_is_not_counted() -> None:
