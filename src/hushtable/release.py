@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
@@ -29,14 +29,24 @@ from pydantic import (
     model_validator,
 )
 
-from hushtable.errors import DataError, HushtableError, HushtableWarning, ReleaseError, TooLarge
+from hushtable.errors import (
+    DataError,
+    HushtableError,
+    HushtableWarning,
+    ParameterError,
+    ReleaseError,
+    TooLarge,
+)
 from hushtable.estimate import Estimate, Estimator
 from hushtable.estimate.answers import Answers, Family
 from hushtable.estimate.base import Scope
+from hushtable.estimate.combine import combine, drawn_frame, generator, some_rows
 from hushtable.estimate.drawing import Generator
 from hushtable.estimate.estimate_table import EstimateTable
 from hushtable.estimate.published import Published
+from hushtable.file_format import FileFormat
 from hushtable.files.memory import physical_memory
+from hushtable.files.no_formula import no_formula
 from hushtable.files.scratch import Scratch, why_not_written
 from hushtable.files.stored_rows import stored_rows
 from hushtable.files.whole_file import sync
@@ -219,6 +229,7 @@ class Statement(BaseModel):
         warning = f"> **{NOT_PRIVATE[0].upper()}{NOT_PRIVATE[1:]}**\n\n" if self.seeded else ""
         notes = "\n".join(f"- {note}" for note in self.estimator.get("notes", []))
         fits = "\n".join(f"- {sentence}" for sentence in self.cells_in_words())
+        rules = "\n".join(f"- `{rule}`" for rule in self.public_schema.get("rules", []))
         text = (
             f"# {self.public_schema.get('name', '')}\n\n{warning}"
             f"Published with the method `{self.method}` ({self.paper}) on {self.created}.\n\n"
@@ -230,6 +241,12 @@ class Statement(BaseModel):
             f"## The data\n\n| table | file | rows |\n|---|---|---|\n{tables}\n\n"
             + (f"{notes}\n\n" if notes else "")
             + (f"Cells of the private table that did not fit:\n\n{fits}\n\n" if fits else "")
+            + (
+                f"Every published row keeps these rules; private rows that broke one counted as "
+                f"they were:\n\n{rules}\n\n"
+                if rules
+                else ""
+            )
             + "".join(f"![{file}]({file})\n\n" for file in self.attachments if file.endswith("svg"))
             + "Load it with `hushtable.Release.load(folder)`, ask it with "
             '`hushtable query FOLDER "WHERE clause"`.\n'
@@ -392,7 +409,8 @@ class Release:
 
             where = look_up(where, self.schema, tables)
         with self._fitting():
-            answer = self._estimator.count(where)
+            answer = self._impossible(where) or self._estimator.count(where)
+        answer = replace(answer, what=self._estimator.counted)
         unit = self.schema.unit
         if unit.kind != "person":
             return answer
@@ -401,6 +419,17 @@ class Release:
             "is about these."
         )
         return replace(answer, notes=(*answer.notes, bounded))
+
+    def _impossible(self, where: str) -> Estimate | None:
+        """Answer a question that the schema's rules answer."""
+        if not self.schema.rules:
+            return None
+        from hushtable.predicate.rules import is_impossible  # noqa: PLC0415 - slow to import
+
+        if not is_impossible(where, self.schema):
+            return None
+        said = "No row that keeps the schema's rules satisfies this condition."
+        return Estimate(value=0.0, low=0.0, high=0.0, privacy_std=0.0, model_std=0.0, notes=(said,))
 
     # --- answers ----------------------------------------------------------------------------------
 
@@ -563,14 +592,93 @@ class Release:
 
     # --- rows -------------------------------------------------------------------------------------
 
-    def frame(self, *, drawn: bool = False) -> pa.Table:
-        """Give microdata, one row per published person, as an Arrow table.
+    def frame(
+        self,
+        *,
+        drawn: bool = False,
+        n: int | None = None,
+        where: str | None = None,
+        seed: int | None = None,
+    ) -> pa.Table:
+        """Give microdata as an Arrow table: what is published, row by row.
 
-        With `drawn`, generalized values are replaced by values drawn evenly from inside them, so
-        that the rows look like those of the private table.
+        Whatever the method, the columns are those of the schema that are published, in its order;
+        before them stands the one that numbers people, where a person has several rows. What a
+        method publishes beside them, such as counts and errors, is in `table`. No row breaks a rule
+        of the schema, and derived columns stand after the others.
+
+        Parameters
+        ----------
+        drawn : bool
+            Whether generalized values are replaced by values drawn evenly from inside them, so that
+            the rows look like those of the private table.
+        n : int, optional
+            How many rows; all that there are, unless it is said. Where it is more, rows repeat.
+        where : str, optional
+            A SQL WHERE clause that rows must satisfy; of generalized rows this needs `drawn`.
+        seed : int, optional
+            Chooses the same rows again.
         """
         with self._fitting():
-            return self._estimator.drawn_frame() if drawn else self._estimator.frame()
+            rows = self._estimator.drawn_frame() if drawn else self._estimator.frame()
+            named = [self.schema.unit.column, *self.schema.attributes]
+            rows = rows.select([name for name in named if name in rows.column_names])
+            rows = self._keeping_rules(rows, {} if drawn else self.recode)
+            if n is None and where is None:
+                return rows
+            if where is not None and self._estimator.recode and not drawn:
+                raise ParameterError(
+                    "rows of this release have generalized values, which a condition cannot be "
+                    "tried on; add drawn=True."
+                )
+            return some_rows(self._estimator.asked, rows, n, where, generator(seed))
+
+    def _keeping_rules(self, rows: pa.Table, recode: Mapping[str, Recoding]) -> pa.Table:
+        if not (self.schema.rules or self.schema.derived):
+            return rows
+        from hushtable.predicate.rules import kept_rows, with_derived  # noqa: PLC0415 - slow
+
+        kept = kept_rows(rows, self.schema, recode)
+        if kept is not None and not kept.all():
+            rows = rows.filter(pa.array(kept))
+        return with_derived(rows, self.schema, recode)
+
+    def frames(
+        self, m: int = 20, *, n: int | None = None, seed: int | None = None
+    ) -> list[pa.Table]:
+        """Draw several frames from the uncertainty of the release, for tools of your own.
+
+        What they give is put together by `combine`.
+        """
+        if m < 2:
+            raise ParameterError(f"several frames are at least 2, not {m}.")
+        rng = generator(seed)
+        with self._fitting():
+            return [drawn_frame(self._estimator, rng, n) for _ in range(m)]
+
+    def combine(
+        self,
+        compute: Callable[[pa.Table], Any],
+        *,
+        m: int = 20,
+        seed: int | None = None,
+        scope: Scope = "people",
+    ) -> Estimate | EstimateTable:
+        """Compute something from several frames and give it with an interval.
+
+        Parameters
+        ----------
+        compute : callable
+            Takes a frame; gives a number with its variance, as a pair, or a mapping of names to
+            such pairs. The variance is the one that would hold if the rows were a sample of people.
+        m : int
+            How many frames.
+        seed : int, optional
+            Draws the same frames again.
+        scope : {"people", "population"}
+            What the interval is about.
+        """
+        return combine(self.frames(m, seed=seed), compute, scope=scope)
 
     @cached_property
     def n_rows(self) -> int:
@@ -634,8 +742,8 @@ def _codes_of(frame: Any, schema: Schema) -> dict[str, NDArray[np.int64]]:
             f"the table has none of the release's columns: {', '.join(schema.attributes)}."
         )
     columns = {name: schema.columns[name] for name in known}
-    public = schema.model_copy(update={"columns": columns, "unit": Unit(kind="row")})
-    public = Schema.from_dict(public.to_dict())
+    own = {"columns": columns, "unit": Unit(kind="row"), "reading": FileFormat()}
+    public = Schema.from_dict(schema.model_copy(update=own).to_dict())
     engine = connect(table.select(known), public, engine="memory")
     assert isinstance(engine, MemoryEngine)  # noqa: S101 - asked for
     return dict(engine.codes(known))
@@ -670,23 +778,14 @@ def _require_memory(table: TableFile, n_columns: int) -> None:
         )
 
 
-_PLAIN_NUMBER = re.compile(r"[+-]?[0-9]+([.,][0-9]+)?")
-_FORMULA_SIGNS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # with their full-width twins
-
-
 def _formula_safe(frame: pa.Table) -> pa.Table:
     """Quote texts and names of columns that a spreadsheet would run as a formula."""
     for position, field in enumerate(frame.schema):
         if not (pa.types.is_string(field.type) or pa.types.is_large_string(field.type)):
             continue
-        values = [value and _quoted(value) for value in frame.column(position).to_pylist()]
+        values = [value and no_formula(value) for value in frame.column(position).to_pylist()]
         frame = frame.set_column(position, field.name, pa.array(values, field.type))
-    return frame.rename_columns([_quoted(name) for name in frame.column_names])
-
-
-def _quoted(text: str) -> str:
-    runs = text.lstrip(" ").startswith(_FORMULA_SIGNS) and not _PLAIN_NUMBER.fullmatch(text)
-    return "'" + text if runs else text
+    return frame.rename_columns([no_formula(name) for name in frame.column_names])
 
 
 @contextmanager

@@ -18,14 +18,14 @@ from hushtable.errors import HushtableError, ParameterError, Refused, TooLarge
 from hushtable.estimate import moments, regression
 from hushtable.estimate.base import CONFIDENCE, Estimate, Estimator, Scope
 from hushtable.estimate.estimate_table import EstimateTable, of_terms
-from hushtable.estimate.formula import read_formula
+from hushtable.estimate.formula import kind_of, read_formula
 from hushtable.estimate.moments import Numbers
 from hushtable.estimate.quantiles import NORMAL, normal_quantile
 from hushtable.estimate.row_functions import ONE, RowFunction, condition, is_code
 from hushtable.estimate.simplex import on_simplex
 from hushtable.estimate.sums import Sums
 from hushtable.predicate import parse
-from hushtable.schema import Categorical, Column, Integer, Number, Value
+from hushtable.schema import Column, Integer, Number, Value
 
 Family = Literal["each", "all"]
 
@@ -300,10 +300,10 @@ class Answers:
                     f"column {name!r} is not a published column; there are "
                     f"{', '.join(self.columns)}."
                 )
-            elif name in numbers and isinstance(self.columns[name], Categorical):
+            elif name in numbers and not isinstance(self.columns[name], Integer | Number):
                 problems.append(
-                    f"column {name!r} is a list of values and has no mean or quantile; ask for the "
-                    "share of one of its values, or for a cross table."
+                    f"column {name!r} is {kind_of(self.columns[name])} and has no mean or "
+                    "quantile; ask for the share of one of its values, or for a cross table."
                 )
         if len(set(by)) < len(by):
             problems.append("a column is named twice in by; name each once.")
@@ -336,12 +336,18 @@ class Answers:
         self, by: Sequence[str], group: tuple[int | None, ...], *, as_text: bool = False
     ) -> tuple[Value, ...]:
         values = [
-            ALL if code is None else self.columns[name].value(code)
+            ALL if code is None else self._value(name, code)
             for name, code in zip(by, group, strict=True)
         ]
         if as_text:
             return tuple(None if value is None else str(value) for value in values)
         return tuple(values)
+
+    def _value(self, name: str, code: int) -> Value:
+        """Give a value, a special one by its name; a missing one is None."""
+        column = self.columns[name]
+        special = column.n_values <= code != column.missing_code
+        return column.name(code) if special else column.value(code)
 
     def _cell(self, by: Sequence[str], group: tuple[int | None, ...]) -> RowFunction:
         function = ONE
@@ -356,8 +362,9 @@ class Answers:
         for name, code in zip(by, group, strict=True):
             if code is None:
                 continue
-            value = self.columns[name].value(code)
-            if value is None:
+            column = self.columns[name]
+            value = column.value(code) if code < column.n_values else column.name(code)
+            if code == column.missing_code:
                 made.append(f"{quoted(name)} IS NULL")
             elif isinstance(value, str):
                 made.append(f"{quoted(name)} = '" + value.replace("'", "''") + "'")

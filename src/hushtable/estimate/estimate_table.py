@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from hushtable.codes import texts
 from hushtable.estimate.base import Estimate
+from hushtable.files.no_formula import no_formula
 from hushtable.schema import Value
 
 FIGURES = ("value", "low", "high", "privacy_std", "model_std", "sampling_std")
@@ -100,11 +101,11 @@ class EstimateTable:
         """Write as comma-separated values."""
         written = io.StringIO()
         rows = csv.writer(written, lineterminator="\n")
-        rows.writerow([*self.by, *FIGURES, "what"])
+        rows.writerow([*map(no_formula, self.by), *FIGURES, "what"])
         for key, estimate in self:
+            group = ["" if part is None else no_formula(str(part)) for part in key]
             figures = [repr(float(getattr(estimate, figure))) for figure in FIGURES]
-            rows.writerow([*("" if part is None else part for part in key), *figures,
-                           estimate.what])  # fmt: skip
+            rows.writerow([*group, *figures, no_formula(estimate.what)])
         return written.getvalue()
 
     # --- for people -------------------------------------------------------------------------------
@@ -165,5 +166,7 @@ def _plain(text: str) -> str:
 def _arrow(values: Sequence[Value]) -> pa.Array:
     if all(value is None or isinstance(value, str) for value in values):
         return pa.array(values, pa.string()) if None in values else texts(map(str, values))
+    if any(isinstance(value, str) for value in values):  # numbers beside special values
+        return pa.array([None if value is None else str(value) for value in values], pa.string())
     kind = pa.float64() if any(isinstance(value, float) for value in values) else pa.int64()
     return pa.array(values, kind)

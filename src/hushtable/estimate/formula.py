@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hushtable.errors import ParameterError
-from hushtable.schema import Categorical, Column
+from hushtable.schema import Categorical, Column, Integer, Number
 
 _NAME = r'(?:"(?P<quoted>(?:[^"]|"")+)"|(?P<plain>[^\W\d][\w.-]*))'
 _TERM = re.compile(rf"\s*(?:(?P<factor>C)\(\s*)?{_NAME}\s*(?P<close>\))?\s*")
@@ -80,16 +80,21 @@ def read_formula(text: str, columns: Mapping[str, Column], *, two_valued: bool =
             problems.append(f"column {name!r} is in the formula twice; name it once.")
         elif is_factor:
             groups.append(name)
-        elif isinstance(columns[name], Categorical):
+        elif not isinstance(columns[name], Integer | Number):
             problems.append(
-                f"column {name!r} is a list of values, not a number; write C({name}) for its "
-                "groups."
+                f"column {name!r} is {kind_of(columns[name])}, not a number; write C({name}) for "
+                "its groups."
             )
         else:
             numbers.append(name)
     if problems or explained is None:
         raise ParameterError(problems)
     return Formula(explained[0], tuple(numbers), tuple(groups))
+
+
+def kind_of(column: Column) -> str:
+    """Say what a column is that is no number."""
+    return "a list of values" if isinstance(column, Categorical) else f"a {column.type}"
 
 
 def _outcome_problems(name: str, column: Column, two_valued: bool) -> list[str]:
@@ -99,10 +104,10 @@ def _outcome_problems(name: str, column: Column, two_valued: bool) -> list[str]:
         return [
             f"column {name!r} has not two values, which a logistic regression needs of its outcome."
         ]
-    if isinstance(column, Categorical):
+    if not isinstance(column, Integer | Number):
         return [
-            f"column {name!r} is a list of values and has no mean to explain; a list of two values "
-            "can be the outcome of a logistic regression."
+            f"column {name!r} is {kind_of(column)} and has no mean to explain; a list of two "
+            "values can be the outcome of a logistic regression."
         ]
     return []
 

@@ -34,7 +34,7 @@ from hushtable.estimate.row_functions import (
     present,
 )
 from hushtable.estimate.sums import Sums
-from hushtable.schema import Categorical, Column
+from hushtable.schema import Column, Integer, Number
 
 INTERCEPT = "(intercept)"
 PAIRWISE = "Rows without a value are left out of those products alone that need it, not altogether."
@@ -69,7 +69,7 @@ def design(formula: Formula, columns: Mapping[str, Column], where: RowFunction) 
     made = [Regressor(INTERCEPT, where, where)]
     for name in formula.numbers:
         column = columns[name]
-        assert not isinstance(column, Categorical)  # noqa: S101 - the formula was checked
+        assert isinstance(column, Integer | Number)  # noqa: S101 - the formula was checked
         ruler = Ruler.of(column)
         function = power(name, column, 1) * where
         there = present(name, column) * where

@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.errors import TooLarge
-from hushtable.predicate import parse
+from hushtable.predicate import Predicate, parse
 from hushtable.predicate.clause import independent_parts
 from hushtable.predicate.formula import Formula, Junction, evaluate, join
-from hushtable.schema import Categorical, Column, Integer, Number, Schema
+from hushtable.schema import Column, Integer, Number, Schema
 
 Floats = NDArray[np.float64]
 Codes = Mapping[str, NDArray[np.int64]]
@@ -49,7 +49,7 @@ class Ruler:
         return cls((low + high) / 2, (high - low) / 2 or 1.0)
 
     def places(self, column: Integer | Number) -> Floats:
-        """Give the place of each code's value; missing is not a number and has 0."""
+        """Give the place of each code's value; what is no number has 0."""
         low, step = float(column.exact_low), float(column.exact_step)
         places: Floats = np.zeros(column.size)
         values = low + step * np.arange(column.n_values)
@@ -155,22 +155,19 @@ ONE = RowFunction()
 
 
 def power(name: str, column: Integer | Number, exponent: int) -> RowFunction:
-    """Give a power of a number's place; 0 where it is missing, even for the exponent 0."""
+    """Give a power of a number's place; 0 where there is no number, even for the exponent 0."""
     factor = Ruler.of(column).places(column) ** exponent
-    if column.missing_code is not None:
-        factor[column.missing_code] = 0.0
+    factor[column.n_values :] = 0.0
     return RowFunction({name: factor}, {name: exponent})
 
 
 def present(name: str, column: Column) -> RowFunction:
-    """Give 1 where a column has a value."""
-    if column.missing_code is None:
+    """Give 1 where a column has a value that is neither missing nor special."""
+    if column.size == column.n_values:
         return ONE
-    if not isinstance(column, Categorical):
+    if isinstance(column, Integer | Number):
         return power(name, column, 0)
-    factor = np.ones(column.size)
-    factor[column.missing_code] = 0.0
-    return RowFunction({name: factor})
+    return RowFunction({name: (np.arange(column.size) < column.n_values).astype(np.float64)})
 
 
 def is_code(name: str, column: Column, code: int) -> RowFunction:
@@ -191,9 +188,12 @@ def condition(where: str | None, schema: Schema) -> RowFunction:
     >>> asked.factors["a"].tolist(), asked.tied
     ([1.0, 1.0, 0.0, 0.0], ('b', 'c'))
     """
-    if where is None:
-        return ONE
-    formula = parse(where, schema).formula
+    return ONE if where is None else of_predicate(parse(where, schema))
+
+
+def of_predicate(predicate: Predicate) -> RowFunction:
+    """Give 1 where a condition holds that was read already."""
+    schema, formula = predicate.schema, predicate.formula
     splits = isinstance(formula, Junction) and formula.every
     parts = independent_parts(formula) if splits else [formula]
     factors, tied = {}, list[Formula]()

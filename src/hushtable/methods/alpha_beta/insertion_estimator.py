@@ -24,11 +24,12 @@ from numpy.typing import NDArray
 
 from hushtable.codes import as_numpy, plain
 from hushtable.errors import ParameterError
+from hushtable.estimate.associations import all_alike
 from hushtable.estimate.base import Estimate, Estimator
 from hushtable.estimate.drawing import Generator
-from hushtable.estimate.published import Background, Published, published_rows
+from hushtable.estimate.published import About, Background, Published, published_rows
 from hushtable.estimate.quantiles import NORMAL
-from hushtable.estimate.row_functions import RowFunction
+from hushtable.estimate.row_functions import ONE, RowFunction
 from hushtable.estimate.sums import Sums, no_less
 from hushtable.methods.alpha_beta.alpha_beta import VIEW, AlphaBeta
 from hushtable.methods.alpha_beta.two_coins import CoinAnswer, TwoCoins, ends
@@ -104,6 +105,8 @@ class _Again(CoinAnswer):
 class InsertionEstimator(Estimator):
     """Answer counts of distinct tuples from a release with random insertions and deletions."""
 
+    counted: About = "distinct tuples"
+
     def _open(self) -> None:
         """Take from the statement and the tables what answers need."""
         self.method = AlphaBeta(**self.parameters)
@@ -152,7 +155,11 @@ class InsertionEstimator(Estimator):
             ),
         )
 
-    counted = "distinct tuples"
+    def kept(self) -> dict[tuple[str, str], float]:
+        """Tuples of the table are some of the published ones, the others are noise."""
+        expected = self.view * self._inserted(ONE)
+        share = 1 - expected / max(1, self.table.num_rows)
+        return all_alike(self.schema, min(max(share, 0.0), 1.0))
 
     def sums(self, functions: Sequence[RowFunction], *, together: bool = True) -> Sums:
         """Estimate sums over the distinct tuples of the table.

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from hushtable.codes import plain
+from hushtable.estimate.associations import all_alike
 from hushtable.estimate.base import Estimate, Estimator
 from hushtable.estimate.drawing import Generator
 from hushtable.estimate.published import Background, Published, published_rows
@@ -47,6 +48,10 @@ class RetentionEstimator(Estimator):
                 "published, noise included.",
             ),
         )
+
+    def kept(self) -> dict[tuple[str, str], float]:
+        """Rows are kept whole or replaced whole."""
+        return all_alike(self.schema, float(self.retention))
 
     def sums(self, functions: Sequence[RowFunction], *, together: bool = True) -> Sums:
         """Estimate sums over rows.

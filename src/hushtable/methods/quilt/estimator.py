@@ -15,13 +15,18 @@ from numpy.typing import NDArray
 
 from hushtable.codes import as_numpy
 from hushtable.estimate.base import Estimate, Estimator
-from hushtable.estimate.row_functions import RowFunction
+from hushtable.estimate.drawing import Generator
+from hushtable.estimate.moments import count_of
+from hushtable.estimate.row_functions import RowFunction, of_predicate
 from hushtable.estimate.sums import Sums, joined
 from hushtable.methods.quilt.domains import Floats, Integers, values_of
 from hushtable.methods.quilt.field_error import FieldError, Missed, ValueOf
+from hushtable.methods.quilt.kept import kept
 from hushtable.methods.quilt.measured_tables import LinearAnswer, MeasuredTable, MeasuredTables
+from hushtable.methods.quilt.redraw import Rows, redrawn_weights
 from hushtable.methods.quilt.table_sums import TableSums
 from hushtable.predicate import Predicate, parse
+from hushtable.recoding import recode
 
 MAX_ENUMERATED = 2_000_000  # combinations of values that are looked at one by one
 
@@ -65,12 +70,12 @@ class QuiltEstimator(Estimator):
     @cached_property
     def bins(self) -> dict[str, Integers]:
         """For each code of a column the value that it was counted as."""
-        return {
-            v.name: np.arange(v.column.size)
-            if v.recoding is None
-            else v.recoding.apply(np.arange(v.column.size))
-            for v in values_of(self.schema)
-        }
+        found = {}
+        for name, column in self.schema.attributes.items():
+            codes = np.arange(column.size)
+            rule = self.settings["columns"][name]["bins"]
+            found[name] = codes if rule is None else recode(name, column, rule).apply(codes)
+        return found
 
     @cached_property
     def measured(self) -> MeasuredTables:
@@ -137,6 +142,7 @@ class QuiltEstimator(Estimator):
             shrinkage=float(self.settings["fit"]["shrinkage"]),
             missed=self._missed,
             times=times,
+            ordered=frozenset(v.name for v in values_of(self.schema) if v.is_ordered),
         )
 
     def _distinct(self, columns: Sequence[str]) -> tuple[dict[str, Integers], Floats]:
@@ -167,6 +173,11 @@ class QuiltEstimator(Estimator):
             found = self._from_tables(columns, truth)
             if found is not None:
                 return _estimate(found)
+        if len(columns) > 1:  # a condition that cuts through buckets of measured tables
+            linear = self.table_sums.linear(of_predicate(predicate))
+            if linear is not None:
+                cut = replace(self.table_sums.sums([linear], together=False), notes=(_MERGED,))
+                return count_of(cut, 0, max(1.0, self.measured.total.value), scope="people")
         return self._from_rows(columns, predicate)
 
     def _decided(self, predicate: Predicate) -> tuple[tuple[str, ...], NDArray[np.bool_] | None]:
@@ -204,6 +215,21 @@ class QuiltEstimator(Estimator):
         if alone:
             return self.measured.of_column(columns[0], truth)
         return self.measured.of_cells(columns, truth)
+
+    def kept(self) -> dict[tuple[str, str], float]:
+        """Compare the rows with the noisy tables they were made from."""
+        return kept(
+            self.table_sums,
+            {name: self.bins[name][codes] for name, codes in self.codes.items()},
+            weight=self.weight,
+            shrinkage=float(self.settings["fit"]["shrinkage"]),
+        )
+
+    def redrawn(self, rng: Generator) -> tuple[dict[str, Integers], Floats]:
+        """Draw weights of the rows from the uncertainty of the tables."""
+        values = {name: self.bins[name][codes] for name, codes in self.codes.items()}
+        rows = Rows(self.schema, self.codes, values)
+        return self.codes, redrawn_weights(self.table_sums, rows, rng)
 
     # --- sums -------------------------------------------------------------------------------------
 
@@ -313,7 +339,22 @@ def missed(rounds: Sequence[Mapping[str, Any]], measured: MeasuredTables) -> Mis
     slack = _choice_noise(rounds[-1]) if rounds else 0.0
     rows = max(1.0, measured.total.value) * sum(free)
     share = math.hypot(share, slack * len(free) / ((2 / math.pi) ** 0.5 * rows))
-    return Missed(share, share**2 * squares / rows)
+    return Missed(share, share**2 * squares / rows, _per_cell(rounds, measured))
+
+
+def _per_cell(rounds: Sequence[Mapping[str, Any]], measured: MeasuredTables) -> float:
+    """Give the penalty of a cell in the last choice, as a share of all rows that are off by it."""
+    if not rounds:
+        return 0.0
+    names = list(measured.buckets)
+    penalties = [
+        penalty / np.prod([measured.n_buckets[names[column]] for column in group])
+        for group, penalty in zip(
+            rounds[-1].get("chosen", ()), rounds[-1].get("penalties", ()), strict=True
+        )
+    ]
+    rows = max(1.0, measured.total.value)
+    return float(max(penalties, default=0.0) / ((2 / math.pi) ** 0.5 * rows))
 
 
 def _choice_noise(made: Mapping[str, Any]) -> float:

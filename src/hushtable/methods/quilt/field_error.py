@@ -93,10 +93,27 @@ class Missed:
         The standard deviation of a cell as a share of its count.
     per_row : float
         The variance of a cell for each of its rows.
+    per_cell : float
+        What a table's noise costs it when tables are chosen, for each cell, as a share of all rows:
+        a table of many cells may be missed by so much more and not be chosen. It is taken to be
+        anywhere up to that.
     """
 
     share: float
     per_row: float
+    per_cell: float = 0.0
+
+    def rising(self, part: Floats, counts: Floats) -> float:
+        """Give the variance that comes from columns that rise or fall together unseen.
+
+        Errors of cells then have the same sign wherever both columns are high or both are low, and
+        add up in a sum that tells such cells from others: by its part along the product of ranks.
+        """
+        scores = np.multiply.outer(*(_ranks(counts.sum(axis=1 - axis)) for axis in (0, 1)))
+        along = float(np.sum(counts * part * scores)) ** 2
+        squares = max(float(np.sum(counts * scores**2)), 1e-12)
+        share = self.share**2 + min(1.0, self.per_cell * counts.size) ** 2 / 3
+        return share * float(counts.sum()) * along / squares
 
     def variance(self, part: Floats, counts: Floats) -> float:
         """Give the variance that this makes in a sum over cells."""
@@ -131,6 +148,8 @@ class FieldError:
         How far cells of a pair never measured are off.
     times : float array, optional
         How many rows each of them stands for; one, unless it is said.
+    ordered : frozenset of str
+        The columns whose values have an order.
     """
 
     def __init__(
@@ -143,7 +162,9 @@ class FieldError:
         shrinkage: float,
         missed: Missed,
         times: Floats | None = None,
+        ordered: frozenset[str] = frozenset(),
     ) -> None:
+        self.ordered = ordered
         self.codes = codes
         self.bins = bins
         n_rows = len(next(iter(codes.values())))
@@ -273,7 +294,10 @@ class FieldError:
         known = self._known[group]
         scale = 1.0 if len(group) == 2 else TRIPLE_SHARE**2
         if known is None:
-            spread = Spread(0.0, scale * self.missed.variance(part, model))
+            missed = self.missed.variance(part, model)
+            if len(group) == 2 and self.ordered >= set(group):
+                missed = max(missed, self.missed.rising(part, model))
+            spread = Spread(0.0, scale * missed)
         else:
             # What a coarse table says, and what differs inside its cells, which none has measured.
             own = _summed(model, known.cells)
@@ -295,7 +319,9 @@ class FieldError:
         held_back = max(0.0, float(held_back)) + unsure
         scale = held_back / max(float(noise.sum()), 1e-12)
         variance = float(np.sum(noise * part**2))
-        return Spread(variance, min(scale, 25.0) * variance)
+        # Cells may be held back in one direction; along the function that is seen, up to noise.
+        along = float(np.sum((noisy - model) * part)) ** 2 - std**2 * float(np.sum(part**2))
+        return Spread(variance, max(min(scale, 25.0) * variance, along))
 
     def _inside_buckets(self, group: tuple[str, ...], coarse: Floats, added: Added) -> float:
         """Variance from dependence between single values of merged buckets.
@@ -382,6 +408,12 @@ def _summed(counts: Floats, cells: Sequence[Integers]) -> Floats:
     result = np.zeros([int(places.max()) + 1 for places in cells])
     np.add.at(result, np.ix_(*cells), counts)
     return result
+
+
+def _ranks(counts: Floats) -> Floats:
+    """Give the mean rank of each value, from -1 to 1."""
+    ends = np.cumsum(counts)
+    return np.asarray((2 * ends - counts) / max(float(ends[-1]), 1e-12) - 1)
 
 
 def _is_merged(places: Integers) -> NDArray[np.bool_]:

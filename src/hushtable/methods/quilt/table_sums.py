@@ -26,6 +26,7 @@ from math import prod
 
 import numpy as np
 
+from hushtable.estimate.drawing import Generator
 from hushtable.estimate.quantiles import nearly_normal
 from hushtable.estimate.row_functions import RowFunction
 from hushtable.estimate.sums import Sums
@@ -210,6 +211,37 @@ class TableSums:
             width = np.bincount(cells[self.measured.buckets[name]]) / len(self.bins[name])
             inside += float(np.max(width) ** 2) / 12
         return float(noise + (WITHIN * max(1.0, self._total[0])) ** 2 * inside)
+
+    # --- draws of what is known -------------------------------------------------------------------
+
+    @property
+    def total(self) -> float:
+        """The number of rows."""
+        return self._total[0]
+
+    def draw_total(self, rng: Generator) -> float:
+        """Draw the number of rows from what is known of it."""
+        total, variance, _ = self._total
+        return float(rng.normal(total, variance**0.5))
+
+    def draw_column(self, name: str, rng: Generator) -> Floats:
+        """Draw the counts of a column's values from what is known of them."""
+        own, margin = self._values_of(name), self.margin((name,))
+        drawn = own.counts + rng.normal(0.0, own.variance**0.5, len(own.counts))
+        if margin is None:
+            return np.asarray(drawn)
+        buckets = self.measured.buckets[name]
+        widths = np.bincount(buckets)
+        better = margin.counts + rng.normal(0.0, margin.variance**0.5, len(widths))
+        share = widths * own.variance / (widths * own.variance + margin.variance)
+        missing = share * (better - np.bincount(buckets, drawn)) / widths
+        return np.asarray(drawn + missing[buckets])
+
+    def margins(self) -> list[Margin]:
+        """Give the measured groups of columns, each once."""
+        groups = dict.fromkeys(t.columns for t in self.measured.tables if len(t.columns) > 1)
+        found = [self.margin(group) for group in groups]
+        return [margin for margin in found if margin is not None]
 
     # --- functions --------------------------------------------------------------------------------
 
