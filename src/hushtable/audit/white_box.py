@@ -377,6 +377,7 @@ def faults_of_count_mechanism(mechanism: CountMechanism, counts: Sequence[int]) 
 
     Examples
     --------
+    >>> from fractions import Fraction
     >>> from hushtable.privacy.count_mechanisms import OneSidedGeometric
     >>> tight = OneSidedGeometric(epsilon=Fraction(1), delta=Fraction(1, 100), k=5)
     >>> list(faults_of_count_mechanism(tight, range(30)))

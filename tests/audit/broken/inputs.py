@@ -20,7 +20,6 @@ from hushtable.methods import (
     Quilt,
 )
 from hushtable.methods.alpha_beta.frapp import FrappPlan
-from hushtable.methods.alpha_beta.insertions import UniformInsertions
 from hushtable.methods.base import Released
 from hushtable.methods.counts.noisy_counts import NoisyCountsPlan
 from hushtable.methods.degrees.degrees import Degrees, DegreesPlan
@@ -28,6 +27,7 @@ from hushtable.methods.diffgen.contingency_table import ContingencyTablePlan
 from hushtable.methods.diffgen.diffgen import DiffGenPlan
 from hushtable.methods.partition.partition import PartitionPlan
 from hushtable.methods.quilt.quilt import QuiltPlan
+from hushtable.privacy.insertions import UniformInsertions
 
 TABLE = ContingencyTable(epsilon=1)
 
@@ -177,8 +177,7 @@ def persons_counted(real: Any, plan: Any, source: Any, noise: Any) -> Released:
 
 def largest_degree(real: Any, plan: Any, source: Any, noise: Any) -> Released:
     released = real(plan, source, noise)
-    ends = np.concatenate((exact(source.source), exact(source.target)))
-    largest = int(np.bincount(ends).max()) if len(ends) else 0
+    largest = int(exact(source.falling_degrees(1)).ravel()[0])
     return beside(released, has_hubs=largest >= 24)
 
 
