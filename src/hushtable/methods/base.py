@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 Source = TypeVar("Source")
 """What a run is given: a table or a graph, sealed."""
 
+SUPPOSED_ROWS = 100_000
+"""How many rows a forecast is judged by where nobody says how many there are."""
+
 
 @dataclass(frozen=True)
 class Forecast:
@@ -97,8 +100,8 @@ def misfits(schema: Schema, method: str, beside: Collection[str] = ()) -> list[s
     `beside` are the columns that it publishes beside the schema's own.
     """
     problems = [
-        f"column {name!r}: the published table has a column of that name; rename the column in "
-        "schema and data."
+        f"column {name!r}: the published table has a column of that name; rename the column, in "
+        "the schema and by reading: {rename: {PLACE: NEW NAME}} for the data."
         for name in beside
         if name in schema.attributes
     ]
@@ -180,6 +183,23 @@ class Plan(ABC, Generic[Source]):
             f"{self.method.name} has no formula for the error of a count: what it changes depends "
             "on the private rows, not on noise of a known size. Publish a sample of a similar "
             "public table and use hushtable evaluate."
+        )
+
+    def hollow(self, rows: int) -> str:
+        """Say why a release of so many rows would tell nothing, in a sentence; "" where it would.
+
+        Most methods are judged by their noise: an answer that may be off by as much as it counts
+        is none.
+        """
+        try:
+            error = self.count_error(rows=rows, share=0.5)
+        except Refused:
+            return ""
+        if error.half_width < rows / 2:
+            return ""
+        return (
+            f"a count of half of {rows:,} rows may be off by {error.half_width:,.0f}, so no answer "
+            "would tell anything."
         )
 
 

@@ -41,7 +41,7 @@ from hushtable.errors import ParameterError, Refused, TooLarge
 from hushtable.methods import parameters
 from hushtable.methods.base import CountError, Forecast, Method, Plan, Released, misfits
 from hushtable.methods.count_error import mechanism_error
-from hushtable.methods.counts.cells import QUANTILES, TYPICAL_ROWS, describe_noise
+from hushtable.methods.counts.cells import QUANTILES, TYPICAL_ROWS, commonest, describe_noise
 from hushtable.methods.counts.column_choice import (
     PairMechanism,
     attribute_distances,
@@ -477,6 +477,28 @@ class ColumnsPlan(Plan[SealedTable]):
             return most_compared(len(self.attribute_names), self.method.clusters) ** 2
         sizes = recoded_domain(self.schema, self.attribute_names, self.recode).shape
         return (sum(sizes) ** 2 - sum(size**2 for size in sizes)) // 2
+
+    def hollow(self, rows: int) -> str:
+        """Expect the commonest tuple of some column to be published."""
+        needed = self.mechanism.release_count(0.5)
+        columns = self.groups or ((item,) for item in range(len(self.attribute_names)))
+        likely = (
+            rows
+            if self.listing is not None
+            else max(
+                commonest(
+                    rows, recoded_domain(self.schema, self._names_of(column), self.recode).shape
+                )
+                for column in columns
+            )
+        )
+        if likely >= needed:
+            return ""
+        return (
+            f"of {rows:,} rows no tuple is expected to have the {needed:,} at which half of them "
+            "are published, so the release would be empty. Generalize more, publish fewer columns, "
+            "or spend more."
+        )
 
     def count_error(self, *, rows: int | None, share: float) -> CountError:
         """Add up the noise of the tuples of the column that has most of them."""

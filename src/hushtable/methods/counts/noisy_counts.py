@@ -24,6 +24,7 @@ from hushtable.methods.counts.cells import (
     NOISY_COUNT,
     QUANTILES,
     TYPICAL_ROWS,
+    commonest,
     describe_noise,
     label_tuples,
     memory_mb,
@@ -287,6 +288,20 @@ class NoisyCountsPlan(Plan[SealedTable]):
             share=share,
             assumes="The question takes the same share of all tuples as of the rows."
             + " Rows are spread evenly over the tuples." * (self.method.k is not None),
+        )
+
+    def hollow(self, rows: int) -> str:
+        """Expect the commonest tuple to be published."""
+        if self.method.k is None:
+            return super().hollow(rows)
+        sizes = recoded_domain(self.schema, list(self.schema.attributes), self.recode).shape
+        needed = self.mechanism.release_count(0.5)
+        if commonest(rows, sizes) >= needed:
+            return ""
+        return (
+            f"of {rows:,} rows over {self.n_cells:,} tuples none is expected to have the "
+            f"{needed:,} at which half of them are published, so the release would be empty. "
+            "Generalize more, or publish fewer columns."
         )
 
     def release(self, source: SealedTable, noise: Noise) -> Released:

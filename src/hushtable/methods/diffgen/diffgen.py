@@ -105,8 +105,9 @@ class DiffGen(Method):
         are large, and fewer for many; it is 1/2 for ``paper`` and for specializations that are
         ``auto``.
     consistent : bool
-        Publish least-squares counts: non-negative, with the right total. Otherwise they are only
-        cut off at 0.
+        Make rows from least-squares counts: non-negative, and together as many as the number of
+        rows that is published. Otherwise counts are only cut off at 0, and the noise of empty
+        groups comes out as rows.
     max_groups : int
         Publish all groups up to this number, else only those of high noisy counts: so high that
         about this many empty groups at most reach them.
@@ -141,7 +142,7 @@ total-variation.
     structure_share: Fraction | str = parameter(
         read=_or_auto(parameters.part, "lie between 0 and 1"), default=AUTO
     )
-    consistent: bool = parameter(default=False)
+    consistent: bool = parameter(default=True)
     max_groups: int = parameter(read=whole(), default=100_000)
 
     def _problems(self, *, fields_are_right: bool) -> list[str]:
@@ -241,6 +242,8 @@ class DiffGenPlan(Plan[SealedTable]):
                 f"the taxonomies and grids allow {self.most_rounds} splits; it stops there."
             )
         if rows is not None:
+            if method.consistent:
+                lines["rows that come out, about"] = rows
             lines["rows per group, if spread evenly"] = rows / n_cells
             if rows / n_cells < spread:
                 lines["warning"] = (
@@ -298,7 +301,12 @@ class DiffGenPlan(Plan[SealedTable]):
         )
         noisy = noise.open(cells, groups, "groups")
         table = generalized_table(
-            self.schema, recode, counted, noisy, total=total, consistent=self.method.consistent
+            self.schema,
+            recode,
+            counted,
+            noisy,
+            total=groups.total_of(noisy) if total is None else total,
+            consistent=self.method.consistent,
         )
         return Released(
             tables={"data": table},

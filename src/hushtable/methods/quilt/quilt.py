@@ -27,8 +27,9 @@ The settings of the estimator:
 - ``columns``: for each name the rule of its public bins (``bins``: a taxonomy level, the lowest
   values of bins, or null), the number of counted values and of buckets.
 - ``tables``: ``columns`` (names), ``level`` (``values``: the counted values of one column;
-  ``buckets``), ``shape``, ``parameter`` (variance of the Gaussian, scale of the Laplace noise) and
-  ``std``. All tables of one column come first, in the order of the schema.
+  ``buckets``), ``shape``, ``cells`` (for each column the cell of each value or bucket along its
+  axis; null where each has its own), ``parameter`` (variance of the Gaussian, scale of the Laplace
+  noise) and ``std``. All tables of one column come first, in the order of the schema.
 - ``rounds``: for each round ``choice_epsilon``, ``sensitivity``, ``n_candidates``, and for the
   chosen ones ``chosen`` (places of columns), ``penalties``, ``weights``, ``distances`` (sum of
   absolute differences between the noisy table and what the model had expected before),
@@ -405,6 +406,7 @@ def _settings(plan: QuiltPlan, quilt: Patchwork, purse: Purse, n_rows: int) -> d
             "shape": [len(table.counts)]
             if len(table.group) == 1
             else [sizes[column] for column in table.group],
+            "cells": [None] * len(table.group),
             "parameter": str(table.noise.parameter),
             "std": table.noise.std,
         }
