@@ -41,7 +41,8 @@ from hushtable.privacy.mechanism import Gaussian, Laplace
 from hushtable.privacy.noise import SecureNoise, SeededNoise
 
 PROMISE = (
-    "What is published hangs on nothing but what was drawn and paid for, and that was promised."
+    "What is published hangs on nothing but what was drawn and paid for, at no more than was "
+    "promised."
 )
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from hushtable.methods.alpha_beta.insertions import UniformInsertions
 
 from audit.broken.kind import Broken, Patch, around, beside, cells_of, exact, histogram, n_rows
 from hushtable.errors import Refused
