@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from hushtable.engine.sealed import SealedTable, seal
+from hushtable.engine.sealed import seal
 from hushtable.methods.partition import partition
 from hushtable.methods.partition.tree import GrowthRules, Tree
 from hushtable.methods.partition.tree import grow as grow_sealed
@@ -19,10 +19,9 @@ PLENTY = Promise(Fraction(10**9), Fraction(10**9))
 PLENTY_OF_RHO = Promise(Fraction(10**9), rho=Fraction(10**9))
 
 
-def sealed(engine: Any, promise: Promise = PLENTY) -> SealedTable:
-    """Seal an engine with an account that pays for whatever is asked."""
-    table: SealedTable = seal(engine, Account(promise, spends_all=False))
-    return table
+def sealed(source: Any, promise: Promise = PLENTY) -> Any:
+    """Seal a table or a graph with an account that pays for whatever is asked."""
+    return seal(source, Account(promise, spends_all=False))
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,7 @@ def to_values(column: Column, codes: NDArray[np.int64]) -> pa.Array:
     return numbers(values[place], missing[place])
 
 
-def arrow_type(column: Column) -> pa.DataType:
+def arrow_type(column: Column) -> pa.DataType:  # noqa: PLR0911 - one for each type
     """Give the type of a column of published values.
 
     Examples

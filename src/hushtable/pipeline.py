@@ -6,12 +6,14 @@ import datetime
 import hashlib
 import json
 import platform
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, Unpack
 
+import numpy as np
 import pyarrow as pa
 
 from hushtable import engine as engines
@@ -25,8 +27,9 @@ from hushtable.engine.silence import silenced
 from hushtable.errors import HushtableError, OwnNote, ParameterError, Refused
 from hushtable.estimate.associations import KEPT, as_plain, in_words
 from hushtable.files.progress import Progress, silent
-from hushtable.methods.base import SUPPOSED_ROWS, GraphMethod, Method, Plan
+from hushtable.methods.base import SUPPOSED_ROWS, GraphMethod, Method, Plan, Released
 from hushtable.methods.registry import estimator_for
+from hushtable.predicate.rules import kept_rows, rules_of
 from hushtable.privacy.guarantee import Guarantee, NoGuarantee
 from hushtable.privacy.ledger import Entry
 from hushtable.privacy.noise import Noise
@@ -34,7 +37,7 @@ from hushtable.privacy.noise_sources import make_noise
 from hushtable.privacy.payment import Paying, Payment
 from hushtable.release import SEEDED, LedgerReceipt, Release, Statement
 from hushtable.release_writer import ReleaseWriter
-from hushtable.schema import Schema
+from hushtable.schema import Identifier, Schema
 
 BARE = "This method sees counts without noise: {}"
 """What a statement says of methods that declare it."""
@@ -50,6 +53,7 @@ def publish(
     engine: EngineName = "auto",
     noise: Literal["secure", "opendp"] | Noise = "secure",
     memory_limit: str | None = None,
+    columns: Sequence[str] | None = None,
     rows: int | None = None,
     anyway: bool = False,
     progress: Progress = silent,
@@ -76,6 +80,9 @@ def publish(
         Where randomness comes from.
     memory_limit : str, optional
         Limit for DuckDB, or memory of a Spark session that is started here, such as ``"1GB"``.
+    columns : sequence of str, optional
+        Publish these columns only; all others of the schema are left out. The ledger takes it for
+        a release of the same table.
     rows : int, optional
         About how many rows to expect, from public knowledge, for the forecast; by default the
         schema's number, or 100,000. The table itself is not asked: whether something was published
@@ -99,11 +106,13 @@ def publish(
     schema = Schema.load(schema) if isinstance(schema, str | Path) else schema
     _require_nouns(schema, method)
     schema.require_confirmed()
+    whole, schema = schema, of_columns(schema, columns)
+    rules_of(schema)  # refuses those that cannot be read
     plan = method.plan(schema)
     if not anyway:
         _require_worth(plan, rows)
     payment = Payment(**paying)
-    promised = promise(plan, noise=source, payment=payment, out=out)
+    promised = promise(plan, noise=source, payment=payment, out=out, whole=whole)
     if method.one_machine and (engine == "spark" or is_in_spark(data)):
         raise ParameterError(method.one_machine)
     table = engines.open(data, engine=engine, memory_limit=memory_limit)
@@ -116,7 +125,29 @@ def publish(
         out=out,
         payment=payment,
         progress=progress,
+        whole=whole,
     )
+
+
+def of_columns(schema: Schema, columns: Sequence[str] | None) -> Schema:
+    """Leave out all published columns but some, as if they were identifiers."""
+    if columns is None:
+        return schema
+    problems = [
+        f"{name!r} is not a published column; the schema has {', '.join(schema.attributes)}."
+        for name in columns
+        if name not in schema.attributes
+    ]
+    if problems or not columns:
+        raise ParameterError(problems or "columns: name at least one to publish.")
+    kept = {
+        name: column if name in columns or isinstance(column, Identifier) else _LEFT_OUT
+        for name, column in schema.columns.items()
+    }
+    return Schema.from_dict(schema.to_dict() | {"columns": kept})
+
+
+_LEFT_OUT = Identifier(role="identifier")
 
 
 @silenced
@@ -220,17 +251,19 @@ def carry_out(
     out: str | Path,
     payment: Payment,
     progress: Progress = silent,
+    whole: Schema | None = None,
 ) -> Release:
     """Charge, then run, then write: the one place where private data may be read.
 
     `promised` and `payment` are those of `promise`. The source is opened once, after the spending
     was recorded. What is read from it stays private; what the plan makes of it is published.
+    `whole` describes the table that the ledger pays for, where the plan is for some of its columns.
     """
     method, schema, book = plan.method, plan.schema, payment.book
     split = plan.forecast(schema.rows).split
     with ReleaseWriter(out, seeded=not noise.is_private) as writer:
         progress("charging", 0.05)
-        entry = payment.charge(promised, schema, method=method.name)
+        entry = payment.charge(promised, whole or schema, method=method.name)
         with _telling(entry, _STANDS):
             if book:
                 # Before anything can be published: what is out is never newer than the receipt.
@@ -238,6 +271,7 @@ def carry_out(
             progress("counting", 0.1)
             # Before a byte is written: what was looked at must have cost what was promised.
             released = plan.accounted(open_source(), noise).released
+            released = _keeping_rules(released, schema, noise)
             progress("writing", 0.9)
             statement = Statement(
                 method=method.name,
@@ -276,6 +310,25 @@ def carry_out(
             writer.move_into_place()
     progress("done", 1.0)
     return Release(writer.folder, statement)
+
+
+def _keeping_rules(released: Released, schema: Schema, noise: Noise) -> Released:
+    """Replace published rows that break a rule by others that keep it: see `predicate/rules.md`."""
+    rows = released.tables.get("data")
+    if not schema.rules or not isinstance(rows, pa.Table):
+        return released
+    if rows.column_names != list(schema.attributes):
+        return released  # cells or regions with counts; rows are made of them by the release
+    kept = kept_rows(rows, schema)
+    if kept is None or kept.all():
+        return released
+    fine = np.flatnonzero(kept)
+    taken = np.arange(len(kept))
+    if len(fine):
+        taken[~kept] = fine[noise.uniform_below(len(fine), size=int((~kept).sum()))]
+    else:
+        taken = fine
+    return replace(released, tables={**released.tables, "data": rows.take(pa.array(taken))})
 
 
 def _told(
@@ -337,14 +390,19 @@ def _versions() -> dict[str, str]:
 
 
 def promise(
-    plan: Plan[Any], *, noise: Noise, payment: Payment, out: str | Path
+    plan: Plan[Any],
+    *,
+    noise: Noise,
+    payment: Payment,
+    out: str | Path,
+    whole: Schema | None = None,
 ) -> tuple[Guarantee, ...]:
     """Say what is promised with this noise, and refuse what the ledger will not take."""
     promised = plan.guarantees
     if not noise.is_private:
         seeded = "the noise was drawn from a seed, so anybody can subtract it"
         promised = (NoGuarantee(reason=seeded),)
-    payment.require(promised, plan.schema, beside=Path(out).parent)
+    payment.require(promised, whole or plan.schema, beside=Path(out).parent)
     return promised
 
 

@@ -45,6 +45,7 @@ from hushtable.estimate.combine import combine, drawn_frame, generator, some_row
 from hushtable.estimate.drawing import Generator
 from hushtable.estimate.estimate_table import EstimateTable
 from hushtable.estimate.published import Published
+from hushtable.file_format import FileFormat
 from hushtable.files.memory import physical_memory
 from hushtable.files.no_formula import no_formula
 from hushtable.files.scratch import Scratch, why_not_written
@@ -229,6 +230,7 @@ class Statement(BaseModel):
         warning = f"> **{NOT_PRIVATE[0].upper()}{NOT_PRIVATE[1:]}**\n\n" if self.seeded else ""
         notes = "\n".join(f"- {note}" for note in self.estimator.get("notes", []))
         fits = "\n".join(f"- {sentence}" for sentence in self.cells_in_words())
+        rules = "\n".join(f"- `{rule}`" for rule in self.public_schema.get("rules", []))
         text = (
             f"# {self.public_schema.get('name', '')}\n\n{warning}"
             f"Published with the method `{self.method}` ({self.paper}) on {self.created}.\n\n"
@@ -240,6 +242,12 @@ class Statement(BaseModel):
             f"## The data\n\n| table | file | rows |\n|---|---|---|\n{tables}\n\n"
             + (f"{notes}\n\n" if notes else "")
             + (f"Cells of the private table that did not fit:\n\n{fits}\n\n" if fits else "")
+            + (
+                f"Every published row keeps these rules; private rows that broke one counted as "
+                f"they were:\n\n{rules}\n\n"
+                if rules
+                else ""
+            )
             + "".join(f"![{file}]({file})\n\n" for file in self.attachments if file.endswith("svg"))
             + "Load it with `hushtable.Release.load(folder)`, ask it with "
             '`hushtable query FOLDER "WHERE clause"`.\n'
@@ -417,7 +425,8 @@ class Release:
 
             where = look_up(where, self.schema, tables)
         with self._fitting():
-            answer = self._estimator.count(where)
+            answer = self._impossible(where) or self._estimator.count(where)
+        answer = replace(answer, what=self._estimator.counted)
         unit = self.schema.unit
         if unit.kind != "person":
             return answer
@@ -426,6 +435,17 @@ class Release:
             "is about these."
         )
         return replace(answer, notes=(*answer.notes, bounded))
+
+    def _impossible(self, where: str) -> Estimate | None:
+        """Answer a question that the schema's rules answer."""
+        if not self.schema.rules:
+            return None
+        from hushtable.predicate.rules import is_impossible  # noqa: PLC0415 - slow to import
+
+        if not is_impossible(where, self.schema):
+            return None
+        said = "No row that keeps the schema's rules satisfies this condition."
+        return Estimate(value=0.0, low=0.0, high=0.0, privacy_std=0.0, model_std=0.0, notes=(said,))
 
     # --- answers ----------------------------------------------------------------------------------
 
@@ -596,7 +616,12 @@ class Release:
         where: str | None = None,
         seed: int | None = None,
     ) -> pa.Table:
-        """Give microdata, one row per published person, as an Arrow table.
+        """Give microdata as an Arrow table: what is published, row by row.
+
+        Whatever the method, the columns are those of the schema that are published, in its order;
+        before them stands the one that numbers people, where a person has several rows. What a
+        method publishes beside them, such as counts and errors, is in `table`. No row breaks a rule
+        of the schema, and derived columns stand after the others.
 
         Parameters
         ----------
@@ -612,6 +637,9 @@ class Release:
         """
         with self._fitting():
             rows = self._estimator.drawn_frame() if drawn else self._estimator.frame()
+            named = [self.schema.unit.column, *self.schema.attributes]
+            rows = rows.select([name for name in named if name in rows.column_names])
+            rows = self._keeping_rules(rows, {} if drawn else self.recode)
             if n is None and where is None:
                 return rows
             if where is not None and self._estimator.recode and not drawn:
@@ -620,6 +648,16 @@ class Release:
                     "tried on; add drawn=True."
                 )
             return some_rows(self._estimator.asked, rows, n, where, generator(seed))
+
+    def _keeping_rules(self, rows: pa.Table, recode: Mapping[str, Recoding]) -> pa.Table:
+        if not (self.schema.rules or self.schema.derived):
+            return rows
+        from hushtable.predicate.rules import kept_rows, with_derived  # noqa: PLC0415 - slow
+
+        kept = kept_rows(rows, self.schema, recode)
+        if kept is not None and not kept.all():
+            rows = rows.filter(pa.array(kept))
+        return with_derived(rows, self.schema, recode)
 
     def frames(
         self, m: int = 20, *, n: int | None = None, seed: int | None = None
@@ -720,8 +758,8 @@ def _codes_of(frame: Any, schema: Schema) -> dict[str, NDArray[np.int64]]:
             f"the table has none of the release's columns: {', '.join(schema.attributes)}."
         )
     columns = {name: schema.columns[name] for name in known}
-    public = schema.model_copy(update={"columns": columns, "unit": Unit(kind="row")})
-    public = Schema.from_dict(public.to_dict())
+    own = {"columns": columns, "unit": Unit(kind="row"), "reading": FileFormat()}
+    public = Schema.from_dict(schema.model_copy(update=own).to_dict())
     engine = connect(table.select(known), public, engine="memory")
     assert isinstance(engine, MemoryEngine)  # noqa: S101 - asked for
     return dict(engine.codes(known))

@@ -75,7 +75,8 @@ Patch = pytest.MonkeyPatch
 
 def attacked(method: Any, n: int, schema: Schema | None = None, **more: Any) -> Report:
     """Audit with the runs that the errata state: twice for power, and as many to find the event."""
-    settings = {"confidence": 0.99, "largest": 0, "noise": SeededNoise(shifted(n))} | more
+    settings = {"confidence": 0.99, "largest": 0, "noise": SeededNoise(shifted(n)),
+                "tests": ["loss"], "seconds": None} | more  # fmt: skip
     return audit(method, schema, runs=4 * n, **settings)
 
 
@@ -541,7 +542,8 @@ def test_noise_that_is_narrower_than_checked_is_caught(model: Any, monkeypatch: 
 
     monkeypatch.setattr(UncertainPlan, "_safe_widths", narrow)
     method = Uncertain(k=4, eta="1/5", model=model)
-    assert_caught(audit(method, runs=100, confidence=0.99, noise=SeededNoise(shifted(1))))
+    report = audit(method, runs=100, confidence=0.99, noise=SeededNoise(shifted(1)), tests=["loss"])
+    assert_caught(report)
 
 
 def test_noise_levels_that_name_the_record_are_caught(monkeypatch: Patch) -> None:
@@ -554,7 +556,8 @@ def test_noise_levels_that_name_the_record_are_caught(monkeypatch: Patch) -> Non
     monkeypatch.setattr(UncertainPlan, "_safe_widths", own_levels)
     assert Ruler.draw is real
     method = Uncertain(k=4, eta="1/5")
-    assert_caught(audit(method, runs=40, confidence=0.99, noise=SeededNoise(shifted(1))))
+    report = audit(method, runs=40, confidence=0.99, noise=SeededNoise(shifted(1)), tests=["loss"])
+    assert_caught(report)
 
 
 def test_counts_of_cells_are_those_of_the_table() -> None:

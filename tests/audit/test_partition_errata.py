@@ -25,9 +25,10 @@ from hushtable.methods.partition.partition import Partition
 from hushtable.methods.partition.tree import GrowthRules, Tree
 from hushtable.privacy.guarantee import PureDP
 from hushtable.privacy.noise import Integers, Noise, SecureNoise, SeededNoise
-from hushtable.privacy.regions import OrderedCells
+from hushtable.privacy.regions import OrderedCells, SealedRegions
+from hushtable.privacy.spending import Account, Sensitivity
 from hushtable.schema import Integer, Schema
-from sealing import grow
+from sealing import PLENTY, Leaves, grow
 from seeds import shifted
 
 ALPHA = 1e-7
@@ -181,7 +182,11 @@ def majority_and_count(
 def our_leaf(exact: Integers, noise: Noise) -> tuple[int, bool]:
     tree = Tree()
     tree.add(0, Fraction(1))
-    noisy, _ = module._noisy_leaves(tree, exact, ONE_LEVEL.plan(SCHEMA).rules, noise)
+    rows = OrderedCells(
+        [Axis("v", None, 1, False)], np.zeros((2, 1), int), np.arange(2), 2, exact[0]
+    )
+    regions = SealedRegions(rows, Sensitivity(rows=1), Account(PLENTY).root)
+    noisy, _ = Leaves(regions, [0]).noisy(tree, ONE_LEVEL.plan(SCHEMA).rules, noise)
     return int(noisy.sum()), bool(noisy[0, 0] > noisy[0, 1])
 
 

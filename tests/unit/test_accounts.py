@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import math
 import random
 import sqlite3
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -213,88 +210,7 @@ def test_only_the_first_record_that_costs_something_writes_the_shares(tmp_path: 
     assert ["account" in body for body in bodies] == [False, True, False, False, False]
 
 
-# --- an adversary ---------------------------------------------------------------------------------
-
-EPSILON, DELTA = Fraction(1), Fraction(1, 100)
-STEP = EPSILON / 20
-
-
-def best_attack(
-    account: Account, leak: Fraction, price: Callable[[Loss], Loss] | None = None
-) -> float:
-    """Give the largest delta at EPSILON that any strategy reaches, by dynamic programming.
-
-    Before each charge it sees all outcomes so far. It may ask randomized response (a fair coin
-    turned by e**STEP), or the same with a chance of `leak` to tell the data outright, as often as
-    the account allows, in any order, or stop. Its value is the sum over all transcripts w of
-    max(P(w) - e**EPSILON Q(w), 0): the expectation under P of max(1 - e**(EPSILON - loss), 0).
-    """
-    price = price or (lambda loss: loss)
-    answer, leaky = price(Loss.of(pure(STEP))), price(Loss.of(approx(STEP, leak)))
-
-    @cache
-    def total(n: int, m: int) -> Loss:
-        if m:
-            return total(n, m - 1) + leaky
-        return total(n - 1, 0) + answer if n else NOTHING
-
-    @cache
-    def is_allowed(n: int, m: int) -> bool:
-        return account.allows(total(n, m))
-
-    up = 1 / (1 + math.exp(-STEP))
-
-    @cache
-    def value(loss: int, n: int, m: int) -> float:
-        best = max(0.0, 1 - math.exp(EPSILON - loss * STEP))
-        if is_allowed(n + 1, m):
-            best = max(best, up * value(loss + 1, n + 1, m) + (1 - up) * value(loss - 1, n + 1, m))
-        if is_allowed(n, m + 1):
-            rest = up * value(loss + 1, n, m + 1) + (1 - up) * value(loss - 1, n, m + 1)
-            best = max(best, float(leak) + (1 - float(leak)) * rest)
-        return best
-
-    return value(0, 0, 0)
-
-
-def with_shares(basic: Fraction, approximation: Fraction, conversion: Fraction) -> Account:
-    rho, alpha = certified_share(EPSILON, conversion)
-    return Account(
-        basic=Budget(epsilon=EPSILON, delta=basic),
-        concentrated=Concentrated(rho=rho, delta=approximation),
-        alpha=alpha,
-    )
-
-
-def half_rho(loss: Loss) -> Loss:
-    rho, delta = loss.concentrated.rho / 2, loss.concentrated.delta
-    return Loss(basic=loss.basic, concentrated=Concentrated(rho=rho, delta=delta))
-
-
-def test_no_strategy_breaks_the_cap() -> None:
-    shared = Account.shared(Budget(epsilon=EPSILON, delta=DELTA))
-    assert shared is not None
-    for leak in (DELTA / 2, DELTA / 4, DELTA / 8):
-        assert best_attack(shared, leak) <= DELTA
-
-
-def test_the_cap_is_nearly_reached() -> None:
-    mostly_basic = with_shares(DELTA * 9 / 10, Fraction(0), DELTA / 10)
-    reached = best_attack(mostly_basic, DELTA * 9 / 10)
-    alone = best_attack(Account(basic=mostly_basic.basic), DELTA * 9 / 10)
-    assert alone < reached <= DELTA  # it takes the other account where that pays
-    assert reached > DELTA * Fraction(9, 10)
-
-
-def test_the_same_attack_breaks_wrong_rules() -> None:
-    shared = Account.shared(Budget(epsilon=EPSILON, delta=DELTA))
-    assert shared is not None
-    assert best_attack(shared, DELTA / 2, half_rho) > DELTA
-    # One delta for both accounts: failures of the two lie on different transcripts.
-    assert best_attack(with_shares(DELTA, Fraction(0), DELTA), DELTA) > DELTA
-    # One delta for the approximation and for the conversion.
-    assert best_attack(with_shares(Fraction(0), DELTA, DELTA), DELTA) > DELTA
-
+# --- whatever is done -----------------------------------------------------------------------------
 
 PROMISES = [
     pure("1/10"), pure("1/2"), approx("1/4", "1e-6"), approx("1/10", "3e-6"), quilt("1/2", "1e-6"),

@@ -106,7 +106,7 @@ def test_splits_pay_for_all_that_one_node_moves(edges: list[tuple[int, int]]) ->
     """001-5: the weight of a split is exp(e min / (2 theta + 1)), e what a level may spend."""
     method = Degrees(epsilon=1, max_degree=8, mechanism="partition")
     noise = AskedNoise(3)
-    method.plan().measure(read_graph(edges, nodes=range(2000)), noise)
+    method.plan().run(read_graph(edges, nodes=range(2000)), noise)
     assert len(noise.asked) > 2
     level = method.forecast().split["splits"] / method.n_levels
     for how in noise.asked:
@@ -408,7 +408,7 @@ def test_the_command_line_publishes_draws_and_generates(
     assert (tmp_path / "plot.svg").read_text().startswith("<?xml")
     for name in ("made.txt", "made.csv", "made.parquet"):
         run = CliRunner().invoke(
-            app, ["graph", "generate", str(tmp_path / "out"), "--to", str(tmp_path / name)]
+            app, ["graph", "generate", str(tmp_path / "out"), "--out", str(tmp_path / name)]
         )
         assert run.exit_code == 0
         assert read_graph(tmp_path / name).n_edges > 1000

@@ -11,7 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 import hushtable as ht
-from hushtable.cli.screen import console
+from hushtable.cli.options import AsJson
+from hushtable.cli.screen import console, print_json
 from hushtable.errors import ReleaseError
 
 QUESTIONS = (
@@ -24,9 +25,11 @@ QUESTIONS = (
 
 def demo(
     out: Annotated[Path | None, typer.Option(help="Folder for the release.")] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Publish the embedded sample and ask it a few questions."""
     folder = _fresh_folder(out)
+    console.quiet = as_json  # the same way, told at its end
     schema = ht.sample_schema()
     method = ht.NoisyCounts(
         epsilon=Fraction(1),
@@ -59,6 +62,9 @@ def demo(
         f"The release lies in {release.folder} "
         f"(read {release.folder / 'STATEMENT.md'}); the ledger and the schema are beside it.",
     )
+    if as_json:
+        answers = {question: release.count(question).to_dict() for question in QUESTIONS}
+        print_json({"release": str(release.folder), "answers": answers})
 
 
 def _say(number: int, text: str) -> None:

@@ -32,7 +32,7 @@ from hushtable.cli.options import (
     with_method_options,
 )
 from hushtable.cli.publish import show_published
-from hushtable.cli.screen import console
+from hushtable.cli.screen import console, tell
 from hushtable.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -119,18 +119,20 @@ def _publish_command(kind: type[GraphMethod]) -> Callable[..., None]:
 
 def generate(
     release: ReleasePath,
-    to: Annotated[Path, typer.Option(help="A new .txt, .csv or .parquet file.")],
+    out: Annotated[Path, typer.Option(help="A new .txt, .csv or .parquet file.")],
     model: Annotated[
         Literal["configuration", "exact"],
         typer.Option(help="configuration is random; exact keeps every degree."),
     ] = "configuration",
+    as_json: AsJson = False,
 ) -> None:
     """Make a synthetic graph from a release and write its edge list."""
     from hushtable.graph.generate import write_edges  # noqa: PLC0415 - slow to import
 
     edges = ht.generate_graph(ht.Release.load(release), model=model)
-    write_edges(edges, to)
-    console.print(f"Wrote {edges.num_rows:,} edges to {to}.")
+    write_edges(edges, out)
+    tell(f"Wrote {edges.num_rows:,} edges to {out}.", as_json=as_json, file=str(out),
+         edges=edges.num_rows)  # fmt: skip
 
 
 def _publishing() -> dict[str, str]:

@@ -10,8 +10,8 @@ import typer
 
 import hushtable as ht
 from hushtable.cli.findings import require_new_files
-from hushtable.cli.options import Reason, Responsible, ReviewBy, stated_decision
-from hushtable.cli.screen import console, print_json, visible
+from hushtable.cli.options import AsJson, Reason, Responsible, ReviewBy, stated_decision
+from hushtable.cli.screen import console, print_json, tell, visible
 from hushtable.errors import ParameterError
 
 ledger_group = typer.Typer(
@@ -40,6 +40,7 @@ def init(  # noqa: PLR0917 - the options of a command
     responsible: Responsible = "",
     reason: Reason = "",
     review_by: ReviewBy = "",
+    as_json: AsJson = False,
 ) -> None:
     """Start a ledger with a cap on what may be spent."""
     public = ht.Schema.load(schema) if schema is not None else None
@@ -52,7 +53,7 @@ def init(  # noqa: PLR0917 - the options of a command
         allow_uncounted=allow_uncounted,
         decision=stated_decision(responsible, reason, review_by),
     )
-    console.print(f"Started {file}.")
+    tell(f"Started {file}.", as_json=as_json, ledger=str(file))
 
 
 @ledger_group.command("show")
@@ -90,21 +91,24 @@ def reserve(
     epsilon: Annotated[str, typer.Option(metavar="NUMBER", help="Epsilon to set aside.")],
     purpose: Annotated[str, typer.Option(help="What for.")],
     delta: Annotated[str, typer.Option(metavar="NUMBER", help="Delta to set aside.")] = "0",
+    as_json: AsJson = False,
 ) -> None:
     """Set budget aside; `publish --reservation` draws from it, `cancel` frees it."""
     book = ht.Ledger.open(file)
     promise = _promise(epsilon, delta, unit=book.unit, neighbors=book.neighbors)
-    console.print(f"Reservation {book.reserve([promise], purpose=purpose)}.")
+    number = book.reserve([promise], purpose=purpose)
+    tell(f"Reservation {number}.", as_json=as_json, reservation=number)
 
 
 @ledger_group.command("cancel")
 def cancel(
     file: LedgerPath,
     reservation: Annotated[int, typer.Argument(help="The reservation's number.")],
+    as_json: AsJson = False,
 ) -> None:
     """Free what is left in a reservation; what was charged to it stays charged."""
     ht.Ledger.open(file).release_reservation(reservation)
-    console.print(f"Reservation {reservation} is canceled.")
+    tell(f"Reservation {reservation} is canceled.", as_json=as_json, canceled=reservation)
 
 
 @ledger_group.command("verify")
@@ -113,17 +117,19 @@ def verify(
     receipt: Annotated[
         str | None, typer.Option(help="Digest from a statement that must be in the ledger.")
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Check that nobody changed the ledger, or exchanged it for an older copy."""
     ht.Ledger.open(file).verify(receipt=receipt)
-    console.print("The ledger is intact.")
+    tell("The ledger is intact.", as_json=as_json, intact=True)
 
 
 @ledger_group.command("upgrade")
-def upgrade(file: LedgerPath) -> None:
+def upgrade(file: LedgerPath, as_json: AsJson = False) -> None:
     """Count what is left of an old ledger's cap in both accounts; on record, for good."""
     ht.Ledger.open(file).upgrade()
-    console.print(f"{visible(str(file))} has both accounts now. What was spent stays spent.")
+    said = f"{visible(str(file))} has both accounts now. What was spent stays spent."
+    tell(said, as_json=as_json, ledger=str(file))
 
 
 @ledger_group.command("void")
@@ -131,10 +137,11 @@ def void(
     file: LedgerPath,
     entry: Annotated[int, typer.Argument(help="The entry's number.")],
     reason: Annotated[str, typer.Option(help="Why; it is recorded.")],
+    as_json: AsJson = False,
 ) -> None:
     """Give back a charge for which nothing was released: a person's decision, on record."""
     ht.Ledger.open(file).void(entry, reason)
-    console.print(f"Entry {entry} is void.")
+    tell(f"Entry {entry} is void.", as_json=as_json, void=entry)
 
 
 def _promise(epsilon: str, delta: str, **protects: Any) -> ht.PureDP | ht.ApproxDP:

@@ -192,6 +192,8 @@ def with_method_options(
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Add a method's fields to a command, which gets them back as ``method``.
 
+    An option of the command whose name a field has is not there for that method.
+
     Parameters
     ----------
     kind : type
@@ -217,7 +219,7 @@ def with_method_options(
         parameters = [
             parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
             for name, parameter in own.items()
-            if name != "method"
+            if name not in {"method", *(field.name for field in dataclasses.fields(kind))}
         ]
         parameters += [
             _option(

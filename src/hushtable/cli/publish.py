@@ -55,6 +55,10 @@ def _publish_command(kind: type[ht.Method]) -> Callable[..., None]:
         memory_limit: Annotated[
             str | None, typer.Option(help="Limit for counting, such as 1GB.")
         ] = None,
+        columns: Annotated[
+            str | None,
+            typer.Option(metavar="A,B,...", help="Publish these columns only, by the same schema."),
+        ] = None,
         rows: RowsToExpect = None,
         anyway: Annotated[
             bool,
@@ -63,8 +67,12 @@ def _publish_command(kind: type[ht.Method]) -> Callable[..., None]:
         as_json: AsJson = False,
     ) -> None:
         public = ht.Schema.load(schema)
+        wanted = None if columns is None else columns.split(",")
         if not as_json:
-            show_forecast(method.forecast(public, public.rows if rows is None else rows))
+            from hushtable.pipeline import of_columns  # noqa: PLC0415 - keeps help quick
+
+            known = public.rows if rows is None else rows
+            show_forecast(method.forecast(of_columns(public, wanted), known))
         with one_bar("planning") as progress:
             release = ht.publish(
                 data,
@@ -81,6 +89,7 @@ def _publish_command(kind: type[ht.Method]) -> Callable[..., None]:
                 decision=stated_decision(responsible, reason, review_by),
                 state_decision=state_decision,
                 memory_limit=memory_limit,
+                columns=wanted,
                 rows=rows,
                 anyway=anyway,
                 progress=progress,

@@ -11,7 +11,7 @@ import hushtable as ht
 from hushtable.cli.options import AsJson, ReleasePath
 from hushtable.cli.question import Question, require, write
 from hushtable.cli.question import show as show_answer
-from hushtable.cli.screen import console, print_json
+from hushtable.cli.screen import console, print_json, tell
 from hushtable.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -85,11 +85,14 @@ def query(  # noqa: PLR0917 - the options of a command
 
 def export(
     release: ReleasePath,
-    to: Annotated[Path, typer.Option(help="A new .csv or .parquet file.")],
+    out: Annotated[Path, typer.Option(help="A new .csv or .parquet file.")],
+    as_json: AsJson = False,
 ) -> None:
     """Write the microdata rows of a release to a file."""
-    ht.Release.load(release).export(to)
-    console.print(f"Wrote {to}.")
+    opened = ht.Release.load(release)
+    opened.export(out)
+    tell(f"Wrote {out}: {opened.n_rows:,} rows.", as_json=as_json, file=str(out),
+         rows=opened.n_rows)  # fmt: skip
 
 
 def _public_tables(given: list[str]) -> dict[str, pa.Table]:

@@ -27,6 +27,14 @@ def print_json(content: Any) -> None:
     sys.stdout.write(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
 
 
+def tell(said: str, *, as_json: bool, **content: Any) -> None:
+    """Say what was done: a sentence for people, plain data for programs."""
+    if as_json:
+        print_json(content)
+    else:
+        console.print(said, highlight=False, soft_wrap=True)
+
+
 def print_whole(table: Table, screen: Console = console) -> None:
     """Print a table; on a screen too narrow for its figures it runs over, and none is cut.
 

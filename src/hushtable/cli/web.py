@@ -17,7 +17,7 @@ _EXTRA = {"starlette", "uvicorn", "jinja2", "markupsafe", "multipart", "python_m
 Port = Annotated[int, typer.Option(help="Port; 0 takes any that is free.", min=0, max=65535)]
 
 
-def workbench(
+def workbench(  # noqa: PLR0917 - the options of a command
     folder: Annotated[
         Path, typer.Argument(metavar="[FOLDER]", help="Where projects are kept.")
     ] = Path(),

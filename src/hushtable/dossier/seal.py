@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,7 +29,6 @@ _PURPOSE = b"hushtable dossier 1\n"  # a signature under anything else is none u
 _MARK = "<!-- seal "
 _END = " -->\n"
 _OPEN, _CLOSE = '<script type="application/json" id="dossier">', "</script>"
-_MAKE_KEY = "openssl genpkey -algorithm ed25519 -out KEY.pem"
 
 
 def canonical(dossier: Dossier) -> str:
@@ -199,31 +199,31 @@ def _problem(file: File, beside: Path) -> str | None:
 
 
 def _private_key(path: Path) -> Ed25519PrivateKey:
-    try:
-        key = serialization.load_pem_private_key(path.read_bytes(), password=None)
-    except OSError as error:
-        raise ParameterError(f"{str(path)!r} cannot be read: {error.strerror}.") from None
-    except (ValueError, TypeError, UnsupportedAlgorithm):
-        key = None
+    key = _read_key(path, lambda pem: serialization.load_pem_private_key(pem, password=None))
     if not isinstance(key, Ed25519PrivateKey):
         raise ParameterError(
             f"{str(path)!r} is no Ed25519 private key without a password; make one with "
-            f"'{_MAKE_KEY}'."
+            "'openssl genpkey -algorithm ed25519 -out KEY.pem'."
         )
     return key
 
 
 def _public_key(path: Path) -> bytes:
     """Read a public key; a private one will not do, so that nobody hands it around."""
-    try:
-        key = serialization.load_pem_public_key(path.read_bytes())
-    except OSError as error:
-        raise ParameterError(f"{str(path)!r} cannot be read: {error.strerror}.") from None
-    except (ValueError, TypeError, UnsupportedAlgorithm):
-        key = None
+    key = _read_key(path, serialization.load_pem_public_key)
     if not isinstance(key, Ed25519PublicKey):
         raise ParameterError(
             f"{str(path)!r} is no Ed25519 public key; make it with 'openssl pkey -in KEY.pem "
             "-pubout -out PUBLIC.pem'."
         )
     return key.public_bytes_raw()
+
+
+def _read_key(path: Path, load: Callable[[bytes], object]) -> object:
+    """Give the key in a PEM file, of whatever kind; None if there is none."""
+    try:
+        return load(path.read_bytes())
+    except OSError as error:
+        raise ParameterError(f"{str(path)!r} cannot be read: {error.strerror}.") from None
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        return None

@@ -132,7 +132,9 @@ def _read(header: Header, wanted: list[str]) -> pa.Table:
     return pa.concat_tables(parts, promote_options="permissive")  # one may allow for NULL
 
 
-def _codes(column: pa.ChunkedArray, rules: Column, missing_values: Sequence[str]) -> Codes:
+def _codes(  # noqa: PLR0911 - one for each way of reading
+    column: pa.ChunkedArray, rules: Column, missing_values: Sequence[str]
+) -> Codes:
     if isinstance(rules, Categorical):
         return _listed(column, rules, missing_values)
     if pa.types.is_string(column.type):
@@ -152,7 +154,7 @@ def _codes(column: pa.ChunkedArray, rules: Column, missing_values: Sequence[str]
 
 
 def _moments(column: pa.ChunkedArray, rules: OnCalendar) -> Codes:
-    """Number the periods of moments, and count them from the first."""
+    """Give the codes of moments: their periods, counted from the first."""
     ticks, missing = with_missing(_as_whole(column))
     kind = column.type
     per_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[getattr(kind, "unit", "ms")]
@@ -163,9 +165,7 @@ def _moments(column: pa.ChunkedArray, rules: OnCalendar) -> Codes:
     elif isinstance(rules, Date):
         seconds = seconds // DAY * DAY
     seconds = np.where(missing, 0, seconds)
-    codes = _from_bounds(
-        periods(seconds, rules.step), missing, rules, (rules.first, rules.last)
-    )
+    codes = _from_bounds(periods(seconds, rules.step), missing, rules, (rules.first, rules.last))
     return _with_special(codes, seconds, missing, rules)
 
 
@@ -182,9 +182,7 @@ def _as_whole(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return column.cast(pa.int32() if column.type.bit_width == 32 else pa.int64())
 
 
-def _with_special(
-    codes: Codes, numbers: NDArray[Any], missing: Flags, rules: OnGrid
-) -> Codes:
+def _with_special(codes: Codes, numbers: NDArray[Any], missing: Flags, rules: OnGrid) -> Codes:
     """Give special values their codes, whatever else they would count as."""
     for number, code in rules.special_places.items():
         codes[(numbers == float(number)) & ~missing] = code

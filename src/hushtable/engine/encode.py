@@ -53,6 +53,7 @@ from hushtable.schema import (
     OnGrid,
     Schema,
 )
+from hushtable.schema.columns import AnyColumn
 from hushtable.schema.moments import DAY
 
 ibis = lazy_loader.load("ibis")  # a small table is counted without it
@@ -168,7 +169,7 @@ def _whole(real: Expression) -> Expression:
     return (whole.cast("float64") == real).ifelse(whole, ibis.null("int64"))
 
 
-def whole_bounds(column: Column) -> tuple[int, int] | None:
+def whole_bounds(column: AnyColumn) -> tuple[int, int] | None:
     """Give the bounds of a column that is read as whole numbers: values, periods or steps."""
     if isinstance(column, OnCalendar):
         return column.first, column.last
@@ -195,7 +196,7 @@ class RuleCodes:
     high: Expression = 0
 
     @classmethod
-    def of(cls, column: Column) -> RuleCodes:
+    def of(cls, column: AnyColumn) -> RuleCodes:
         """Read the rules of a column."""
         other, last = column.other_code, column.n_values - 1
         no_value = {"other": other, "category": column.size - 1, "forbid": MISSING}[column.missing]
@@ -355,7 +356,11 @@ def encode(
             lookups[place] = _lookup(place, listed_codes(column, schema.missing_values, recoding))
         elif recoding is None:
             first[place] = numeric_code(raw, column, schema.missing_values)
-        elif reads_as_it_is(raw, column) and raw.type().is_signed_integer():
+        elif (
+            isinstance(column, Integer)
+            and reads_as_it_is(raw, column)
+            and raw.type().is_signed_integer()
+        ):
             first[place] = _recoded_whole(raw, column, schema.missing_values, recoding)
         else:
             first[place] = numeric_code(raw, column, schema.missing_values)

@@ -55,7 +55,7 @@ class Moment:
         return self.days * DAY if self.clock is None else self.days * DAY + self.clock
 
     def period(self, step: str) -> Expression:
-        """Number the period that the moment lies in.
+        """Give the number of the period that the moment lies in.
 
         An expression is written out wherever it is used, so each part is used as rarely as can be.
         """

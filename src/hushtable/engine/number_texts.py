@@ -1,4 +1,4 @@
-"""Codes of texts in a column of numbers or moments: what `encode` says, one text after the other."""
+"""Codes of texts in columns of numbers and moments: what `encode` says, text after text."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def code_reader(column: OnGrid, missing_values: Sequence[str]) -> Callable[[str 
     rules, no_values = RuleCodes.of(column), {None, *missing_values}
     named = dict(zip(column.special_names, column.special_places.values(), strict=True))
 
-    def read(text: str | None) -> int:
+    def read(text: str | None) -> int:  # noqa: PLR0911 - one rule after the other
         if text in named:
             return named[text]
         if text is None or text in no_values:

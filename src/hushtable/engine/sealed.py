@@ -223,4 +223,4 @@ def accounted(source: Engine | Graph, account: Account, ask: Callable[[Any], Mad
 
 
 def _opened(mechanism: CellMechanism, write: Write, cells: Cells, noise: Noise) -> pa.Table:
-    return write(mechanism.draw(cells, noise))
+    return write(mechanism.draw_some(cells, noise))

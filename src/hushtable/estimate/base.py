@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from hushtable.codes import to_codes
 from hushtable.errors import Refused, ReleaseError
 from hushtable.estimate.drawing import Generator
-from hushtable.estimate.published import Published, published_rows
+from hushtable.estimate.published import About, Published, published_rows
 from hushtable.recoding import Recoding
 from hushtable.schema import Schema
 
@@ -66,7 +66,7 @@ class Estimate:
     Examples
     --------
     >>> print(Estimate(value=120.0, low=112.0, high=128.0, privacy_std=4.0, model_std=0.0))
-    120 (95 % interval 112 to 128)
+    120 rows (95 % interval 112 to 128)
     >>> print(Estimate(value=1.5, low=1.31, high=1.69, privacy_std=0.1, model_std=0.0,
     ...                what="mean of wait"))
     mean of wait: 1.50 (95 % interval 1.31 to 1.69)
@@ -103,8 +103,8 @@ class Estimate:
 
     def __str__(self) -> str:
         value, low, high = self.figures()
-        said = "" if self.what == ROWS else f"{self.what}: "
-        return f"{said}{value} (95 % interval {low} to {high})"
+        said = f"{value} {self.what}" if self.what in COUNTED else f"{self.what}: {value}"
+        return f"{said} (95 % interval {low} to {high})"
 
     def _repr_html_(self) -> str:
         value, low, high = self.figures()
@@ -153,6 +153,9 @@ class Estimator(ABC):
         The published tables; most releases have one, ``data``.
     """
 
+    counted: About = "rows"
+    """What answers count."""
+
     recode: Mapping[str, Recoding] = MappingProxyType({})
     """How columns were made coarser before they were published, for those that were."""
 
@@ -188,9 +191,6 @@ class Estimator(ABC):
     @abstractmethod
     def count(self, where: str) -> Estimate:
         """Estimate how many rows of the private table satisfy a WHERE clause."""
-
-    counted: str = ROWS
-    """What the release counts."""
 
     counts_are_sums: bool = False
     """Whether `sums` tells counts as well as `count` does; it answers many at once."""

@@ -210,7 +210,7 @@ def evaluate(
                 "a control table is for releases of rows; leave it out for graphs and for groups "
                 "of items."
             )
-        held_out = read_rows(control, opened.published.schema)
+        held_out = read_rows(control, opened.published.schema, opened.schema.reading)
     progress("reading", 1.0)
     utility = measure_utility(
         opened,

@@ -150,7 +150,7 @@ def _lay(
             release=release, schema=release.schema, published=published, originals=[whole],
             whole=whole, all_rows=None,
         )  # fmt: skip
-    all_rows = read_rows(data, published.schema)
+    all_rows = read_rows(data, published.schema, release.schema.reading)
     whole = all_rows.distinct() if published.about == "distinct tuples" else all_rows
     originals = [whole]
     if len(published.blocks) > 1 or published.whole_rows is None:

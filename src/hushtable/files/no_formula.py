@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-_PLAIN_NUMBER = re.compile(r"[+-]?[0-9]+([.,][0-9]+)?")
+_NUMBER = r"[+-]?[0-9]+([.,][0-9]+)?"
+_PLAIN_NUMBER = re.compile(rf"{_NUMBER}( to {_NUMBER})?( or missing)?")  # and labels of intervals
 _SIGNS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # with their full-width twins
 
 

@@ -100,8 +100,8 @@ def misfits(schema: Schema, method: str, beside: Collection[str] = ()) -> list[s
     `beside` are the columns that it publishes beside the schema's own.
     """
     problems = [
-        f"column {name!r}: the published table has a column of that name; rename the column in "
-        "schema and data."
+        f"column {name!r}: the published table has a column of that name; rename the column, in "
+        "the schema and by reading: {rename: {PLACE: NEW NAME}} for the data."
         for name in beside
         if name in schema.attributes
     ]

@@ -33,7 +33,7 @@ class Classes:
     size : int
         Number of codes of the column, those apart included.
     starts : array
-        First code of each run of codes of one class, rising from 0; each code apart is a run of its own.
+        First code of each run of codes of one class, rising from 0; a code apart is its own run.
     labels : array
         Class of each run; classes are numbered from 0 without gaps.
     """

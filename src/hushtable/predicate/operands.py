@@ -10,7 +10,7 @@ import numpy as np
 from hushtable.errors import PredicateError
 from hushtable.predicate.terms import Grid, Ranks, Term
 from hushtable.recoding import bins_of
-from hushtable.schema import Categorical, Column, OnCalendar, OnGrid, Time
+from hushtable.schema import Categorical, Column, OnCalendar, Time
 from hushtable.schema.moments import DAY, SHORT, read_clock, read_moment
 
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
@@ -34,7 +34,7 @@ class Category(NamedTuple):
         return Grid(self.name, Fraction(0), Fraction(1), len(self.column.values))
 
     def ranked(self, rank: dict[str, int]) -> Ranks:
-        """The texts as numbers in another list."""
+        """Give the texts as numbers in another list."""
         values = self.column.values
         places = range(len(values)) if self.ranks is None else self.ranks
         return Ranks(self.name, tuple(rank[values[place]] for place in places))
@@ -97,7 +97,7 @@ def called(function: str, name: str, column: Column) -> Category | Ranks:
         if not (function == "hour" and is_stamp):
             of = "times and timestamps" if function == "hour" else "dates and timestamps"
             raise PredicateError(f"{function}({name}): {name!r} is no column of {of}.")
-    assert isinstance(column, OnGrid)  # noqa: S101 - a calendar
+    assert isinstance(column, OnCalendar)  # noqa: S101 - told apart above
     seconds = column.second_of(np.arange(column.n_values))
     moments = seconds.astype("M8[s]")
     months = moments.astype("M8[M]").astype(np.int64)

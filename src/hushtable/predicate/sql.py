@@ -93,6 +93,11 @@ def read(where: str, schema: Schema) -> tuple[Formula, str]:
     return formula, text_of(tree)
 
 
+def derived_operand(name: str, schema: Schema) -> Category | Ranks:
+    """Read what a derived column follows from, or say what is wrong with it."""
+    return _Reader(schema).derived(name)
+
+
 class _Reader:
     """Turn allowed nodes into formulas, collecting every problem."""
 
@@ -201,7 +206,7 @@ class _Reader:
         text, term = (one, other) if turned else (other, one)
         assert isinstance(text, Text)  # noqa: S101 - told apart by the caller
         if term is None:
-            return Truth(None)
+            raise PredicateError(_text_with_number(node, *sides))
         assert not isinstance(term, Text | Category)  # noqa: S101 - the same
         special = self._special(term, text.text)
         if special is not None and not equal:
@@ -213,6 +218,9 @@ class _Reader:
             return special
         days = moment_of(text.text, [self._schema.attributes[name] for name in columns(term)])
         if days is None:
+            truth = next((side for side in sides if isinstance(bare(side), exp.Boolean)), None)
+            if truth is not None:
+                raise PredicateError(f"{quote(truth)} is a condition where a value is needed.")
             raise PredicateError(_text_with_number(node, *sides))
         limit = Constant(days)
         return ValueTest("=" if equal else "<", *((limit, term) if turned else (term, limit)))
@@ -299,7 +307,9 @@ class _Reader:
         named = [
             item
             for item in map(bare, node.expressions)
-            if isinstance(item, exp.Literal) and item.is_string and item.this in column.special_names
+            if isinstance(item, exp.Literal)
+            and item.is_string
+            and item.this in column.special_names
         ]
         if not named:
             return None
@@ -311,7 +321,9 @@ class _Reader:
         others = [item for item in node.expressions if bare(item) not in named]
         if others:
             rest = exp.In(this=node.this.copy(), expressions=[item.copy() for item in others])
-            parts.append(self._or_special(Literal(self._member(rest), accept, text_of(node)), operand))
+            parts.append(
+                self._or_special(Literal(self._member(rest), accept, text_of(node)), operand)
+            )
         return join(True not in accept, parts)
 
     def _or_special(self, literal: Literal, operand: Grid | Ranks) -> Formula:
@@ -414,7 +426,7 @@ class _Reader:
             )
         if name in self._schema.derived:
             node.set("this", exp.to_identifier(name, quoted=not _PLAIN.fullmatch(name)))
-            return self._derived(name)
+            return self.derived(name)
         column = self._schema.columns[name]
         if isinstance(column, Identifier):
             raise PredicateError(
@@ -425,10 +437,11 @@ class _Reader:
         node.set("this", exp.to_identifier(name, quoted=quoted))
         return operand_of(name, column)
 
-    def _derived(self, name: str) -> Category | Ranks:
+    def derived(self, name: str) -> Category | Ranks:
         """Read what a derived column follows from."""
         tree = bare(syntax_tree(f"{self._schema.derived[name]} IS NULL").this)
-        if function_of(tree) is None or argument_of(tree).name not in self._schema.attributes:
+        is_call = function_of(tree) is not None
+        if not is_call or argument_of(tree).name not in self._schema.attributes:
             raise PredicateError(
                 f"derived column {name!r}: {self._schema.derived[name]!r} is no function of a "
                 f"column; write such as band(age), one of {', '.join(FUNCTIONS)}."

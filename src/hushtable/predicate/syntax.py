@@ -61,6 +61,7 @@ def argument_of(node: Node) -> Node:
     """Give what a function is called on."""
     return node.expressions[0] if isinstance(node, exp.Anonymous) else node.this
 
+
 # How tightly an operator binds. Many versions of the parser read a + b % c as (a + b) % c.
 _BINDING: dict[type[Node], int] = {exp.Add: 1, exp.Sub: 1, exp.Mul: 2, exp.Div: 2, exp.Mod: 2}
 _TIGHTEST = 3

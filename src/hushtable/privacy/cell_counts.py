@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from hushtable.errors import SealedError
 from hushtable.privacy.count_mechanisms import CountMechanism
 from hushtable.privacy.domain_mechanism import NoisyCells
 from hushtable.privacy.mechanism import Mechanism
@@ -20,6 +22,19 @@ class CellMechanism(Mechanism):
 
     So what it draws for a cell must depend on nothing but that cell.
     """
+
+    @abstractmethod
+    def draw_some(self, exact: Any, noise: Noise) -> Any:
+        """Draw what may be seen of some of the cells that are to be gone through."""
+
+    def draw(self, exact: Any, noise: Noise) -> Any:
+        """Draw what may be seen of occupied cells, where these are all there are to go through."""
+        if self.whole_domain or type(self).inserted is not CellMechanism.inserted:
+            raise SealedError(
+                "this noise goes through other cells than the occupied ones, empty ones too: use "
+                "publish_cells."
+            )
+        return self.draw_some(exact, noise)
 
     @property
     def whole_domain(self) -> bool:
@@ -55,7 +70,7 @@ class CellCounts(CellMechanism):
         """Give the price of the counts; which cells are seen is read off them."""
         return self.count.price(sensitivity)
 
-    def draw(self, exact: Any, noise: Noise) -> NoisyCells:
+    def draw_some(self, exact: Any, noise: Noise) -> NoisyCells:
         """Draw the published counts of some cells and leave out what is suppressed."""
         noisy = self.count.noisy(exact.counts, noise)
         shown = np.ones(len(noisy), np.bool_) if self.whole_domain else noisy > 0

@@ -18,6 +18,7 @@ BITS = 256
 """Precision of the bounds of e**x."""
 
 _MAX_EXPONENT = 4000
+_CLOSE = Fraction(1, 2**20)  # to 0, where a float cannot say what is left of 1
 
 MAX_FOLD = 200
 """Beyond so many mechanisms only basic composition is looked at: the sums grow long."""
@@ -190,10 +191,27 @@ def concentrated_implies(
     """
     if alpha <= 1:
         return False
-    exponent = (alpha - 1) * (alpha * rho - epsilon) + alpha * log_upper(1 - 1 / alpha, bits=96)
-    if abs(exponent) > _MAX_EXPONENT:  # far beyond every delta; e**x would not fit in memory
-        return False
-    return exp_bounds(exponent, BITS)[1] <= delta * (alpha - 1)
+    for log, bits in _logs_above(1 - 1 / alpha):
+        exponent = (alpha - 1) * (alpha * rho - epsilon) + alpha * log
+        # Beyond every delta e**x would not fit in memory.
+        if abs(exponent) <= _MAX_EXPONENT and (
+            exp_bounds(exponent, bits)[1] <= delta * (alpha - 1)
+        ):
+            return True
+    return False
+
+
+def _logs_above(x: Fraction) -> Iterator[tuple[Fraction, int]]:
+    """Give numbers at least ln x, for 0 < x < 1, and how many bits to go on with.
+
+    First one that a float found and one comparison certified: a long ledger asks thousands of
+    times, and mostly that is enough. Then a close one.
+    """
+    if x > _CLOSE:
+        guess = Fraction(math.log1p(-float(1 - x)) * (1 - 2.0**-44))
+        if exp_bounds(guess, 96)[0] >= x:
+            yield guess, 64
+    yield log_upper(x, bits=96), BITS
 
 
 def _best_alpha(rho: float, epsilon: float) -> float:
@@ -201,6 +219,8 @@ def _best_alpha(rho: float, epsilon: float) -> float:
     low, high = 1.0 + 1e-9, (epsilon + 1) / (2 * max(rho, 1e-300)) + 2
     for _ in range(100):
         middle = (low + high) / 2
+        if not low < middle < high:  # there is no float in between
+            break
         if (2 * middle - 1) * rho - epsilon + math.log1p(-1 / middle) < 0:
             low = middle
         else:

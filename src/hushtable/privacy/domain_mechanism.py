@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.domain import Domain
+from hushtable.errors import SealedError
 from hushtable.privacy.distributions import Bounds, laplace_tail_bounds, laplace_variance
 from hushtable.privacy.mechanism import Mechanism
 from hushtable.privacy.noise import MAX_SCALE, Integers, Noise, add_noise
@@ -87,6 +88,8 @@ class DomainMechanism(Mechanism):
 
     def draw(self, exact: Any, noise: Noise) -> NoisyCells:
         """Noise all cells, of which the occupied ones are given."""
+        if exact.domain.shape != self.domain.shape:
+            raise SealedError("the noise is for another domain than that of the cells.")
         return self.add(exact.codes, exact.counts, noise)
 
     def add(self, codes: NDArray[np.int64], counts: Integers, noise: Noise) -> NoisyCells:

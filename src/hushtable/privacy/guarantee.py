@@ -244,7 +244,7 @@ class ApproxDP(Guarantee):
 
 def implied_rho(epsilon: Fraction) -> Fraction:
     """Give a rho such that epsilon-differential privacy implies rho-zCDP (see ``ledger.md``)."""
-    return min(epsilon**2 / 2, epsilon)
+    return epsilon * epsilon / 2 if epsilon < 2 else epsilon
 
 
 class Threshold(Guarantee):

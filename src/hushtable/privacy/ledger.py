@@ -23,10 +23,12 @@ Keep the file on a local disk: many network file systems do not lock reliably.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -493,15 +495,7 @@ class Ledger:
         problems = file.chain_problems(rows, head)
         state = State()
         if not problems:
-            for seq, body, digest in rows:
-                try:
-                    intact = state.apply(json.loads(body)) == digest
-                except (HushtableError, KeyError, TypeError, ValueError) as error:
-                    problems.append(f"record {seq} breaks the ledger's rules: {error}")
-                    break
-                if not intact:  # the digest fits the text, but hushtable writes it otherwise
-                    problems.append(f"record {seq} is not in the ledger's own spelling.")
-                    break
+            problems = _apply_all(state, rows)
         if not problems and state.format != version:
             problems.append(f"the file says format {version}, its first record {state.format}.")
         if not problems and self._seen is not None and self._seen not in state.digests:
@@ -516,3 +510,28 @@ class Ledger:
             )
         self._seen = state.head
         return state
+
+
+def _apply_all(state: State, rows: Sequence[tuple[int, str, str]]) -> list[str]:
+    """Take in all records, in order; say which is the first that breaks a rule."""
+    with _without_collecting():
+        for seq, body, digest in rows:
+            try:
+                intact = state.apply(json.loads(body)) == digest
+            except (HushtableError, KeyError, TypeError, ValueError) as error:
+                return [f"record {seq} breaks the ledger's rules: {error}"]
+            if not intact:  # the digest fits the text, but hushtable writes it otherwise
+                return [f"record {seq} is not in the ledger's own spelling."]
+    return []
+
+
+@contextmanager
+def _without_collecting() -> Iterator[None]:
+    """Spare a third of the time for long ledgers: all that is made stays, so none is garbage."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -44,6 +43,14 @@ from hushtable.privacy.ledger_tables import BoundTable, parse_table
 Record = TypeVar("Record")
 
 
+class Priced(NamedTuple):
+    """Hold what a release promises, what that costs, and whether it counts."""
+
+    guarantees: tuple[Guarantee, ...]
+    cost: Loss
+    counted: bool
+
+
 @dataclass(kw_only=True)
 class State:
     """What the chain adds up to. Writing and verifying go through the same rules (`apply`)."""
@@ -54,6 +61,7 @@ class State:
     name: str = ""
     cap: Budget = field(default_factory=Budget)
     unit: Unit = field(default_factory=lambda: Unit(kind="row"))
+    unit_document: dict[str, Any] | None = None  # the same, as records write it
     neighbors: Neighbors = "add-remove"
     created: str = ""
     decision: Decision = UNSTATED  # on the cap
@@ -70,7 +78,7 @@ class State:
     left: dict[int, Loss] = field(default_factory=dict)  # of each open reservation
     history: list[tuple[str, Loss]] = field(default_factory=list)  # when it was how much, spent
     # Promises by their text: most charges of a long ledger promise what others did.
-    priced: dict[str, tuple[tuple[Guarantee, ...], Loss]] = field(default_factory=dict)
+    priced: dict[str, Priced] = field(default_factory=dict)
 
     @property
     def head(self) -> str:
@@ -115,7 +123,7 @@ class State:
         """Give a new record together with the account, if it is the one that fixes it."""
         if not self.is_untouched or record["kind"] not in {"charge", "reserve"}:
             return record
-        _, loss = self._price(record["guarantees"])
+        loss = self._price(record["guarantees"]).cost
         return (
             {**record, "account": self.account_for(loss).to_dict()} if loss != NOTHING else record
         )
@@ -178,27 +186,36 @@ class State:
             raise CompositionError(dict.fromkeys(problems))
         return sum((Loss.of(term) for term in terms), start=NOTHING)
 
-    def _price(self, documents: list[dict[str, Any]]) -> tuple[tuple[Guarantee, ...], Loss]:
+    def _price(self, documents: list[dict[str, Any]]) -> Priced:
         """Read promises and say what they cost."""
-        text = json.dumps(documents)
-        if text not in self.priced:
-            guarantees = tuple(parse_guarantee(document) for document in documents)
-            self.priced[text] = guarantees, self.cost(guarantees)
-        return self.priced[text]
+        text = repr(documents)
+        found = self.priced.get(text)
+        if found is None:
+            guarantees = tuple(map(self._promise, documents))
+            cost, counted = self.cost(guarantees), is_counted(guarantees)
+            found = self.priced[text] = Priced(guarantees, cost, counted)
+        return found
 
-    def problems(
-        self, asked: Loss, reservation: int | None, account: Account | None = None
+    def _promise(self, document: dict[str, Any]) -> Guarantee:
+        """Read a promise; that of this ledger's unit need not be read anew in each of them."""
+        if document.get("unit") == self.unit_document:
+            document = {**document, "unit": self.unit}
+        return parse_guarantee(document)
+
+    def problems(self, asked: Loss, reservation: int | None) -> list[str]:
+        """Say why the amount does not fit, for each number of each account."""
+        return self._problems(asked, reservation, self.account_for(asked), self.spent + asked)
+
+    def _problems(
+        self, asked: Loss, reservation: int | None, account: Account, spent: Loss
     ) -> list[str]:
-        """Say why the amount does not fit, for each number of each account.
-
-        The account is the one that is fixed or, where a charge may choose, that it would fix.
-        """
+        """Say why the amount does not fit an account, if so much were spent with it."""
         if reservation is not None:
             held = self.left[self.open_reservation(reservation).id].basic
             if not held.covers(asked.basic):
                 source = f" of reservation {reservation}"
                 return self._too_much(asked.basic, held, self.allowed, source)
-        account, after = account or self.account_for(asked), self._after(asked, reservation)
+        after = self._after(asked, reservation, spent)
         if account.allows(after):
             return []
         # As far as the numbers go that were there before: a draw counts as not made yet.
@@ -233,19 +250,26 @@ class State:
             if ask > rest
         ]
 
-    def _after(self, amount: Loss, reservation: int | None) -> Loss:
-        """Give what the account would come to with a charge."""
-        total = self.total + amount
+    def _after(self, amount: Loss, reservation: int | None, spent: Loss) -> Loss:
+        """Give what the account would come to with a charge, if so much were spent with it."""
+        total = spent + self.reserved - self.before
         if reservation in self.left:
             held = self.left[reservation]
             total += _drawn(held, amount) - held
         return total
 
-    def afford(self, asked: Loss, reservation: int | None, account: Account | None = None) -> None:
+    def afford(self, asked: Loss, reservation: int | None) -> None:
         """Raise if the amount does not fit."""
-        problems = self.problems(asked, reservation, account)
-        if problems:
+        if problems := self.problems(asked, reservation):
             raise BudgetExceeded(problems)
+
+    def _afforded(self, amount: Loss, reservation: int | None) -> Loss:
+        """Give what is spent with an amount, by the account that is fixed; or refuse it."""
+        spent = self.spent + amount
+        account = self.account_for(amount) if self.account is None else self.account
+        if problems := self._problems(amount, reservation, account, spent):
+            raise BudgetExceeded(problems)
+        return spent
 
     def open_reservation(self, number: int) -> Reservation:
         """Give a reservation that may be spent from, or refuse."""
@@ -292,25 +316,19 @@ class State:
             case "upgrade":
                 self._upgrade()
             case "void":
-                entry = self.pending_entry(record["entry"])
-                if self.upgraded is not None and entry.id < self.upgraded:
-                    raise Refused(
-                        f"entry {entry.id} is from before the ledger was upgraded: what was spent "
-                        "by then is where its account starts. It stays charged."
-                    )
-                self.entries[entry.id] = replace(entry, status="void", note=record["reason"])
-                self._spend(NOTHING - entry.loss, entry.reservation)
+                self._void(record)
             case kind:
                 raise LedgerError(f"its kind {kind!r} is unknown.")
         self.digests.append(digest)
         if not self.history or self.history[-1][1] is not self.spent:
             self.history.append((record["time"], self.spent))
-        _ = self.remaining  # refuses sums with too many digits now, not when they are read
+        if new:
+            _ = self.remaining  # refuses sums with too many digits now, not when they are read
         return digest
 
-    def _spend(self, amount: Loss, reservation: int | None) -> None:
+    def _spend(self, amount: Loss, reservation: int | None, spent: Loss) -> None:
         """Move an amount from what is left to what is spent; a negative one moves back."""
-        self.spent += amount
+        self.spent = spent
         if reservation in self.left:
             held = self.left[reservation]
             self.left[reservation] = _drawn(held, amount)
@@ -365,6 +383,7 @@ class State:
             self.account = Account(basic=self.cap)
         try:
             self.unit = Unit.model_validate(record["unit"])
+            self.unit_document = self.unit.model_dump(mode="json")
             self.neighbors = TypeAdapter(Neighbors).validate_python(record["neighbors"])
         except ValidationError as error:
             raise ParameterError(
@@ -378,7 +397,7 @@ class State:
             self.tables.setdefault(table.digest, table)
 
     def _charge(self, record: dict[str, Any], digest: str, *, new: bool) -> None:
-        guarantees, cost = self._price(record["guarantees"])
+        guarantees, cost, counted = self._price(record["guarantees"])
         same_people = record.get("same_people")
         table = parse_table(record.get("table"), record=record["seq"], reason=same_people or "")
         # Format 1 knew neither rule: what was charged by then stands.
@@ -387,8 +406,7 @@ class State:
         self._bind(table)
         reservation = record["reservation"]
         self._fix_account(record, cost)
-        self.afford(cost, reservation, self.account)
-        self._spend(cost, reservation)
+        self._spend(cost, reservation, self._afforded(cost, reservation))
         seq = record["seq"]
         self.entries[seq] = Entry(
             id=seq,
@@ -397,7 +415,7 @@ class State:
             guarantees=guarantees,
             cost=cost.basic,
             concentrated=cost.concentrated,
-            counted=is_counted(guarantees),
+            counted=counted,
             reservation=reservation,
             receipt=digest,
             table=table.digest if table else None,
@@ -405,8 +423,19 @@ class State:
             decision=_decision(record),
         )
 
+    def _void(self, record: dict[str, Any]) -> None:
+        entry = self.pending_entry(record["entry"])
+        if self.upgraded is not None and entry.id < self.upgraded:
+            raise Refused(
+                f"entry {entry.id} is from before the ledger was upgraded: what was spent by then "
+                "is where its account starts. It stays charged."
+            )
+        self.entries[entry.id] = replace(entry, status="void", note=record["reason"])
+        back = NOTHING - entry.loss
+        self._spend(back, entry.reservation, self.spent + back)
+
     def _reserve(self, record: dict[str, Any]) -> None:
-        guarantees, amount = self._price(record["guarantees"])
+        guarantees, amount, _ = self._price(record["guarantees"])
         uncounted = sorted({term.family for term in guarantees if not term.counted})
         if uncounted:
             raise CompositionError(
@@ -414,7 +443,7 @@ class State:
                 "reserved for them. Reserve for the differentially private ones only."
             )
         self._fix_account(record, amount)
-        self.afford(amount, None, self.account)
+        self._afforded(amount, None)
         seq = record["seq"]
         self.left[seq] = amount
         self.reserved += amount

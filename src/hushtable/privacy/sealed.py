@@ -33,6 +33,12 @@ _REFUSED = {
     "written as text": ("format", "bytes", "fspath"),
     "stored, sent or copied": ("reduce", "reduce_ex", "getstate", "setstate", "copy", "deepcopy"),
     "changed": ("setitem", "delitem", "iadd", "isub", "imul"),
+    "calculated with in this way": (
+        *("getitem", "neg", "pos", "abs", "invert", "call"),
+        *(side + name for side in ("", "r") for name in ("add", "sub", "mul", "matmul", "truediv")),
+        *(side + name for side in ("", "r") for name in ("floordiv", "mod", "divmod", "pow")),
+        *(side + name for side in ("", "r") for name in ("and", "or", "xor", "lshift", "rshift")),
+    ),
     "hashed": ("hash",),
 }
 
@@ -65,7 +71,8 @@ class Seal:
     def __repr__(self) -> str:
         return f"<sealed {type(self).__name__}: open it with noise.open(...)>"
 
-    __str__ = __repr__
+    def __str__(self) -> str:
+        return repr(self)
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("__"):  # what is asked for to find out what this is

@@ -52,16 +52,18 @@ class ClassTable:
     histogram : array (codes, classes)
         Counts.
     n_values : int
-        The first codes are values; `missing`, if it is not None, is that of missing ones.
+        The first codes are values, the others are apart: special values, and missing.
     ordered : bool
         Whether intervals of values are split, else given groups of them.
+    begins : array of int, optional
+        The codes at which alone intervals may be split, where the schema declares bins.
     """
 
     def __init__(
-        self, histogram: Integers, n_values: int, missing: int | None, ordered: bool
+        self, histogram: Integers, n_values: int, ordered: bool, begins: Integers | None = None
     ) -> None:
-        self.values = histogram[:n_values]
-        self.missing = None if missing is None else histogram[missing]
+        self.values, self.apart = histogram[:n_values], list(histogram[n_values:])
+        self.begins = begins
         if ordered:
             # Cells that are not empty, then their codes once each: several times faster than any().
             codes = np.flatnonzero(self.values) // self.values.shape[1]
@@ -70,18 +72,19 @@ class ClassTable:
             np.cumsum(self.values[self.occupied], axis=0, out=self.below[1:])
 
     def group_ways(
-        self, children: Sequence[Sequence[int]], score: Score, *, with_missing: bool
+        self, children: Sequence[Sequence[int]], score: Score, *, with_apart: bool
     ) -> Ways:
         """Score the one way to split a group of values: into these children."""
         counted = [self.values[list(codes)].sum(axis=0) for codes in children]
-        scores = score.of(np.stack(counted + self._rest(with_missing))[None])
+        scores = score.of(np.stack(counted + self._rest(with_apart))[None])
         one = np.ones(1, np.int64)
         return Ways(np.asarray(scores, np.int64), one, -one)
 
-    def span_ways(self, first: int, last: int, score: Score, *, with_missing: bool) -> Ways:
+    def span_ways(self, first: int, last: int, score: Score, *, with_apart: bool) -> Ways:
         """Score every way to split an interval of values in two, both ends included.
 
-        A way is named by the first code of its right half.
+        A way is named by the first code of its right half, or by the place of that code among
+        those at which intervals may be split.
         """
         begin = int(np.searchsorted(self.occupied, first))
         end = int(np.searchsorted(self.occupied, last, side="right"))
@@ -89,6 +92,9 @@ class ClassTable:
         # A run's splits come after one occupied code and not after the next one.
         starts = np.concatenate(([first + 1], within + 1))
         lasts = np.concatenate((within, [last]))
+        if self.begins is not None:
+            starts = np.searchsorted(self.begins, starts)
+            lasts = np.searchsorted(self.begins, lasts, side="right") - 1
         at = np.flatnonzero(lasts >= starts)
         scores = np.empty(len(at), np.int64)
         step = max(1, _CHUNK // (3 * self.below.shape[1]))
@@ -96,7 +102,7 @@ class ClassTable:
             here = begin + at[chunk : chunk + step]
             left = self.below[here] - self.below[begin]
             right = self.below[end] - self.below[here]
-            rest = [np.broadcast_to(row, left.shape) for row in self._rest(with_missing)]
+            rest = [np.broadcast_to(row, left.shape) for row in self._rest(with_apart)]
             scores[chunk : chunk + step] = score.of(np.stack([left, right, *rest], axis=1))
         return Ways(scores, lasts[at] - starts[at] + 1, starts[at])
 
@@ -104,8 +110,15 @@ class ClassTable:
         """Give the table that each of some disjoint parts of the values is split by."""
         return [self] * len(parts)
 
-    def _rest(self, with_missing: bool) -> list[Integers]:
-        return [self.missing] if with_missing and self.missing is not None else []
+    def n_splits(self, first: int, last: int) -> int:
+        """Count the ways to split an interval: public, the schema says it."""
+        if self.begins is None:
+            return last - first
+        inside_of = np.searchsorted(self.begins, [first, last], side="right")
+        return int(inside_of[1] - inside_of[0])
+
+    def _rest(self, with_apart: bool) -> list[Integers]:
+        return self.apart if with_apart else []
 
 
 class SealedWays(Seal):
@@ -130,7 +143,7 @@ class SealedClassTable(Seal):
     part : Part
         What they are a part of.
     codes : range, set or None
-        Which codes it speaks of; None for all, the missing ones included.
+        Which codes it speaks of; None for all, those apart included.
     n_classes : int
         Number of classes.
     """
@@ -151,11 +164,11 @@ class SealedClassTable(Seal):
 
     @classmethod
     def of(
-        cls, histogram: Sealed, n_values: int, missing: int | None, ordered: bool
+        cls, histogram: Sealed, n_values: int, ordered: bool, begins: Integers | None = None
     ) -> SealedClassTable:
         """Make ready a histogram of which one step moves one cell by one."""
         require_counts(histogram.sensitivity)
-        table = ClassTable(inside(histogram), n_values, missing, ordered)
+        table = ClassTable(inside(histogram), n_values, ordered, begins)
         return cls(
             table, histogram.sensitivity, histogram.part, codes=None, n_classes=histogram.shape[1]
         )
@@ -174,21 +187,21 @@ class SealedClassTable(Seal):
         ]
 
     def group_ways(
-        self, children: Sequence[Sequence[int]], score: Score, *, with_missing: bool
+        self, children: Sequence[Sequence[int]], score: Score, *, with_apart: bool
     ) -> SealedWays:
         """Score the one way to split a group of values: into these children."""
-        self._require([frozenset(codes) for codes in children], with_missing)
-        ways = inside(self).group_ways(children, score, with_missing=with_missing)
+        self._require([frozenset(codes) for codes in children], with_apart)
+        ways = inside(self).group_ways(children, score, with_apart=with_apart)
         return self._sealed(ways, score, 1)
 
-    def span_ways(self, first: int, last: int, score: Score, *, with_missing: bool) -> SealedWays:
+    def span_ways(self, first: int, last: int, score: Score, *, with_apart: bool) -> SealedWays:
         """Score every way to split an interval of values in two."""
-        self._require([range(first, last + 1)], with_missing)
-        ways = inside(self).span_ways(first, last, score, with_missing=with_missing)
-        return self._sealed(ways, score, last - first)
+        self._require([range(first, last + 1)], with_apart)
+        ways = inside(self).span_ways(first, last, score, with_apart=with_apart)
+        return self._sealed(ways, score, inside(self).n_splits(first, last))
 
-    def _require(self, parts: Sequence[Codes], with_missing: bool) -> None:
-        if (with_missing and self.codes is not None) or not all(map(self._has, parts)):
+    def _require(self, parts: Sequence[Codes], with_apart: bool) -> None:
+        if (with_apart and self.codes is not None) or not all(map(self._has, parts)):
             raise SealedError("these values are no part of the histogram, or of another part.")
 
     def _has(self, codes: Codes) -> bool:

@@ -40,7 +40,7 @@ class KeptTuples(CellMechanism):
         """Draw the tuples to insert, from the whole domain."""
         return self.law.insert(noise)
 
-    def draw(self, exact: Any, noise: Noise) -> NDArray[np.int64]:
+    def draw_some(self, exact: Any, noise: Noise) -> NDArray[np.int64]:
         """Give the codes of tuples of the table that are kept, and of all that were inserted."""
         held = exact.counts > 0
         shown = ~held

@@ -99,6 +99,7 @@ def check_delta(delta: Fraction) -> Fraction:
 
 MAX_DIGITS = 400
 """Most digits of a numerator or denominator: what `as_rational` reads back from text."""
+_TOO_LONG = 10**MAX_DIGITS
 
 
 def as_written(value: Any, *, name: str) -> Fraction:
@@ -110,7 +111,7 @@ def as_written(value: Any, *, name: str) -> Fraction:
     Fraction(1, 10)
     """
     number = as_rational(value, name=name)
-    if max(abs(number.numerator), number.denominator) >= 10**MAX_DIGITS:
+    if max(abs(number.numerator), number.denominator) >= _TOO_LONG:
         raise ParameterError(
             f"{name}: the fraction has more than {MAX_DIGITS} digits and could not be written "
             "down. Round the numbers it was computed from, such as to 6 decimals."

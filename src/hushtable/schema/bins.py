@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, Protocol
@@ -63,10 +64,9 @@ def starts_of(line: Line, rule: Any) -> tuple[int, ...]:
     if isinstance(rule, str):
         raise ParameterError(f"{rule!r} is neither a bin width nor a list of cut points, nor log.")
     if isinstance(rule, int | float):
-        try:
-            width = _steps(Fraction(str(rule)), line, f"bin width {rule}")
-        except ValueError:
-            raise ParameterError(f"bin width {rule} is not a number.") from None
+        if not math.isfinite(rule):
+            raise ParameterError(f"bin width {rule} is not a number.")
+        width = _steps(Fraction(str(rule)), line, f"bin width {rule}")
         if width < 1:
             least = float(line.exact_step)
             raise ParameterError(f"bin width {rule} must be at least the step {least:g}.")

@@ -62,7 +62,8 @@ class AnyColumn(Model):
     missing: Literal["other", "category", "forbid"] = Field(
         "other",
         description="What a cell without a value counts as: a category of its own, or the value "
-        "`other`. With forbid, a table with such a cell is refused.",
+        "`other`. With forbid, a table with such a cell is refused. In a schema file, the default "
+        "is category, unless the column has a value `other`.",
     )
     confirm: tuple[str, ...] = Field((), description=CONFIRM)
     if TYPE_CHECKING:  # each kind of column declares these in its own terms

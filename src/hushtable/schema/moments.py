@@ -54,7 +54,7 @@ BINS = (
 
 
 def periods(seconds: Integers, step: str) -> Integers:
-    """Number the periods that moments lie in, given as seconds since 1970.
+    """Give the numbers of the periods of moments, which are seconds since 1970.
 
     Examples
     --------

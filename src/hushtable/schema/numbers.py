@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from decimal import Decimal as Digits
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Literal, Self, cast
+from typing import Annotated, Any, Literal, Self, cast
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from hushtable.errors import ParameterError
 from hushtable.files.yaml_text import shown
@@ -29,10 +30,24 @@ SPECIAL = (
     "written as the code."
 )
 BINS = (
-    "Public bins in which every method counts: their width, the lowest value of each, or log (1, 2, "
-    "5, 10, 20, 50 and so on away from zero)."
+    "Public bins in which every method counts: their width, the lowest value of each, or log (1, "
+    "2, 5, 10, 20, 50 and so on away from zero)."
 )
-Bins = int | float | Literal["log"] | tuple[int | float, ...]
+
+
+def _bins(given: Any) -> Any:
+    listed = isinstance(given, Sequence) and not isinstance(given, str)
+    single = given == "log" or isinstance(given, int | float)
+    if isinstance(given, bool) or not (
+        single or (listed and all(isinstance(edge, int | float) for edge in given))
+    ):
+        raise ValueError(
+            f"bins {shown(given)} is neither a width, nor a list of the lowest values, nor log"
+        )
+    return given
+
+
+Bins = Annotated[int | float | Literal["log"] | tuple[int | float, ...], BeforeValidator(_bins)]
 
 
 def exact_number(value: Any) -> Fraction:
@@ -103,7 +118,7 @@ class OnGrid(AnyColumn):
             return cast(int, self.missing_code)
         exact = self.exact(value)
         special = self.special_places.get(exact)
-        return int((exact - self.exact_low) / self.exact_step) if special is None else special
+        return round((exact - self.exact_low) / self.exact_step) if special is None else special
 
     @property
     def other_code(self) -> int:
@@ -115,7 +130,7 @@ class OnGrid(AnyColumn):
 
     def _apart(self, code: int) -> Value:
         """Give what stands in a table for a code that is apart."""
-        return (*self.special_codes, None)[code - self.n_values]
+        return cast(Value, (*self.special_codes, None)[code - self.n_values])
 
     @property
     def most_steps(self) -> int:
@@ -149,9 +164,14 @@ class Numeric(OnGrid):
     @field_validator("special", mode="before")
     @classmethod
     def _of_numbers(cls, given: Any) -> Any:
-        odd = [k for k in given if isinstance(k, bool)] if isinstance(given, Mapping) else []
-        if odd:
-            raise ValueError(f"{shown(odd[0])} is no number; special values have numbers as codes")
+        if not isinstance(given, Mapping):
+            raise ValueError("special values are a mapping from code to name, such as 999: never")
+        for key in given:
+            try:
+                if isinstance(key, bool) or not math.isfinite(float(key)):
+                    raise ValueError
+            except (ValueError, TypeError):
+                raise ValueError(f"special value {shown(key)} is no number") from None
         return given
 
     @property
@@ -160,11 +180,9 @@ class Numeric(OnGrid):
         return self.special
 
     @property
-    def bin_rule(self) -> Bins | None:
+    def bin_rule(self) -> Any:
         """The rule of the public bins, if there are any."""
-        return list(self.bins) if isinstance(self.bins, Sequence) and not isinstance(
-            self.bins, str
-        ) else self.bins  # type: ignore[return-value]  # fmt: skip
+        return self.bins
 
     def exact(self, value: Any) -> Fraction:
         """Read a number as it is written."""

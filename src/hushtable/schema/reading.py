@@ -44,6 +44,27 @@ def with_taxonomy_files(content: dict[str, Any], folder: Path | None) -> dict[st
     return {**content, "columns": filled}
 
 
+def with_missing_said(content: dict[str, Any]) -> dict[str, Any]:
+    """Make missing a category of its own in columns that neither say so nor name another value.
+
+    What is missing is then never counted as a value because somebody forgot a line. The category is
+    there whether or not a cell is missing, so it says nothing about the table.
+    """
+    columns = content.get("columns")
+    if not isinstance(columns, dict):
+        return content
+    filled = {
+        name: {**column, "missing": "category"}
+        if isinstance(column, dict)
+        and "type" in column
+        and column.get("role") != "identifier"
+        and not {"missing", "other"} & set(column)
+        else column
+        for name, column in columns.items()
+    }
+    return {**content, "columns": filled}
+
+
 def sentences(error: ValidationError) -> list[str]:
     """Say each problem in a sentence that names the column."""
     said = []

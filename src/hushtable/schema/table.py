@@ -3,11 +3,12 @@
 The schema is written by the custodian and read by everybody. Nothing in it may be taken from the
 private data without a person confirming that it is public: see `hushtable.engine.drafting`.
 
-By default every cell has a code, whatever is in it: a cell without a value counts as missing, a
-category of its own; a number beyond the bounds counts as the nearest bound; and what is no value of
-the column counts as missing. So every table can be published, nothing missing passes for a value,
-and one row more or less changes every count by at most one row. Only with ``missing: forbid`` or
-``outside: refuse`` are there tables that are refused.
+By default every cell has a code, whatever is in it: a number beyond the bounds counts as the
+nearest bound, and what is no value of the column counts as missing where that is a category, else
+as the column's ``other`` value. So every table can be published, and one row more or less changes
+every count by at most one row. Only with ``missing: forbid`` or ``outside: refuse`` are there
+tables that are refused. In a file that a person writes, missing is a category unless it says
+otherwise: what is not there must not pass for a value because a line was forgotten.
 """
 
 from __future__ import annotations
@@ -30,13 +31,14 @@ from pydantic import (
 
 from hushtable.domain import Domain
 from hushtable.errors import SchemaError, Unconfirmed
+from hushtable.file_format import FileFormat
 from hushtable.files.yaml_text import OneLine, read_yaml, shown, write_yaml
 from hushtable.privacy.guarantee import Unit
 from hushtable.schema.columns import CONFIRM, Identifier, Model, Text
 from hushtable.schema.listed import Boolean, Categorical
 from hushtable.schema.moments import Date, OnCalendar, Time, Timestamp
 from hushtable.schema.numbers import Decimal, Duration, Integer, Number, OnGrid
-from hushtable.schema.reading import sentences, with_taxonomy_files
+from hushtable.schema.reading import sentences, with_missing_said, with_taxonomy_files
 
 
 def _column_kind(value: Any) -> str | None:
@@ -107,6 +109,9 @@ class Schema(Model):
     )
     missing_values: tuple[Text, ...] = Field(
         ("",), description="Texts that mean a value is missing."
+    )
+    reading: FileFormat = Field(
+        FileFormat(), description="How the file of the table is to be read."
     )
     confirm: tuple[str, ...] = Field((), description=CONFIRM)
     columns: dict[str, ColumnField] = Field(min_length=1)
@@ -261,14 +266,17 @@ class Schema(Model):
 
     @classmethod
     def parse(cls, text: str, *, folder: Path | None = None) -> Schema:
-        """Read a schema from YAML text; `folder` is where taxonomy files are looked for."""
+        """Read a schema from YAML text; `folder` is where taxonomy files are looked for.
+
+        Where a column does not say what a missing cell counts as, it is a category of its own.
+        """
         try:
             content = read_yaml(text)
         except ValueError as error:
             raise SchemaError(f"the schema is not valid YAML: {error}") from None
         if not isinstance(content, dict):
             raise SchemaError("the schema must be a mapping with name and columns.")
-        return cls.from_dict(with_taxonomy_files(content, folder))
+        return cls.from_dict(with_missing_said(with_taxonomy_files(content, folder)))
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Schema:
@@ -285,10 +293,15 @@ class Schema(Model):
         means the same to whoever reads it later.
         """
         content = self.model_dump(mode="json", exclude_defaults=True)
-        if "missing_values" in self.confirm:
+        if self.confirm:  # what is still to be confirmed is written down, whatever it is
             columns, marks = content.pop("columns"), content.pop("confirm")
-            content |= {"missing_values": list(self.missing_values), "confirm": marks}
-            content["columns"] = columns
+            said = {
+                "unit": self.unit.model_dump(mode="json", exclude_none=True),
+                "missing_values": list(self.missing_values),
+                "reading": {"decimal": self.reading.decimal, **content.get("reading", {})},
+            }
+            content |= {part: said[part] for part in said if part in marks}
+            content |= {"confirm": marks, "columns": columns}
         for name, column in content["columns"].items():
             # The kind of a column is what one reads first, what is left to do last.
             first = {key: column.pop(key) for key in ("type", "role") if key in column}
@@ -302,7 +315,7 @@ class Schema(Model):
                     column.pop(key, None)
                 if "special" in grid:  # with numbers as keys
                     grid["special"] = dict(cast(OnGrid, rules).special_codes)
-                column |= grid
+                last = grid | last
             content["columns"][name] = first | column | last
         return content
 

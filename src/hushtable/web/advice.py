@@ -60,9 +60,12 @@ def advise(answers: Mapping[str, str], schema: Schema) -> Advice:
     reasons = [f"who_{who}"]
     others: tuple[str, ...] = ("noisy-counts", "partition")
     method, parameters = "quilt", dict[str, Any](budget)
-    numeric = [c for c in schema.attributes.values() if not isinstance(c, Categorical)]
-    if use == "numbers" and answers.get("formal") == "no" and numeric:
+    listed = [name for name, c in schema.attributes.items() if isinstance(c, Categorical)]
+    has_numbers = len(listed) < len(schema.attributes)
+    if use == "numbers" and answers.get("formal") == "no" and has_numbers:
         method, parameters = "uncertain", {"k": "10"}
+        if listed:  # they cannot be made noisy, and are published as they are
+            parameters["carry"] = listed
         reasons = ["uncertain_for_numbers", "no_formal_promise"]
         others = ("quilt",)
     elif use == "counts" and schema.domain.size <= _FEW_CELLS:

@@ -13,7 +13,17 @@ from starlette.staticfiles import StaticFiles
 from hushtable.errors import HushtableError, Refused
 from hushtable.web import words
 from hushtable.web.jobs import Jobs
-from hushtable.web.pages import data, jobs, ledger, plan, projects, publish, rehearse, report, schema
+from hushtable.web.pages import (
+    data,
+    jobs,
+    ledger,
+    plan,
+    projects,
+    publish,
+    rehearse,
+    report,
+    schema,
+)
 from hushtable.web.render import STATIC, page
 from hushtable.web.security import Door, Guard, NotAllowed, Shield, TooMuch
 from hushtable.web.workbench import Workbench
@@ -60,8 +70,8 @@ def make_desk(bench: Workbench, *, door: Door, port: int, max_upload: int) -> St
 
 def _refused(request: Request, error: Exception) -> Response:
     problems = error.problems if isinstance(error, HushtableError) else ()
-    status = 409 if isinstance(error, Refused) else 400
-    status = {NotAllowed: 403, TooMuch: 413}.get(type(error), status)
+    statuses = {Refused: 409, NotAllowed: 403, TooMuch: 413}
+    status = next((code for kind, code in statuses.items() if isinstance(error, kind)), 400)
     return page(request, "refused.html", status, frame="desk.html", problems=problems)
 
 

@@ -38,7 +38,7 @@ def bars_file(answer: Answer, title: str, subtitle: str) -> str:
             f'<rect class="bar" x="{left}" y="{y}" width="{value - left:.1f}" height="18"/>'
             f'<path class="whisker" d="M{low:.1f} {y + 9}H{high:.1f}M{low:.1f} {y + 5}v8'
             f'M{high:.1f} {y + 5}v8"/><text x="{left + 412}" y="{y + 13}">'
-            f"{escape(str(cell.estimate).replace(' (95 % interval', ' (').replace('( ', '('))}</text>"
+            f"{escape(str(cell.estimate).replace('95 % interval ', ''))}</text>"
         )
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
@@ -190,7 +190,7 @@ def _grid(x: Axis, y: Axis, x_label: str, y_label: str) -> list[str]:
         f'text-anchor="end">{tick:,.10g}</text>'
         for tick in y.ticks
     ]
-    body.append(f'<text x="342" y="290" text-anchor="middle" class="soft">{escape(x_label)}</text>')
+    body.append(f'<text x="342" y="292" text-anchor="middle" class="soft">{escape(x_label)}</text>')
     body.append(f'<text x="64" y="14" class="soft">{escape(y_label)}</text>')
     return body
 

@@ -13,6 +13,7 @@ from hushtable.errors import ParameterError
 from hushtable.methods.base import Method
 from hushtable.methods.registry import METHODS, listings
 from hushtable.schema import Categorical, Schema
+from hushtable.web.render import amount
 
 # What a custodian chooses first; the rest is folded away.
 FIRST = ("epsilon", "delta", "k", "retention", "max_columns", "gamma", "d")
@@ -83,7 +84,7 @@ def fields_of(name: str, given: Mapping[str, Any], schema: Schema) -> list[Field
             value = _START.get(declared.name)
         if value is None and not required and declared.default is not dataclasses.MISSING:
             value = declared.default
-        common = {
+        common: dict[str, Any] = {
             "name": declared.name,
             "help": said.get(declared.name, ""),
             "required": required,
@@ -97,8 +98,10 @@ def fields_of(name: str, given: Mapping[str, Any], schema: Schema) -> list[Field
             fields.append(Field(kind="flag", value="true" if value else "", **common))
         elif _is(hint, Mapping):
             fields.append(Field(kind="rules", rules=_rules(value or {}, schema), **common))
-        elif _is(hint, tuple) or get_origin(hint) is not None and "Sequence" in str(hint):
-            if "tuple[tuple" in str(hint):
+        elif _is(hint, tuple) or (get_origin(hint) is not None and "Sequence" in str(hint)):
+            if isinstance(value, str):
+                shown = value
+            elif "tuple[tuple" in str(hint):
                 shown = "\n".join(" ".join(group) for group in value or ())
             else:
                 shown = "\n".join(map(str, value or ()))
@@ -179,6 +182,14 @@ def options(method: Method) -> list[str]:
     return words
 
 
+def as_typed(parameters: Mapping[str, Any]) -> dict[str, str]:
+    """Write parameters as they are typed into the form: lists one entry per line."""
+    return {
+        name: "\n".join(value) if isinstance(value, list) else str(value)
+        for name, value in parameters.items()
+    }
+
+
 def _kind(name: str) -> type[Method]:
     if name not in METHODS:
         raise ParameterError(f"there is no method {name!r}; there are {', '.join(METHODS)}.")
@@ -232,6 +243,9 @@ def _text(value: Any) -> str:
             exact = Fraction(value)
         except ValueError:
             return str(value)
-        near = f"{float(exact):.12g}"
-        return near if Fraction(near) == exact else str(exact)
+        return amount(exact) if _is_short(exact) else str(exact)
     return str(value)
+
+
+def _is_short(exact: Fraction) -> bool:
+    return not amount(exact).startswith("about")

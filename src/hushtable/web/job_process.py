@@ -16,13 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from hushtable.errors import HushtableError, OwnNote
+from hushtable.files.progress import Progress
 from hushtable.web import words
 from hushtable.web.jobs import Job, write_json
 from hushtable.web.workbench import Project
 
 _EVERY = 0.2  # seconds between two notes of progress
-
-Note = Callable[[str, float], None]
 
 
 class _Diary:
@@ -37,12 +36,12 @@ class _Diary:
         self._last = 0.0
         self.write()
 
-    def note(self, phase: str, share: float) -> None:
+    def note(self, what: str, share: float) -> None:
         """Take note of a phase, and how much of it is done."""
-        new = phase != self.content["phase"]
+        new = what != self.content["phase"]
         if new:
-            seen = [known for known in self.content["phases"] if known != phase]
-            self.content |= {"phase": phase, "phases": [*seen, phase]}
+            seen = [known for known in self.content["phases"] if known != what]
+            self.content |= {"phase": what, "phases": [*seen, what]}
         self.content["share"] = share
         if new or time.monotonic() - self._last > _EVERY:
             self.write()
@@ -96,17 +95,17 @@ def _notes(error: BaseException) -> list[str]:
 # --- the kinds of work ----------------------------------------------------------------------------
 
 
-def _draft(project: Project, what: dict[str, Any], note: Note) -> dict[str, Any]:
+def _draft(project: Project, what: dict[str, Any], progress: Progress) -> dict[str, Any]:
     from hushtable.engine.drafting import draft  # noqa: PLC0415 - each job imports its own
     from hushtable.web.schema_file import SchemaFile  # noqa: PLC0415
 
-    note(words.PHASE_DRAFT, 0.0)
+    progress(words.PHASE_DRAFT, 0.0)
     text = words.DRAFT_HEADER + draft(project.require_data()).to_yaml()
     SchemaFile(project.schema_path, project.folder / "history").replace(text)
     return {}
 
 
-def _publish(project: Project, what: dict[str, Any], note: Note) -> dict[str, Any]:
+def _publish(project: Project, what: dict[str, Any], progress: Progress) -> dict[str, Any]:
     from hushtable.pipeline import publish  # noqa: PLC0415
     from hushtable.web.forms import make_method  # noqa: PLC0415
 
@@ -118,12 +117,12 @@ def _publish(project: Project, what: dict[str, Any], note: Note) -> dict[str, An
         out=project.room("releases") / what["name"],
         ledger=project.ledger_path if what["counted"] else None,
         purpose=what["purpose"],
-        progress=note,
+        progress=progress,
     )
     return {"release": release.folder.name, "publish_seconds": time.monotonic() - begun}
 
 
-def _rehearse(project: Project, what: dict[str, Any], note: Note) -> dict[str, Any]:
+def _rehearse(project: Project, what: dict[str, Any], progress: Progress) -> dict[str, Any]:
     from hushtable.evaluation.evaluate import evaluate  # noqa: PLC0415
     from hushtable.pipeline import publish  # noqa: PLC0415
     from hushtable.web.forms import make_method  # noqa: PLC0415
@@ -134,44 +133,44 @@ def _rehearse(project: Project, what: dict[str, Any], note: Note) -> dict[str, A
     schema = stand_in_schema(project.schema())
     table: Any = what.get("table")
     if not table:
-        note(words.PHASE_STAND_IN, 0.0)
+        progress(words.PHASE_STAND_IN, 0.0)
         table = make_stand_in(schema, what["rows"])
     method = make_method(what["method"], what["parameters"])
     begun = time.monotonic()
-    release = publish(table, schema, method, out=folder / "release", progress=note)
+    release = publish(table, schema, method, out=folder / "release", progress=progress)
     seconds = time.monotonic() - begun
-    found = evaluate(release, table, n_repeats=1, questions=10, progress=note)
+    found = evaluate(release, table, n_repeats=1, questions=10, progress=progress)
     found.write_html(folder / "report.html")
     return {"rehearsal": what["name"], "publish_seconds": seconds}
 
 
-def _evaluate(project: Project, what: dict[str, Any], note: Note) -> dict[str, Any]:
+def _evaluate(project: Project, what: dict[str, Any], progress: Progress) -> dict[str, Any]:
     from hushtable.evaluation.evaluate import evaluate  # noqa: PLC0415
 
     found = evaluate(
         project.folder / "releases" / what["release"],
         project.require_data(),
         command=what["command"],
-        progress=note,
+        progress=progress,
     )
     found.write_html(project.room("reports") / what["name"])
     return {"report": what["name"]}
 
 
-def _compare(project: Project, what: dict[str, Any], note: Note) -> dict[str, Any]:
+def _compare(project: Project, what: dict[str, Any], progress: Progress) -> dict[str, Any]:
     from hushtable.evaluation.compare import compare  # noqa: PLC0415
 
     found = compare(
         project.require_data(),
         [project.folder / "releases" / name for name in what["releases"]],
         command=what["command"],
-        progress=note,
+        progress=progress,
     )
     found.write_html(project.room("reports") / what["name"])
     return {"report": what["name"]}
 
 
-_KINDS: dict[str, Callable[[Project, dict[str, Any], Note], dict[str, Any]]] = {
+_KINDS: dict[str, Callable[[Project, dict[str, Any], Progress], dict[str, Any]]] = {
     "draft": _draft,
     "publish": _publish,
     "rehearse": _rehearse,

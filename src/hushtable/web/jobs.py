@@ -66,7 +66,9 @@ class Job:
 
         A process that is gone without a word was killed, whatever it last said.
         """
-        found = {"status": "starting", "phase": "", "share": 0.0} | _read(self.folder / "state.json")
+        found = {"status": "starting", "phase": "", "share": 0.0} | _read(
+            self.folder / "state.json"
+        )
         if found["status"] in ENDED:
             return found
         if self.is_alive():

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
 from urllib.parse import urlencode
 
-from hushtable.errors import ParameterError
+from hushtable.errors import ParameterError, PredicateError
+from hushtable.predicate.syntax import syntax_tree
 from hushtable.schema import Categorical, Column, Schema
 
 MAX_CELLS = 200
@@ -140,7 +142,9 @@ class Question:
             if self.chosen("none", name) and column.missing == "category":
                 found.append(f"{spelled} IS NULL")
             if len(found) > 1:
-                yield "(" + " OR ".join(f"({one})" if " AND " in one else one for one in found) + ")"
+                yield (
+                    "(" + " OR ".join(f"({one})" if " AND " in one else one for one in found) + ")"
+                )
             else:
                 yield from found
 
@@ -163,7 +167,8 @@ def parts_of(name: str, column: Column) -> list[Part]:
         parts = []
         for first in range(0, column.n_values, width):
             low, high = (
-                _number(column.value(code)) for code in (first, min(first + width, column.n_values) - 1)
+                _number(column.value(code))
+                for code in (first, min(first + width, column.n_values) - 1)
             )
             if low == high:
                 parts.append(Part(low, f"{spelled} = {low}"))
@@ -206,20 +211,25 @@ def _problem(kind: str, name: str, value: str, schema: Schema) -> str:
     return ""
 
 
+@cache
 def quoted_name(name: str) -> str:
-    """Write the name of a column in a clause."""
-    plain = name.isascii() and name.isidentifier() and name.upper() not in _RESERVED
-    return name if plain else '"' + name.replace('"', '""') + '"'
+    """Write the name of a column in a clause, in quotes where it would be read as something else.
+
+    Examples
+    --------
+    >>> quoted_name("age"), quoted_name("hours-per-week"), quoted_name("case")
+    ('age', '"hours-per-week"', '"case"')
+    """
+    quotes = '"' + name.replace('"', '""') + '"'
+    if not (name.isascii() and name.isidentifier()):
+        return quotes
+    try:
+        read = syntax_tree(f"{name} = 0").this
+    except PredicateError:
+        return quotes
+    return name if read.key == "column" and read.name == name else quotes
 
 
 def quoted_text(text: str) -> str:
     """Write a text in a clause."""
     return "'" + text.replace("'", "''") + "'"
-
-
-# Words that the parser takes for something else than a name.
-_RESERVED = frozenset(
-    "ALL AND ANY AS BETWEEN BY CASE CAST CROSS DATE DISTINCT ELSE END ESCAPE EXISTS FALSE FROM "
-    "GROUP HAVING IN INTERVAL IS JOIN LIKE LIMIT NOT NULL OFFSET ON OR ORDER SELECT SOME TABLE "
-    "THEN TIME TIMESTAMP TRUE UNION USING VALUES WHEN WHERE WITH".split()
-)

@@ -1,5 +1,4 @@
-"""Edit a schema's file as a person would: comments, order and layout stay, and each step can be
-undone.
+"""Edit a schema's file as a person would: comments and order stay, and steps can be undone.
 
 Every edit is tried on a copy, checked as a whole, and written only if the schema is still valid, so
 the file on disk always is. The version before goes into ``history/``.
@@ -100,13 +99,7 @@ class SchemaFile:
             unknown = [part for part in parts if part not in marks]
             if unknown:
                 raise ParameterError(f"not marked: {', '.join(unknown)}.")
-            left = [mark for mark in marks if mark not in parts]
-            if left:
-                kept = CommentedSeq(left)
-                kept.fa.set_flow_style()
-                place["confirm"] = kept
-            else:
-                _take_out(place, "confirm")
+            _set_marks(place, [mark for mark in marks if mark not in parts])
             today = datetime.now(UTC).date().isoformat()
             said = f"confirmed {today}: {', '.join(parts)}. {reason}"
             if column is None:
@@ -215,34 +208,35 @@ def _fit_type(place: CommentedMap) -> None:
     """Take out what belongs to another type of column, and fill in what this one needs."""
     if place.get("role") == "identifier":
         return
-    kind = place.get("type")
-    if kind is None:
-        place["type"] = kind = "categorical" if "values" in place else "integer"
-    if kind == "categorical":
-        for name in NUMBERS:
+    if "type" not in place:
+        place["type"] = "categorical" if "values" in place else "integer"
+    listed = place["type"] == "categorical"
+    needed: dict[str, Any] = (
+        {"values": CommentedSeq(["other"])} if listed else {"low": 0, "high": 100}
+    )
+    if place["type"] == "number":
+        needed["step"] = 1
+    for name in ("values", "taxonomy", "ordered", *NUMBERS):
+        if name not in needed and (name in NUMBERS or not listed):
             _take_out(place, name)
-        place.setdefault("values", CommentedSeq(["other"]))
-        if place.get("outside") == "clip":
-            _take_out(place, "outside")
-    else:
-        for name in ("values", "taxonomy", "ordered"):
-            _take_out(place, name)
-        place.setdefault("low", 0)
-        place.setdefault("high", 100)
-        if kind == "number":
-            place.setdefault("step", 1)
-        else:
-            _take_out(place, "step")
-    if place.get("outside") == "missing" and place.get("missing") != "category":
+    for name, value in needed.items():
+        place.setdefault(name, value)
+    no_missing = place.get("outside") == "missing" and place.get("missing") != "category"
+    if no_missing or (listed and place.get("outside") == "clip"):
         _take_out(place, "outside")
-    marks = [mark for mark in place.get("confirm", ()) if mark == "role" or mark in place]
-    if "confirm" in place and marks != list(place["confirm"]):
-        if marks:
-            kept = CommentedSeq(marks)
-            kept.fa.set_flow_style()
-            place["confirm"] = kept
-        else:
-            _take_out(place, "confirm")
+    _set_marks(place, [m for m in place.get("confirm", ()) if m == "role" or m in place])
+
+
+def _set_marks(place: CommentedMap, marks: list[str]) -> None:
+    """Write what is left to confirm, on one line; nothing if nothing is."""
+    if marks == list(place.get("confirm", ())):
+        return
+    if not marks:
+        _take_out(place, "confirm")
+        return
+    kept = CommentedSeq(marks)
+    kept.fa.set_flow_style()
+    place["confirm"] = kept
 
 
 def _take_out(place: CommentedMap, name: str) -> None:

@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
-from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
@@ -49,11 +48,11 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 MAX_FORM = 2**20  # bytes of what is typed into a form
 
 
-class TooMuch(HushtableError):
+class TooMuch(HushtableError):  # noqa: N818 - reads as what happened
     """More bytes were sent than are taken."""
 
 
-class NotAllowed(HushtableError):
+class NotAllowed(HushtableError):  # noqa: N818 - reads as what happened
     """A write without the word that only a page of this desk has."""
 
 
@@ -168,6 +167,7 @@ class Guard:
         await self._app(scope, _counted(receive, limit), send)
 
     def _refusal(self, scope: Scope) -> Response | None:
+        """Answer instead of the desk, or give nothing and let the request pass."""
         request = Request(scope)
         host = request.headers.get("host", "")
         if host not in self._hosts:
@@ -177,24 +177,34 @@ class Guard:
         if scope["path"].startswith("/static/"):
             return None
         if scope["path"] == "/" and "token" in request.query_params:
-            given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
-            if not self._door.admits(given):
-                return PlainTextResponse(words.WRONG_TOKEN, 403)
-            entrance = RedirectResponse("/", 303)
-            entrance.set_cookie(
-                self._cookie, self._door.new_cookie(), httponly=True, samesite="strict", path="/"
-            )
-            return entrance
+            return self._entrance(request.query_params["token"])
         cookie = request.cookies.get(self._cookie, "")
-        if not self._door.knows(cookie):
-            return PlainTextResponse(words.NO_COOKIE, 403)
-        if request.method == "POST":
-            origin = request.headers.get("origin")
-            site = request.headers.get("sec-fetch-site")
-            if origin not in (None, f"http://{host}") or site not in (None, "same-origin"):
-                return PlainTextResponse(words.FOREIGN_ORIGIN, 403)
+        told = self._stranger(request, cookie)
+        if told:
+            return PlainTextResponse(told, 403)
         scope.setdefault("state", {})["csrf"] = self._door.csrf(cookie)
         return None
+
+    def _entrance(self, token: str) -> Response:
+        if not self._door.admits(token):
+            return PlainTextResponse(words.WRONG_TOKEN, 403)
+        entrance = RedirectResponse("/", 303)
+        entrance.set_cookie(
+            self._cookie, self._door.new_cookie(), httponly=True, samesite="strict", path="/"
+        )
+        return entrance
+
+    def _stranger(self, request: Request, cookie: str) -> str:
+        """Say why a browser is not let in, or nothing."""
+        if not self._door.knows(cookie):
+            return words.NO_COOKIE
+        origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site")
+        own = f"http://{request.headers['host']}"
+        if request.method == "POST" and (
+            origin not in (None, own) or site not in (None, "same-origin")
+        ):
+            return words.FOREIGN_ORIGIN
+        return ""
 
 
 def require_csrf(request: Request, given: Any) -> None:

@@ -38,7 +38,7 @@ def make_stand_in(schema: Schema, rows: int) -> pa.Table:
     rows = min(max(rows, 1), MAX_ROWS)
     mood = rng.random(rows)
     columns: dict[str, pa.Array] = {}
-    for name, column in schema.columns.items():
+    for name in schema.columns:
         if name not in schema.attributes:
             # Of a person there may be several rows.
             n_units = max(rows // 2, 1) if schema.unit.column == name else rows

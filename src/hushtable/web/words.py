@@ -202,8 +202,8 @@ SCHEMA_LEAD = (
     "questionnaire or a code book, never from what happens to occur in the table."
 )
 CONFIRM_LEAD = (
-    "Some parts were taken from the data; they have a thick border. Correct them, tick them and say "
-    "how anybody could know them. Publishing is refused until then."
+    "Some parts were taken from the data; they have a thick border. Correct them, tick them and "
+    "say how anybody could know them. Publishing is refused until then."
 )
 TO_LEDGER = "To the ledger"
 CHECKING = "Checking the table …"
@@ -265,6 +265,7 @@ MARKS = {
     "outside": "cells outside",
     "missing_values": "words for a missing value",
 }
+ALL = "all of them"
 REASON = "How could anybody know this?"
 REASON_EXAMPLE = "question 4 of the public questionnaire"
 CONFIRM = "Confirm"
@@ -361,7 +362,7 @@ WANT_ANSWER = (
 )
 CURVE_TITLE = "Error against epsilon"
 CURVE_X = "epsilon: less protects more"
-CURVE_Y = "rows that a count of 1 % of the table may be off (95 %)"
+CURVE_Y = "rows off, for a count of 1 % of the table (95 %)"
 ERRORS_TITLE = "How far counts will be off"
 QUESTION = "question"
 OFF_BY = "off by at most"
@@ -379,7 +380,9 @@ PLAN_FIRST = "no plan is kept yet; choose a method under Plan and keep it."
 # --- the advisor ----------------------------------------------------------------------------------
 
 ADVISOR = "Which method?"
-ADVISOR_LEAD = "Five questions, and a recommendation with its reasons and its price. No data is read."
+ADVISOR_LEAD = (
+    "Five questions, and a recommendation with its reasons and its price. No data is read."
+)
 QUESTIONS = {
     "use": "What will people do with it?",
     "who": "Who gets it?",
@@ -422,7 +425,9 @@ REASONS = {
     "predict_target": (
         "It spends more of the budget on tables with the column that is to be predicted."
     ),
-    "no_target": "Mark the column to predict as target in the schema, and the method looks after it.",
+    "no_target": (
+        "Mark the column to predict as target in the schema, and the method looks after it."
+    ),
     "uncertain_for_numbers": (
         "Each record is published as a region that is also others'; distances and numeric analyses "
         "work on it directly."
@@ -431,14 +436,18 @@ REASONS = {
         "Its promise holds against one kind of attacker only, and no ledger can add it up."
     ),
     "who_public": "For anybody, epsilon 1 is a strict and usual choice.",
-    "who_partners": "Under a contract, epsilon 2 gives half the error; the promise still holds alone.",
+    "who_partners": (
+        "Under a contract, epsilon 2 gives about half the error; the promise needs no contract."
+    ),
     "who_inside": "In the house, epsilon 3 is a usual choice; what leaves the house later, leaves.",
     "formal_anyway": "A formal promise costs little here, and needs no guess about attackers.",
     "several_rows": (
         "Your schema protects single rows. If a person may have several, say so: unit: person with "
         "the identifying column, in the schema as text."
     ),
-    "small_table": "The table is small, so the errors are large against the counts; look at the table.",
+    "small_table": (
+        "The table is small, so errors are large against the counts; look at the figures below."
+    ),
 }
 
 # --- rehearse -------------------------------------------------------------------------------------
@@ -465,9 +474,9 @@ PHASE_STAND_IN = "making the stand-in"
 PUBLISH_LEAD = (
     "The charge is recorded first, then the table is read, then the release appears as a whole."
 )
-CHARGE = "This release costs"
-LEFT_NOW = "Left now"
-LEFT_AFTER = "Left after it"
+CHARGE = "This release costs epsilon"
+LEFT_NOW = "Epsilon left now"
+LEFT_AFTER = "Epsilon left after it"
 CHARGE_STANDS = (
     "Whatever happens after the charge, it stands: a run that fails or is canceled may have shown "
     "something. Only a person can take it back, in the ledger, on record."

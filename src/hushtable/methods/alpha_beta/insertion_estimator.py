@@ -27,7 +27,7 @@ from hushtable.errors import ParameterError
 from hushtable.estimate.associations import all_alike
 from hushtable.estimate.base import Estimate, Estimator
 from hushtable.estimate.drawing import Generator
-from hushtable.estimate.published import Background, Published, published_rows
+from hushtable.estimate.published import About, Background, Published, published_rows
 from hushtable.estimate.quantiles import NORMAL
 from hushtable.estimate.row_functions import ONE, RowFunction
 from hushtable.estimate.sums import Sums, no_less
@@ -105,6 +105,8 @@ class _Again(CoinAnswer):
 class InsertionEstimator(Estimator):
     """Answer counts of distinct tuples from a release with random insertions and deletions."""
 
+    counted: About = "distinct tuples"
+
     def _open(self) -> None:
         """Take from the statement and the tables what answers need."""
         self.method = AlphaBeta(**self.parameters)
@@ -152,8 +154,6 @@ class InsertionEstimator(Estimator):
                 "included.",
             ),
         )
-
-    counted = "distinct tuples"
 
     def kept(self) -> dict[tuple[str, str], float]:
         """Tuples of the table are some of the published ones, the others are noise."""

@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 
 from hushtable.codes import repeated
 from hushtable.errors import Refused
-from hushtable.estimate.base import ROWS, Estimate, Estimator
+from hushtable.estimate.base import Estimate, Estimator
 from hushtable.estimate.drawing import Generator
 from hushtable.estimate.published import DRAWN, Block, ItemGroups, Published, absent
 from hushtable.estimate.row_functions import RowFunction
@@ -68,6 +68,7 @@ class ColumnsEstimator(Estimator):
         """Take from the statement and the tables what answers need."""
         self.plan = Columns(**self.parameters).plan(self.schema)
         self.recode = self.plan.recode
+        self.counted = "people" if self.plan.listing is not None else "rows"
         self.private_schema = self.schema
         del self.schema  # the one that conditions are about is made when asked for
         self.columns: list[list[str]] = [list(column) for column in self.settings["columns"]]
@@ -178,11 +179,6 @@ class ColumnsEstimator(Estimator):
         return Block(schema, {name: codes[name][rows] for name in names}, recode)
 
     # --- sums -------------------------------------------------------------------------------------
-
-    @property
-    def counted(self) -> str:  # type: ignore[override] # of the plan
-        """What the release counts: rows, or people of a long table."""
-        return ROWS if self.plan.listing is None else "people"
 
     def sums(self, functions: Sequence[RowFunction], *, together: bool = True) -> Sums:
         """Estimate sums over records, from the column that holds all attributes."""

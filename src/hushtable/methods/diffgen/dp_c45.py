@@ -197,12 +197,12 @@ class _Grower:
         if column.size < 2:
             return []
         ordered = not isinstance(column, Categorical)
-        table = SealedClassTable.of(rows.table([name, self.target]), column.size, None, ordered)
+        table = SealedClassTable.of(rows.table([name, self.target]), column.size, ordered)
         if not ordered:
             values = [[code] for code in range(column.size)]
-            return [(name, table.group_ways(values, Max(), with_missing=False), -1)]
+            return [(name, table.group_ways(values, Max(), with_apart=False), -1)]
         # Splits between the same occupied codes score alike: draw a run by its length.
-        ways = table.span_ways(0, column.size - 1, Max(), with_missing=False)
+        ways = table.span_ways(0, column.size - 1, Max(), with_apart=False)
         choice = WayChoice(self._eta, (1,), by_levels=False)
         _, split = self.noise.open(SealedWaysOfParts.of_one(ways), choice, "splits")
         return [(name, ways, split)]

@@ -343,5 +343,6 @@ def _recoding(cut: Mapping[str, Any]) -> Recoding:
     """Read a cut back."""
     known = (tuple(cut["labels"]), int(cut["n_values"]), bool(cut["has_missing"]))
     if "starts" in cut:
-        return Intervals(*known, tuple(cut["starts"]))
+        special = tuple(cut.get("special", ()))
+        return Intervals(*known, tuple(cut["starts"]), special=special)
     return ValueGroups(*known, tuple(cut["groups"]))

@@ -16,6 +16,8 @@ from functools import cached_property
 from math import lcm
 from typing import Any
 
+import numpy as np
+
 from hushtable.privacy.class_scores import Integers, Score
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.sealed import Sealed
@@ -31,26 +33,31 @@ from hushtable.privacy.splits import (
     scores_of_ways,
 )
 from hushtable.recoding import Intervals, Recoding, ValueGroups
-from hushtable.schema import Categorical, Column, Integer, Number
+from hushtable.schema import Categorical, Column
 from hushtable.taxonomy import Node, Taxonomy
 
 
 @dataclass(frozen=True, eq=False)  # a part is itself: told apart by identity
 class Part(ABC):
-    """One part of a cut; at the top it also holds the missing values, if there may be any."""
+    """One part of a cut; at the top it also holds what is apart, special values and missing."""
 
     attribute: str
-    holds_missing: bool
+    holds_apart: bool
 
     @property
     @abstractmethod
     def label(self) -> str:
-        """What the part is called, the missing values apart."""
+        """What the part is called, without what is apart."""
+
+    @property
+    def apart(self) -> tuple[str, ...]:
+        """What it holds that is apart, and that is split off first, each by itself."""
+        return ("missing",) if self.holds_apart else ()
 
     @property
     def full_label(self) -> str:
         """What the part is called."""
-        return f"{self.label} or missing" if self.holds_missing else self.label
+        return " or ".join((self.label, *self.apart))
 
     @property
     @abstractmethod
@@ -71,9 +78,9 @@ class Branch(Part):
 
     @property
     def children(self) -> tuple[Branch, ...]:
-        """The parts it splits into, missing values apart."""
+        """The parts it splits into, without what is apart."""
         below = self.node.children
-        if not below and self.holds_missing:
+        if not below and self.holds_apart:
             below = (self.node,)  # all there is to split off are the missing values
         return tuple(Branch(self.attribute, False, node) for node in below)
 
@@ -85,11 +92,17 @@ class Branch(Part):
 
 @dataclass(frozen=True, eq=False)
 class Span(Part):
-    """An interval of the grid, by its first and last code."""
+    """An interval of a line, by its first and last code."""
 
-    column: Integer | Number
+    column: Column
     first: int
     last: int
+
+    @property
+    def apart(self) -> tuple[str, ...]:
+        """The special values, and missing."""
+        names = map(self.column.name, range(self.column.n_values, self.column.size))
+        return tuple(names) if self.holds_apart else ()
 
     @property
     def label(self) -> str:
@@ -99,8 +112,12 @@ class Span(Part):
 
     @property
     def n_rounds(self) -> int:
-        """One for each grid point but the first."""
-        return self.last - self.first
+        """One for each grid point, or public bin, but the first."""
+        begins = bin_starts(self.column)
+        if begins is None:
+            return self.last - self.first
+        inside = np.searchsorted(begins, [self.first, self.last], side="right")
+        return int(inside[1] - inside[0])
 
     def halves(self, split: int) -> tuple[Span, Span]:
         """Split before a code."""
@@ -110,13 +127,28 @@ class Span(Part):
         )
 
 
+def is_span(column: Column) -> bool:
+    """Say whether a column is cut along a line: numbers, moments, and categories with an order.
+
+    A taxonomy says more than an order does.
+    """
+    return column.is_line and getattr(column, "taxonomy", None) is None
+
+
+def bin_starts(column: Column) -> Integers | None:
+    """Give the codes at which alone a column may be cut, if its schema declares bins."""
+    starts = getattr(column, "bin_starts", None)
+    return None if starts is None else np.asarray(starts, np.int64)
+
+
 def top(attribute: str, column: Column) -> Part:
     """Give the one part of the topmost cut."""
-    missing = column.missing_code is not None
-    if not isinstance(column, Categorical):
-        return Span(attribute, missing, column, 0, column.n_values - 1)
+    apart = column.n_apart > 0
+    if is_span(column):
+        return Span(attribute, apart, column, 0, column.n_values - 1)
+    assert isinstance(column, Categorical)  # noqa: S101 - all others are lines
     taxonomy = column.taxonomy or Taxonomy.from_nested(list(column.values))
-    return Branch(attribute, missing, _without_single_children(taxonomy.root))
+    return Branch(attribute, apart, _without_single_children(taxonomy.root))
 
 
 def largest_gains(part: Part, most: int) -> list[int]:
@@ -130,10 +162,10 @@ def largest_gains(part: Part, most: int) -> list[int]:
     """
     if isinstance(part, Span):
         gains = [1] * min(part.n_rounds, most)
-        return [gains[0] + part.holds_missing, *gains[1:]] if gains else []
+        return [gains[0] + len(part.apart), *gains[1:]] if gains else []
     assert isinstance(part, Branch)  # noqa: S101 - there is no other kind
     below = [gain for child in part.children for gain in largest_gains(child, most)]
-    own = [len(part.children) - 1 + part.holds_missing] if part.children else []
+    own = [len(part.children) - 1 + len(part.apart)] if part.children else []
     return sorted(own + below, reverse=True)[:most]
 
 
@@ -163,7 +195,7 @@ class ClassCounts:
 
     def __init__(self, column: Column, histogram: Sealed | Integers) -> None:
         self.column = column
-        values = column.n_values, column.missing_code, not isinstance(column, Categorical)
+        values = column.n_values, is_span(column), bin_starts(column)
         self.table: Table = (
             SealedClassTable.of(histogram, *values)
             if isinstance(histogram, Sealed)
@@ -194,12 +226,13 @@ class Choice:
     @property
     def n_in_all(self) -> int:
         """How many ways there are: public."""
-        return self.part.last - self.part.first if isinstance(self.part, Span) else 1
+        return self.part.n_rounds if isinstance(self.part, Span) else 1
 
     def split(self, way: int) -> tuple[Part, ...]:
-        """Split in a way: a node into its children, an interval before a code."""
+        """Split in a way: a node into its children, an interval before a code or a public bin."""
         if isinstance(self.part, Span):
-            return self.part.halves(way)
+            begins = bin_starts(self.part.column)
+            return self.part.halves(way if begins is None else int(begins[way]))
         assert isinstance(self.part, Branch)  # noqa: S101 - the only other kind
         return self.part.children
 
@@ -216,10 +249,10 @@ def choice_of(
     table = counts.table if table is None else table
     if isinstance(part, Branch):
         children = [counts.codes_below(child.node) for child in part.children]
-        ways = table.group_ways(children, score, with_missing=part.holds_missing)
+        ways = table.group_ways(children, score, with_apart=part.holds_apart)
         return Choice(part, ways)
     assert isinstance(part, Span)  # noqa: S101 - the only other kind
-    between = table.span_ways(part.first, part.last, score, with_missing=part.holds_missing)
+    between = table.span_ways(part.first, part.last, score, with_apart=part.holds_apart)
     return Choice(part, between)
 
 
@@ -239,7 +272,7 @@ class Specialization:
         return {
             "column": self.part.attribute,
             "part": self.part.full_label,
-            "into": [*children, "missing"] if self.part.holds_missing else children,
+            "into": [*children, *self.part.apart],
         }
 
 
@@ -323,6 +356,7 @@ def base_measure(choices: Sequence[Choice]) -> list[int]:
     Examples
     --------
     >>> some = Ways(np.zeros(1, int), np.ones(1, int), np.zeros(1, int))
+    >>> from hushtable.schema import Integer
     >>> grid = Integer(type="integer", low=0, high=9)
     >>> one = Choice(Branch("a", False, Node("x")), some)
     >>> two = Choice(Span("b", False, grid, 0, 9), some)
@@ -378,8 +412,8 @@ def specialize_as_printed(
 def recoding_of(column: Column, cut: list[Part]) -> Recoding:
     """Turn a cut into a recoding.
 
-    A cut that was never pushed down has one code for everything, missing values included; in any
-    other, missing values have their own code, the last.
+    A cut that was never pushed down has one code for everything, what is apart included; in any
+    other, special values and missing have their own codes, the last.
 
     Examples
     --------
@@ -387,11 +421,12 @@ def recoding_of(column: Column, cut: list[Part]) -> Recoding:
     >>> recoding_of(sex, [top("sex", sex)]).labels
     ('* or missing',)
     """
-    whole = len(cut) == 1 and (cut[0].holds_missing or column.missing_code is None)
+    whole = len(cut) == 1 and (cut[0].holds_apart or column.n_apart == 0)
     n_values = column.size if whole else column.n_values
     has_missing = not whole and column.missing_code is not None
     labels = tuple(_labels_apart(cut))
-    if isinstance(column, Categorical):
+    if not is_span(column):
+        assert isinstance(column, Categorical)  # noqa: S101 - all others are lines
         code_of = {
             value: code
             for code, part in enumerate(cut)
@@ -401,7 +436,8 @@ def recoding_of(column: Column, cut: list[Part]) -> Recoding:
         groups = [0] * n_values if whole else [code_of[value] for value in column.values]
         return ValueGroups(labels, n_values, has_missing, tuple(groups))
     starts = tuple(part.first for part in cut if isinstance(part, Span))
-    return Intervals(labels, n_values, has_missing, starts)
+    special = () if whole else column.special_names
+    return Intervals(labels, n_values, has_missing, starts, special=special)
 
 
 def plain_cut(recoding: Recoding) -> dict[str, Any]:
@@ -415,6 +451,7 @@ def plain_cut(recoding: Recoding) -> dict[str, Any]:
         "labels": list(recoding.labels),
         "n_values": recoding.n_values,
         "has_missing": recoding.has_missing,
+        **({"special": list(recoding.special)} if recoding.special else {}),
         **codes,
     }
 

@@ -151,8 +151,8 @@ class _RowGroups:
                 number[child.first : child.last + 1] = at
             elif isinstance(child, Branch) and isinstance(column, Categorical):
                 number[[column.values.index(value) for value in child.node.leaves()]] = at
-        if part.holds_missing:
-            number[column.missing_code] = len(children) + 1
+        if part.holds_apart:
+            number[column.n_values :] = len(children) + 1 + np.arange(column.n_apart)
         return number[codes]
 
     def divided(self, child: Integers) -> tuple[Integers, Integers]:

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hushtable.codes import as_numpy, repeated
+from hushtable.codes import as_numpy, repeated, typed
 from hushtable.estimate.base import Estimate, Estimator
 from hushtable.estimate.cell_sums import Cells
 from hushtable.estimate.drawing import Generator, fresh
@@ -36,7 +36,7 @@ from hushtable.methods.partition.regions import (
 )
 from hushtable.predicate import parse
 from hushtable.predicate.covering import Covering
-from hushtable.schema import Categorical, Column, Integer, Schema
+from hushtable.schema import Column, Schema
 
 CUT_NOTE = "The condition cuts through regions; rows are taken as spread evenly inside them."
 
@@ -235,7 +235,8 @@ def draw_rows(
 def _covering(axis: Axis, parts: Integers) -> Covering:
     """Write parts as sets of codes."""
     if not axis.subsets and axis.codes is None:
-        return Covering(len(parts), np.arange(len(parts)), parts[:, 0], parts[:, 1])
+        bounds = axis.code_bounds(parts)
+        return Covering(len(parts), np.arange(len(parts)), bounds[:, 0], bounds[:, 1])
     sets = [axis.codes_of(*part) for part in parts.tolist()]
     codes = np.concatenate(sets)
     return Covering(len(parts), np.repeat(np.arange(len(sets)), list(map(len, sets))), codes, codes)
@@ -251,27 +252,23 @@ def _drawn(
     rng: Generator,
 ) -> Integers:
     """Give a code of its part for each row."""
-    ordered = not isinstance(column, Categorical) or column.ordered
-    if summarize == "sample" or not ordered:
+    in_order = not axis.subsets and axis.codes is None
+    bounds = axis.code_bounds(parts) if in_order else parts
+    if summarize == "sample" or not column.is_line:
+        if in_order:
+            return np.asarray(rng.integers(bounds[which, 0], bounds[which, 1] + 1))
         n_codes = axis.n_codes(parts[:, 0], parts[:, 1])
         drawn = rng.integers(0, n_codes[which])
-        if not axis.subsets and axis.codes is None:
-            return np.asarray(parts[which, 0] + drawn)
         sets = [axis.codes_of(*part) for part in parts.tolist()]
         starts = np.cumsum(n_codes) - n_codes
         return np.asarray(np.concatenate(sets)[starts[which] + drawn])
-    first = parts[:, 0]
-    if summarize == "midpoint":  # of the values: a missing one is at the end and has no middle
-        first = (first + np.maximum(first, np.minimum(parts[:, 1], column.n_values - 1))) // 2
+    first = bounds[:, 0]
+    if summarize == "midpoint":  # of the values: what is apart is at the end and has no middle
+        first = (first + np.maximum(first, np.minimum(bounds[:, 1], column.n_values - 1))) // 2
     return np.asarray(first[which])
 
 
 def _values(column: Column, codes: Integers) -> pa.Array:
     """Turn codes into values; missing is null."""
     present, position = np.unique(codes, return_inverse=True)
-    kind = pa.float64()
-    if isinstance(column, Categorical):
-        kind = pa.string()
-    elif isinstance(column, Integer):
-        kind = pa.int64()
-    return pa.array([column.value(int(code)) for code in present], kind).take(pa.array(position))
+    return typed(column, [column.value(int(code)) for code in present]).take(pa.array(position))

@@ -31,7 +31,7 @@ from hushtable.methods.partition.regions import (
     measurements,
     tree_table,
 )
-from hushtable.methods.partition.tree import GrowthRules, Split, Tree, grow
+from hushtable.methods.partition.tree import GrowthRules, Split, Tree, apart_cuts, grow
 from hushtable.privacy.distributions import laplace_variance
 from hushtable.privacy.guarantee import Guarantee, PureDP
 from hushtable.privacy.mechanism import Laplace
@@ -198,7 +198,8 @@ class PartitionPlan(Plan[SealedTable]):
     @property
     def most_regions(self) -> int:
         """How many regions there may be."""
-        return min(self.rules.max_regions, 1 << self.rules.max_depth, self.n_cells)
+        n_free = len(apart_cuts(self.axes, self.rules.max_regions))
+        return min(self.rules.max_regions, 1 << (self.rules.max_depth + n_free), self.n_cells)
 
     @cached_property
     def split_cost(self) -> Fraction:

@@ -7,7 +7,7 @@ that is enough is proved in ``partition.md``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from typing import Literal
 
@@ -126,6 +126,28 @@ class _Open:
     def keep(self, mask: NDArray[np.bool_]) -> _Open:
         return _Open(self.nodes[mask], self.regions[mask], self.first[mask], self.last[mask])
 
+    def beside(self, others: _Open) -> _Open:
+        return _Open(
+            *(
+                np.concatenate((getattr(self, part.name), getattr(others, part.name)))
+                for part in fields(self)
+            )
+        )
+
+
+def apart_cuts(axes: Sequence[Axis], max_regions: int) -> list[tuple[int, int]]:
+    """List axis and position of the cuts that split off special values before the tree is grown.
+
+    A column with two of them makes three times as many regions, so columns that come when there is
+    no room are cut like any other.
+    """
+    cuts, n_regions = [], 1
+    for at, axis in enumerate(axes):
+        if n_regions * (axis.n_apart + 1) <= max_regions:
+            n_regions *= axis.n_apart + 1
+            cuts += [(at, cut) for cut in range(axis.size - axis.n_apart, axis.size)]
+    return cuts
+
 
 def grow(
     rows: SealedRegions, axes: Sequence[Axis], rules: GrowthRules, noise: Noise
@@ -156,9 +178,9 @@ class _Growth:
     def run(self) -> list[int]:
         """Grow level by level; give the regions of the leaves."""
         rules = self.rules
-        open_ = self._root()
+        open_ = self._apart(self._root())
         region_of: dict[int, int] = {}
-        n_leaves = 1
+        n_leaves = len(open_.nodes)
         for level in range(rules.max_depth):
             n_splits = self._count_splits(open_)
             goes_on = n_splits.any(axis=1)
@@ -172,7 +194,7 @@ class _Growth:
             if not len(open_.nodes):
                 break
             for i, node in enumerate(open_.nodes.tolist()):
-                self._choose_split(node, open_, i, n_splits[i])
+                self._choose_split(node, open_, i, n_splits[i], rules.split_budget(level))
             open_ = self._split(open_)
         region_of.update(_regions(open_))
         return [region_of[leaf] for leaf in self.tree.leaves.tolist()]
@@ -185,6 +207,16 @@ class _Growth:
             first=whole[None, :, 0],
             last=whole[None, :, 1],
         )
+
+    def _apart(self, open_: _Open) -> _Open:
+        """Split off what is apart, each by itself: by the schema, so nothing is paid."""
+        for at, cut in apart_cuts(self.axes, self.rules.max_regions):
+            holds = (open_.first[:, at] < cut) & (open_.last[:, at] >= cut)
+            divided = open_.keep(holds)
+            for node in divided.nodes.tolist():
+                self.tree.axis[node], self.tree.cut[node] = at, cut
+            open_ = open_.keep(~holds).beside(self._split(divided))
+        return open_
 
     def _count_splits(self, open_: _Open) -> Integers:
         """Count the ways to split each region along each axis."""
@@ -206,7 +238,9 @@ class _Growth:
             tree.epsilon[node] -= epsilon
         return np.asarray(noisy >= self.rules.stop_count)
 
-    def _choose_split(self, node: int, open_: _Open, i: int, n_splits: Integers) -> None:
+    def _choose_split(
+        self, node: int, open_: _Open, i: int, n_splits: Integers, epsilon: Fraction
+    ) -> None:
         """Choose axis and cut of a region, the i-th of those that are open."""
         tree, axes = self.tree, self.axes
         parts = list(zip(open_.first[i].tolist(), open_.last[i].tolist(), strict=True))
@@ -222,7 +256,6 @@ class _Growth:
             (only,) = ways
             tree.axis[node], tree.cut[node] = only, axes[only].middle(*parts[only])
             return
-        epsilon = self.rules.split_budget(tree.levels[node])
         tree.epsilon[node] -= epsilon
         splits = self.rows.ways(
             int(open_.regions[i]), {at: parts[at] for at in ways}, sum(ways.values()),
@@ -243,12 +276,13 @@ class _Growth:
         halves = self.rows.divide(open_.regions.tolist(), axes, cuts)
         first, last = np.repeat(open_.first, 2, axis=0), np.repeat(open_.last, 2, axis=0)
         children = []
+        level = tree.levels[-1] + 1  # behind all there are, whatever the parent's
         for i, node in enumerate(nodes):
             at = tree.axis[node]
             part = int(open_.first[i, at]), int(open_.last[i, at])
             for side, half in enumerate(self.axes[at].halves(*part, tree.cut[node])):
                 first[2 * i + side, at], last[2 * i + side, at] = half
-                children.append(tree.add(tree.levels[node] + 1, tree.epsilon[node]))
+                children.append(tree.add(level, tree.epsilon[node]))
             tree.left[node] = children[-2]
         return _Open(np.array(children, np.int64), np.array(halves, np.int64), first, last)
 

@@ -24,14 +24,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtr
 
-from hushtable.codes import as_numpy, nearest_codes
+from hushtable.codes import as_numpy, nearest_codes, to_codes
 from hushtable.errors import Refused, TooLarge
 from hushtable.estimate.base import CONFIDENCE, Estimate, Estimator
 from hushtable.estimate.drawing import Generator
@@ -44,7 +44,7 @@ from hushtable.predicate import Predicate, parse
 from hushtable.predicate.classes import Classes, classify
 from hushtable.predicate.clause import independent_parts
 from hushtable.predicate.formula import Formula, Junction, evaluate
-from hushtable.schema import Categorical, Integer, Number, Schema
+from hushtable.schema import Integer, Number, Schema
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -200,7 +200,7 @@ class UncertainEstimator(Estimator):
         self._z = {name: _floats(table, name) for name in self._noisy}
         self._width = {name: self._width_of(name) for name in self._noisy}
         self._codes = {
-            name: _codes(column, table.column(name).to_pylist())
+            name: to_codes(column, table.column(name))
             for name, column in self._published.attributes.items()
             if name not in self._noisy
         }
@@ -215,7 +215,7 @@ class UncertainEstimator(Estimator):
 
     def _numeric(self, name: str) -> Integer | Number:
         column = self._published.attributes[name]
-        assert not isinstance(column, Categorical)  # noqa: S101 - the method refuses these
+        assert isinstance(column, Integer | Number)  # noqa: S101 - the method refuses others
         return column
 
     def published(self, rng: Generator) -> Published:
@@ -551,14 +551,3 @@ class UncertainEstimator(Estimator):
 
 def _floats(table: pa.Table, name: str) -> Floats:
     return np.asarray(as_numpy(table.column(name), null=np.nan), np.float64)
-
-
-def _codes(column: Categorical | Integer | Number, values: list[Any]) -> NDArray[np.int64]:
-    if isinstance(column, Categorical):
-        known: dict[Any, int] = {value: code for code, value in enumerate(column.values)}
-        return np.asarray([known.get(value, column.missing_code) for value in values], np.int64)
-    low, step = float(column.exact_low), float(column.exact_step)
-    return np.asarray(
-        [column.missing_code if value is None else round((value - low) / step) for value in values],
-        np.int64,
-    )

@@ -28,7 +28,7 @@ from hushtable.methods.uncertain.ruler import Integers, Model, Ruler
 from hushtable.privacy.guarantee import Guarantee, NoGuarantee, UncertainAnonymity
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.rational import as_rational
-from hushtable.schema import Categorical, Integer, Number, Schema
+from hushtable.schema import Categorical, Integer, Number, OnCalendar, Schema
 
 STD = "_std"
 """Ending of the columns that hold the standard deviation of the noise."""
@@ -241,6 +241,12 @@ class Uncertain(Method):
                 "identifier to leave it out, or name it in carry to publish it as it is "
                 "(cover is then counted among records with the same value)."
             ]
+        if isinstance(column, OnCalendar) or column.special:
+            what = f"a {column.type}" if isinstance(column, OnCalendar) else "a special value"
+            return [
+                f"column {name!r}: {what} cannot be made noisy; give it role: identifier to leave "
+                "it out."
+            ]
         if column.missing == "category":
             return [
                 f"column {name!r} may be missing, and a missing value cannot be made noisy; "
@@ -339,7 +345,7 @@ class UncertainPlan(Plan[SealedTable]):
     @property
     def _columns(self) -> list[Integer | Number]:
         columns = [self.schema.attributes[name] for name in self.names]
-        return [column for column in columns if not isinstance(column, Categorical)]
+        return [column for column in columns if isinstance(column, Integer | Number)]
 
     @property
     def n_values(self) -> Integers:

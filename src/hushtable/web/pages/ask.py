@@ -5,8 +5,8 @@ It holds a release and nothing else, so whatever it is asked, the promise covers
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable
+from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -17,6 +17,7 @@ from hushtable.errors import HushtableError
 from hushtable.release import STATEMENT, STATEMENT_FOR_PEOPLE
 from hushtable.web import words
 from hushtable.web.answers import Answers
+from hushtable.web.commands import spell
 from hushtable.web.drawing import bars_file
 from hushtable.web.questions import Question
 from hushtable.web.render import page
@@ -91,7 +92,7 @@ def _question(request: Request, answers: Answers) -> Question:
     return Question.read(request.query_params.multi_items(), answers.schema)
 
 
-def _asked(request: Request, answers: Answers) -> dict[str, object]:
+def _asked(request: Request, answers: Answers) -> dict[str, Any]:
     """Answer what the address asks; what cannot be answered says why, beside the form."""
     question, problems, found = Question(), [], None
     try:
@@ -100,7 +101,7 @@ def _asked(request: Request, answers: Answers) -> dict[str, object]:
     except HushtableError as error:
         problems = list(error.problems)
     clause = found.clause if found else question.clause(answers.schema)
-    command = shlex.join(["hushtable", "query", answers.release.folder.name, clause])
+    command = spell("hushtable", "query", answers.release.folder.name, clause)
     return {"question": question, "answer": found, "problems": problems, "command": command}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +10,7 @@ from starlette.datastructures import FormData
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from hushtable.web.commands import spell
 from hushtable.web.jobs import Jobs
 from hushtable.web.render import page
 from hushtable.web.security import require_csrf
@@ -79,4 +79,4 @@ def go(request: Request, project: Project, where: str = "") -> Response:
 
 def command(project: Project, *words: str) -> str:
     """Spell a command, to be given in the project's folder."""
-    return f"cd {shlex.quote(str(project.folder))}\n{shlex.join(['hushtable', *words])}"
+    return f"{spell('cd', str(project.folder))}\n{spell('hushtable', *words)}"

@@ -19,7 +19,7 @@ from hushtable.schema import Schema
 from hushtable.web import words
 from hushtable.web.advice import QUESTIONS, advise
 from hushtable.web.drawing import curve
-from hushtable.web.forms import fields_of, make_method, methods, options, read_parameters
+from hushtable.web.forms import as_typed, fields_of, make_method, methods, options, read_parameters
 from hushtable.web.pages.frame import command, go, project_of, screen, texts, writes
 from hushtable.web.render import page
 from hushtable.web.workbench import Project
@@ -66,9 +66,7 @@ def save(request: Request, form: FormData) -> Response:
     parameters = read_parameters(name, given, schema)
     make_method(name, parameters).plan(schema)
     rows = given.get("rows", "")
-    project.choose(
-        method=name, parameters=parameters, rows=int(rows) if rows.isdecimal() else None
-    )
+    project.choose(method=name, parameters=parameters, rows=int(rows) if rows.isdecimal() else None)
     return go(request, project, given.get("then", "rehearse"))
 
 
@@ -145,9 +143,7 @@ def _curves(method: Method, schema: Schema, rows: int | None) -> dict[str, Any]:
     if own is not None and lines and lines[0][0] == method.name:
         error = _at(method, schema, rows)
         mark = None if error is None else (float(own), error)
-    drawn = (
-        curve(lines, mark=mark, x_label=words.CURVE_X, y_label=words.CURVE_Y) if lines else ""
-    )
+    drawn = curve(lines, mark=mark, x_label=words.CURVE_X, y_label=words.CURVE_Y) if lines else ""
     keys = [name for name, _ in lines]
     return {"drawn": drawn, "beside": beside, "keys": keys}
 
@@ -193,12 +189,14 @@ def advisor(request: Request) -> Response:
     if schema is None:
         raise ParameterError(words.SCHEMA_FIRST)
     advice = live_content = None
+    filled: dict[str, str] = {}
     if "use" in given:
         advice = advise(given, schema)
-        filled = {**{k: str(v) for k, v in advice.parameters.items()}, "rows": given.get("rows", "")}
-        live_content = _live(project, schema, advice.method, filled)
+        filled = as_typed(advice.parameters)
+        rows = given.get("rows", "")
+        live_content = _live(project, schema, advice.method, filled | {"rows": rows})
     return screen(
-        request, project, "advisor", questions=QUESTIONS, given=given, advice=advice,
+        request, project, "advisor", questions=QUESTIONS, given=given, advice=advice, filled=filled,
         live=live_content, schema=schema,
     )  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import Any
 
 from starlette.datastructures import FormData
@@ -56,7 +57,7 @@ def _prepared(project: Project, name: str) -> dict[str, Any]:
         )  # fmt: skip
     return {
         "problems": problems, "quote": quote, "method": method, "promises": promises,
-        "schema": schema, "command": said,
+        "schema": schema, "command": said, "seen": sha256(said.encode()).hexdigest(),
     }  # fmt: skip
 
 
@@ -70,7 +71,7 @@ def start(request: Request, form: FormData) -> Response:
     prepared = _prepared(project, name)
     if prepared["problems"]:
         raise ParameterError(prepared["problems"])
-    if given.get("command") != prepared["command"]:
+    if given.get("seen") != prepared["seen"]:
         raise ParameterError(words.PLAN_CHANGED)
     settings = project.settings
     job = jobs_of(request).start(

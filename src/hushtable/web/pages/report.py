@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import shlex
 import zipfile
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from starlette.routing import Route
 
 from hushtable.errors import HushtableError, ParameterError
 from hushtable.release import Release
+from hushtable.web.commands import spell
 from hushtable.web.pages.frame import command, go, jobs_of, project_of, screen, texts, writes
 from hushtable.web.security import REPORT_POLICY
 from hushtable.web.workbench import require_name
@@ -50,7 +50,7 @@ def evaluate(request: Request, form: FormData) -> Response:
     project.release(name)
     target = _new_report(project.room("reports"), name)
     words = ["hushtable", "evaluate", f"releases/{name}", project.require_data()]
-    said = shlex.join([*words, "--out", f"reports/{target}"])
+    said = spell(*words, "--out", f"reports/{target}")
     job = jobs_of(request).start(project, "evaluate", release=name, name=target, command=said)
     return go(request, project, f"jobs/{job.id}")
 
@@ -65,7 +65,7 @@ def compare(request: Request, form: FormData) -> Response:
         raise ParameterError("tick at least two releases to compare.")
     target = _new_report(project.room("reports"), "compare")
     words = ["hushtable", "compare", project.require_data(), *(f"releases/{n}" for n in names)]
-    said = shlex.join([*words, "--out", f"reports/{target}"])
+    said = spell(*words, "--out", f"reports/{target}")
     job = jobs_of(request).start(project, "compare", releases=names, name=target, command=said)
     return go(request, project, f"jobs/{job.id}")
 

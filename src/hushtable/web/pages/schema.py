@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from hushtable.web.schema_file import SchemaFile
 from hushtable.web.tree import Tree
 from hushtable.web.workbench import Project
 
+_CHECKING = threading.Lock()  # one look at the table at a time, however fast one types
 CHECKED_AT_ONCE = 64_000_000  # bytes of a table that is checked after every change
 
 
@@ -107,7 +109,8 @@ def check(request: Request) -> Response:
         skipped = Path(data).stat().st_size > CHECKED_AT_ONCE and "now" not in request.query_params
         if not skipped:
             try:
-                found = silenced(lambda: misfits(data, public))()
+                with _CHECKING:
+                    found = silenced(lambda: misfits(data, public))()
             except HushtableError as error:
                 problems = list(error.problems)
     return page(

@@ -59,6 +59,10 @@ function prepare() {
 document.addEventListener("DOMContentLoaded", prepare);
 document.addEventListener("change", (event) => {
   if ("submit" in event.target.dataset) event.target.form.requestSubmit();
+  if ("all" in event.target.dataset) {
+    const boxes = event.target.closest("fieldset").querySelectorAll("input[name]");
+    for (const box of boxes) box.checked = event.target.checked;
+  }
   const form = event.target.closest("form[data-autosave]");
   if (form && form.reportValidity()) {
     form.requestSubmit();
