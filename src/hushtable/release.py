@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import html
 import json
 import re
 import warnings
@@ -352,6 +353,21 @@ class Release:
         if statement.seeded:
             warnings.warn(NOT_PRIVATE, SeededReleaseWarning, stacklevel=2)
         return release
+
+    def _repr_html_(self) -> str:
+        statement = self.statement
+        warning = f"<p><b>{html.escape(NOT_PRIVATE)}</b></p>" if statement.seeded else ""
+        promises = "".join(f"<li>{html.escape(p.explain())}</li>" for p in statement.guarantees)
+        tables = "".join(
+            f"<tr><td>{html.escape(name)}</td><td>{table.rows:,}</td></tr>"
+            for name, table in statement.tables.items()
+        )
+        return (
+            f"<h4>{html.escape(str(statement.public_schema.get('name', '')))}</h4>{warning}"
+            f"<p>Published with {html.escape(statement.method)}.</p><ul>{promises}</ul>"
+            f"<table><thead><tr><th>table</th><th>rows</th></tr></thead><tbody>{tables}</tbody>"
+            f"</table><p>Columns: {html.escape(', '.join(self.schema.attributes))}.</p>"
+        )
 
     @cached_property
     def schema(self) -> Schema:
