@@ -15,12 +15,17 @@ import time
 from pathlib import Path
 
 import pyarrow.csv as pa_csv
+from PIL import Image
 
 from browser import Browser
 from hushtable.datasets import sample
 
 IMAGES = Path(__file__).parent / "images"
-SHOWN = ("schema", "ledger", "plan", "publish", "analyst")
+SHOWN = (
+    "projects", "data", "schema", "ledger", "plan", "advisor", "rehearse", "publish", "report",
+    "analyst",
+)  # fmt: skip
+_COLORS = 96  # of a small picture
 
 
 class Desk:
@@ -84,15 +89,22 @@ def main(folder: Path | None) -> None:
                 browser.value("window.scrollTo(0, document.body.scrollHeight)")
                 time.sleep(wait)
                 browser.value("window.scrollTo(0, 0)")
-                browser.screenshot((folder or IMAGES) / f"{name}{suffix}.png")
+                if folder is not None:
+                    browser.screenshot(folder / f"{name}{suffix}.png")
+                    continue
+                if name == "analyst":
+                    browser.value("document.getElementById('ask').scrollIntoView()")
+                shot = IMAGES / f"{name}.png"
+                browser.screenshot(shot, whole=False)
+                Image.open(shot).convert("RGB").quantize(_COLORS).save(shot, optimize=True)
             if folder is not None:
                 browser.open(address)
 
         try:
             browser.open(desk.address)
-            shoot("projects", "/")
-            browser.open(desk.root)
             desk.submit("form[action='/projects']", name="visits")
+            shoot("projects", "/")
+            browser.open(f"{desk.root}/p/visits/data")
             shoot("data-empty")
             browser.open(f"{desk.root}/p/visits/data")
             desk.submit("form[action$='/data']", path=str(root / "visits.csv"))
@@ -117,8 +129,8 @@ def main(folder: Path | None) -> None:
             desk.submit("form[action$='/ledger']")
             shoot("advisor", "/p/visits/advisor?use=rows&who=public&rows=12000&one_row=yes")
             shoot("plan", "/p/visits/plan?rows=12000")
-            browser.open(f"{desk.root}/p/visits/plan?method=noisy-counts&rows=12000")
-            desk.submit("form.sliders", **{"generalize:age": "20"})
+            browser.open(f"{desk.root}/p/visits/plan?method=quilt&rows=12000")
+            desk.submit("form.sliders")
             shoot("rehearse", "/p/visits/rehearse")
             desk.submit("form[action$='/rehearse']", rows="2000")
             time.sleep(3)
