@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -70,13 +71,13 @@ def address_of(process: subprocess.Popen[str]) -> str:
 
 def main(folder: Path | None) -> None:
     """Walk through all screens and take pictures of them."""
-    with tempfile.TemporaryDirectory() as work, Browser() as browser:
-        root = Path(work, "desk")
-        root.mkdir()
+    root = Path(tempfile.gettempdir(), "pictures")  # a path that looks well in a picture
+    root.mkdir()
+    with Browser() as browser:
         pa_csv.write_csv(sample(), root / "visits.csv")
         desk = Desk(browser, root)
 
-        def shoot(name: str, path: str | None = None, *, wait: float = 0.6) -> None:
+        def shoot(name: str, path: str | None = None) -> None:
             where = path or browser.value("location.pathname + location.search")
             views = {"": {}} if folder is None else {
                 "": {}, "-dark": {"dark": True}, "-narrow": {"width": 400},
@@ -87,7 +88,12 @@ def main(folder: Path | None) -> None:
                 address = where if where.startswith("http") else desk.root + where
                 browser.open(address, **view)
                 browser.value("window.scrollTo(0, document.body.scrollHeight)")
-                time.sleep(wait)
+                until = time.monotonic() + 30
+                while "…" in browser.value("document.body.innerText") and "job" not in name:
+                    if time.monotonic() > until:
+                        break
+                    time.sleep(0.2)
+                time.sleep(0.6)
                 browser.value("window.scrollTo(0, 0)")
                 if folder is not None:
                     browser.screenshot(folder / f"{name}{suffix}.png")
@@ -114,7 +120,7 @@ def main(folder: Path | None) -> None:
             shoot("job")
             desk.finish_job()
             browser.open(f"{desk.root}/p/visits/schema")
-            shoot("schema", "/p/visits/schema", wait=2.5)
+            shoot("schema", "/p/visits/schema")
             browser.open(f"{desk.root}/p/visits/schema")
             while browser.value("document.querySelectorAll('form.confirm').length"):
                 browser.value(
@@ -122,7 +128,7 @@ def main(folder: Path | None) -> None:
                     ".querySelectorAll('[name=part]').forEach(box => { box.checked = true; })"
                 )
                 desk.submit("form.confirm", reason="the public questionnaire of 2025")
-            shoot("schema-confirmed", "/p/visits/schema", wait=2)
+            shoot("schema-confirmed", "/p/visits/schema")
             shoot("tree", "/p/visits/schema/tree?column=region")
             browser.open(f"{desk.root}/p/visits/ledger")
             shoot("ledger-empty", "/p/visits/ledger")
@@ -153,14 +159,15 @@ def main(folder: Path | None) -> None:
             )  # fmt: skip
             try:
                 page = address_of(analyst)
-                shoot("analyst", f"{page}?from:age=40&in:sex=F&by=diagnosis", wait=4)
-                shoot("analyst-cross", f"{page}?by=diagnosis&by=sex", wait=4)
+                shoot("analyst", f"{page}?from:age=40&in:sex=F&by=diagnosis")
+                shoot("analyst-cross", f"{page}?by=diagnosis&by=sex")
             finally:
                 analyst.terminate()
                 analyst.wait()
         finally:
             desk.process.terminate()
             desk.process.wait()
+            shutil.rmtree(root)
 
 
 if __name__ == "__main__":
