@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 
 from hushtable.datasets import sample, sample_schema
 from hushtable.engine import connect
+from hushtable.engine.sealed import SealedTable
+from hushtable.errors import SealedError
 from hushtable.methods.base import Released
 from hushtable.methods.quilt import sewing
 from hushtable.methods.quilt.field import Field
@@ -28,7 +30,10 @@ from hushtable.methods.quilt.particles import Group
 from hushtable.methods.quilt.quilt import Quilt
 from hushtable.privacy.composition import concentrated_share
 from hushtable.privacy.noise import SecureNoise, SeededNoise
+from hushtable.privacy.sealed import inside
+from hushtable.privacy.unit import Unit
 from hushtable.schema import Schema
+from sealing import PLENTY_OF_RHO, sealed
 from seeds import shifted
 
 Integers = NDArray[np.int64]
@@ -49,10 +54,10 @@ PAIRS: list[Group] = [(0, 1), (0, 2), (1, 2)]
 class ByHand:
     """An engine of a few rows, for thousands of neighbors."""
 
-    schema = SCHEMA
-
-    def __init__(self, rows: Integers) -> None:
+    def __init__(self, rows: Integers, reach: int) -> None:
         self.rows = rows
+        unit = Unit(kind="person", column="p", max_rows=reach) if reach > 1 else Unit(kind="row")
+        self.schema = SCHEMA.model_copy(update={"unit": unit})
 
     def marginals(self, groups: Sequence[Sequence[str]], *, recode: Any = None) -> list[Integers]:
         assert not recode
@@ -65,8 +70,8 @@ class ByHand:
         return found
 
 
-def engine_of(rows: Integers) -> Any:
-    return ByHand(rows)
+def engine_of(rows: Integers, reach: int = 1) -> SealedTable:
+    return sealed(ByHand(rows, reach), PLENTY_OF_RHO)
 
 
 class ScoreNoise(SeededNoise):
@@ -79,7 +84,8 @@ class ScoreNoise(SeededNoise):
 
 def scores_of(rows: Integers, candidates: Sequence[Candidate], reach: int = 1) -> list[int]:
     noise = ScoreNoise(shifted(0))
-    meter = Meter(engine_of(rows), noise, Purse(total=Fraction(1), pure=False, reach=reach))
+    purse = Purse(total=Fraction(1), pure=False, reach=reach)
+    meter = Meter(engine_of(rows, reach), noise, purse)
     meter.read([c.group for c in candidates], {})
     meter.choose("choice", candidates, k=1, share=Fraction(1, 2), may_stop=True)
     # Worked out here and not asked of the method: the tests below show that a unit does change a
@@ -336,7 +342,8 @@ def test_uncharged_pairs_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
             pay(self, step, share)
 
     monkeypatch.setattr(Purse, "pay", lenient)
-    assert not audit(METHOD, sample(), sample_schema())
+    with pytest.raises(SealedError, match="would spend"):
+        audit(METHOD, sample(), sample_schema())
 
 
 def test_uncharged_choices_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -347,16 +354,17 @@ def test_uncharged_choices_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
             pay(self, step, share)
 
     monkeypatch.setattr(Purse, "pay", lenient)
-    assert not audit(METHOD, sample(), sample_schema())
+    with pytest.raises(SealedError, match="would spend"):
+        audit(METHOD, sample(), sample_schema())
 
 
 def test_a_free_row_count_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     def free(self: Meter, share: Fraction) -> PaidTable:
-        exact = self._engine.n_rows()
-        return PaidTable((), np.array([exact]), self.purse.count_noise(share))
+        return PaidTable((), np.array([int(self._source.n_rows())]), self.purse.count_noise(share))
 
     monkeypatch.setattr(Meter, "row_count", free)
-    assert not audit(METHOD, sample(), sample_schema())
+    with pytest.raises(SealedError, match="converted to numbers"):
+        audit(METHOD, sample(), sample_schema())
 
 
 # --- nothing but the meter sees the data ----------------------------------------------------------
@@ -449,7 +457,7 @@ def test_the_player_would_notice(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def peeking(meter: Any, values: Any, plan: Any, target: Any) -> Any:
         measured, _ = original(meter, values, plan, target)
-        exact = meter._engine.marginals([[v.name] for v in values])
+        exact = map(inside, meter._source.marginals([[v.name] for v in values]))  # by force
         return measured, [
             v.buckets(table, m.noise.std)
             for v, table, m in zip(values, exact, measured, strict=True)

@@ -243,7 +243,7 @@ def test_unknown_method_is_wrong_usage(run: Run, place: Path) -> None:
 
 @pytest.mark.parametrize("command", ["show", "query", "export"])
 def test_folders_that_are_no_releases(command: str, run: Run, place: Path) -> None:
-    more = {"query": ["TRUE"], "export": ["--to", place / "x.csv"]}.get(command, [])
+    more = {"query": ["TRUE"], "export": ["--out", place / "x.csv"]}.get(command, [])
     assert publish(run, place).code == 0
     statement = place / "out" / "statement.json"
     for target in ("absent", "data.csv", "."):
@@ -285,7 +285,7 @@ def test_export_refuses_what_is_there_or_unknown(run: Run, place: Path) -> None:
         ("rows.xlsx", ".csv or .parquet"),
         ("a/b.csv", ""),
     ):
-        done = run("export", place / "out", "--to", place / target)
+        done = run("export", place / "out", "--out", place / target)
         assert done.code == 1
         assert said in done.err
         assert "internal error" not in done.err

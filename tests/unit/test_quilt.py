@@ -40,6 +40,7 @@ from hushtable.privacy.guarantee import ApproxDP, PureDP
 from hushtable.privacy.noise import SecureNoise, SeededNoise
 from hushtable.recoding import Recoding
 from hushtable.schema import Schema
+from sealing import sealed
 from seeds import shifted
 
 FAST = {"particles": 2000}
@@ -329,7 +330,7 @@ def test_the_meter_pays_before_it_looks() -> None:
     table, schema = sample(), sample_schema()
     budget = Purse(total=Fraction(1), pure=False, reach=1)
     budget.pay("all", Fraction(1))
-    meter = Meter(connect(table, schema, noise=SeededNoise(shifted(0))), NoNoise(0), budget)
+    meter = Meter(sealed(connect(table, schema, noise=SeededNoise(shifted(0)))), NoNoise(0), budget)
     meter.read([(0,), (1,)], {})
     candidate = Candidate((0,), np.zeros(3, np.int64), 0, 1)  # would not even fit the table
     for ask in (

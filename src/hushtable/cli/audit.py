@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import hushtable as ht
+from hushtable.cli.exit_codes import NOT_TESTED, REFUSED
 from hushtable.cli.lazy import method_group
 from hushtable.cli.options import AsJson, with_method_options
 from hushtable.cli.screen import console, one_bar, print_json
 
 if TYPE_CHECKING:
     from hushtable.methods.parameters import Parameters
-
-NOT_TESTED = 3
-"""Exit code of an audit that found no violation and left a promise untested: no success."""
 
 
 def _audit_command(kind: type[Parameters]) -> Callable[..., None]:
@@ -61,7 +59,7 @@ def _audit_command(kind: type[Parameters]) -> Callable[..., None]:
             for line in report.lines():
                 console.print(line, soft_wrap=True, highlight=False)
         if report.verdict != "NO VIOLATION FOUND":
-            raise typer.Exit(1 if report.verdict == "VIOLATION" else NOT_TESTED)
+            raise typer.Exit(REFUSED if report.verdict == "VIOLATION" else NOT_TESTED)
 
     return audit
 

@@ -30,6 +30,7 @@ from hushtable.evaluation.utility.workload import (
     ABSOLUTE,
     COVERAGE,
     RELATIVE,
+    WIDTH,
     Question,
     Workload,
     draw_questions,
@@ -52,6 +53,7 @@ METRICS = (
     RELATIVE,
     ABSOLUTE,
     COVERAGE,
+    WIDTH,
     ACCURACY,
     BALANCED,
 )

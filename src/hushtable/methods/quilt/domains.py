@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hushtable.errors import ParameterError, TooLarge
 from hushtable.estimate.simplex import on_simplex
-from hushtable.recoding import Intervals, Recoding, Rule, ValueGroups, recode
+from hushtable.recoding import Intervals, Recoding, Rule, ValueGroups, bins_of, recode
 from hushtable.schema import Categorical, Column, Schema
 from hushtable.taxonomy import Node
 
@@ -61,18 +61,18 @@ class Values:
 
     @property
     def size(self) -> int:
-        """Number of values that are counted, missing included."""
+        """Number of values that are counted, those apart included."""
         return self.column.size if self.recoding is None else self.recoding.size
 
     @property
     def n_values(self) -> int:
-        """The same without missing."""
-        return self.size - (self.column.missing_code is not None)
+        """The same without special values and missing."""
+        return self.size - self.column.n_apart
 
     @property
     def is_ordered(self) -> bool:
         """Whether neighbors are alike."""
-        return not isinstance(self.column, Categorical) or self.column.ordered
+        return self.column.is_line
 
     @property
     def widths(self) -> Integers:
@@ -82,7 +82,7 @@ class Values:
     def buckets(self, noisy: Integers, std: float, *, is_target: bool = False) -> Integers:
         """Choose a bucket for each counted value, from noisy counts alone.
 
-        Missing is a bucket of its own, the last. A target keeps its values where they are few.
+        What is apart has buckets of its own, the last. A target keeps its values if they are few.
         """
         n_values, most = self.n_values, MAX_BUCKETS - 1
         counts = np.asarray(noisy[:n_values], np.float64)
@@ -93,9 +93,7 @@ class Values:
             found = merge_neighbors(counts, heavy, MAX_INTERVALS)
         else:
             found = merge_rare(counts, heavy, most, self._tree())
-        if n_values == self.size:
-            return found
-        return np.append(found, found.max() + 1)
+        return np.append(found, found.max() + 1 + np.arange(self.size - n_values))
 
     def _tree(self) -> Node | None:
         """Give the taxonomy with the positions of values as labels; none if it says nothing."""
@@ -125,7 +123,10 @@ class Values:
         first = np.flatnonzero(np.diff(merged, prepend=-1))
         if isinstance(self.recoding, Intervals):
             first = np.asarray(self.recoding.starts)[first]
-        return Intervals(labels, self.column.n_values, has_missing, tuple(first.tolist()))
+        special = self.column.special_names
+        return Intervals(
+            labels, self.column.n_values, has_missing, tuple(first.tolist()), special=special
+        )
 
     def codes(self, of_rows: Integers, buckets: Integers, shares: Floats, coins: Coins) -> Integers:
         """Draw a code of the schema for the bucket of each row: by noisy counts, then evenly."""
@@ -158,6 +159,10 @@ def values_of(schema: Schema) -> list[Values]:
     """Say how each column is counted, or refuse those that cannot be."""
     found, problems = [], []
     for name, column in schema.attributes.items():
+        bins = bins_of(column)
+        if bins is not None:
+            found.append(Values(name, column, list(bins.starts), bins))
+            continue
         if column.size <= MAX_VALUES:
             found.append(Values(name, column))
             continue

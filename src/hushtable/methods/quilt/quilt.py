@@ -27,8 +27,9 @@ The settings of the estimator:
 - ``columns``: for each name the rule of its public bins (``bins``: a taxonomy level, the lowest
   values of bins, or null), the number of counted values and of buckets.
 - ``tables``: ``columns`` (names), ``level`` (``values``: the counted values of one column;
-  ``buckets``), ``shape``, ``parameter`` (variance of the Gaussian, scale of the Laplace noise) and
-  ``std``. All tables of one column come first, in the order of the schema.
+  ``buckets``), ``shape``, ``cells`` (for each column the cell of each value or bucket along its
+  axis; null where each has its own), ``parameter`` (variance of the Gaussian, scale of the Laplace
+  noise) and ``std``. All tables of one column come first, in the order of the schema.
 - ``rounds``: for each round ``choice_epsilon``, ``sensitivity``, ``n_candidates``, and for the
   chosen ones ``chosen`` (places of columns), ``penalties``, ``weights``, ``distances`` (sum of
   absolute differences between the noisy table and what the model had expected before),
@@ -51,7 +52,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hushtable.codes import numbers, to_values
-from hushtable.engine.base import Engine
+from hushtable.engine.sealed import SealedTable
 from hushtable.errors import ParameterError
 from hushtable.methods import parameters
 from hushtable.methods.base import CountError, Forecast, Method, Plan, Released, misfits
@@ -160,7 +161,7 @@ class Quilt(Method):
 
 
 @dataclass(frozen=True)
-class QuiltPlan(Plan[Engine]):
+class QuiltPlan(Plan[SealedTable]):
     """Hold how the columns of a schema are counted, and what may be spent on them.
 
     Parameters
@@ -303,7 +304,12 @@ class QuiltPlan(Plan[Engine]):
         ]
         return max(errors, key=lambda error: error.half_width)
 
-    def run(self, source: Engine, noise: Noise) -> Released:
+    @property
+    def spends_all(self) -> bool:
+        """Noise is rounded up, and shares too small to buy anything are left."""
+        return False
+
+    def release(self, source: SealedTable, noise: Noise) -> Released:
         """Measure, choose, fit, draw."""
         purse = self.purse()
         quilt = sew(
@@ -400,6 +406,7 @@ def _settings(plan: QuiltPlan, quilt: Patchwork, purse: Purse, n_rows: int) -> d
             "shape": [len(table.counts)]
             if len(table.group) == 1
             else [sizes[column] for column in table.group],
+            "cells": [None] * len(table.group),
             "parameter": str(table.noise.parameter),
             "std": table.noise.std,
         }
