@@ -10,7 +10,6 @@ import pytest
 
 from hushtable.errors import ParameterError, SchemaError
 from hushtable.estimate.drawing import draw_inside, fresh
-from hushtable.methods.diffgen.scores import make_score
 from hushtable.methods.diffgen.specialize import (
     ClassCounts,
     Cuts,
@@ -21,7 +20,10 @@ from hushtable.methods.diffgen.specialize import (
 from hushtable.methods.partition.axes import axis_of
 from hushtable.methods.partition.tree import apart_cuts
 from hushtable.methods.quilt.domains import values_of
+from hushtable.privacy.class_scores import make_score
 from hushtable.privacy.noise import SeededNoise
+from hushtable.privacy.sealed import Sealed
+from hushtable.privacy.spending import Account, Promise, Sensitivity
 from hushtable.recoding import bins_of, recode
 from hushtable.schema import Categorical, Date, Integer, Number, Schema
 from seeds import shifted
@@ -103,7 +105,9 @@ def test_dates_have_the_taxonomy_of_the_calendar() -> None:
 def cuts_of(column: Any, seed: int, n_rounds: int) -> Any:
     rng = np.random.default_rng(seed)
     histogram = rng.integers(0, 50, (column.size, 2))
-    cuts = Cuts({"x": ClassCounts(column, histogram)}, make_score("max", histogram.sum(axis=0)))
+    account = Account(Promise(Fraction(10)))
+    sealed = Sealed(histogram, Sensitivity(rows=1), account.root)
+    cuts = Cuts({"x": ClassCounts(column, sealed)}, make_score("max", histogram.sum(axis=0)))
     specialize_jointly(
         cuts, n_rounds=n_rounds, epsilon=Fraction(1), sensitivity=1, noise=SeededNoise(seed)
     )

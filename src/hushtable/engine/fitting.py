@@ -74,5 +74,9 @@ def _strict(schema: Schema) -> Schema:
         for name, column in schema.columns.items()
     }
     return Schema(
-        name=schema.name, unit=schema.unit, missing_values=schema.missing_values, columns=columns
+        name=schema.name,
+        unit=schema.unit,
+        missing_values=schema.missing_values,
+        reading=schema.reading,
+        columns=columns,
     )

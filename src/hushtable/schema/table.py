@@ -31,6 +31,7 @@ from pydantic import (
 
 from hushtable.domain import Domain
 from hushtable.errors import SchemaError, Unconfirmed
+from hushtable.file_format import FileFormat
 from hushtable.files.yaml_text import OneLine, read_yaml, shown, write_yaml
 from hushtable.privacy.guarantee import Unit
 from hushtable.schema.columns import CONFIRM, Identifier, Model, Text
@@ -108,6 +109,9 @@ class Schema(Model):
     )
     missing_values: tuple[Text, ...] = Field(
         ("",), description="Texts that mean a value is missing."
+    )
+    reading: FileFormat = Field(
+        FileFormat(), description="How the file of the table is to be read."
     )
     confirm: tuple[str, ...] = Field((), description=CONFIRM)
     columns: dict[str, ColumnField] = Field(min_length=1)
@@ -289,10 +293,15 @@ class Schema(Model):
         means the same to whoever reads it later.
         """
         content = self.model_dump(mode="json", exclude_defaults=True)
-        if "missing_values" in self.confirm:
+        if self.confirm:  # what is still to be confirmed is written down, whatever it is
             columns, marks = content.pop("columns"), content.pop("confirm")
-            content |= {"missing_values": list(self.missing_values), "confirm": marks}
-            content["columns"] = columns
+            said = {
+                "unit": self.unit.model_dump(mode="json", exclude_none=True),
+                "missing_values": list(self.missing_values),
+                "reading": {"decimal": self.reading.decimal, **content.get("reading", {})},
+            }
+            content |= {part: said[part] for part in said if part in marks}
+            content |= {"confirm": marks, "columns": columns}
         for name, column in content["columns"].items():
             # The kind of a column is what one reads first, what is left to do last.
             first = {key: column.pop(key) for key in ("type", "role") if key in column}
