@@ -33,6 +33,7 @@ from hushtable.engine.base import Engine
 from hushtable.engine.baskets import Tuples
 from hushtable.engine.cells import Cells
 from hushtable.engine.memory import MemoryEngine
+from hushtable.engine.projection import OrderedEdges
 from hushtable.methods import (
     AlphaBeta,
     Columns,
@@ -47,15 +48,12 @@ from hushtable.methods import (
 )
 from hushtable.methods.alpha_beta import alpha_beta as alpha_beta_module
 from hushtable.methods.alpha_beta.alpha_beta import AlphaBetaPlan
-from hushtable.methods.alpha_beta.insertions import UniformInsertions
 from hushtable.methods.base import Released
 from hushtable.methods.counts.column_choice import PairMechanism
 from hushtable.methods.counts.columns import ColumnsPlan
 from hushtable.methods.counts.generalize_suppress import GeneralizeSuppressPlan
 from hushtable.methods.degrees.degrees import Degrees
-from hushtable.methods.degrees.projection import OrderedEdges
 from hushtable.methods.diffgen.contingency_table import ContingencyTablePlan
-from hushtable.methods.diffgen.scores import Max
 from hushtable.methods.diffgen.specialize import SpanChoice, choice_of
 from hushtable.methods.diffgen.top_down_specialization import TopDownSpecializationPlan
 from hushtable.methods.partition import mondrian as mondrian_module
@@ -63,9 +61,11 @@ from hushtable.methods.partition.mondrian import Mondrian
 from hushtable.methods.partition.tree import GrowthRules
 from hushtable.methods.uncertain.ruler import Ruler
 from hushtable.methods.uncertain.uncertain import UncertainPlan
+from hushtable.privacy.class_scores import Max
 from hushtable.privacy.count_mechanisms import OneSidedGeometric, ThresholdMatrix
 from hushtable.privacy.domain_mechanism import DomainMechanism, NoisyCells
 from hushtable.privacy.guarantee import KAnonymity, Threshold
+from hushtable.privacy.insertions import UniformInsertions
 from hushtable.privacy.noise import Integers, Noise, SeededNoise, add_noise
 from hushtable.schema import Schema
 from seeds import shifted
@@ -75,7 +75,8 @@ Patch = pytest.MonkeyPatch
 
 def attacked(method: Any, n: int, schema: Schema | None = None, **more: Any) -> Report:
     """Audit with the runs that the errata state: twice for power, and as many to find the event."""
-    settings = {"confidence": 0.99, "largest": 0, "noise": SeededNoise(shifted(n))} | more
+    settings = {"confidence": 0.99, "largest": 0, "noise": SeededNoise(shifted(n)),
+                "tests": ["loss"], "seconds": None} | more  # fmt: skip
     return audit(method, schema, runs=4 * n, **settings)
 
 
@@ -541,7 +542,8 @@ def test_noise_that_is_narrower_than_checked_is_caught(model: Any, monkeypatch: 
 
     monkeypatch.setattr(UncertainPlan, "_safe_widths", narrow)
     method = Uncertain(k=4, eta="1/5", model=model)
-    assert_caught(audit(method, runs=100, confidence=0.99, noise=SeededNoise(shifted(1))))
+    report = audit(method, runs=100, confidence=0.99, noise=SeededNoise(shifted(1)), tests=["loss"])
+    assert_caught(report)
 
 
 def test_noise_levels_that_name_the_record_are_caught(monkeypatch: Patch) -> None:
@@ -554,7 +556,8 @@ def test_noise_levels_that_name_the_record_are_caught(monkeypatch: Patch) -> Non
     monkeypatch.setattr(UncertainPlan, "_safe_widths", own_levels)
     assert Ruler.draw is real
     method = Uncertain(k=4, eta="1/5")
-    assert_caught(audit(method, runs=40, confidence=0.99, noise=SeededNoise(shifted(1))))
+    report = audit(method, runs=40, confidence=0.99, noise=SeededNoise(shifted(1)), tests=["loss"])
+    assert_caught(report)
 
 
 def test_counts_of_cells_are_those_of_the_table() -> None:

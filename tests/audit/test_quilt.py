@@ -20,15 +20,21 @@ from numpy.typing import NDArray
 
 from hushtable.datasets import sample, sample_schema
 from hushtable.engine import connect
+from hushtable.engine.sealed import SealedTable
+from hushtable.errors import SealedError
 from hushtable.methods.base import Released
 from hushtable.methods.quilt import sewing
+from hushtable.methods.quilt.domains import Values
 from hushtable.methods.quilt.field import Field
 from hushtable.methods.quilt.meter import Candidate, Meter, PaidTable, Purse
 from hushtable.methods.quilt.particles import Group
 from hushtable.methods.quilt.quilt import Quilt
 from hushtable.privacy.composition import concentrated_share
 from hushtable.privacy.noise import SecureNoise, SeededNoise
+from hushtable.privacy.sealed import inside
+from hushtable.privacy.unit import Unit
 from hushtable.schema import Schema
+from sealing import PLENTY_OF_RHO, sealed
 from seeds import shifted
 
 Integers = NDArray[np.int64]
@@ -49,10 +55,10 @@ PAIRS: list[Group] = [(0, 1), (0, 2), (1, 2)]
 class ByHand:
     """An engine of a few rows, for thousands of neighbors."""
 
-    schema = SCHEMA
-
-    def __init__(self, rows: Integers) -> None:
+    def __init__(self, rows: Integers, reach: int) -> None:
         self.rows = rows
+        unit = Unit(kind="person", column="p", max_rows=reach) if reach > 1 else Unit(kind="row")
+        self.schema = SCHEMA.model_copy(update={"unit": unit})
 
     def marginals(self, groups: Sequence[Sequence[str]], *, recode: Any = None) -> list[Integers]:
         assert not recode
@@ -65,8 +71,8 @@ class ByHand:
         return found
 
 
-def engine_of(rows: Integers) -> Any:
-    return ByHand(rows)
+def engine_of(rows: Integers, reach: int = 1) -> SealedTable:
+    return sealed(ByHand(rows, reach), PLENTY_OF_RHO)
 
 
 class ScoreNoise(SeededNoise):
@@ -79,7 +85,8 @@ class ScoreNoise(SeededNoise):
 
 def scores_of(rows: Integers, candidates: Sequence[Candidate], reach: int = 1) -> list[int]:
     noise = ScoreNoise(shifted(0))
-    meter = Meter(engine_of(rows), noise, Purse(total=Fraction(1), pure=False, reach=reach))
+    purse = Purse(total=Fraction(1), pure=False, reach=reach)
+    meter = Meter(engine_of(rows, reach), noise, purse)
     meter.read([c.group for c in candidates], {})
     meter.choose("choice", candidates, k=1, share=Fraction(1, 2), may_stop=True)
     # Worked out here and not asked of the method: the tests below show that a unit does change a
@@ -176,23 +183,30 @@ def test_candidates_are_scored_against_the_noisy_model(monkeypatch: pytest.Monke
         answers.update(zip(groups, found, strict=True))
         return found
 
-    made = sewing._candidate
+    make = sewing.offers_of
 
-    def compared(group: Group, expected: Any, std: float, target: Any) -> Candidate:
-        candidate = made(group, expected, std, target)
-        if group in answers:
-            assert np.abs(candidate.expected - answers[group].ravel()).max() <= 0.5 + 1e-9
-        return candidate
+    def compared(groups: Any, expected: Any, *more: Any) -> Any:
+        made = make(groups, expected, *more)
+        for offer in made:
+            group, cells = offer.patch.group, offer.candidate.cells
+            if group in answers:
+                model = answers[group].ravel()
+                own = model if cells is None else np.bincount(cells, model)
+                assert np.abs(offer.candidate.expected - own).max() <= 0.5 + 1e-9
+        coarse.append(any(offer.candidate.cells is not None for offer in made))
+        return made
 
+    coarse: list[bool] = []
     monkeypatch.setattr(Meter, "choose", checked)
     monkeypatch.setattr(Field, "answers", noted)
-    monkeypatch.setattr(sewing, "_candidate", compared)
+    monkeypatch.setattr(sewing, "offers_of", compared)
     noise = SeededNoise(shifted(3))
     Quilt(epsilon=1, delta="1e-6", particles=2000).run(
         connect(sample(), sample_schema(), noise=noise), noise
     )
     assert seen
     assert all(seen)
+    assert any(coarse)
 
 
 # --- the mechanism of a choice --------------------------------------------------------------------
@@ -336,7 +350,8 @@ def test_uncharged_pairs_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
             pay(self, step, share)
 
     monkeypatch.setattr(Purse, "pay", lenient)
-    assert not audit(METHOD, sample(), sample_schema())
+    with pytest.raises(SealedError, match="would spend"):
+        audit(METHOD, sample(), sample_schema())
 
 
 def test_uncharged_choices_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -347,16 +362,17 @@ def test_uncharged_choices_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
             pay(self, step, share)
 
     monkeypatch.setattr(Purse, "pay", lenient)
-    assert not audit(METHOD, sample(), sample_schema())
+    with pytest.raises(SealedError, match="would spend"):
+        audit(METHOD, sample(), sample_schema())
 
 
 def test_a_free_row_count_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     def free(self: Meter, share: Fraction) -> PaidTable:
-        exact = self._engine.n_rows()
-        return PaidTable((), np.array([exact]), self.purse.count_noise(share))
+        return PaidTable((), np.array([int(self._source.n_rows())]), self.purse.count_noise(share))
 
     monkeypatch.setattr(Meter, "row_count", free)
-    assert not audit(METHOD, sample(), sample_schema())
+    with pytest.raises(SealedError, match="converted to numbers"):
+        audit(METHOD, sample(), sample_schema())
 
 
 # --- nothing but the meter sees the data ----------------------------------------------------------
@@ -371,8 +387,10 @@ class Recorder(Meter):
         self.transcript.append(super().row_count(share))
         return self.transcript[-1]
 
-    def measure(self, step: str, group: Group, share: Fraction) -> PaidTable:
-        self.transcript.append(super().measure(step, group, share))
+    def measure(
+        self, step: str, group: Group, share: Fraction, cells: Integers | None = None
+    ) -> PaidTable:
+        self.transcript.append(super().measure(step, group, share, cells))
         return self.transcript[-1]
 
     def choose(self, step: str, candidates: Sequence[Candidate], **how: Any) -> list[int]:
@@ -392,7 +410,9 @@ class Player(Meter):
     def row_count(self, share: Fraction) -> PaidTable:
         return self._next("number of rows", share)
 
-    def measure(self, step: str, group: Group, share: Fraction) -> PaidTable:
+    def measure(
+        self, step: str, group: Group, share: Fraction, cells: Integers | None = None
+    ) -> PaidTable:
         found: PaidTable = self._next(step, share)
         assert found.group == group
         return found
@@ -445,17 +465,20 @@ def test_the_player_would_notice(monkeypatch: pytest.MonkeyPatch) -> None:
     # The broken variant: buckets from exact counts. Over other data the release changes.
     method = Quilt(epsilon=1, delta="1e-6", particles=2000)
     schema = sample_schema()
-    original = sewing._one_ways
+    original, asked = Values.buckets, []
 
-    def peeking(meter: Any, values: Any, plan: Any, target: Any) -> Any:
-        measured, _ = original(meter, values, plan, target)
-        exact = meter._engine.marginals([[v.name] for v in values])
-        return measured, [
-            v.buckets(table, m.noise.std)
-            for v, table, m in zip(values, exact, measured, strict=True)
-        ]
+    def peeking(self: Values, noisy: Integers, std: float, *, is_target: bool = False) -> Integers:
+        exact = inside(asked[0].marginals([[self.name]])[0])  # by force
+        return original(self, exact, std, is_target=is_target)
 
-    monkeypatch.setattr(sewing, "_one_ways", peeking)
+    monkeypatch.setattr(Values, "buckets", peeking)
+    start = Meter.__init__
+
+    def noted(self: Meter, engine: Any, noise: Any, purse: Any) -> None:
+        asked[:] = [engine]
+        start(self, engine, noise, purse)
+
+    monkeypatch.setattr(Meter, "__init__", noted)
     Recorder.transcript = []
     monkeypatch.setattr("hushtable.methods.quilt.quilt.Meter", Recorder)
     first = method.run(

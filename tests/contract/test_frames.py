@@ -24,5 +24,5 @@ def test_the_columns_of_a_frame_are_those_of_the_schema(method: Method, tmp_path
     assert frame.num_rows == release.n_rows
     first = next(iter(frame.column_names))
     answer = release.count(f'"{first}" IS NOT NULL OR TRUE')
-    assert answer.counted in {"rows", "distinct tuples", "people", "nodes"}
-    assert f" {answer.counted} (95 % interval" in str(answer)
+    assert answer.what in {"rows", "distinct tuples", "people", "nodes"}
+    assert f" {answer.what} (95 % interval" in str(answer)

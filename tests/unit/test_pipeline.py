@@ -52,6 +52,15 @@ def test_an_engine_that_is_not_known_is_refused_before_the_charge(tmp_path: Path
     assert book.path.read_bytes() == before
 
 
+@pytest.mark.parametrize("limit", ["a lot", "5", "0GB", "12KB", "-1", "none", "9" * 30 + "GB"])
+def test_a_bad_memory_limit_is_refused_before_the_charge(limit: str, tmp_path: Path) -> None:
+    book = ht.Ledger.create(tmp_path / "book", epsilon=1, delta=1e-5, schema=SCHEMA)
+    before = book.path.read_bytes()
+    with pytest.raises(ParameterError, match=f"memory_limit is '{limit}'; write it as"):
+        ht.publish(TABLE, SCHEMA, METHOD, out=tmp_path / "r", ledger=book, memory_limit=limit)
+    assert book.path.read_bytes() == before
+
+
 def test_the_header_is_read_at_the_door_and_looked_at_once_more_after_the_charge(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import product
 from typing import Any
 
@@ -61,8 +62,11 @@ def full_least_squares(tables: list[MeasuredTable], wanted: np.ndarray) -> tuple
     design, seen = [], []
     for table in tables:
         for cell in np.ndindex(table.counts.shape):
-            fits = dict(zip(table.columns, cell, strict=True))
-            row = [all(c[names.index(n)] == v for n, v in fits.items()) for c in cells]
+            fits = dict(zip(table.columns, zip(table.cells, cell, strict=True), strict=True))
+            row = [
+                all(places[c[names.index(name)]] == v for name, (places, v) in fits.items())
+                for c in cells
+            ]
             design.append(np.array(row, float) / table.std)
             seen.append(table.counts[cell] / table.std)
     gram = np.array(design)
@@ -153,11 +157,125 @@ def test_merged_values_are_wide_and_single_values_are_told_apart() -> None:
         kurtosis=0.0,
         n_rows=None,
     )
-    assert tables.noise(("c",)) == pytest.approx([1 / (1 + 1 / 2), 1 / (1 / 3 + 1 / 2)])
+    assert tables.noise("c") == pytest.approx([1 / (1 + 1 / 2), 1 / (1 / 3 + 1 / 2)])
     assert tables.value_variance("c") == 1.0
     one = tables.of_column("c", np.array([False, True, False, False]))
     assert one.value == pytest.approx(30.0)
     assert 0.8 < one.std < 1.0  # the bucket's sum is known better, and tells a little
+
+
+HALVES, FIRST = np.array([0, 0, 1, 1]), np.array([0, 1, 1, 1])
+
+
+def at_resolutions(*, noise: float = 1.0, crossed: bool = False) -> MeasuredTables:
+    """Measure pairs with c in halves, c alone in halves, too, and one pair as fine as can be.
+
+    Crossed, one of them has c in parts that are not nested with the halves.
+    """
+    draw = np.random.default_rng(shifted(7))
+
+    def table(columns: tuple[str, ...], std: float, *cells: np.ndarray) -> MeasuredTable:
+        true = project(joint(), columns)
+        for axis, places in enumerate(cells):
+            true = np.stack(
+                [true.take(np.flatnonzero(places == p), axis).sum(axis) for p in np.unique(places)],
+                axis,
+            )
+        counts = np.rint(true + noise * draw.normal(0, std, true.shape))
+        return MeasuredTable(columns, counts, std, cells)
+
+    a, b, c = (np.arange(size) for size in SIZES.values())
+    return MeasuredTables(
+        [
+            table(("a",), 3.0, a),
+            table(("b",), 4.0, b),
+            table(("c",), 5.0, c),
+            table(("c",), 2.0, HALVES),
+            table(("a", "c"), 2.0, a, HALVES),
+            table(("b", "c"), 3.0, b, c),
+            table(("a", "b", "c"), 6.0, a, b, FIRST if crossed else HALVES),
+        ],
+        {"a": a, "b": b, "c": c},
+        kurtosis=0.0,
+        n_rows=None,
+    )
+
+
+@pytest.mark.parametrize(
+    ("columns", "wanted"),
+    [
+        (("a", "c"), [[1, 1, 0, 0], [0, 0, 0, 0]]),
+        (("c", "a"), [[0, 0], [0, 0], [1, 0], [1, 0]]),
+        (("a", "c"), [[1, 1, 0, 0], [0, 0, 1, 1]]),
+        (("b", "c"), [[1, 0, 0, 0], [0, 0, 1, 0], [0, 0, 0, 0]]),
+        (("b", "c"), [[1, 1, 0, 0], [0, 0, 1, 1], [0, 0, 0, 0]]),
+        (("b", "c"), [[0.5, 2.0, 1.0, 1.0], [0, 0, 0, 3.0], [0, -1.0, 0, 0]]),
+        (("c",), [0, 1, 0, 1]),
+        (("c",), [1.0, 2.0, 3.0, 4.0]),
+    ],
+)
+def test_tables_at_several_resolutions_are_weighed_by_least_squares(
+    columns: tuple[str, ...], wanted: Any
+) -> None:
+    tables, weights = at_resolutions(), np.array(wanted, float)
+    found = (
+        tables.of_column(columns[0], weights)
+        if len(columns) == 1
+        else tables.of_cells(columns, weights)
+    )
+    names = list(SIZES)
+    order = sorted(range(len(columns)), key=lambda axis: names.index(columns[axis]))
+    shape = [SIZES[name] if name in columns else 1 for name in names]
+    everywhere = np.broadcast_to(weights.transpose(order).reshape(shape), tuple(SIZES.values()))
+    value, variance = full_least_squares(list(tables.tables), everywhere.copy())
+    assert found is not None
+    assert found.value == pytest.approx(value)
+    assert found.std == pytest.approx(variance**0.5)
+
+
+def test_what_is_inside_a_coarse_cell_is_not_decided() -> None:
+    tables = at_resolutions()
+    assert tables.has(frozenset("ac"))
+    assert tables.of_cells(("a", "c"), np.array([[1, 0, 0, 0], [0, 0, 0, 0]])) is None
+    # Each axis is told apart by some table, but both by none.
+    apart = MeasuredTables(
+        [
+            MeasuredTable(("a", "c"), np.ones((2, 1)), 1.0, (np.arange(2), np.zeros(4, int))),
+            MeasuredTable(("a", "c"), np.ones((1, 4)), 1.0, (np.zeros(2, int), np.arange(4))),
+        ],
+        {"a": np.arange(2), "c": np.arange(4)},
+        kurtosis=0.0,
+        n_rows=None,
+    )
+    assert apart.of_cells(("a", "c"), np.eye(2, 4)) is None
+
+
+def test_resolutions_that_are_not_nested_do_no_harm() -> None:
+    tables = at_resolutions(noise=0.0, crossed=True)
+    for columns, wanted in (
+        (("a", "c"), [[0, 1, 1, 1], [0] * 4]),
+        (("a", "c"), [[1, 1, 0, 0]] * 2),
+    ):
+        truth = float(np.sum(project(joint(), columns) * wanted))
+        found = tables.of_cells(columns, np.array(wanted))
+        assert found is not None
+        assert found.value == pytest.approx(truth)
+    assert tables.of_column("c", np.eye(4)[1]).value == pytest.approx(project(joint(), ("c",))[1])
+
+
+def test_the_finest_table_of_a_group_is_given_with_its_cells() -> None:
+    tables = at_resolutions()
+    found = tables.of_group(("a", "c"))
+    assert found is not None
+    assert found.counts.shape == (2, 2)
+    assert found.cells[1].tolist() == HALVES.tolist()
+    assert found.std == pytest.approx((1 / (1 / 4 + 1 / (3 * 36))) ** 0.5)  # with the three columns
+    assert tables.of_group(("a", "x")) is None
+    distance, squares = tables.distance_from_independence(tables.tables[4])
+    halves = project(joint(), ("a", "c")).reshape(2, 2, 2).sum(2)
+    even = np.outer(halves.sum(1), halves.sum(0)) / halves.sum()
+    assert squares == pytest.approx(np.sum(even**2), rel=0.02)
+    assert distance**0.5 == pytest.approx(np.sum((halves - even) ** 2) ** 0.5, abs=20)
 
 
 # --- what is not measured ----------------------------------------------------------------------
@@ -236,7 +354,11 @@ def rows(seed: int = 0, n: int = 4000) -> dict[str, np.ndarray]:
 def spread_of(where: str, codes: dict[str, np.ndarray], share: float) -> Any:
     predicate = parse(where, SCHEMA)
     error = field_error(codes, measured(), share)
-    return error.of(predicate.columns, predicate.mask(codes), predicate)
+
+    def held(of: Mapping[str, np.ndarray]) -> np.ndarray:
+        return predicate.mask(of).astype(np.float64)
+
+    return error.of(predicate.columns, held(codes), held)
 
 
 def test_a_pair_never_measured_errs_by_a_share_of_its_cells() -> None:
@@ -259,7 +381,7 @@ def test_nothing_seen_is_not_nothing_known() -> None:
     codes["c"] = codes["c"] % 3  # nobody has s
     spread = spread_of("a = 'x' AND c = 's'", codes, 0.1)
     # Half of the rows with s would count, whose number is known up to its noise.
-    assert spread.privacy == pytest.approx((0.5 * measured().noise(("c",))[3] ** 0.5) ** 2, rel=0.4)
+    assert spread.privacy == pytest.approx((0.5 * measured().noise("c")[3] ** 0.5) ** 2, rel=0.4)
     empty = {name: column[:0] for name, column in codes.items()}
     assert spread_of("a = 'x' AND c = 's'", empty, 0.1).privacy > 0
 
@@ -283,7 +405,10 @@ def release(*, rows_public: bool = False, n: int = 4000) -> QuiltEstimator:
             values = merged[codes[name]] if name == "c" and len(columns) > 1 else codes[name]
             cells = cells * shape[columns.index(name)] + values
         counts.append(np.bincount(cells, minlength=int(np.prod(shape))))
-        tables.append({"columns": list(columns), "shape": shape, "std": STDS[columns]})
+        cells = [None] * len(shape)
+        tables.append(
+            {"columns": list(columns), "shape": shape, "cells": cells, "std": STDS[columns]}
+        )
     sizes = [len(c) for c in counts]
     made = {
         "data": pa.table(
@@ -309,6 +434,7 @@ def release(*, rows_public: bool = False, n: int = 4000) -> QuiltEstimator:
         ),
     }
     settings = {
+        "columns": {name: {"bins": None} for name in SIZES},
         "noise": "gaussian",
         "total_std": 0.0 if rows_public else 3.0,
         "tables": tables,

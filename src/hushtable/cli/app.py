@@ -19,6 +19,7 @@ import hushtable as ht
 from hushtable.cli.audit import audit_group
 from hushtable.cli.compare import compare
 from hushtable.cli.demo import demo
+from hushtable.cli.dossier import dossier_group
 from hushtable.cli.evaluate import evaluate
 from hushtable.cli.exit_codes import INTERRUPTED, REFUSED, WRONG_USAGE
 from hushtable.cli.graph import graph_group
@@ -29,6 +30,7 @@ from hushtable.cli.publish import publish_group
 from hushtable.cli.release import export, query, show
 from hushtable.cli.schema import schema_group
 from hushtable.cli.screen import visible
+from hushtable.cli.web import serve, workbench
 from hushtable.errors import (
     HushtableError,
     HushtableWarning,
@@ -37,8 +39,11 @@ from hushtable.errors import (
     ParameterError,
 )
 
-COMMANDS = (methods, demo, show, query, export, evaluate, compare)
-GROUPS = (schema_group, plan_group, publish_group, audit_group, graph_group, ledger_group)
+COMMANDS = (methods, demo, show, query, export, evaluate, compare, workbench, serve)
+GROUPS = (
+    *(schema_group, plan_group, publish_group, audit_group, graph_group, ledger_group),
+    dossier_group,
+)
 
 app = typer.Typer(
     name="hushtable",

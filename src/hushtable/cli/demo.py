@@ -50,12 +50,7 @@ def demo(
     ledger = ht.Ledger.create(folder / "ledger.sqlite", epsilon=2, delta="1e-5", schema=schema)
     (folder / "schema.yaml").write_text(schema.to_yaml(), encoding="utf-8")
     release = ht.publish(ht.sample(), schema, method, out=folder / "release", ledger=ledger)
-    left = ledger.remaining()
-    _say(
-        3,
-        f"Charged to the ledger, then published. Left to spend: epsilon "
-        f"{float(left.epsilon):g}, delta {float(left.delta):g}.",
-    )
+    _say(3, f"Charged to the ledger, then published. Left: {ledger.left().in_words()}")
     _say(4, "An analyst asks the release alone:")
     table = Table("how many", "estimate", "95 % interval", box=None, header_style="bold")
     for question in QUESTIONS:

@@ -20,10 +20,15 @@ from hushtable.cli.options import (
     NoiseName,
     Otherwise,
     Purpose,
+    Reason,
     Receipt,
     ReleasePath,
     Reservation,
+    Responsible,
+    ReviewBy,
     SamePeople,
+    StateDecision,
+    stated_decision,
     with_method_options,
 )
 from hushtable.cli.publish import show_published
@@ -68,6 +73,10 @@ def _publish_command(kind: type[GraphMethod]) -> Callable[..., None]:
         purpose: Purpose = "",
         same_people: SamePeople = None,
         receipt: Receipt = None,
+        responsible: Responsible = "",
+        reason: Reason = "",
+        review_by: ReviewBy = "",
+        state_decision: StateDecision = False,
         plot: Annotated[
             Path | None,
             typer.Option(
@@ -91,6 +100,8 @@ def _publish_command(kind: type[GraphMethod]) -> Callable[..., None]:
             purpose=purpose,
             same_people=same_people,
             receipt=receipt,
+            decision=stated_decision(responsible, reason, review_by),
+            state_decision=state_decision,
         )
         if plot is not None:
             from hushtable.graph.plot import plot_degrees  # noqa: PLC0415 - needs an extra

@@ -17,14 +17,19 @@ from hushtable.cli.options import (
     NewFolder,
     NoiseName,
     Purpose,
+    Reason,
     Receipt,
     Reservation,
+    Responsible,
+    ReviewBy,
     RowsToExpect,
     SamePeople,
     SchemaPath,
+    StateDecision,
+    stated_decision,
     with_method_options,
 )
-from hushtable.cli.screen import console, print_json
+from hushtable.cli.screen import console, one_bar, print_json
 
 
 def _publish_command(kind: type[ht.Method]) -> Callable[..., None]:
@@ -43,6 +48,10 @@ def _publish_command(kind: type[ht.Method]) -> Callable[..., None]:
         purpose: Purpose = "",
         same_people: SamePeople = None,
         receipt: Receipt = None,
+        responsible: Responsible = "",
+        reason: Reason = "",
+        review_by: ReviewBy = "",
+        state_decision: StateDecision = False,
         memory_limit: Annotated[
             str | None, typer.Option(help="Limit for counting, such as 1GB.")
         ] = None,
@@ -57,24 +66,28 @@ def _publish_command(kind: type[ht.Method]) -> Callable[..., None]:
         ] = False,
         as_json: AsJson = False,
     ) -> None:
-        release = ht.publish(
-            data,
-            ht.Schema.load(schema),
-            method,
-            out=out,
-            ledger=ledger,
-            reservation=reservation,
-            engine=engine,
-            noise=noise,
-            purpose=purpose,
-            same_people=same_people,
-            receipt=receipt,
-            memory_limit=memory_limit,
-            columns=None if columns is None else columns.split(","),
-            rows=rows,
-            anyway=anyway,
-            on_forecast=None if as_json else show_forecast,
-        )
+        with one_bar("planning") as progress:
+            release = ht.publish(
+                data,
+                ht.Schema.load(schema),
+                method,
+                out=out,
+                ledger=ledger,
+                reservation=reservation,
+                engine=engine,
+                noise=noise,
+                purpose=purpose,
+                same_people=same_people,
+                receipt=receipt,
+                decision=stated_decision(responsible, reason, review_by),
+                state_decision=state_decision,
+                memory_limit=memory_limit,
+                columns=None if columns is None else columns.split(","),
+                rows=rows,
+                anyway=anyway,
+                on_forecast=None if as_json else show_forecast,
+                progress=progress,
+            )
         show_published(release, as_json=as_json)
 
     return publish

@@ -38,6 +38,7 @@ from hushtable.engine.sql.engine import SqlEngine
 from hushtable.engine.sql.rows import encoded_rows
 from hushtable.errors import DataError, ParameterError
 from hushtable.file_format import FileFormat
+from hushtable.files.memory import parse_memory_limit
 from hushtable.privacy.noise import Noise, SecureNoise
 from hushtable.schema import Schema
 
@@ -89,7 +90,7 @@ class PrivateTable:
             layout_of_header = layout
         return replace(self, data=data, header=read_header(data, layout_of_header), layout=layout)
 
-    def _loaded(self) -> PrivateTable:
+    def loaded(self) -> PrivateTable:
         """Read a file that is read as a whole."""
         if not isinstance(self.data, Deferred):
             return self
@@ -122,7 +123,7 @@ class PrivateTable:
         table = self.read_as(schema.reading)
         table.check(schema)
         table._require_unchanged()
-        table = table._loaded()
+        table = table.loaded()
         table.check(schema)  # of some files, types are known only now
         if not table._is_for_memory():
             return SqlEngine(table._numbers_read(schema), schema)
@@ -161,7 +162,7 @@ class PrivateTable:
     def source(self) -> Source:
         """Give the raw rows to ask about where they are, or in a DuckDB of our own; reads none."""
         if isinstance(self.data, Deferred):
-            return self._loaded().source()
+            return self.loaded().source()
         names = self.header.names
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
@@ -244,6 +245,8 @@ def open(
     if engine not in names:
         allowed = f"{', '.join(names[:-1])} or {names[-1]}"
         raise ParameterError(f"engine {engine!r} is not known; choose {allowed}.")
+    if memory_limit is not None:
+        parse_memory_limit(memory_limit)  # now, and not when something was charged
     if engine == "spark" or is_in_spark(data):
         from hushtable.engine.spark.session import read_in_spark  # noqa: PLC0415 - an extra
 
@@ -284,6 +287,6 @@ def connect(
     >>> schema = Schema.parse("name: t\ncolumns:\n  age: {type: integer, low: 40, high: 43}\n")
     >>> private = connect(pa.table({"age": [41, 43, 41]}), schema)
     >>> private.histograms(["age"])["age"].tolist()
-    [0, 2, 0, 1]
+    [0, 2, 0, 1, 0]
     """
     return open(data, engine=engine, memory_limit=memory_limit).connect(schema, noise=noise)

@@ -20,7 +20,16 @@ from hushtable.engine.deferred import WHOLE_FILES, Deferred
 from hushtable.errors import DataError, ParameterError, SchemaError
 from hushtable.file_format import FileFormat
 from hushtable.files.stored_rows import stored_rows
-from hushtable.schema import Categorical, Identifier, Integer, Schema
+from hushtable.schema import (
+    Categorical,
+    Column,
+    Duration,
+    Identifier,
+    Integer,
+    OnCalendar,
+    Schema,
+    Time,
+)
 
 Data = Any  # a path, a frame, or an ibis table
 
@@ -35,7 +44,10 @@ class Kind:
     """Say what type a column has: its name where it is stored, and what it can be read as."""
 
     name: str
-    family: Literal["text", "number", "boolean", "nothing", "moment", "instant", "bytes", "other"]
+    family: Literal[
+        "text", "number", "boolean", "nothing", "date", "time", "timestamp", "instant", "duration",
+        "moment", "bytes", "other",
+    ]  # fmt: skip
 
     def __str__(self) -> str:
         """Name the type, but not what is inside it: names of fields may come from the data."""
@@ -159,7 +171,7 @@ def check_header(header: Header, schema: Schema) -> None:
             )
         if column is None or isinstance(column, Identifier):
             continue
-        if not _readable(kind, text_only=isinstance(column, Categorical)):
+        if not _readable(kind, column):
             problems.append(
                 f"column {name!r} has type {kind} in the data, which cannot be read as "
                 f"{column.type}; convert it first."
@@ -170,14 +182,22 @@ def check_header(header: Header, schema: Schema) -> None:
         raise DataError(problems)
 
 
-def _readable(kind: Kind, *, text_only: bool) -> bool:
-    return kind.family in ("text", "number", "boolean", "nothing") or (
-        text_only and kind.family == "moment"
-    )
+def _readable(kind: Kind, column: Column) -> bool:
+    if kind.family in ("text", "nothing"):
+        return True
+    if isinstance(column, OnCalendar):
+        clock = ("time", "timestamp", "instant")
+        return kind.family in (clock if isinstance(column, Time) else ("date", *clock[1:]))
+    if isinstance(column, Duration) and kind.family == "duration":
+        return True
+    # The text of an instant depends on where it is read.
+    texts = ("date", "time", "timestamp", "moment") if type(column) is Categorical else ()
+    return kind.family in ("number", "boolean", *texts)
 
 
 def _name_problems(header: Header, schema: Schema) -> list[str]:
-    found, wanted = dict.fromkeys(header.names), dict.fromkeys(schema.columns)
+    found = dict.fromkeys(name for name in header.names if name not in schema.derived)
+    wanted = dict.fromkeys(schema.columns)
     if not any(name.lower() in {n.lower() for n in wanted} for name in found):
         # A file without a header line would have its first row of data quoted here.
         return [
@@ -230,7 +250,7 @@ def _spark_header(frame: Any) -> Header:
     return Header(tuple(field.name for field in fields), kinds)
 
 
-def _arrow_kind(kind: pa.DataType) -> Kind:
+def _arrow_kind(kind: pa.DataType) -> Kind:  # noqa: PLR0911 - one for each family
     if pa.types.is_dictionary(kind):
         return _arrow_kind(kind.value_type)
     of, name = pa.types, str(kind)
@@ -240,9 +260,12 @@ def _arrow_kind(kind: pa.DataType) -> Kind:
         return Kind(name, "number")
     if of.is_boolean(kind) or of.is_null(kind):
         return Kind(name, "boolean" if of.is_boolean(kind) else "nothing")
-    if of.is_date(kind) or of.is_timestamp(kind) or of.is_time(kind):
-        # The text of a moment somewhere depends on where it is read.
-        return Kind(name, "instant" if getattr(kind, "tz", None) else "moment")
+    if of.is_timestamp(kind):
+        return Kind(name, "instant" if kind.tz else "timestamp")
+    if of.is_date(kind) or of.is_time(kind) or of.is_duration(kind):
+        return Kind(
+            name, "date" if of.is_date(kind) else "time" if of.is_time(kind) else "duration"
+        )
     is_bytes = of.is_binary(kind) or of.is_large_binary(kind) or of.is_fixed_size_binary(kind)
     return Kind(name, "bytes" if is_bytes else "other")
 
@@ -254,10 +277,10 @@ def _ibis_kind(kind: Any) -> Kind:
         return Kind(str(kind), "boolean" if kind.is_boolean() else "nothing")
     if kind.is_numeric():
         return Kind(str(kind), "number")
-    if kind.is_timestamp() and kind.timezone is not None:
-        return Kind(str(kind), "instant")
-    if kind.is_date() or kind.is_timestamp() or kind.is_time() or kind.is_uuid():
-        return Kind(str(kind), "moment")
+    if kind.is_timestamp():
+        return Kind(str(kind), "timestamp" if kind.timezone is None else "instant")
+    if kind.is_date() or kind.is_time() or kind.is_uuid():
+        return Kind(str(kind), "date" if kind.is_date() else "time" if kind.is_time() else "moment")
     return Kind(str(kind), "bytes" if kind.is_binary() else "other")
 
 

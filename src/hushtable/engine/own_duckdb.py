@@ -6,21 +6,21 @@ import glob
 import os
 import shutil
 import weakref
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import lazy_loader
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hushtable.engine.encode import Expression
 from hushtable.engine.header import Data, Header
 from hushtable.engine.source import POSITION, Source, explained
-from hushtable.errors import ParameterError
 from hushtable.files.scratch import spill_folder
 
-duckdb = lazy_loader.load("duckdb")  # a small table is counted without them
-ibis = lazy_loader.load("ibis")
+ibis = lazy_loader.load("ibis")  # a small table is counted without it
 
 
 def open_in_duckdb(data: Data, header: Header, *, memory_limit: str | None = None) -> Source:
@@ -36,6 +36,7 @@ def open_in_duckdb(data: Data, header: Header, *, memory_limit: str | None = Non
         # names of its own where two differ in case only.
         table = _parquet(connection, header)
         places = dict(zip(header.names, table.columns, strict=True))
+        table = _with_lengths_as_texts(table, header, places)
     else:
         table = _csv(connection, header, list(places.values()))
     connection.raw_sql("SET lock_configuration = true")
@@ -49,6 +50,19 @@ def _parquet(connection: Any, header: Header) -> Expression:
         return connection.read_parquet(paths, hive_partitioning=False)
     except Exception as error:  # a file that is damaged beyond its header
         raise explained(error) from None
+
+
+def _with_lengths_as_texts(
+    table: Expression, header: Header, places: Mapping[str, str]
+) -> Expression:
+    """Write lengths of time with their unit: Parquet has whole numbers for them, and no unit."""
+    assert header.arrow is not None  # noqa: S101 - a Parquet file has one
+    lengths = {
+        places[field.name]: table[places[field.name]].cast("string") + f" {field.type.unit}"
+        for field in header.arrow
+        if pa.types.is_duration(field.type)
+    }
+    return table.mutate(**lengths) if lengths else table
 
 
 def _csv(connection: Any, header: Header, places: list[str]) -> Expression:
@@ -66,6 +80,11 @@ def _csv(connection: Any, header: Header, places: list[str]) -> Expression:
 
 
 def _registered(connection: Any, table: pa.Table) -> Expression:
+    for place, field in enumerate(table.schema):
+        if pa.types.is_duration(field.type):
+            ticks = table[place].cast(pa.int64()).cast(pa.string())
+            texts = pc.binary_join_element_wise(ticks, pa.scalar(field.type.unit), " ")
+            table = table.set_column(place, field.name, texts)
     plain = [field.with_type(plain_type(field.type)) for field in table.schema]
     connection.con.register("private_rows", table.cast(pa.schema(plain)))
     return connection.table("private_rows")
@@ -100,13 +119,8 @@ def connect_duckdb(header: Header, memory_limit: str | None) -> Any:
     connection = ibis.duckdb.connect(**settings)
     weakref.finalize(connection, _remove_spill, connection.con, spill, os.getpid())
     connection.raw_sql("SET enable_progress_bar = false")
-    try:
-        if memory_limit is not None:
-            connection.raw_sql(f"SET memory_limit = {_quoted(memory_limit)}")
-    except duckdb.Error:
-        raise ParameterError(
-            f"memory_limit {memory_limit!r} is not understood; write it as '500MB' or '4GB'."
-        ) from None
+    if memory_limit is not None:
+        connection.raw_sql(f"SET memory_limit = {_quoted(memory_limit)}")
     # DuckDB asks for the pattern and then for the file it stands for.
     paths = {
         path for file in header.files for path in (os.fspath(file.resolve()), _literal_path(file))

@@ -15,7 +15,7 @@ from hushtable.engine.header import Data
 from hushtable.engine.memory import MemoryEngine
 from hushtable.estimate.published import Block, ByColumn
 from hushtable.file_format import FileFormat
-from hushtable.schema import Categorical, Column, Identifier, Schema
+from hushtable.schema import Column, Identifier, Schema
 
 Codes = NDArray[np.int32]
 
@@ -123,4 +123,4 @@ def read_rows(data: Data, schema: Schema, layout: FileFormat | None = None) -> C
 
 def is_ordered(column: Column) -> bool:
     """Tell whether the order of a column's values means something."""
-    return not isinstance(column, Categorical) or column.ordered
+    return column.is_line

@@ -61,6 +61,7 @@ __all__ = [
     "check_delta",
     "check_epsilon",
     "compose",
+    "implied_rho",
     "parse_guarantee",
 ]
 
@@ -130,7 +131,7 @@ class PureDP(Guarantee):
     @property
     def concentrated(self) -> tuple[Fraction, Fraction]:
         """Give the rho of zero-concentrated differential privacy that it implies, and delta 0."""
-        return _rho_of(self.epsilon), Fraction(0)
+        return implied_rho(self.epsilon), Fraction(0)
 
     def explain(self) -> str:
         """Say the promise in one plain sentence, with exp(epsilon) rounded up."""
@@ -218,7 +219,7 @@ class ApproxDP(Guarantee):
         """
         if self.rho is not None:
             return self.rho, Fraction(0)
-        return _rho_of(self.epsilon), self.delta
+        return implied_rho(self.epsilon), self.delta
 
     def explain(self) -> str:
         """Say the promise in one plain sentence, with exp(epsilon) rounded up."""
@@ -236,9 +237,9 @@ class ApproxDP(Guarantee):
         )
 
 
-def _rho_of(epsilon: Fraction) -> Fraction:
+def implied_rho(epsilon: Fraction) -> Fraction:
     """Give a rho such that epsilon-differential privacy implies rho-zCDP (see ``ledger.md``)."""
-    return min(epsilon**2 / 2, epsilon)
+    return epsilon * epsilon / 2 if epsilon < 2 else epsilon
 
 
 class Threshold(Guarantee):

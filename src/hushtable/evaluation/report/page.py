@@ -22,6 +22,7 @@ from hushtable.evaluation.report.plots import (
     rate_plot,
     workload_plot,
 )
+from hushtable.privacy.values import rounded
 
 MAX_COLUMN_PLOTS = 40
 
@@ -51,6 +52,7 @@ def fill_page(name: str, /, **content: Any) -> str:
         "number": _number,
         "distance": _distance,
         "epsilon": _epsilon,
+        "exact": lambda number: rounded(Fraction(number)),
         "selectivity": _selectivity,
         "kind_of_question": _kind_of_question,
         "rate": _rate,

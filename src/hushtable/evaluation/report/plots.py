@@ -364,3 +364,45 @@ def degree_plot(degrees: Mapping[str, Any]) -> str:
             parts.append(f'<path class="{kind}" d="M{"L".join(points)}"/>')
     parts.append(_text(left + width / 2, top + height + 28, "degree", "soft", "middle"))
     return _svg(top + height + 34, "share of nodes that reach each degree", parts)
+
+
+# --- a ledger -------------------------------------------------------------------------------------
+
+
+def steps_plot(
+    series: Mapping[str, tuple[str, Sequence[tuple[float, float]]]],
+    *,
+    title: str,
+    ends: tuple[str, str],
+) -> str:
+    """Draw shares that change in steps, each from its time on; above 1 they leave the frame.
+
+    Parameters
+    ----------
+    series : mapping
+        For each name the kind of its line, and its steps: time from 0 to 1, and share.
+    title : str
+        What it shows.
+    ends : pair of str
+        What the first and the last time are.
+    """
+    height, left, right, top, bottom = 190.0, 40.0, WIDTH - 6, 12.0, 160.0
+
+    def x(time: float) -> float:
+        return left + (right - left) * time
+
+    def y(share: float) -> float:
+        return bottom - (bottom - top) * min(share, 1.05)
+
+    parts = []
+    for share in (0.0, 0.5, 1.0):
+        parts.append(_line(left, y(share), right, y(share), "axis" if share == 0 else "grid"))
+        parts.append(_text(left - 6, y(share) + 4, f"{share:.0%}", "soft", "end"))
+    for name, (kind, steps) in series.items():
+        path = f"M{_n(x(steps[0][0]))} {_n(y(steps[0][1]))}"
+        path += "".join(f"H{_n(x(time))}V{_n(y(share))}" for time, share in steps[1:])
+        tip = escape(f"{name}: {_percent(steps[-1][1])}")
+        parts.append(f'<path class="{kind}" d="{path}H{_n(right)}"><title>{tip}</title></path>')
+    parts.append(_text(left, height - 12, ends[0], "soft"))
+    parts.append(_text(right, height - 12, ends[1], "soft", "end"))
+    return _svg(height, title, parts)

@@ -105,7 +105,7 @@ class Condition:
 
 
 def _literal(column: Column, code: int) -> str:
-    value = column.value(code)
+    value = column.value(code) if code < column.n_values else column.name(code)
     if isinstance(value, str):
         return "'" + value.replace("'", "''") + "'"
     return str(value)
@@ -319,7 +319,7 @@ class _Drawer:
     def condition(self, name: str, anchor: int, share: float) -> Condition:
         """Make a condition that one row satisfies, and about this share of all rows."""
         column, code = self._rows.schema.attributes[name], int(self._rows.codes[name][anchor])
-        if code == column.missing_code:
+        if code >= column.n_values:
             return Condition(name, column, (code,), False)
         if name in self._in_order:
             return self._interval(name, column, code, share)

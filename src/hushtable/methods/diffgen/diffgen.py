@@ -11,21 +11,14 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
-from hushtable.engine.base import MAX_HISTOGRAM, Engine
+from hushtable.engine.base import MAX_HISTOGRAM
+from hushtable.engine.sealed import SealedTable
 from hushtable.errors import ParameterError, Refused, TooLarge
 from hushtable.methods import parameters
 from hushtable.methods.base import CountError, Forecast, Method, Plan, Released
 from hushtable.methods.count_error import laplace_error, n_asked, needed_rows
 from hushtable.methods.diffgen.cut_drawing import draw_cuts
 from hushtable.methods.diffgen.generalized_table import COUNT, NOISY_COUNT, generalized_table
-from hushtable.methods.diffgen.scores import (
-    BALANCED,
-    InformationGain,
-    Integers,
-    Score,
-    ScoreName,
-    make_score,
-)
 from hushtable.methods.diffgen.specialize import (
     ClassCounts,
     Cuts,
@@ -38,9 +31,19 @@ from hushtable.methods.diffgen.specialize import (
 )
 from hushtable.methods.diffgen.target import target_and_predictors
 from hushtable.methods.parameters import Reader, parameter, whole
+from hushtable.privacy.class_scores import (
+    BALANCED,
+    InformationGain,
+    Integers,
+    Score,
+    ScoreName,
+    make_score,
+)
 from hushtable.privacy.domain_mechanism import DomainMechanism
 from hushtable.privacy.guarantee import Guarantee, PureDP
-from hushtable.privacy.noise import Noise, add_noise
+from hushtable.privacy.mechanism import Laplace
+from hushtable.privacy.noise import Noise
+from hushtable.privacy.sealed import Sealed
 from hushtable.recoding import recoded_domain
 from hushtable.schema import Categorical, Schema
 
@@ -167,7 +170,7 @@ total-variation.
 
 
 @dataclass(frozen=True)
-class DiffGenPlan(Plan[Engine]):
+class DiffGenPlan(Plan[SealedTable]):
     """Hold what a run of DiffGen does under a schema, all of it public.
 
     Parameters
@@ -270,7 +273,12 @@ class DiffGenPlan(Plan[Engine]):
             f"groups as {n_rounds} specializations can make.",
         )
 
-    def run(self, source: Engine, noise: Noise) -> Released:
+    @property
+    def spends_all(self) -> bool:
+        """The paper's calibration sets aside for choices that are not always made."""
+        return self.method.calibration == "tight"
+
+    def release(self, source: SealedTable, noise: Noise) -> Released:
         """Count values by class once, choose the cuts, count the groups once, add noise to all."""
         histograms = source.histograms(self.predictors, by=self.target)
         sizes = self.class_sizes(next(iter(histograms.values())).sum(axis=0), noise)
@@ -291,7 +299,7 @@ class DiffGenPlan(Plan[Engine]):
             rate=self.rate,
             max_cells=self.method.max_groups,
         )
-        noisy = groups.add(cells.codes, cells.counts, noise)
+        noisy = noise.open(cells, groups, "groups")
         table = generalized_table(
             self.schema,
             recode,
@@ -435,12 +443,12 @@ class DiffGenPlan(Plan[Engine]):
 
     # --- the sizes of the classes -----------------------------------------------------------------
 
-    def class_sizes(self, sizes: Integers, noise: Noise) -> Integers | None:
+    def class_sizes(self, sizes: Sealed, noise: Noise) -> Integers | None:
         """Draw the published sizes of the classes, if they are needed; they may be negative."""
         if not self.sizes_epsilon:
             return None
-        drawn = noise.discrete_laplace(self.class_sizes_scale, size=len(sizes))
-        return add_noise(sizes, drawn)
+        drawn: Integers = noise.open(sizes, Laplace(self.class_sizes_scale), "class sizes")
+        return drawn
 
     def row_total(self, sizes: Integers | None) -> int | None:
         """Give the number of rows as far as it is public: told, or the sum of the class sizes."""

@@ -1,9 +1,15 @@
 """Count from overlapping noisy tables of the same rows: the best linear unbiased answer.
 
-Every table counts all rows by some of the columns and carries independent noise of known size in
-each cell. A question about columns S is answered by the tables that tell them apart, but the other
-tables help: each is added up to the columns it shares with S (its total, if there are none), which
-loses nothing that bears on S, and all that is known is weighed by generalized least squares.
+Every table counts all rows by some of the columns, each at a resolution of its own, and carries
+independent noise of known size in each cell. A question about columns S is answered by the tables
+that tell them apart finely enough, but the other tables help: each is added up to the columns it
+shares with S (its total, if there are none), which loses nothing that bears on S, and all that is
+known is weighed by generalized least squares.
+
+Resolutions of a column are nested, so what is unknown can be cut down before anything is solved:
+buckets that the question does not tell apart, and that the coarsest table which decides it does not
+tell apart either, are one class. A finer table is added up to classes, a coarser one knows sums of
+classes. A table that fits classes in neither way is added up over that column.
 """
 
 from __future__ import annotations
@@ -18,8 +24,13 @@ from numpy.typing import NDArray
 from hushtable.estimate.quantiles import nearly_normal
 from hushtable.methods.quilt.domains import Floats, Integers
 
-MAX_UNKNOWNS = 1500  # cells that are solved for together: beyond, only tables of all of S are used
+MAX_UNKNOWNS = (
+    1500  # classes that are solved for together: beyond, only tables of all of S are used
+)
 _EXACT_STD = 1e-3  # what stands for no noise at all: far below one row
+
+Wanted = NDArray[np.bool_] | Floats
+"""What is asked for: the cells that count, or what each of them weighs."""
 
 
 @dataclass(frozen=True)
@@ -31,30 +42,39 @@ class MeasuredTable:
     columns : tuple of str
         What it counts by.
     counts : float array
-        Noisy counts, one axis for each column: over the values of a single column, over the
-        buckets of merged values where there are more columns.
+        Noisy counts, one axis for each column.
     std : float
         Standard deviation of the noise in each cell.
+    cells : tuple of int arrays
+        For each column where along its axis a row is counted: the cell of each bucket of merged
+        values, or of each value where the table is of a single column. Where none are given, every
+        bucket (or value) has a cell of its own.
     """
 
     columns: tuple[str, ...]
     counts: Floats
     std: float
+    cells: tuple[Integers, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.cells:
+            own = tuple(np.arange(size) for size in self.counts.shape)
+            object.__setattr__(self, "cells", own)
 
     @property
     def merged(self) -> bool:
-        """Whether cells are buckets of merged values."""
+        """Whether cells are made of buckets of merged values."""
         return len(self.columns) > 1
 
 
 @dataclass(frozen=True)
 class KnownSums:
-    """What tables say about cells: independent noisy sums.
+    """What tables say about classes of cells: independent noisy sums.
 
     Parameters
     ----------
     place : int array
-        The sum that each cell goes into.
+        The sum that each class goes into.
     sums, variances : float array
         The noisy sums and the variances of their noise.
     fourth : float array
@@ -83,7 +103,7 @@ class MeasuredTables:
     Parameters
     ----------
     tables : sequence of MeasuredTable
-        The tables; each column has one of its own.
+        The tables; each column has one of its own that tells all its values apart.
     buckets : mapping of str to int array
         The bucket of each value of each column.
     kurtosis : float
@@ -107,8 +127,13 @@ class MeasuredTables:
         self.n_buckets = {name: int(places.max()) + 1 for name, places in buckets.items()}
 
     def has(self, columns: frozenset[str]) -> bool:
-        """Say whether some table tells all these columns apart."""
+        """Say whether some table tells all these columns apart, at some resolution."""
         return any(columns <= set(table.columns) for table in self.tables)
+
+    def axis(self, table: MeasuredTable, name: str) -> Integers:
+        """Give the cell of each value of a column, along its axis of a table."""
+        cells = table.cells[table.columns.index(name)]
+        return cells[self.buckets[name]] if table.merged else cells
 
     # --- totals -------------------------------------------------------------------------------
 
@@ -117,120 +142,168 @@ class MeasuredTables:
         """The number of rows."""
         if self.n_rows is not None:
             return LinearAnswer(float(self.n_rows), 0.0, 0.0)
-        known = self._known(self.tables, (), np.zeros(1, np.int64))
-        return self._answer(np.ones(1), [known])
+        return self._answer(np.ones(1), self._known({}))
 
     # --- counts -------------------------------------------------------------------------------
 
-    def of_column(self, column: str, truth: NDArray[np.bool_]) -> LinearAnswer:
-        """Count the rows with certain values of one column."""
-        # Values of one bucket that are asked for alike are alike to every table.
-        kinds = 2 * self.buckets[column] + truth
-        present, kind_of_value = np.unique(kinds, return_inverse=True)
-        widths = np.bincount(kind_of_value).astype(np.float64)
-        own = [
-            (np.bincount(kind_of_value, table.counts).astype(np.float64), widths, table.std)
-            for table in self.tables
-            if table.columns == (column,)
-        ]
-        known = [self._combined(np.arange(len(present)), own)]
-        known += self._shared((column,), present // 2, besides=(column,))
-        return self._answer((present % 2).astype(np.float64), known)
+    def of_column(self, column: str, wanted: Wanted) -> LinearAnswer:
+        """Count the rows with certain values of one column, or weigh them."""
+        own = [table for table in self.tables if table.columns == (column,)]
+        seen = [self.buckets[column], wanted, *(table.cells[0] for table in own if _merges(table))]
+        # Values that are asked for alike, and that every coarse table takes for alike, are one.
+        _, first, classes = np.unique(
+            np.stack([np.asarray(part, np.float64) for part in seen]),
+            axis=1,
+            return_index=True,
+            return_inverse=True,
+        )
+        weights = np.asarray(wanted, np.float64)[first]
+        return self._answer(weights, self._known({column: classes.ravel()}))
 
-    def of_cells(self, columns: tuple[str, ...], wanted: NDArray[np.bool_]) -> LinearAnswer:
-        """Count the rows in certain cells of merged values, one axis of `wanted` per column."""
-        known = self._shared(columns, np.arange(wanted.size))
-        if wanted.size > MAX_UNKNOWNS:
-            known = [one for one in known if len(one.sums) == wanted.size]
-        return self._answer(wanted.ravel().astype(np.float64), known)
+    def of_cells(self, columns: tuple[str, ...], wanted: Wanted) -> LinearAnswer | None:
+        """Count the rows in certain cells of merged values, or weigh them.
+
+        Parameters
+        ----------
+        columns : tuple of str
+            Two or more.
+        wanted : bool or float array
+            One axis for each column, over its buckets.
+
+        Returns
+        -------
+        LinearAnswer or None
+            None where no table tells enough of these columns apart.
+        """
+        tables = [table for table in self.tables if set(columns) <= set(table.columns)]
+        weights = np.asarray(wanted, np.float64)
+        classes: dict[str, Integers] = {}
+        for axis, name in enumerate(columns):
+            offered = [table.cells[table.columns.index(name)] for table in tables]
+            places = _coarsest(weights, axis, offered)
+            if places is None:
+                return None
+            weights = weights.take(_first_of(places), axis)
+            classes[name] = places[self.buckets[name]]
+        if not any(self._tells_apart(table, classes) for table in tables):
+            return None
+        return self._answer(weights.ravel(), self._known(classes))
 
     # --- what is known of single tables -------------------------------------------------------
 
-    def noise(self, columns: tuple[str, ...]) -> Floats:
-        """Give the variance of the noise in each cell of merged values of these columns."""
-        tables = [table for table in self.tables if set(columns) <= set(table.columns)]
-        n_cells = int(np.prod([self.n_buckets[name] for name in columns]))
-        return self._known(tables, columns, np.arange(n_cells)).variances
+    def noise(self, column: str) -> Floats:
+        """Give the variance of the noise in the count of each bucket of a column."""
+        classes = {column: self.buckets[column]}
+        return self._combined(
+            [t for t in self.tables if column in t.columns and self._tells_apart(t, classes)],
+            classes,
+        ).variances
 
     def value_variance(self, column: str) -> float:
         """Give the variance of the noise in the count of one value of a column."""
-        stds = [table.std for table in self.tables if table.columns == (column,)]
-        return float(1 / np.sum([1 / std**2 for std in stds]))
+        own = [table for table in self.tables if table.columns == (column,)]
+        return float(1 / np.sum([1 / table.std**2 for table in own if not _merges(table)]))
 
-    def of_group(self, columns: tuple[str, ...]) -> tuple[Floats, float] | None:
-        """Give the noisy table of columns and its noise, if it was measured."""
+    def of_group(self, columns: tuple[str, ...]) -> MeasuredTable | None:
+        """Give the noisy table of columns at the finest resolution that was measured."""
         tables = [table for table in self.tables if set(columns) <= set(table.columns)]
         if not tables:
             return None
-        shape = tuple(self.n_buckets[name] for name in columns)
-        known = self._known(tables, columns, np.arange(int(np.prod(shape))))
-        return known.sums.reshape(shape), float(known.variances.mean() ** 0.5)
+        finest = max(
+            tables,
+            key=lambda table: np.prod(
+                [table.counts.shape[table.columns.index(name)] for name in columns]
+            ),
+        )
+        cells = tuple(finest.cells[finest.columns.index(name)] for name in columns)
+        classes = {
+            name: places[self.buckets[name]] for name, places in zip(columns, cells, strict=True)
+        }
+        known = self._combined([t for t in tables if self._tells_apart(t, classes)], classes)
+        shape = tuple(int(places.max()) + 1 for places in cells)
+        std = float(known.variances.mean() ** 0.5)
+        return MeasuredTable(columns, known.sums.reshape(shape), std, cells)
 
     def distance_from_independence(self, table: MeasuredTable) -> tuple[float, float]:
         """Give the squared distance of a table from independent columns, and their squares."""
         total = max(1.0, self.total.value)
         expected = np.full((), total)
         for name in table.columns:
-            places = np.arange(self.n_buckets[name])
-            tables = [table for table in self.tables if name in table.columns]
-            shares = np.maximum(self._known(tables, (name,), places).sums, 0.0) / total
+            classes = {name: self.axis(table, name)}
+            fine = [t for t in self.tables if name in t.columns and self._tells_apart(t, classes)]
+            shares = np.maximum(self._combined(fine, classes).sums, 0.0) / total
             expected = np.multiply.outer(expected, shares)
         return float(np.sum((table.counts - expected) ** 2)), float(np.sum(expected**2))
 
-    def _shared(
-        self, columns: tuple[str, ...], cells: Integers, besides: tuple[str, ...] | None = None
-    ) -> list[KnownSums]:
-        """Gather what tables say about cells, one entry for each set of shared columns."""
-        shape = tuple(self.n_buckets[name] for name in columns)
-        axes = dict(zip(columns, np.unravel_index(cells, shape), strict=True))
-        groups: dict[tuple[str, ...], list[MeasuredTable]] = {}
+    # --- sums of classes ------------------------------------------------------------------------
+
+    def _tells_apart(self, table: MeasuredTable, classes: Mapping[str, Integers]) -> bool:
+        """Say whether every cell of a table lies in one class of each column."""
+        return set(classes) <= set(table.columns) and all(
+            _refines(self.axis(table, name), of_value) for name, of_value in classes.items()
+        )
+
+    def _known(self, classes: Mapping[str, Integers]) -> list[KnownSums]:
+        """Gather what all tables say about classes, one entry for each way to add them up."""
+        n = int(np.prod([of_value.max() + 1 for of_value in classes.values()]))
+        groups: dict[bytes, list[MeasuredTable]] = {}
         for table in self.tables:
-            if table.columns != besides:
-                shared = tuple(name for name in columns if name in table.columns)
-                groups.setdefault(shared, []).append(table)
-        made = []
-        for shared, tables in groups.items():
-            place = np.zeros(len(cells), np.int64)
-            for name in shared:
-                place = place * self.n_buckets[name] + axes[name]
-            made.append(self._known(tables, shared, place))
-        if self.n_rows is not None:
+            if n <= MAX_UNKNOWNS or self._tells_apart(table, classes):
+                place, _, _ = self._added_up(table, classes)
+                groups.setdefault(place.tobytes(), []).append(table)
+        made = [self._combined(tables, classes) for tables in groups.values()]
+        if self.n_rows is not None and n <= MAX_UNKNOWNS:
             rows, exact = np.array([float(self.n_rows)]), np.array([_EXACT_STD**2])
-            made.append(KnownSums(np.zeros(len(cells), np.int64), rows, exact, np.zeros(1)))
+            made.append(KnownSums(np.zeros(n, np.int64), rows, exact, np.zeros(1)))
         return made
 
-    def _known(
-        self, tables: Sequence[MeasuredTable], shared: tuple[str, ...], place: Integers
-    ) -> KnownSums:
-        return self._combined(place, [self._added_up(table, shared) for table in tables])
-
     def _added_up(
-        self, table: MeasuredTable, shared: tuple[str, ...]
-    ) -> tuple[Floats, Floats, float]:
-        """Add a table up to some of its columns: sums, and how many cells went into each."""
-        counts = table.counts
-        if not table.merged and shared:
-            places = self.buckets[table.columns[0]]
-            size = self.n_buckets[table.columns[0]]
-            widths = np.bincount(places, minlength=size).astype(np.float64)
-            return np.bincount(places, counts, size).astype(np.float64), widths, table.std
-        rest = tuple(i for i, name in enumerate(table.columns) if name not in shared)
-        kept = [name for name in table.columns if name in shared]
-        summed = counts.sum(axis=rest).transpose([kept.index(name) for name in shared])
-        width = counts.size / max(1, summed.size)
-        return summed.reshape(-1), np.full(summed.size, width), table.std
+        self, table: MeasuredTable, classes: Mapping[str, Integers]
+    ) -> tuple[Integers, Floats, Floats]:
+        """Add a table up as far as the classes have it.
 
-    def _combined(self, place: Integers, parts: list[tuple[Floats, Floats, float]]) -> KnownSums:
-        """Average sums of the same cells by the inverse of their variances."""
-        precision = np.sum([1 / (width * std**2) for _, width, std in parts], axis=0)
-        sums = np.sum([y / (width * std**2) for y, width, std in parts], axis=0) / precision
+        Returns
+        -------
+        int array
+            The sum that each class, in C order, goes into.
+        float array
+            The sums.
+        float array
+            How many cells went into each.
+        """
+        shared = [name for name in classes if name in table.columns]
+        rest = [name for name in table.columns if name not in classes]
+        counts = table.counts.transpose([table.columns.index(name) for name in (*shared, *rest)])
+        into, place, n_sums = np.zeros(1, np.int64), np.zeros(1, np.int64), 1
+        for name, of_value in classes.items():
+            of_cell, of_class = np.zeros(1, np.int64), np.zeros(int(of_value.max()) + 1, np.int64)
+            if name in table.columns:
+                of_cell, of_class = _joined(self.axis(table, name), of_value)
+            size = int(of_class.max()) + 1
+            into = (
+                (into[:, None] * size + of_cell).ravel() if name in table.columns else into * size
+            )
+            place = (place[:, None] * size + of_class).ravel()
+            n_sums *= size
+        into = np.repeat(into, counts.size // len(into))
+        sums = np.bincount(into, counts.ravel(), n_sums).astype(np.float64)
+        return place, sums, np.bincount(into, minlength=n_sums).astype(np.float64)
+
+    def _combined(
+        self, tables: Sequence[MeasuredTable], classes: Mapping[str, Integers]
+    ) -> KnownSums:
+        """Average sums of the same classes by the inverse of their variances."""
+        parts = [(*self._added_up(table, classes), table.std) for table in tables]
+        precision = np.sum([1 / (width * std**2) for _, _, width, std in parts], axis=0)
+        sums = np.sum([y / (width * std**2) for _, y, width, std in parts], axis=0) / precision
         fourth: Floats = np.sum(
-            [width * std**4 / (width * std**2 * precision) ** 4 for _, width, std in parts], axis=0
+            [width * std**4 / (width * std**2 * precision) ** 4 for _, _, width, std in parts],
+            axis=0,
         )
-        return KnownSums(place, sums, 1 / precision, self.kurtosis * fourth)
+        return KnownSums(parts[0][0], sums, 1 / precision, self.kurtosis * fourth)
 
     def _answer(self, wanted: Floats, known: Sequence[KnownSums]) -> LinearAnswer:
-        """Weigh everything known about cells for the sum of the wanted ones."""
+        """Weigh everything known about classes for the weighted sum of them."""
         if not wanted.any():
             return LinearAnswer(0.0, 0.0, 0.0)
         n = len(wanted)
@@ -249,3 +322,49 @@ class MeasuredTables:
         variance = max(0.0, float(wanted @ solution))
         excess = fourth / variance**2 if variance > 0 else 0.0
         return LinearAnswer(value, variance**0.5, variance**0.5 * nearly_normal(excess))
+
+
+# --- resolutions ----------------------------------------------------------------------------------
+
+
+def _merges(table: MeasuredTable) -> bool:
+    """Say whether the table of one column is coarser than its values."""
+    return len(table.counts) < len(table.cells[0])
+
+
+def _first_of(places: Integers) -> Integers:
+    """Give the first position of each place."""
+    return np.unique(places, return_index=True)[1]
+
+
+def _refines(fine: Integers, coarse: Integers) -> bool:
+    """Say whether all of one place of `fine` have the same place of `coarse`."""
+    return bool((coarse[_first_of(fine)][fine] == coarse).all())
+
+
+def _joined(cells: Integers, classes: Integers) -> tuple[Integers, Integers]:
+    """Say into which sums cells and classes go, so that both are told apart where they can be.
+
+    Examples
+    --------
+    >>> cells, classes = np.array([0, 0, 1, 2]), np.array([0, 0, 1, 1])
+    >>> [places.tolist() for places in _joined(cells, classes)]
+    [[0, 1, 1], [0, 1]]
+    >>> [places.tolist() for places in _joined(classes, cells)]
+    [[0, 1], [0, 1, 1]]
+    >>> [places.tolist() for places in _joined(np.array([0, 1, 1]), np.array([0, 0, 1]))]
+    [[0, 0], [0, 0]]
+    """
+    if _refines(cells, classes):
+        return classes[_first_of(cells)], np.arange(int(classes.max()) + 1)
+    if _refines(classes, cells):
+        return np.arange(int(cells.max()) + 1), cells[_first_of(classes)]
+    return np.zeros(int(cells.max()) + 1, np.int64), np.zeros(int(classes.max()) + 1, np.int64)
+
+
+def _coarsest(weights: Floats, axis: int, offered: Sequence[Integers]) -> Integers | None:
+    """Find the coarsest resolution of an axis that tells apart what is weighed differently."""
+    for places in sorted(offered, key=lambda cells: int(cells.max())):
+        if (weights.take(_first_of(places)[places], axis) == weights).all():
+            return places
+    return None

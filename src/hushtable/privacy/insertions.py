@@ -28,6 +28,8 @@ MAX_CLASSES = 5_000
 
 _BITS = 192
 
+_ANY = Fraction(1)  # a number of tuples, where only the noise matters
+
 
 @dataclass(frozen=True)
 class UniformInsertions:
@@ -36,6 +38,11 @@ class UniformInsertions:
     domain: Domain
     alpha: Fraction
     beta: Fraction
+
+    @property
+    def ratios(self) -> Ratios:
+        """Bound what can be told from one view of a tuple."""
+        return Ratios.of_one_view(keep=self.alpha + self.beta, insert=self.beta)
 
     @property
     def expected(self) -> float:
@@ -82,6 +89,12 @@ class SourceInsertions:
         """The lots, as a product of the columns' own."""
         totals = map(sum, self.weights)
         return Domain(dict(zip(self.domain.names, totals, strict=True)))
+
+    @property
+    def ratios(self) -> Ratios:
+        """Bound what can be told from one view of any tuple."""
+        each = [ratios for _, ratios in SourcePrior(self.domain, self.weights, _ANY).ratios(self)]
+        return Ratios(low=min(r.low for r in each), high=max(r.high for r in each))
 
     @property
     def expected(self) -> float:

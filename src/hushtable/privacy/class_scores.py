@@ -2,7 +2,8 @@
 
 A score looks at the counts of the children by class, an array (..., children, classes), and at
 nothing else. Every score is a whole number, so that the exponential mechanism can be drawn exactly;
-what rounding to whole numbers costs is part of the sensitivity. The proofs are in ``diffgen.md``.
+what rounding to whole numbers costs is part of the sensitivity. The proofs are in
+``methods/diffgen/diffgen.md``.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
+
+from hushtable.privacy.spending import Sensitivity
 
 Integers = NDArray[np.int64]
 ScoreName = Literal["balanced-gain", "balanced-max", "max", "information-gain", "total-variation"]
@@ -42,6 +45,17 @@ class Score(ABC):
     """Whether adding a row never lowers any score."""
     unit: ClassVar[int]
     """How many points of the score make one unit of what the paper calls u."""
+    divisible: ClassVar[bool] = True
+    """Whether some of a unit's rows move it by no more than that part of the sensitivity."""
+
+    def moved(self, counted: Sensitivity, n_classes: int) -> Sensitivity:
+        """Say how far one unit moves any score against any other, from how far it moves counts."""
+        most = self.sensitivity(n_classes=n_classes, max_rows=counted.rows)
+        return Sensitivity(
+            rows=1,
+            step=most if self.monotone else 2 * most,
+            divisible=self.divisible or counted.rows == 1,
+        )
 
     @abstractmethod
     def of(self, children: Integers) -> NDArray[Any]:
@@ -162,6 +176,7 @@ class InformationGain(Score):
     name: ClassVar[ScoreName] = "information-gain"
     monotone: ClassVar[bool] = False
     unit: ClassVar[int] = 1 << BITS
+    divisible: ClassVar[bool] = False
 
     def of(self, children: Integers) -> NDArray[Any]:
         """Give the mutual information of child and class, rounded."""
