@@ -27,7 +27,7 @@ from hushtable.engine.silence import silenced
 from hushtable.errors import HushtableError, OwnNote, ParameterError, Refused
 from hushtable.estimate.associations import KEPT, as_plain, in_words
 from hushtable.files.progress import Progress, silent
-from hushtable.methods.base import SUPPOSED_ROWS, GraphMethod, Method, Plan, Released
+from hushtable.methods.base import SUPPOSED_ROWS, Forecast, GraphMethod, Method, Plan, Released
 from hushtable.methods.registry import estimator_for
 from hushtable.predicate.rules import kept_rows, rules_of
 from hushtable.privacy.guarantee import Guarantee, NoGuarantee
@@ -56,6 +56,7 @@ def publish(
     columns: Sequence[str] | None = None,
     rows: int | None = None,
     anyway: bool = False,
+    on_forecast: Callable[[Forecast], None] | None = None,
     progress: Progress = silent,
     **paying: Unpack[Paying],
 ) -> Release:
@@ -89,6 +90,8 @@ def publish(
         would tell how many rows it has.
     anyway : bool
         Publish even where the forecast is that the release will tell nothing.
+    on_forecast : callable, optional
+        Is told what to expect, once nothing else stands against it and before the charge.
     progress : Progress
         Hears which phase the work is in, and roughly what share of all is done.
     **paying
@@ -106,7 +109,7 @@ def publish(
     schema = Schema.load(schema) if isinstance(schema, str | Path) else schema
     _require_nouns(schema, method)
     schema.require_confirmed()
-    whole, schema = schema, of_columns(schema, columns)
+    whole, schema = schema, _only(schema, columns)
     rules_of(schema)  # refuses those that cannot be read
     plan = method.plan(schema)
     if not anyway:
@@ -126,10 +129,13 @@ def publish(
         payment=payment,
         progress=progress,
         whole=whole,
+        before_charge=None
+        if on_forecast is None
+        else lambda: on_forecast(plan.forecast(schema.rows if rows is None else rows)),
     )
 
 
-def of_columns(schema: Schema, columns: Sequence[str] | None) -> Schema:
+def _only(schema: Schema, columns: Sequence[str] | None) -> Schema:
     """Leave out all published columns but some, as if they were identifiers."""
     if columns is None:
         return schema
@@ -252,16 +258,20 @@ def carry_out(
     payment: Payment,
     progress: Progress = silent,
     whole: Schema | None = None,
+    before_charge: Callable[[], None] | None = None,
 ) -> Release:
     """Charge, then run, then write: the one place where private data may be read.
 
     `promised` and `payment` are those of `promise`. The source is opened once, after the spending
     was recorded. What is read from it stays private; what the plan makes of it is published.
     `whole` describes the table that the ledger pays for, where the plan is for some of its columns.
+    `before_charge` is called when nothing stands against the charge any more.
     """
     method, schema, book = plan.method, plan.schema, payment.book
     split = plan.forecast(schema.rows).split
     with ReleaseWriter(out, seeded=not noise.is_private) as writer:
+        if before_charge is not None:
+            before_charge()
         progress("charging", 0.05)
         entry = payment.charge(promised, whole or schema, method=method.name)
         with _telling(entry, _STANDS):
