@@ -116,10 +116,10 @@ def test_columns_with_too_many_values_are_binned_or_refused() -> None:
         }
     )
     weight, dose, place = values_of(schema)
-    assert weight.rule[:4] == [0, 1, 2, 4]  # zero pays off to be apart
-    assert weight.rule[-1] == 1_999_999
+    assert weight.first_codes[:4].tolist() == [0, 1, 2, 4]  # zero pays off to be apart
+    assert weight.first_codes[-1] == 1_999_999
     assert weight.size <= domains.N_BINS
-    assert dose.rule is None
+    assert dose.recoding is None
     assert place.rule == 1
     assert place.size == 2
     lines = Quilt(epsilon=1).forecast(schema, 10_000).lines
