@@ -279,7 +279,13 @@ MARKS = {
     "step": "step",
     "missing": "empty cells",
     "outside": "cells outside",
+    "special": "special values",
+    "bins": "bins",
+    "taxonomy": "groups",
+    "ordered": "order",
     "missing_values": "words for a missing value",
+    "unit": "who is protected",
+    "reading": "how the file is read",
 }
 ALL = "all of them"
 REASON = "How could anybody know this?"
