@@ -24,6 +24,7 @@ from hushtable.engine.sealed import SealedTable
 from hushtable.errors import SealedError
 from hushtable.methods.base import Released
 from hushtable.methods.quilt import sewing
+from hushtable.methods.quilt.domains import Values
 from hushtable.methods.quilt.field import Field
 from hushtable.methods.quilt.meter import Candidate, Meter, PaidTable, Purse
 from hushtable.methods.quilt.particles import Group
@@ -182,23 +183,30 @@ def test_candidates_are_scored_against_the_noisy_model(monkeypatch: pytest.Monke
         answers.update(zip(groups, found, strict=True))
         return found
 
-    made = sewing._candidate
+    make = sewing.offers_of
 
-    def compared(group: Group, expected: Any, std: float, target: Any) -> Candidate:
-        candidate = made(group, expected, std, target)
-        if group in answers:
-            assert np.abs(candidate.expected - answers[group].ravel()).max() <= 0.5 + 1e-9
-        return candidate
+    def compared(groups: Any, expected: Any, *more: Any) -> Any:
+        made = make(groups, expected, *more)
+        for offer in made:
+            group, cells = offer.patch.group, offer.candidate.cells
+            if group in answers:
+                model = answers[group].ravel()
+                own = model if cells is None else np.bincount(cells, model)
+                assert np.abs(offer.candidate.expected - own).max() <= 0.5 + 1e-9
+        coarse.append(any(offer.candidate.cells is not None for offer in made))
+        return made
 
+    coarse: list[bool] = []
     monkeypatch.setattr(Meter, "choose", checked)
     monkeypatch.setattr(Field, "answers", noted)
-    monkeypatch.setattr(sewing, "_candidate", compared)
+    monkeypatch.setattr(sewing, "offers_of", compared)
     noise = SeededNoise(shifted(3))
     Quilt(epsilon=1, delta="1e-6", particles=2000).run(
         connect(sample(), sample_schema(), noise=noise), noise
     )
     assert seen
     assert all(seen)
+    assert any(coarse)
 
 
 # --- the mechanism of a choice --------------------------------------------------------------------
@@ -379,8 +387,10 @@ class Recorder(Meter):
         self.transcript.append(super().row_count(share))
         return self.transcript[-1]
 
-    def measure(self, step: str, group: Group, share: Fraction) -> PaidTable:
-        self.transcript.append(super().measure(step, group, share))
+    def measure(
+        self, step: str, group: Group, share: Fraction, cells: Integers | None = None
+    ) -> PaidTable:
+        self.transcript.append(super().measure(step, group, share, cells))
         return self.transcript[-1]
 
     def choose(self, step: str, candidates: Sequence[Candidate], **how: Any) -> list[int]:
@@ -400,7 +410,9 @@ class Player(Meter):
     def row_count(self, share: Fraction) -> PaidTable:
         return self._next("number of rows", share)
 
-    def measure(self, step: str, group: Group, share: Fraction) -> PaidTable:
+    def measure(
+        self, step: str, group: Group, share: Fraction, cells: Integers | None = None
+    ) -> PaidTable:
         found: PaidTable = self._next(step, share)
         assert found.group == group
         return found
@@ -453,17 +465,20 @@ def test_the_player_would_notice(monkeypatch: pytest.MonkeyPatch) -> None:
     # The broken variant: buckets from exact counts. Over other data the release changes.
     method = Quilt(epsilon=1, delta="1e-6", particles=2000)
     schema = sample_schema()
-    original = sewing._one_ways
+    original, asked = Values.buckets, []
 
-    def peeking(meter: Any, values: Any, plan: Any, target: Any) -> Any:
-        measured, _ = original(meter, values, plan, target)
-        exact = map(inside, meter._source.marginals([[v.name] for v in values]))  # by force
-        return measured, [
-            v.buckets(table, m.noise.std)
-            for v, table, m in zip(values, exact, measured, strict=True)
-        ]
+    def peeking(self: Values, noisy: Integers, std: float, *, is_target: bool = False) -> Integers:
+        exact = inside(asked[0].marginals([[self.name]])[0])  # by force
+        return original(self, exact, std, is_target=is_target)
 
-    monkeypatch.setattr(sewing, "_one_ways", peeking)
+    monkeypatch.setattr(Values, "buckets", peeking)
+    start = Meter.__init__
+
+    def noted(self: Meter, engine: Any, noise: Any, purse: Any) -> None:
+        asked[:] = [engine]
+        start(self, engine, noise, purse)
+
+    monkeypatch.setattr(Meter, "__init__", noted)
     Recorder.transcript = []
     monkeypatch.setattr("hushtable.methods.quilt.quilt.Meter", Recorder)
     first = method.run(

@@ -116,11 +116,10 @@ def test_columns_with_too_many_values_are_binned_or_refused() -> None:
         }
     )
     weight, dose, place = values_of(schema)
-    assert weight.rule[:4] == [0, 1, 2000, 4000]  # zero pays off to be apart
+    assert weight.rule[:4] == [0, 1, 2, 4]  # zero pays off to be apart
     assert weight.rule[-1] == 1_999_999
-    assert weight.size == 1002
-    assert dose.rule[:3] == [0.0, 0.25, 5.25]
-    assert dose.size <= 1003
+    assert weight.size <= domains.N_BINS
+    assert dose.rule is None
     assert place.rule == 1
     assert place.size == 2
     lines = Quilt(epsilon=1).forecast(schema, 10_000).lines
@@ -531,7 +530,10 @@ def test_the_release_is_what_its_documentation_says() -> None:
         n_buckets = int(buckets["bucket"].to_numpy()[mine].max()) + 1
         assert n_buckets == found["columns"][name]["n_buckets"]
         assert buckets["share"].to_numpy()[mine].sum() == pytest.approx(1)
-    groups = {tuple(table["columns"]) for table in found["tables"]}
+    groups = {
+        (tuple(table["columns"]), json.dumps(table["cells"]))
+        for place, table in enumerate(found["tables"])
+    }
     assert len(np.unique(factors["table"].to_numpy())) == len(groups)
     assert len(found["fit"]["misfit"]) == len(found["fit"]["residual"]) == len(groups)
     assert made.tables["candidates"].num_rows == found["rounds"][-1]["n_candidates"]

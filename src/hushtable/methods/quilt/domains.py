@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,8 +26,8 @@ Floats = NDArray[np.float64]
 MAX_VALUES = 10_000
 """A column with more values is counted in public bins, or at a level of its taxonomy."""
 
-N_BINS = 1_000
-"""Bins of one width of a numeric column with too many values, at most."""
+N_BINS = 1 << 20
+"""Bins of one width that a numeric column of more values is read in, at most."""
 
 MAX_BUCKETS = 64
 """Buckets of an unordered column, so that every pair of columns can be counted."""
@@ -36,6 +37,10 @@ MAX_INTERVALS = 32
 
 HEAVY = 3.0
 """A bucket holds at least this many standard deviations of its noise."""
+
+
+TILT_LIMIT = 3.0
+"""A tilt moves a row inside its bucket by at most so many standard deviations."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +73,31 @@ class Values:
     def n_values(self) -> int:
         """The same without special values and missing."""
         return self.size - self.column.n_apart
+
+    @property
+    def zero(self) -> set[int]:
+        """The counted value that is zero alone, if there is one."""
+        if isinstance(self.column, Categorical):
+            return set()
+        code = -self.column.exact_low / self.column.exact_step
+        if code.denominator != 1 or not 0 <= code < self.column.n_values:
+            return set()
+        if self.recoding is None:
+            return {int(code)}
+        return set(self.recoding.apply(np.array([int(code)])).tolist())
+
+    @cached_property
+    def first_codes(self) -> Integers:
+        """The first code of the schema behind each counted value."""
+        if self.recoding is None:
+            return np.arange(self.size)
+        bins = self.recoding.apply(np.arange(self.column.size))
+        return np.unique(bins, return_index=True)[1]
+
+    @property
+    def places(self) -> Floats:
+        """Where each counted value of an ordered column lies, in codes."""
+        return self.first_codes + (self.widths - 1) / 2
 
     @property
     def is_ordered(self) -> bool:
@@ -109,6 +139,26 @@ class Values:
 
         return numbered(column.taxonomy.root)
 
+    def branches(self, buckets: Integers) -> list[Integers]:
+        """Give the branch of each bucket at each level of the taxonomy, from fine to coarse.
+
+        A bucket of several branches is one of its own.
+        """
+        column = self.column
+        if not isinstance(column, Categorical) or column.taxonomy is None or self.rule is not None:
+            return []
+        found = []
+        for level in range(1, column.taxonomy.depth):
+            label_of = column.taxonomy.level(level)
+            labels = np.array([label_of[value] for value in column.values])
+            place = np.unique(labels, return_inverse=True)[1].ravel()
+            merged = buckets[: self.n_values]
+            n = int(merged.max()) + 1
+            first = np.array([place[merged == bucket].min() for bucket in range(n)])
+            last = np.array([place[merged == bucket].max() for bucket in range(n)])
+            found.append(np.where(first == last, first, len(labels) + np.arange(n)))
+        return found
+
     def bucket_recoding(self, buckets: Integers) -> Recoding | None:
         """Give the recoding from codes of the schema to buckets; None if nothing changes."""
         merged = buckets[: self.n_values]
@@ -128,8 +178,21 @@ class Values:
             labels, self.column.n_values, has_missing, tuple(first.tolist()), special=special
         )
 
-    def codes(self, of_rows: Integers, buckets: Integers, shares: Floats, coins: Coins) -> Integers:
-        """Draw a code of the schema for the bucket of each row: by noisy counts, then evenly."""
+    def codes(
+        self,
+        of_rows: Integers,
+        buckets: Integers,
+        shares: Floats,
+        coins: Coins,
+        tilts: Floats | None = None,
+    ) -> Integers:
+        """Draw a code of the schema for the bucket of each row: by noisy counts, then evenly.
+
+        With `tilts`, rows take the values of their bucket in an order that follows them.
+        """
+        if int(buckets.max()) + 1 == self.size:
+            values = np.argsort(buckets)[of_rows]
+            return values if self.recoding is None else self._inside(values, coins)
         values = np.empty(len(of_rows), np.int64)
         order = np.argsort(of_rows, kind="stable")
         bounds = np.searchsorted(of_rows[order], np.arange(int(buckets.max()) + 2))
@@ -140,6 +203,8 @@ class Values:
                 values[mine] = among[0]
             elif len(mine):
                 values[mine] = among[coins.spread(shares[among] + 1e-9, len(mine))]
+        if tilts is not None:
+            values = tilted(of_rows, values, self.places, tilts, coins)
         if self.recoding is None:
             return values
         return self._inside(values, coins)
@@ -155,15 +220,46 @@ class Values:
         return by_bin[starts[values] + (coin * widths[values]).astype(np.int64)]
 
 
+def tilted(
+    of_rows: Integers, values: Integers, places: Floats, tilts: Floats, coins: Coins
+) -> Integers:
+    """Let the rows of a bucket exchange their values, so that these follow a tilt.
+
+    If the density of a row rises by a tilt, its value is larger by tilt times variance, on average.
+    Rows are ranked by the places of their values so moved, and take the bucket's values in that
+    order: each value is still there as often as it was.
+
+    Examples
+    --------
+    >>> from hushtable.methods.quilt.coins import Coins
+    >>> rows, tilts = np.zeros(4, np.int64), np.array([9.0, 0.0, 0.0, -9.0])
+    >>> tilted(rows, np.array([1, 2, 2, 5]), np.arange(6.0), tilts, Coins(1)).tolist()
+    [5, 2, 2, 1]
+    """
+    n, at = np.maximum(np.bincount(of_rows), 1), places[values]
+    mean = np.bincount(of_rows, at) / n
+    variance = np.maximum(np.bincount(of_rows, at**2) / n - mean**2, 0.0)
+    reach = TILT_LIMIT * np.sqrt(variance)[of_rows]
+    moved = at + coins.spread(np.ones(1 << 16), len(values)) / (1 << 16)
+    moved += np.clip(tilts * variance[of_rows], -reach, reach)
+    moved -= moved.min(initial=0.0)
+    by_tilt = np.argsort(of_rows + moved / (moved.max(initial=0.0) + 1.0))
+    found = np.empty_like(values)
+    found[by_tilt] = values[np.argsort(of_rows * len(places) + values)]
+    return found
+
+
 def values_of(schema: Schema) -> list[Values]:
     """Say how each column is counted, or refuse those that cannot be."""
     found, problems = [], []
     for name, column in schema.attributes.items():
         bins = bins_of(column)
         if bins is not None:
-            found.append(Values(name, column, list(bins.starts), bins))
+            lowest = [column.value(start) for start in bins.starts]
+            found.append(Values(name, column, [v for v in lowest if v is not None], bins))
             continue
-        if column.size <= MAX_VALUES:
+        numeric = not isinstance(column, Categorical)
+        if column.n_values <= (N_BINS if numeric else MAX_VALUES):
             found.append(Values(name, column))
             continue
         rule = _rule(column)
@@ -311,7 +407,7 @@ def _heavy_below(node: Node, counts: Floats, heavy: float) -> tuple[list[list[in
     return buckets, rare
 
 
-def shares_of(counts: Integers, buckets: Integers, total: float) -> Floats:
+def shares_of(counts: Integers | Floats, buckets: Integers, total: float) -> Floats:
     """Estimate the share of each value: that of its bucket first, then inside the bucket.
 
     Where hardly anybody is, noise would add up if each value were made non-negative alone.
@@ -321,7 +417,7 @@ def shares_of(counts: Integers, buckets: Integers, total: float) -> Floats:
     >>> shares_of(np.array([90, 9, -8, 5, 4]), np.array([0, 1, 1, 1, 1]), 100.0).round(2)
     array([0.9 , 0.01, 0.  , 0.05, 0.04])
     """
-    noisy = counts.astype(np.float64)
+    noisy = np.asarray(counts, np.float64)
     widths = np.bincount(buckets).astype(np.float64)
     masses = on_simplex(np.bincount(buckets, noisy).astype(np.float64), total, widths)
     shares = np.empty(len(noisy))

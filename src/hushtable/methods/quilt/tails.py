@@ -1,0 +1,43 @@
+"""The ends of ordered columns: where hardly anybody is, noise must not look like people.
+
+What it does. The outermost values of a numeric column are often empty, and there may be many of
+them. Each has a noisy count, and what is left of those when none may be negative adds up: rows far
+from all others, which weigh most in a variance or a slope. `cut` says which values at the ends are
+empty for all that can be told.
+
+All of it is post-processing of noisy counts. The noisy counts themselves are published as they are.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushtable.methods.quilt.domains import Floats
+
+SOMEBODY = 2.5
+"""Values at an end are empty as long as their sum is below this many standard deviations."""
+
+
+def cut(counts: Floats, std: float) -> NDArray[np.bool_]:
+    """Say which values at the ends of an ordered column are taken to be empty.
+
+    Examples
+    --------
+    >>> cut(np.array([0.3, -1.2, 0.8, 9.0, 40.0, 50.0, 3.0, -0.1]), 1.0).tolist()
+    [True, True, False, False, False, False, False, True]
+    """
+    empty = np.zeros(len(counts), bool)
+    empty[: _n_empty(counts, std)] = True
+    empty[len(counts) - _n_empty(counts[::-1], std) :] = True
+    return empty
+
+
+def _n_empty(counts: Floats, std: float) -> int:
+    """Count the values before the first people: up to where the sum is least."""
+    sums = np.cumsum(counts)
+    told = np.flatnonzero(sums > SOMEBODY * std * np.sqrt(np.arange(1, len(counts) + 1)))
+    if not len(told):
+        return 0  # nobody anywhere: nothing to tell the ends from
+    before = np.append(0.0, sums[: told[0]])
+    return int(np.argmin(before))
