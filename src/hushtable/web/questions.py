@@ -166,14 +166,17 @@ def parts_of(name: str, column: Column) -> list[Part]:
         width = _width(column.n_values)
         parts = []
         for first in range(0, column.n_values, width):
-            low, high = (
-                _number(column.value(code))
-                for code in (first, min(first + width, column.n_values) - 1)
-            )
+            ends = [column.value(code) for code in (first, min(first + width, column.n_values) - 1)]
+            low, high = map(_number, ends)
+            said = [quoted_text(end) if isinstance(end, str) else _number(end) for end in ends]
             if low == high:
-                parts.append(Part(low, f"{spelled} = {low}"))
+                parts.append(Part(low, f"{spelled} = {said[0]}"))
             else:
-                parts.append(Part(f"{low} to {high}", f"{spelled} BETWEEN {low} AND {high}"))
+                between = f"{spelled} BETWEEN {said[0]} AND {said[1]}"
+                parts.append(Part(f"{low} to {high}", between))
+        parts += [
+            Part(special, f"{spelled} = {quoted_text(special)}") for special in column.special_names
+        ]
     if column.missing == "category":
         parts.append(Part("(missing)", f"{spelled} IS NULL"))
     return parts
