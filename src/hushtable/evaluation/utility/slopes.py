@@ -1,8 +1,8 @@
 """Correlations and slopes side by side: of numbers in the original and in the published rows.
 
-A model that somebody fits to published rows inherits what noise and shrinkage did to them. Here the
-correlation of every pair of numeric columns, and the slope of a line through them, are computed from
-both, for all rows and for the groups of the column with the fewest values.
+A model that somebody fits to published rows inherits what noise and shrinkage did to them. Here
+the correlation of every pair of numeric columns, and the slope of a line through them, are computed
+from both, for all rows and for the groups of the column with the fewest values.
 """
 
 from __future__ import annotations
