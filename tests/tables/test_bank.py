@@ -54,6 +54,18 @@ def test_bank(method: Method, tmp_path: Path) -> None:
     assert (tmp_path / "seeded.csv").stat().st_size > 0
 
 
+def test_means_leave_special_values_out(tmp_path: Path) -> None:
+    rows = table()
+    method = ht.Quilt(epsilon=4, delta="1e-6", particles=20_000)
+    noise = SeededNoise(shifted(5))
+    release = ht.publish(rows, SCHEMA, method, out=tmp_path / "out", noise=noise)
+    pdays = np.asarray(rows["pdays"])
+    truth = pdays[(pdays >= 0) & (pdays < 999)].mean()
+    found = release.mean("pdays")
+    assert isinstance(found, ht.Estimate)
+    assert found.value == pytest.approx(truth, rel=0.3)
+
+
 def _rows_keep_the_rule(release: ht.Release) -> None:
     frame = release.frame()
     if any(name in release.recode for name in ("pdays", "y", "age")):
