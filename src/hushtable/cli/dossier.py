@@ -8,7 +8,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from hushtable.cli.screen import console, visible
+from hushtable.cli.options import AsJson
+from hushtable.cli.screen import console, print_json, visible
 from hushtable.errors import ParameterError
 
 WRITE = "write"
@@ -49,6 +50,7 @@ def write(  # noqa: PLR0917 - the options of a command
     key: Annotated[
         Path | None, typer.Option(help="Sign with this Ed25519 private key, a PEM file.")
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Write a dossier about releases; what no file says is "not stated"."""
     from hushtable.dossier import make_dossier  # noqa: PLC0415 - slow to import
@@ -68,6 +70,9 @@ def write(  # noqa: PLR0917 - the options of a command
     )
     write_dossier(out, dossier, key=key)
     unstated = [name for name, answer in dossier.answers.items() if not answer.is_stated]
+    if as_json:
+        print_json({"file": str(out), "not_stated": unstated, "internal": dossier.internal})
+        return
     console.print(f"Wrote {out}.", highlight=False)
     if unstated:
         console.print(
@@ -88,11 +93,22 @@ def verify(
     folder: Annotated[
         Path | None, typer.Option(help="Where its files lie; by default beside it.")
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Check a dossier's signature, and that all it was made from is still the same."""
     from hushtable.dossier import verify_dossier  # noqa: PLC0415 - slow to import
 
     found = verify_dossier(file, key=key, folder=folder)
+    if as_json:
+        print_json(
+            {
+                "intact": True,
+                "files": len(found.dossier.files),
+                "signer": found.signer,
+                "expected": found.expected,
+            }
+        )
+        return
     console.print(
         f"{visible(str(file))} is as it was written, and so are its {len(found.dossier.files)} "
         "files.",
