@@ -115,7 +115,7 @@ def test_scores_that_move_too_far_or_both_ways_are_seen(most: int, monotone: boo
         )
         return {"c": noise.open(scores, TopChoices(Fraction(1)), "choice")}
 
-    assert ("both ways" if monotone else "moves by 3") in fault_of(release)
+    assert ("by 2 against each other" if monotone else "by 3 at most") in fault_of(release)
 
 
 def test_a_draw_that_departs_from_its_sampler_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:

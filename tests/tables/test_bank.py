@@ -37,6 +37,7 @@ def test_bank(method: Method, tmp_path: Path) -> None:
     release = ht.Release.load(tmp_path / "out")
     frame = release.frame()
     assert {"day", "age_group"} <= set(frame.column_names)
+    assert len({hash(column) for column in SCHEMA.attributes.values()}) == len(SCHEMA.attributes)
     for where in ("pdays = 'never'", "pdays >= 999", "default", "NOT default", "day = 'Monday'",
                   "education >= 'secondary'", "called >= '2009-01-01'", "age_group = '17 to 24'",
                   "pdays IN (3, 'unknown')", f"NOT ({RULE})"):  # fmt: skip

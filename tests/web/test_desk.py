@@ -14,7 +14,6 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from desk_client import DeskClient, problems
 
 from hushtable.datasets import sample, sample_schema
 from hushtable.engine.fitting import misfits
@@ -27,6 +26,8 @@ from hushtable.web.advice import QUESTIONS, advise
 from hushtable.web.forms import fields_of, make_method, options, read_parameters
 from hushtable.web.stand_in import make_stand_in, stand_in_schema
 from hushtable.web.workbench import next_step
+
+from .desk_client import DeskClient, problems
 
 PLAN = {
     "method": "noisy-counts", "epsilon": "1", "delta": "0.000001", "k": "10",

@@ -176,3 +176,40 @@ def test_a_move_that_makes_no_tree_is_refused(node: str, to: str) -> None:
     with pytest.raises(ParameterError):
         tree.move(node, to)
     assert tree.nested() == before
+
+
+def test_who_is_protected_is_chosen(file: SchemaFile) -> None:
+    file.set("age", {"role": "identifier"})
+    file.set_table({"name": "survey", "rows": "500", "unit": "age", "max_rows": "3"})
+    schema = Schema.load(file.path)
+    assert (schema.unit.kind, schema.unit.column, schema.unit.max_rows) == ("person", "age", 3)
+    assert (schema.name, schema.rows) == ("survey", 500)
+    with pytest.raises(SchemaError, match="must have role: identifier"):
+        file.set_table({"unit": "answer", "max_rows": "3"})
+    file.set_table({"unit": ""})
+    assert Schema.load(file.path).unit.kind == "row"
+    assert Schema.load(file.path).rows is None
+    for comment in comments(TEXT):
+        assert comment in comments(file.text()), comment
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        "values: [a, b]",
+        "values: [a, b]  # both",
+        "values:\n    - a\n    - b",
+        "values:\n    - a\n    - b  # and b",
+    ],
+)
+def test_a_comment_below_what_is_taken_out_stays(tmp_path: Path, values: str) -> None:
+    text = (
+        f"name: t\ncolumns:\n  x:\n    type: categorical\n    {values}\n    confirm: [values]\n"
+        "  # about y\n  y: {type: integer, low: 0, high: 9}\n  # the end\n"
+    )
+    (tmp_path / "schema.yaml").write_text(text)
+    file = SchemaFile(tmp_path / "schema.yaml", tmp_path / "history")
+    file.confirm("x", ["values"], "printed on the form")
+    assert "confirm:" not in file.text()
+    for comment in comments(text):
+        assert comment in comments(file.text()), file.text()

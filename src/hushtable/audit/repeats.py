@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from dataclasses import dataclass
-
-import numpy as np
 
 from hushtable.audit.bounds import EventTally, loss_at_least
 from hushtable.audit.clock import Clock
@@ -59,17 +58,22 @@ class RepeatTest:
         """Compare some releases, and list many only where that is suspicious."""
         promise = f"Releases of one input are not known again. {self.claim.promise}"
         pair = self._pair()
-        n = min(FIRST, self.runs)
-        one, two = ([self._digest(side) for _ in range(n)] for side in (pair.one, pair.two))
+        one: list[bytes] = []
+        two: list[bytes] = []
+        while len(one) < min(FIRST, self.runs) and not self._is_over():
+            one.append(self._digest(pair.one))
+            two.append(self._digest(pair.two))
+        n = len(one)
         known = set(one)
         within, across = len(one) - len(known), sum(digest in known for digest in two)
         # A right mechanism meets the list again on the neighbor in proportion to e**-epsilon.
         if within < SUSPICIOUS or across > within / 8:
-            bits = 2 * np.log2(max(n, 2)) - 1 - np.log2(SUSPICIOUS)
+            bits = int(2 * math.log2(max(n, 2)) - 1 - math.log2(2 * SUSPICIOUS))
             return Finding(
                 promise=promise,
-                verdict="NO VIOLATION FOUND",
-                would_see=f"seeds of at most {int(bits)} bits",
+                verdict="NO VIOLATION FOUND" if bits > 0 else "NOT TESTED",
+                would_see=f"seeds of at most {bits} bits" if bits > 0 else "",
+                reason="" if bits > 0 else f"{n} runs are too few",
                 n_inputs=1,
             )
         n = min(MOST, self.runs)
@@ -94,6 +98,9 @@ class RepeatTest:
                 f"the release is one of {len(known):,} that this input had before", *tallies,
             ),
         )  # fmt: skip
+
+    def _is_over(self) -> bool:
+        return self.clock.seconds is not None and self.clock.now() > self.clock.seconds
 
     def _pair(self) -> Pair:
         """Take the largest inputs: releases with most in them are least alike by chance."""

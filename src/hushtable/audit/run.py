@@ -38,7 +38,7 @@ RUNS = 20_000
 LARGEST = 3
 SECONDS = 50.0
 
-TESTS = ("account", "generator", "elsewhere", "differences", "repeats", "loss")
+TESTS = ("generator", "account", "elsewhere", "differences", "repeats", "loss")
 """What is tested, quick things first; where one of these finds a violation, the audit ends."""
 
 Test = Callable[[float, Clock], Finding | None]
@@ -84,7 +84,7 @@ def audit(
         The neighbors to try, in place of all these.
     noise : Noise, optional
         For tests of the audit itself; otherwise randomness is that of a release.
-    tests : collection of {"account", "generator", "elsewhere", "differences", "repeats", "loss"}
+    tests : collection of {"generator", "account", "elsewhere", "differences", "repeats", "loss"}
         What is tested; by default everything.
     progress : Progress
         Who is told how far it has come.
@@ -130,12 +130,8 @@ def audit(
         if any(one and one.verdict == "VIOLATION" for one in found[: len(quick)]):
             break  # what is broken needs no more tests
         spent = time.process_time() - started[1]
-        left = None if seconds is None else max(0.1 * seconds, seconds - spent)
-        # Quick tests may take two fifths of what is left, slow ones share the rest evenly.
-        part = 0.4 if not is_slow else 1 / (n_tests - number)
-        clock = Clock(
-            None if left is None else left * part, progress, number / n_tests, 1 / n_tests
-        )
+        allowed = _allowed(seconds, spent, n_tests - number, is_slow=is_slow)
+        clock = Clock(allowed, progress, number / n_tests, 1 / n_tests)
         found.append(test((1 - confidence) / n_tests, clock))
     progress("done", 1.0)
     return Report(
@@ -146,6 +142,21 @@ def audit(
         seconds=time.monotonic() - started[0],
         findings=tuple(one for one in (*found[len(quick) :], *found[: len(quick)]) if one),
     )
+
+
+def _allowed(seconds: float | None, spent: float, n_left: int, *, is_slow: bool) -> float | None:
+    """Say how long a test may take: quick ones most of the first half, slow ones the rest evenly.
+
+    Examples
+    --------
+    >>> _allowed(50.0, 5.0, 3, is_slow=False), _allowed(50.0, 20.0, 3, is_slow=True)
+    (12.0, 10.0)
+    """
+    if seconds is None:
+        return None
+    if is_slow:
+        return max(0.1 * seconds, seconds - spent) / n_left
+    return max(0.02 * seconds, 0.6 * (seconds / 2 - spent))
 
 
 def case_of(name: str) -> Case[Any]:
@@ -215,10 +226,10 @@ def _quick_tests(
         )
         for claim in about_neighbors
     ]
-    if "account" in tests:
-        listed += [lambda error, clock, box=box: box.finding(error, clock) for box in boxes]  # type: ignore[misc]
     if "generator" in tests:
         listed.append(lambda error, clock: generator.checked(subject.noise, error=error))
+    if "account" in tests:
+        listed += [lambda error, clock, box=box: box.finding(error, clock) for box in boxes]  # type: ignore[misc]
     if "elsewhere" in tests:
         inputs = some_inputs(about_neighbors[0])
         listed.append(lambda error, clock: elsewhere.checked(subject, inputs))

@@ -41,7 +41,8 @@ from hushtable.privacy.mechanism import Gaussian, Laplace
 from hushtable.privacy.noise import SecureNoise, SeededNoise
 
 PROMISE = (
-    "What is published hangs on nothing but what was drawn and paid for, and that was promised."
+    "What is published hangs on nothing but what was drawn and paid for, at no more than was "
+    "promised."
 )
 
 
@@ -377,6 +378,7 @@ def faults_of_count_mechanism(mechanism: CountMechanism, counts: Sequence[int]) 
 
     Examples
     --------
+    >>> from fractions import Fraction
     >>> from hushtable.privacy.count_mechanisms import OneSidedGeometric
     >>> tight = OneSidedGeometric(epsilon=Fraction(1), delta=Fraction(1, 100), k=5)
     >>> list(faults_of_count_mechanism(tight, range(30)))

@@ -33,8 +33,9 @@ def _audit_command(kind: type[Parameters]) -> Callable[..., None]:
             float, typer.Option(help="One minus the chance that a right method is accused.")
         ] = 1 - 1e-6,
         seconds: Annotated[
-            float | None, typer.Option(help="How long it may take; fewer runs if it must.")
-        ] = None,
+            float,
+            typer.Option(help="Seconds of a processor it may take, about; fewer runs if it must."),
+        ] = 50.0,
         largest: Annotated[
             int, typer.Option(help="Search all tables of so many rows, 0 to 5.")
         ] = 3,

@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from hushtable.cli.options import AsJson
-from hushtable.cli.screen import console, print_json, visible
+from hushtable.cli.screen import tell, visible
 from hushtable.errors import ParameterError
 
 WRITE = "write"
@@ -70,18 +70,21 @@ def write(  # noqa: PLR0917 - the options of a command
     )
     write_dossier(out, dossier, key=key)
     unstated = [name for name, answer in dossier.answers.items() if not answer.is_stated]
-    if as_json:
-        print_json({"file": str(out), "not_stated": unstated, "internal": dossier.internal})
-        return
-    console.print(f"Wrote {out}.", highlight=False)
+    said = [f"Wrote {out}."]
     if unstated:
-        console.print(
+        said.append(
             f"{len(unstated)} of {len(dossier.answers)} questions say 'not stated': "
-            f"{', '.join(unstated)}.",
-            highlight=False,
+            f"{', '.join(unstated)}."
         )
     if dossier.internal:
-        console.print(dossier.internal, highlight=False)
+        said.append(dossier.internal)
+    tell(
+        visible("\n".join(said)),
+        as_json=as_json,
+        dossier=str(out),
+        not_stated=unstated,
+        internal=dossier.internal,
+    )
 
 
 @dossier_group.command("verify")
@@ -99,28 +102,21 @@ def verify(
     from hushtable.dossier import verify_dossier  # noqa: PLC0415 - slow to import
 
     found = verify_dossier(file, key=key, folder=folder)
-    if as_json:
-        print_json(
-            {
-                "intact": True,
-                "files": len(found.dossier.files),
-                "signer": found.signer,
-                "expected": found.expected,
-            }
-        )
-        return
-    console.print(
-        f"{visible(str(file))} is as it was written, and so are its {len(found.dossier.files)} "
-        "files.",
-        highlight=False,
-    )
     if found.signer is None:
-        console.print("It is not signed: this shows no change by mistake, not who made it.")
+        by = "It is not signed: this shows no change by mistake, not who made it."
     elif found.expected:
-        console.print("It was signed with the key that you gave.")
+        by = "It was signed with the key that you gave."
     else:
-        console.print(
+        by = (
             f"It was signed with the key {found.signer}. Give the key that you expect (--key) to "
-            "know whose that is.",
-            highlight=False,
+            "know whose that is."
         )
+    n_files = len(found.dossier.files)
+    tell(
+        f"{visible(str(file))} is as it was written, and so are its {n_files} files.\n{by}",
+        as_json=as_json,
+        dossier=str(file),
+        files=n_files,
+        signer=found.signer,
+        signed_with_key=found.expected,
+    )

@@ -59,7 +59,7 @@ class SchemaFile:
         self._edit(lambda content: _set_fields(_column(content, column), fields))
 
     def set_table(self, fields: Mapping[str, str]) -> None:
-        """Change what the schema says of the whole table: its name and its public row count."""
+        """Change what is said of the whole table: name, public row count, who is protected."""
 
         def change(content: CommentedMap) -> None:
             if name := fields.get("name", "").strip():
@@ -68,7 +68,9 @@ class SchemaFile:
             if rows:
                 _put(content, "rows", _number("rows", rows), before="columns")
             else:
-                content.pop("rows", None)
+                _take_out(content, "rows")
+            if "unit" in fields:
+                _set_unit(content, fields["unit"], fields.get("max_rows", "").strip())
 
         self._edit(change)
 
@@ -204,6 +206,17 @@ def _set_fields(place: CommentedMap, fields: Mapping[str, str]) -> None:
     _fit_type(place)
 
 
+def _set_unit(content: CommentedMap, column: str, max_rows: str) -> None:
+    """Say who is protected: a row, or the person that a column tells."""
+    if not column:
+        _take_out(content, "unit")
+        return
+    unit = CommentedMap(kind="person", column=_text(column))
+    unit["max_rows"] = _number("max_rows", max_rows or "1")
+    if content.get("unit") != unit:
+        _put(content, "unit", unit, before="columns")
+
+
 def _fit_type(place: CommentedMap) -> None:
     """Take out what belongs to another type of column, and fill in what this one needs."""
     if place.get("role") == "identifier":
@@ -250,15 +263,20 @@ def _take_out(place: CommentedMap, name: str) -> None:
     kept = trailing[2] if trailing and len(trailing) > 2 else None
     if kept is None or position == 0:
         return
-    # ruamel hangs the lines that follow an entry on it; they go to the entry before.
-    before = names[position - 1]
-    if isinstance(place[before], CommentedMap | CommentedSeq):
-        return
-    slots = place.ca.items.setdefault(before, [None, None, None, None])
-    if slots[2] is None:
-        slots[2] = kept
+    # ruamel hangs the lines that follow an entry on it; they go to the last line before it.
+    holder: Any = place
+    key: Any = names[position - 1]
+    while isinstance(holder[key], CommentedMap | CommentedSeq) and holder[key]:
+        if holder[key].fa.flow_style():
+            break
+        holder = holder[key]
+        key = list(holder)[-1] if isinstance(holder, CommentedMap) else len(holder) - 1
+    slot = 2 if isinstance(holder, CommentedMap) else 0
+    slots = holder.ca.items.setdefault(key, [None, None, None, None])
+    if slots[slot] is None:
+        slots[slot] = kept
     else:
-        slots[2].value = slots[2].value.rstrip("\n") + "\n" + kept.value.lstrip("\n")
+        slots[slot].value = slots[slot].value.rstrip("\n") + "\n" + kept.value.lstrip("\n")
 
 
 def _put(place: CommentedMap, name: str, value: Any, *, before: str) -> None:

@@ -221,6 +221,10 @@ UNDO = "Undo the last change"
 WHOLE_TABLE = "The whole table"
 TABLE_NAME = "Name that is published"
 PUBLIC_ROWS = "Rows, if public"
+UNIT = "Who is protected"
+UNIT_ROW = "one row"
+UNIT_PERSON = "a person, told by {column}"
+MAX_ROWS = "Rows of a person, at most"
 UNIT_IS = "The promise protects {unit}."
 ROLE = "Role"
 ROLES = {
@@ -442,8 +446,8 @@ REASONS = {
     "who_inside": "In the house, epsilon 3 is a usual choice; what leaves the house later, leaves.",
     "formal_anyway": "A formal promise costs little here, and needs no guess about attackers.",
     "several_rows": (
-        "Your schema protects single rows. If a person may have several, say so: unit: person with "
-        "the identifying column, in the schema as text."
+        "Your schema protects single rows. If a person may have several, say under Schema by which "
+        "column a person is told, and how many rows of each may count."
     ),
     "small_table": (
         "The table is small, so errors are large against the counts; look at the figures below."

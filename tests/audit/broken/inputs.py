@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from hushtable.methods.alpha_beta.insertions import UniformInsertions
 
 from audit.broken.kind import Broken, Patch, around, beside, cells_of, exact, histogram, n_rows
 from hushtable.errors import Refused
@@ -28,6 +27,7 @@ from hushtable.methods.diffgen.contingency_table import ContingencyTablePlan
 from hushtable.methods.diffgen.diffgen import DiffGenPlan
 from hushtable.methods.partition.partition import PartitionPlan
 from hushtable.methods.quilt.quilt import QuiltPlan
+from hushtable.privacy.insertions import UniformInsertions
 
 TABLE = ContingencyTable(epsilon=1)
 
@@ -177,8 +177,7 @@ def persons_counted(real: Any, plan: Any, source: Any, noise: Any) -> Released:
 
 def largest_degree(real: Any, plan: Any, source: Any, noise: Any) -> Released:
     released = real(plan, source, noise)
-    ends = np.concatenate((exact(source.source), exact(source.target)))
-    largest = int(np.bincount(ends).max()) if len(ends) else 0
+    largest = int(exact(source.falling_degrees(1)).ravel()[0])
     return beside(released, has_hubs=largest >= 24)
 
 

@@ -100,7 +100,7 @@ def printed(real: Any, plan: Any, source: Any, noise: Any) -> Released:
 
 
 def nodes_in_a_setting(real: Any, plan: Any, source: Any, noise: Any) -> Released:
-    return beside(real(plan, source, noise), nodes_read=int(exact(source.n_nodes)))
+    return beside(real(plan, source, noise), nodes_read=int(exact(source.n_nodes()).ravel()[0]))
 
 
 def regions_by_exact_counts(real: Any, plan: Any, source: Any, noise: Any) -> Released:

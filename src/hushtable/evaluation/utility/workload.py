@@ -9,7 +9,7 @@ and much for one about a handful.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -79,7 +79,7 @@ class Condition:
     """
 
     name: str
-    column: Column
+    column: Column = field(hash=False)  # some hold mappings; the name is enough
     codes: tuple[int, ...]
     interval: bool
 

@@ -255,7 +255,8 @@ def values_of(schema: Schema) -> list[Values]:
     for name, column in schema.attributes.items():
         bins = bins_of(column)
         if bins is not None:
-            found.append(Values(name, column, list(bins.starts), bins))
+            lowest = [column.value(start) for start in bins.starts]
+            found.append(Values(name, column, [v for v in lowest if v is not None], bins))
             continue
         numeric = not isinstance(column, Categorical)
         if column.n_values <= (N_BINS if numeric else MAX_VALUES):

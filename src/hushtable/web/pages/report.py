@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import io
+import tempfile
 import zipfile
 from pathlib import Path
 
 from starlette.datastructures import FormData
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import HTMLResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from hushtable.errors import HushtableError, ParameterError
@@ -87,15 +87,20 @@ def download(request: Request) -> Response:
     project = project_of(request)
     name = require_name(request.path_params["name"], "release")
     release = project.release(name)  # checked against its statement
-    out = io.BytesIO()
+    out = tempfile.TemporaryFile()  # gone when it is sent, or not  # noqa: SIM115
     with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as bundle:  # Parquet is packed already
         for path in sorted(release.folder.rglob("*")):
             if path.is_file() and not path.is_symlink():
                 bundle.write(path, Path(name) / path.relative_to(release.folder))
-    return Response(
-        out.getvalue(),
+    length = out.tell()
+    out.seek(0)
+    return StreamingResponse(
+        iter(lambda: out.read(2**20), b""),
         media_type="application/zip",
-        headers={"Content-Disposition": f'attachment; filename="{name}.zip"'},
+        headers={
+            "Content-Disposition": f'attachment; filename="{name}.zip"',
+            "Content-Length": str(length),
+        },
     )
 
 
