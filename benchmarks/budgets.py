@@ -15,7 +15,7 @@ from hushtable.methods.counts.noisy_counts import NoisyCounts
 from hushtable.methods.partition.partition import Partition
 from hushtable.methods.quilt.quilt import Quilt
 from hushtable.privacy.account import NOTHING, Account, Budget
-from hushtable.privacy.ledger_records import State
+from hushtable.privacy.ledger_state import State
 
 CAPS = (("1", "1e-6"), ("3", "1e-5"), ("10", "1e-6"))
 EPSILONS = ("0.1", "0.5", "1")

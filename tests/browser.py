@@ -106,8 +106,8 @@ class Browser:
         """Send a command to the page."""
         return self._call(method, self._session, **parameters)
 
-    def open(self, page: Path, *, width: int = 1000, dark: bool = False) -> None:
-        """Load a page, at a width and in light or dark."""
+    def open(self, page: Path | str, *, width: int = 1000, dark: bool = False) -> None:
+        """Load a page or an address, at a width and in light or dark."""
         self.events.clear()
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])
@@ -115,7 +115,11 @@ class Browser:
             "Emulation.setDeviceMetricsOverride",
             width=width, height=900, deviceScaleFactor=1, mobile=width < 600,
         )  # fmt: skip
-        self.call("Page.navigate", url=page.as_uri())
+        self.call("Page.navigate", url=page if isinstance(page, str) else page.as_uri())
+        self.wait_for_load()
+
+    def wait_for_load(self) -> None:
+        """Wait until a page that is under way has come."""
         deadline = time.monotonic() + 120
         while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
             self.events.append(self._message(deadline))
@@ -123,7 +127,11 @@ class Browser:
 
     def value(self, expression: str) -> Any:
         """Evaluate an expression in the page."""
-        return self.call("Runtime.evaluate", expression=expression)["result"].get("value")
+        found = self.call(
+            "Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True
+        )
+        assert "exceptionDetails" not in found, found["exceptionDetails"]
+        return found["result"].get("value")
 
     @property
     def requests(self) -> list[str]:
@@ -140,9 +148,9 @@ class Browser:
         kinds = {"Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded"}
         return [event["params"] for event in self.events if event.get("method") in kinds]
 
-    def screenshot(self, path: Path) -> None:
-        """Write a picture of the whole page."""
-        shot = self.call("Page.captureScreenshot", captureBeyondViewport=True)
+    def screenshot(self, path: Path, *, whole: bool = True) -> None:
+        """Write a picture of the whole page, or of what is in view."""
+        shot = self.call("Page.captureScreenshot", captureBeyondViewport=whole)
         path.write_bytes(base64.b64decode(shot["data"]))
 
     def print(self, path: Path) -> None:

@@ -33,7 +33,7 @@ from hushtable import DiffGen, publish
 from hushtable.methods import TopDownSpecialization
 from hushtable.methods.diffgen.diffgen import Calibration
 from hushtable.methods.diffgen.dp_c45 import DpC45
-from hushtable.methods.diffgen.scores import ScoreName
+from hushtable.privacy.class_scores import ScoreName
 from hushtable.privacy.noise import SecureNoise
 
 mpl.use("svg")

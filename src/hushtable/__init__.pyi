@@ -20,6 +20,7 @@ from .methods import (
 )
 from .methods.degrees.degrees import Degrees
 from .pipeline import publish, publish_graph
+from .privacy.decision import Decision
 from .privacy.guarantee import (
     ApproxDP,
     BoundedAdversary,
@@ -46,6 +47,7 @@ __all__ = [
     "ApproxDP",
     "BoundedAdversary",
     "Columns",
+    "Decision",
     "Degrees",
     "DiffGen",
     "Estimate",

@@ -7,8 +7,9 @@ than to count a small table.
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable, Iterable, Sequence
-from fractions import Fraction
+from decimal import Decimal as Digits
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,18 @@ from numpy.typing import NDArray
 from hushtable.errors import ReleaseError, TooLarge
 from hushtable.files.memory import physical_memory
 from hushtable.recoding import Recoding
-from hushtable.schema import Categorical, Column, Integer, Number, Value
+from hushtable.schema import (
+    Boolean,
+    Categorical,
+    Column,
+    Date,
+    Decimal,
+    Integer,
+    Numeric,
+    OnCalendar,
+    Time,
+    Value,
+)
 
 _SMALL = 1 << 16  # columns with fewer codes have all their values written down
 
@@ -34,20 +46,66 @@ def to_values(column: Column, codes: NDArray[np.int64]) -> pa.Array:
     >>> to_values(age, np.array([0, 82, 3])).to_pylist()
     [18, None, 21]
     """
-    if isinstance(column, Categorical):
+    if isinstance(column, Categorical) and not isinstance(column, Boolean):
         missing = None if column.missing_code is None else codes == column.missing_code
         places = numbers(codes.astype(np.int32), missing)
         return pa.DictionaryArray.from_arrays(places, texts(column.values))
     present, place = np.arange(column.size), codes
     if column.size > _SMALL:
         present, place = np.unique(codes, return_inverse=True)
+    kind = arrow_type(column)
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+        return typed(column, [column.value(int(code)) for code in present]).take(pa.array(place))
     missing = present == column.missing_code
-    kind = np.int64 if isinstance(column, Integer) else np.float64
-    values = np.array([column.value(int(code)) or 0 for code in present], kind)
+    values = np.array([column.value(int(code)) or 0 for code in present], kind.to_pandas_dtype())
     return numbers(values[place], missing[place])
 
 
-def nearest_codes(column: Integer | Number, real: NDArray[np.float64]) -> NDArray[np.int64]:
+def arrow_type(column: Column) -> pa.DataType:  # noqa: PLR0911 - one for each type
+    """Give the type of a column of published values.
+
+    Examples
+    --------
+    >>> arrow_type(Date(type="date", low="2024-01-01", high="2024-12-31"))
+    DataType(date32[day])
+    """
+    match column:
+        case Boolean():
+            return pa.bool_()
+        case Categorical():
+            return pa.string()
+        case Date():
+            return pa.date32()
+        case Time():
+            return pa.time32("s")
+        case OnCalendar():
+            return pa.timestamp("s")
+        case Decimal():
+            return pa.decimal128(38, column.n_digits)
+        case _:
+            return pa.int64() if isinstance(column, Integer) else pa.float64()
+
+
+def typed(column: Column, values: Iterable[Value]) -> pa.Array:
+    """Give values of a column as an Arrow array of the type in which it is published.
+
+    Examples
+    --------
+    >>> typed(Boolean(type="boolean"), ["true", None]).to_pylist()
+    [True, None]
+    """
+    read: Callable[[Any], Any] = {
+        Boolean: lambda text: text == "true",
+        Date: datetime.date.fromisoformat,
+        Time: datetime.time.fromisoformat,
+        Decimal: lambda number: Digits(str(number)),
+    }.get(type(column), lambda value: value)
+    if isinstance(column, OnCalendar) and not isinstance(column, Date | Time):
+        read = datetime.datetime.fromisoformat
+    return pa.array([None if v is None else read(v) for v in values], arrow_type(column))
+
+
+def nearest_codes(column: Numeric, real: NDArray[np.float64]) -> NDArray[np.int64]:
     """Give the code of the grid point that is nearest to each number, an end for those outside.
 
     Examples
@@ -83,10 +141,8 @@ def to_labels(
     """
     present, place = np.unique(codes, return_inverse=True)
     name: Callable[[int], Value] = column.value if recoding is None else recoding.label
-    kind = pa.string()
-    if recoding is None and not isinstance(column, Categorical):
-        kind = pa.int64() if isinstance(column, Integer) else pa.float64()
-    values = pa.array([None if code < 0 else name(int(code)) for code in present], kind)
+    named = [None if code < 0 else name(int(code)) for code in present]
+    values = typed(column, named) if recoding is None else pa.array(named, pa.string())
     return values.take(pa.array(place))
 
 
@@ -106,15 +162,18 @@ def to_codes(
         encoded = encoded.dictionary_encode()
     labels = encoded.dictionary.to_pylist()
     if recoding is not None:
-        known = _places(labels, recoding.labels)
+        known = _places(labels, recoding.names)
     elif isinstance(column, Categorical):
-        known = _places(labels, column.values)
+        known = _places([_text(label) for label in labels], column.values)
     else:
-        low, step = column.exact_low, column.exact_step
-        known = [int((Fraction(str(label)) - low) / step) for label in labels]
+        known = [column.code_of(label) for label in labels]
     table = np.array([*known, (recoding or column).missing_code or 0], np.int64)
     codes: NDArray[np.int64] = table[as_numpy(encoded.indices, null=len(labels))]
     return codes
+
+
+def _text(label: Any) -> Any:
+    return str(label).lower() if isinstance(label, bool) else label
 
 
 def _places(labels: Sequence[Value], among: Sequence[Value]) -> list[int]:

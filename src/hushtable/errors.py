@@ -14,6 +14,7 @@
     │   ├── BudgetExceeded        the ledger's cap does not allow it
     │   ├── CompositionError      these promises cannot be added up
     │   └── TooLarge              more cells, rows or memory than the stated limit
+    ├── SealedError               a method looked at counts without paying, or paid wrongly
     ├── InternalError             nobody foresaw it; what another library said is withheld
     ├── LedgerError               the ledger cannot be read or written, or was tampered with
     └── ReleaseError              a release folder is missing, incomplete or in the way
@@ -83,6 +84,10 @@ class CompositionError(Refused):
 
 class TooLarge(Refused):
     """The request needs more cells, rows or memory than the stated limit."""
+
+
+class SealedError(HushtableError):
+    """A method looked at private counts without paying, or did not pay what it promised."""
 
 
 class InternalError(HushtableError):

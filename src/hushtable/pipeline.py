@@ -6,27 +6,50 @@ import datetime
 import hashlib
 import json
 import platform
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
+
+import numpy as np
+import pyarrow as pa
 
 from hushtable import engine as engines
 from hushtable.engine import EngineName
+from hushtable.engine.base import Engine
 from hushtable.engine.edges import EDGE_COLUMNS, inspect_graph, read_graph
+from hushtable.engine.graph import Graph
 from hushtable.engine.header import is_in_spark
+from hushtable.engine.published import Parts
 from hushtable.engine.silence import silenced
-from hushtable.errors import HushtableError, OwnNote, ParameterError
-from hushtable.methods.base import GraphMethod, Method, Plan, Source
+from hushtable.errors import (
+    HushtableError,
+    OwnNote,
+    ParameterError,
+    PredicateError,
+    Refused,
+    SchemaError,
+)
+from hushtable.estimate.associations import KEPT, as_plain, in_words
+from hushtable.files.progress import Progress, silent
+from hushtable.methods.base import SUPPOSED_ROWS, Forecast, GraphMethod, Method, Plan, Released
+from hushtable.methods.registry import estimator_for
+from hushtable.predicate import parse
+from hushtable.predicate.rules import kept_rows, rules_of
+from hushtable.predicate.sql import derived_operand
 from hushtable.privacy.guarantee import Guarantee, NoGuarantee
-from hushtable.privacy.ledger import Entry, Ledger
+from hushtable.privacy.ledger import Entry
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.noise_sources import make_noise
-from hushtable.privacy.payment import Payment
+from hushtable.privacy.payment import Paying, Payment
 from hushtable.release import SEEDED, LedgerReceipt, Release, Statement
 from hushtable.release_writer import ReleaseWriter
-from hushtable.schema import Schema
+from hushtable.schema import Identifier, Schema
+
+BARE = "This method sees counts without noise: {}"
+"""What a statement says of methods that declare it."""
 
 
 @silenced
@@ -36,14 +59,15 @@ def publish(
     method: Method,
     *,
     out: str | Path,
-    ledger: Ledger | str | Path | None = None,
-    reservation: int | None = None,
     engine: EngineName = "auto",
     noise: Literal["secure", "opendp"] | Noise = "secure",
-    purpose: str = "",
-    same_people: str | None = None,
-    receipt: str | None = None,
     memory_limit: str | None = None,
+    columns: Sequence[str] | None = None,
+    rows: int | None = None,
+    anyway: bool = False,
+    on_forecast: Callable[[Forecast], None] | None = None,
+    progress: Progress = silent,
+    **paying: Unpack[Paying],
 ) -> Release:
     """Publish a private table with a promise.
 
@@ -60,43 +84,47 @@ def publish(
         How to publish, with its parameters.
     out : path
         The folder to make; it must not exist.
-    ledger : Ledger or path, optional
-        Where the spending is recorded. It pays for one schema, and refuses any other. The last
-        receipt of it is kept beside the release, and asked for by the next one.
-    reservation : int, optional
-        A reservation in the ledger that this release uses up.
     engine : {"auto", "memory", "duckdb", "spark"}
         What counts. With ``spark``, Spark itself reads a path.
     noise : {"secure", "opendp"} or Noise
         Where randomness comes from.
-    purpose : str
-        Why, for the ledger.
-    same_people : str, optional
-        Your word, with the reason, that this table is about the same people as those that the
-        ledger pays for; it goes on record.
-    receipt : str, optional
-        A receipt that the ledger must contain, such as the last release's.
     memory_limit : str, optional
         Limit for DuckDB, or memory of a Spark session that is started here, such as ``"1GB"``.
+    columns : sequence of str, optional
+        Publish these columns only; all others of the schema are left out. The ledger takes it for
+        a release of the same table.
+    rows : int, optional
+        About how many rows to expect, from public knowledge, for the forecast; by default the
+        schema's number, or 100,000. The table itself is not asked: whether something was published
+        would tell how many rows it has.
+    anyway : bool
+        Publish even where the forecast is that the release will tell nothing.
+    on_forecast : callable, optional
+        Is told what to expect, once nothing else stands against it and before the charge.
+    progress : Progress
+        Hears which phase the work is in, and roughly what share of all is done.
+    **paying
+        Who pays and answers for it: ``ledger``, ``reservation``, ``purpose``, ``same_people``,
+        ``receipt``, ``decision`` and ``state_decision``, see
+        `hushtable.privacy.payment.Payment`. Without a ledger nothing is recorded.
 
     Returns
     -------
     Release
         The release, on disk and complete.
     """
+    progress("planning", 0.0)
     source = make_noise(noise)
     schema = Schema.load(schema) if isinstance(schema, str | Path) else schema
     _require_nouns(schema, method)
     schema.require_confirmed()
+    rules_of(schema)  # refuses those that cannot be read
+    whole, schema = schema, _only(schema, columns)
     plan = method.plan(schema)
-    payment = Payment(
-        ledger=ledger,
-        reservation=reservation,
-        purpose=purpose,
-        same_people=same_people,
-        receipt=receipt,
-    )
-    promised = promise(plan, noise=source, payment=payment, out=out)
+    if not anyway:
+        _require_worth(plan, rows)
+    payment = Payment(**paying)
+    promised = promise(plan, noise=source, payment=payment, out=out, whole=whole)
     if method.one_machine and (engine == "spark" or is_in_spark(data)):
         raise ParameterError(method.one_machine)
     table = engines.open(data, engine=engine, memory_limit=memory_limit)
@@ -108,7 +136,54 @@ def publish(
         noise=source,
         out=out,
         payment=payment,
+        progress=progress,
+        whole=whole,
+        before_charge=None
+        if on_forecast is None
+        else lambda: on_forecast(plan.forecast(schema.rows if rows is None else rows)),
     )
+
+
+def _only(schema: Schema, columns: Sequence[str] | None) -> Schema:
+    """Leave out all published columns but some, as if they were identifiers."""
+    if columns is None:
+        return schema
+    problems = [
+        f"{name!r} is not a published column; the schema has {', '.join(schema.attributes)}."
+        for name in columns
+        if name not in schema.attributes
+    ]
+    if problems or not columns:
+        raise ParameterError(problems or "columns: name at least one to publish.")
+    kept = {
+        name: column if name in columns or isinstance(column, Identifier) else _LEFT_OUT
+        for name, column in schema.columns.items()
+    }
+    # Rules and derived columns go with the columns that they are about.
+    plain = {**schema.to_dict(), "columns": kept, "rules": [], "derived": {}}
+    some = Schema.from_dict(plain)
+    derived = {
+        name: text for name, text in schema.derived.items() if _can_be_read(text, some, name)
+    }
+    some = Schema.from_dict(plain | {"derived": derived})
+    rules = [text for text in schema.rules if _can_be_read(text, some)]
+    return Schema.from_dict(plain | {"derived": derived, "rules": rules})
+
+
+def _can_be_read(text: str, schema: Schema, derived: str | None = None) -> bool:
+    """Say whether a rule, or a derived column, is about columns of a schema alone."""
+    try:
+        if derived is None:
+            parse(text, schema)
+        else:
+            with_it = Schema.from_dict(schema.to_dict() | {"derived": {derived: text}})
+            derived_operand(derived, with_it)
+    except (PredicateError, SchemaError):
+        return False
+    return True
+
+
+_LEFT_OUT = Identifier(role="identifier")
 
 
 @silenced
@@ -120,12 +195,8 @@ def publish_graph(
     nodes: Any = None,
     columns: tuple[str, str] = EDGE_COLUMNS,
     name: str = "graph",
-    ledger: Ledger | str | Path | None = None,
-    reservation: int | None = None,
     noise: Literal["secure", "opendp"] | Noise = "secure",
-    purpose: str = "",
-    same_people: str | None = None,
-    receipt: str | None = None,
+    **paying: Unpack[Paying],
 ) -> Release:
     """Publish a private graph with a promise, in the same order of things as a table.
 
@@ -139,7 +210,7 @@ def publish_graph(
         The folder to make; it must not exist.
     name : str
         What the release is called. A ledger tells graphs apart by it.
-    ledger, reservation, noise, purpose, same_people, receipt
+    noise, **paying
         As for `publish`.
 
     Examples
@@ -157,13 +228,7 @@ def publish_graph(
     source = make_noise(noise)
     method.check_input(listed=nodes is not None)
     plan = method.plan(name)
-    payment = Payment(
-        ledger=ledger,
-        reservation=reservation,
-        purpose=purpose,
-        same_people=same_people,
-        receipt=receipt,
-    )
+    payment = Payment(**paying)
     promised = promise(plan, noise=source, payment=payment, out=out)
     inspect_graph(edges, nodes=nodes, columns=columns)
     return carry_out(
@@ -191,30 +256,63 @@ def _require_nouns(schema: object, method: object) -> None:
         raise ParameterError(problems)
 
 
+def _require_worth(plan: Plan[Any], rows: int | None) -> None:
+    """Refuse to charge for a release that would tell nothing, by public numbers alone."""
+    known = plan.schema.rows if rows is None else rows
+    expected = SUPPOSED_ROWS if known is None else known
+    why = plan.hollow(expected)
+    if not why:
+        return
+    said = (
+        ""
+        if known is not None
+        else (", since the schema says no number; give the one to expect (rows, --rows)")
+    )
+    raise Refused(
+        [
+            f"the forecast is that this release tells nothing: {why}",
+            f"The forecast is for {expected:,} rows{said}. Nothing was charged and nothing read. "
+            "To publish all the same, say so (anyway=True, --anyway).",
+        ]
+    )
+
+
 @silenced
 def carry_out(
-    plan: Plan[Source],
-    open_source: Callable[[], Source],
+    plan: Plan[Any],
+    open_source: Callable[[], Engine | Graph],
     *,
     promised: tuple[Guarantee, ...],
     noise: Noise,
     out: str | Path,
     payment: Payment,
+    progress: Progress = silent,
+    whole: Schema | None = None,
+    before_charge: Callable[[], None] | None = None,
 ) -> Release:
     """Charge, then run, then write: the one place where private data may be read.
 
     `promised` and `payment` are those of `promise`. The source is opened once, after the spending
     was recorded. What is read from it stays private; what the plan makes of it is published.
+    `whole` describes the table that the ledger pays for, where the plan is for some of its columns.
+    `before_charge` is called when nothing stands against the charge any more.
     """
     method, schema, book = plan.method, plan.schema, payment.book
     split = plan.forecast(schema.rows).split
     with ReleaseWriter(out, seeded=not noise.is_private) as writer:
-        entry = payment.charge(promised, schema, method=method.name)
+        if before_charge is not None:
+            before_charge()
+        progress("charging", 0.05)
+        entry = payment.charge(promised, whole or schema, method=method.name)
         with _telling(entry, _STANDS):
             if book:
                 # Before anything can be published: what is out is never newer than the receipt.
                 book.leave_receipt(writer.folder.parent)
-            released = plan.run(open_source(), noise)
+            progress("counting", 0.1)
+            # Before a byte is written: what was looked at must have cost what was promised.
+            released = plan.accounted(open_source(), noise).released
+            released = _keeping_rules(released, schema, noise)
+            progress("writing", 0.9)
             statement = Statement(
                 method=method.name,
                 paper=method.paper,
@@ -224,15 +322,22 @@ def carry_out(
                 unprotected=(
                     *dict.fromkeys(s for p in promised for s in p.unprotected),
                     *schema.conditions,
+                    *([BARE.format(method.opens_bare)] if method.opens_bare else []),
                 ),
                 split={step: str(share) for step, share in split.items()},
                 public_schema=schema.to_dict(),
-                estimator={"kind": method.estimator_kind, **released.settings},
+                estimator=_told(
+                    {"kind": method.estimator_kind, **released.settings},
+                    schema,
+                    method.parameters(),
+                    released.tables,
+                ),
                 tables=writer.add_tables(released.tables, schema),
                 attachments=writer.add_attachments(released.attachments),
                 ledger=LedgerReceipt(receipt=entry.receipt, uncounted=book.holds_uncounted())
                 if book and entry
                 else None,
+                decision=payment.stated,
                 versions=_versions(),
                 created=datetime.datetime.now(datetime.UTC).date().isoformat(),
             )
@@ -243,7 +348,48 @@ def carry_out(
                 book.mark_released(entry.id, _digest(statement))
         with _telling(entry, _FINAL):
             writer.move_into_place()
+    progress("done", 1.0)
     return Release(writer.folder, statement)
+
+
+def _keeping_rules(released: Released, schema: Schema, noise: Noise) -> Released:
+    """Replace published rows that break a rule by others that keep it: see `predicate/rules.md`."""
+    rows = released.tables.get("data")
+    if not schema.rules or not isinstance(rows, pa.Table):
+        return released
+    if rows.column_names != list(schema.attributes):
+        return released  # cells or regions with counts; rows are made of them by the release
+    kept = kept_rows(rows, schema)
+    if kept is None or kept.all():
+        return released
+    fine = np.flatnonzero(kept)
+    taken = np.arange(len(kept))
+    if len(fine):
+        taken[~kept] = fine[noise.uniform_below(len(fine), size=int((~kept).sum()))]
+    else:
+        taken = fine
+    return replace(released, tables={**released.tables, "data": rows.take(pa.array(taken))})
+
+
+def _told(
+    settings: dict[str, Any],
+    schema: Schema,
+    parameters: Mapping[str, Any],
+    tables: Mapping[str, pa.Table | Parts],
+) -> dict[str, Any]:
+    """Add how much weaker associations are in the rows, told from what is published alone."""
+    here = {name: table for name, table in tables.items() if isinstance(table, pa.Table)}
+    if len(here) < len(tables):
+        return settings  # rows that are too many for one machine are not looked at again
+    try:
+        kept = estimator_for(settings, schema, parameters, here).kept()
+    except HushtableError:
+        return settings  # the release is paid for and whole; this sentence is not needed
+    if not kept:
+        return settings
+    told = in_words(kept)
+    notes = [*settings.get("notes", []), *([told] if told else [])]
+    return {**settings, KEPT: as_plain(kept), "notes": notes}
 
 
 def _digest(statement: Statement) -> str:
@@ -284,14 +430,19 @@ def _versions() -> dict[str, str]:
 
 
 def promise(
-    plan: Plan[Any], *, noise: Noise, payment: Payment, out: str | Path
+    plan: Plan[Any],
+    *,
+    noise: Noise,
+    payment: Payment,
+    out: str | Path,
+    whole: Schema | None = None,
 ) -> tuple[Guarantee, ...]:
     """Say what is promised with this noise, and refuse what the ledger will not take."""
     promised = plan.guarantees
     if not noise.is_private:
         seeded = "the noise was drawn from a seed, so anybody can subtract it"
         promised = (NoGuarantee(reason=seeded),)
-    payment.require(promised, plan.schema, beside=Path(out).parent)
+    payment.require(promised, whole or plan.schema, beside=Path(out).parent)
     return promised
 
 

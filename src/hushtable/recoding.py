@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from fractions import Fraction
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -13,49 +12,64 @@ from numpy.typing import NDArray
 
 from hushtable.domain import Domain
 from hushtable.errors import ParameterError, TaxonomyError
-from hushtable.schema import Categorical, Column, Integer, Number, Schema, Value
+from hushtable.schema import Categorical, Column, OnCalendar, OnGrid, Schema, Value
+from hushtable.schema.bins import starts_of
 
-Rule = int | float | Sequence[int | float] | Mapping[str, str]
+Rule = int | float | str | Sequence[int | float | str] | Mapping[str, str]
 
 
 @dataclass(frozen=True)
 class Recoding(ABC):
-    """Map the codes of one column to fewer codes; a missing value stays missing, last.
+    """Map the codes of one column to fewer codes; special values and missing stay, last.
 
     Parameters
     ----------
     labels : tuple
-        What each new code is called, without the one for missing.
+        What each new code is called, without those that are apart.
     n_values : int
-        Number of old codes, without the one for missing.
+        Number of old codes, without those that are apart.
     has_missing : bool
         Whether the column has a code for missing.
+    special : tuple of str
+        The names of the column's special values, which have codes of their own.
     """
 
     labels: tuple[Value, ...]
     n_values: int
     has_missing: bool
+    special: tuple[str, ...] = field(default=(), kw_only=True)
+
+    @property
+    def n_apart(self) -> int:
+        """Number of codes that are apart, before and after."""
+        return len(self.special) + self.has_missing
 
     @property
     def size(self) -> int:
-        """Number of new codes, the one for missing included."""
-        return len(self.labels) + self.has_missing
+        """Number of new codes, those apart included."""
+        return len(self.labels) + self.n_apart
 
     @property
     def missing_code(self) -> int | None:
         """The new code that means missing, if there is one."""
-        return len(self.labels) if self.has_missing else None
+        return self.size - 1 if self.has_missing else None
 
     def apply(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
         """Map old codes to new ones."""
         values = self._map(np.minimum(codes, self.n_values - 1))
-        if self.has_missing:
-            values = np.where(codes == self.n_values, len(self.labels), values)
+        if self.n_apart:
+            moved = codes - self.n_values + len(self.labels)
+            values = np.where(codes >= self.n_values, moved, values)
         return values
 
     def label(self, code: int) -> Value:
         """Name a new code; missing is None."""
-        return None if code == self.missing_code else self.labels[code]
+        return (*self.labels, *self.special, None)[code]
+
+    @cached_property
+    def names(self) -> tuple[Value, ...]:
+        """What the new codes are called, that of missing apart."""
+        return (*self.labels, *self.special)
 
     @abstractmethod
     def _map(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -64,7 +78,7 @@ class Recoding(ABC):
     @property
     @abstractmethod
     def widths(self) -> NDArray[np.int64]:
-        """Number of old codes behind each new one, the one for missing included."""
+        """Number of old codes behind each new one, those apart included."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +94,7 @@ class ValueGroups(Recoding):
     def widths(self) -> NDArray[np.int64]:
         """Number of old codes behind each new one."""
         counts = np.bincount(self.groups, minlength=len(self.labels)).astype(np.int64)
-        return np.append(counts, 1) if self.has_missing else counts
+        return np.append(counts, np.ones(self.n_apart, np.int64))
 
 
 @dataclass(frozen=True)
@@ -96,7 +110,7 @@ class Intervals(Recoding):
     def widths(self) -> NDArray[np.int64]:
         """Number of old codes behind each new one."""
         counts = np.diff(np.append(np.asarray(self.starts, np.int64), self.n_values))
-        return np.append(counts, 1) if self.has_missing else counts
+        return np.append(counts, np.ones(self.n_apart, np.int64))
 
 
 def recode(name: str, column: Column, rule: Rule) -> Recoding:
@@ -109,11 +123,13 @@ def recode(name: str, column: Column, rule: Rule) -> Recoding:
     column : Column
         The column as the schema has it.
     rule : int, float, sequence or mapping
-        A taxonomy level or a mapping from value to label for a categorical column; a bin width or
-        a list of cut points (each the lowest value of an interval) for a numeric one.
+        A taxonomy level or a mapping from value to label for a categorical column; a bin width, a
+        list of cut points (each the lowest value of an interval) or ``log`` for a numeric one; a
+        coarser step such as ``month``, a number of steps or cut points for moments.
 
     Examples
     --------
+    >>> from hushtable.schema import Integer
     >>> age = Integer(type="integer", low=0, high=99)
     >>> recode("age", age, [18, 65]).labels
     ('0 to 17', '18 to 64', '65 to 99')
@@ -162,45 +178,50 @@ def _groups(column: Categorical, rule: Rule) -> ValueGroups:
     )
 
 
-def _intervals(column: Integer | Number, rule: Rule) -> Intervals:
-    low, step = column.exact_low, column.exact_step
-    if isinstance(rule, bool | Mapping | str):
-        raise ParameterError(f"{rule!r} is neither a bin width nor a list of cut points.")
-    if isinstance(rule, int | float):
-        width = _grid_steps(rule, step, "bin width")
-        if width < 1:
-            raise ParameterError(f"bin width {rule} must be at least the step {float(step):g}.")
-        starts = tuple(range(0, column.n_values, width))
-    else:
-        cuts = [_grid_steps(float(cut), step, "cut point", low) for cut in rule]
-        if sorted(set(cuts)) != cuts:
-            raise ParameterError(f"cut points {list(rule)} must rise.")
-        outside = [
-            cut for cut, code in zip(rule, cuts, strict=True) if not 0 <= code < column.n_values
-        ]
-        if outside:
-            raise ParameterError(f"cut points {outside} lie outside {column.low} to {column.high}.")
-        starts = tuple(cuts) if cuts and cuts[0] == 0 else (0, *cuts)
+def _intervals(column: OnGrid, rule: Rule) -> Intervals:
+    if isinstance(column, OnCalendar) and isinstance(rule, str):
+        starts = column.group_starts(rule)
+        labels = tuple(column.group_name(start, rule) for start in starts)
+        return _cut(column, starts, labels)
+    return intervals_at(column, starts_of(column, rule))
+
+
+def intervals_at(column: OnGrid, starts: tuple[int, ...]) -> Intervals:
+    """Cut a column before some codes."""
     ends = (*[start - 1 for start in starts[1:]], column.n_values - 1)
+    labels = tuple(_interval_label(column, *ends) for ends in zip(starts, ends, strict=True))
+    return _cut(column, starts, labels)
+
+
+def _cut(column: OnGrid, starts: tuple[int, ...], labels: tuple[str, ...]) -> Intervals:
     return Intervals(
-        labels=tuple(_interval_label(column, *ends) for ends in zip(starts, ends, strict=True)),
+        labels=labels,
         n_values=column.n_values,
         has_missing=column.missing_code is not None,
         starts=starts,
+        special=column.special_names,
     )
 
 
-def _grid_steps(value: float, step: Fraction, what: str, origin: Fraction = Fraction(0)) -> int:
-    try:
-        steps = (Fraction(str(value)) - origin) / step
-    except ValueError:
-        raise ParameterError(f"{what} {value} is not a number.") from None
-    if steps.denominator != 1:
-        raise ParameterError(f"{what} {value} does not lie on the grid of step {float(step):g}.")
-    return int(steps)
+def bins_of(column: Column) -> Intervals | None:
+    """Give the public bins in which a column is counted, if its schema declares any.
+
+    Examples
+    --------
+    >>> from hushtable.schema import Date
+    >>> stay = Date(type="date", low="2024-01-01", high="2024-12-31", bins="quarter")
+    >>> bins = bins_of(stay)
+    >>> bins.labels
+    ('2024-Q1', '2024-Q2', '2024-Q3', '2024-Q4')
+    """
+    if isinstance(column, Categorical) or column.bin_starts is None:
+        return None
+    if isinstance(column, OnCalendar) and isinstance(column.bins, str):
+        return _intervals(column, column.bins)
+    return intervals_at(column, column.bin_starts)
 
 
-def _interval_label(column: Integer | Number, first: int, last: int) -> str:
+def _interval_label(column: OnGrid, first: int, last: int) -> str:
     if first == last:
         return f"{column.value(first)}"
     return f"{column.value(first)} to {column.value(last)}"
@@ -209,8 +230,14 @@ def _interval_label(column: Integer | Number, first: int, last: int) -> str:
 def recodings(
     schema: Schema, rules: Mapping[str, Rule], found: Sequence[str] = ()
 ) -> dict[str, Recoding]:
-    """Turn one rule per column into recodings, or tell every problem: those found before, too."""
-    problems, done = list(found), {}
+    """Turn one rule per column into recodings, or tell every problem: those found before, too.
+
+    A column without a rule is counted in its public bins, where the schema declares any.
+    """
+    problems = list(found)
+    done: dict[str, Recoding] = {
+        name: bins for name, column in schema.attributes.items() if (bins := bins_of(column))
+    }
     for name, rule in rules.items():
         if name not in schema.attributes:
             problems.append(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import html
 import json
 import re
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
@@ -18,18 +19,41 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
-from hushtable.errors import DataError, HushtableError, HushtableWarning, ReleaseError, TooLarge
+from hushtable.errors import (
+    DataError,
+    HushtableError,
+    HushtableWarning,
+    ParameterError,
+    ReleaseError,
+    TooLarge,
+)
 from hushtable.estimate import Estimate, Estimator
+from hushtable.estimate.answers import Answers, Family
+from hushtable.estimate.base import Scope
+from hushtable.estimate.combine import combine, drawn_frame, generator, some_rows
 from hushtable.estimate.drawing import Generator
+from hushtable.estimate.estimate_table import EstimateTable
 from hushtable.estimate.published import Published
+from hushtable.file_format import FileFormat
 from hushtable.files.memory import physical_memory
+from hushtable.files.no_formula import no_formula
 from hushtable.files.scratch import Scratch, why_not_written
 from hushtable.files.stored_rows import stored_rows
 from hushtable.files.whole_file import sync
 from hushtable.files.written_rows import write_parquet
 from hushtable.methods.registry import estimator_for
+from hushtable.privacy.decision import Decision
 from hushtable.privacy.guarantee import AnyGuarantee, NoGuarantee, Unit
 from hushtable.recoding import Recoding
 from hushtable.schema import Schema
@@ -46,6 +70,8 @@ UNCOUNTED = (
     "This ledger also takes releases that it cannot count: others of the same data may have been "
     "published beside what it adds up."
 )
+
+_DECIDED = {"responsible": "Responsible", "reason": "Reason", "review_by": "To be reviewed by"}
 
 AttachmentName = Annotated[str, Field(pattern=r"^[a-z0-9_-]+\.(svg|md)$")]
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -131,8 +157,20 @@ class Statement(BaseModel):
         {}, description="Drawings and texts beside the tables, with the digests of their files."
     )
     ledger: LedgerReceipt | None
+    decision: Decision | None = Field(
+        None, description="Who answers for the release and why, where that was to be said."
+    )
     versions: dict[str, str]
     created: str
+
+    # Without a return type: pydantic would publish that in place of the fields.
+    @model_serializer(mode="wrap")
+    def _written(self, write: SerializerFunctionWrapHandler):  # type: ignore[no-untyped-def]
+        # What is not to be said is written as it was before it could be.
+        document = write(self)
+        if self.decision is None:
+            del document["decision"]
+        return document
 
     @field_validator("estimator")
     @classmethod
@@ -164,6 +202,10 @@ class Statement(BaseModel):
         """Whether the noise came from a seed, so that nothing is protected."""
         return self.guarantee == SEEDED
 
+    def cells_in_words(self) -> list[str]:
+        """Say what cells of the private table counted as that did not fit."""
+        return _cells_in_words(self.public_schema)
+
     def for_people(self) -> str:
         """Say it in words, as Markdown."""
         promise = "\n".join(f"- {guarantee.explain()}" for guarantee in self.guarantees)
@@ -182,9 +224,13 @@ class Statement(BaseModel):
         )
         if self.ledger and self.ledger.uncounted:
             spent += f"\n\n> **{UNCOUNTED}**"
+        if self.decision:
+            said = self.decision.to_dict().items()
+            spent += "\n" + "".join(f"\n- {_DECIDED[n]}: {' '.join(t.split())}" for n, t in said)
         warning = f"> **{NOT_PRIVATE[0].upper()}{NOT_PRIVATE[1:]}**\n\n" if self.seeded else ""
         notes = "\n".join(f"- {note}" for note in self.estimator.get("notes", []))
-        fits = "\n".join(f"- {sentence}" for sentence in _cells_in_words(self.public_schema))
+        fits = "\n".join(f"- {sentence}" for sentence in self.cells_in_words())
+        rules = "\n".join(f"- `{rule}`" for rule in self.public_schema.get("rules", []))
         text = (
             f"# {self.public_schema.get('name', '')}\n\n{warning}"
             f"Published with the method `{self.method}` ({self.paper}) on {self.created}.\n\n"
@@ -196,6 +242,12 @@ class Statement(BaseModel):
             f"## The data\n\n| table | file | rows |\n|---|---|---|\n{tables}\n\n"
             + (f"{notes}\n\n" if notes else "")
             + (f"Cells of the private table that did not fit:\n\n{fits}\n\n" if fits else "")
+            + (
+                f"Every published row keeps these rules; private rows that broke one counted as "
+                f"they were:\n\n{rules}\n\n"
+                if rules
+                else ""
+            )
             + "".join(f"![{file}]({file})\n\n" for file in self.attachments if file.endswith("svg"))
             + "Load it with `hushtable.Release.load(folder)`, ask it with "
             '`hushtable query FOLDER "WHERE clause"`.\n'
@@ -210,7 +262,8 @@ def _cells_in_words(schema: Mapping[str, Any]) -> list[str]:
     for name, column in schema.get("columns", {}).items():
         if "type" not in column:
             continue
-        is_list = column["type"] == "categorical"
+        is_list = column["type"] in ("categorical", "boolean")
+        noun = "moment" if column["type"] in ("date", "timestamp", "time") else "number"
         other = "the first value of the list" if is_list else "the low bound"
         if "other" in column:
             other = f"`{column['other']}`"
@@ -219,11 +272,11 @@ def _cells_in_words(schema: Mapping[str, Any]) -> list[str]:
                    "missing": "counted as missing", "category": "counted as missing",
                    "forbid": refused, "refuse": refused}  # fmt: skip
         no_value, outside = counted[column["missing"]], counted[column["outside"]]
-        unlisted = "an unlisted value" if is_list else "a number outside the bounds"
+        unlisted = "an unlisted value" if is_list else f"a {noun} outside the bounds"
         said = f"no value {no_value}; {unlisted} {outside}."
         if not is_list:
             junk = no_value if column["outside"] == "clip" else outside
-            said = f"{said[:-1]}; what is no such number {junk}."
+            said = f"{said[:-1]}; what is no such {noun} {junk}."
         alike.setdefault(said, []).append(f"`{name}`")
     return [f"{', '.join(names)}: {said}" for said, names in alike.items()]
 
@@ -302,6 +355,21 @@ class Release:
             warnings.warn(NOT_PRIVATE, SeededReleaseWarning, stacklevel=2)
         return release
 
+    def _repr_html_(self) -> str:
+        statement = self.statement
+        warning = f"<p><b>{html.escape(NOT_PRIVATE)}</b></p>" if statement.seeded else ""
+        promises = "".join(f"<li>{html.escape(p.explain())}</li>" for p in statement.guarantees)
+        tables = "".join(
+            f"<tr><td>{html.escape(name)}</td><td>{table.rows:,}</td></tr>"
+            for name, table in statement.tables.items()
+        )
+        return (
+            f"<h4>{html.escape(str(statement.public_schema.get('name', '')))}</h4>{warning}"
+            f"<p>Published with {html.escape(statement.method)}.</p><ul>{promises}</ul>"
+            f"<table><thead><tr><th>table</th><th>rows</th></tr></thead><tbody>{tables}</tbody>"
+            f"</table><p>Columns: {html.escape(', '.join(self.schema.attributes))}.</p>"
+        )
+
     @cached_property
     def schema(self) -> Schema:
         """The public schema."""
@@ -358,7 +426,8 @@ class Release:
 
             where = look_up(where, self.schema, tables)
         with self._fitting():
-            answer = self._estimator.count(where)
+            answer = self._impossible(where) or self._estimator.count(where)
+        answer = replace(answer, what=self._estimator.counted)
         unit = self.schema.unit
         if unit.kind != "person":
             return answer
@@ -368,14 +437,271 @@ class Release:
         )
         return replace(answer, notes=(*answer.notes, bounded))
 
-    def frame(self, *, drawn: bool = False) -> pa.Table:
-        """Give microdata, one row per published person, as an Arrow table.
+    def _impossible(self, where: str) -> Estimate | None:
+        """Answer a question that the schema's rules answer."""
+        if not self.schema.rules:
+            return None
+        from hushtable.predicate.rules import is_impossible  # noqa: PLC0415 - slow to import
 
-        With `drawn`, generalized values are replaced by values drawn evenly from inside them, so
-        that the rows look like those of the private table.
+        if not is_impossible(where, self.schema):
+            return None
+        said = "No row that keeps the schema's rules satisfies this condition."
+        return Estimate(value=0.0, low=0.0, high=0.0, privacy_std=0.0, model_std=0.0, notes=(said,))
+
+    # --- answers ----------------------------------------------------------------------------------
+
+    @cached_property
+    def _answers(self) -> Answers:
+        return Answers(self._estimator)
+
+    def total(self, where: str | None = None, *, scope: Scope = "people") -> Estimate:
+        """Count the rows of the private table, or those that satisfy a condition.
+
+        Parameters
+        ----------
+        where : str, optional
+            A SQL WHERE clause.
+        scope : {"people", "population"}
+            What the interval is about: the people in the table, or the population they were
+            sampled from.
         """
         with self._fitting():
-            return self._estimator.drawn_frame() if drawn else self._estimator.frame()
+            return self._answers.total(where, scope)
+
+    def share(
+        self,
+        where: str,
+        *,
+        of: str | None = None,
+        by: str | Sequence[str] = (),
+        scope: Scope = "people",
+    ) -> Estimate | EstimateTable:
+        """Estimate the share of rows that satisfy a condition, among all or among those of `of`."""
+        with self._fitting():
+            return self._answers.share(where, of, _names(by), scope)
+
+    def crosstab(
+        self,
+        by: str | Sequence[str],
+        where: str | None = None,
+        *,
+        family: Family = "each",
+        margins: bool = False,
+        scope: Scope = "people",
+    ) -> EstimateTable:
+        """Count rows by the values of some columns.
+
+        Parameters
+        ----------
+        by : str or sequence of str
+            The columns.
+        where : str, optional
+            A SQL WHERE clause.
+        family : {"each", "all"}
+            Whether each interval holds with 95 %, or all of them together.
+        margins : bool
+            Whether to count rows of any value, too; these are then the sums of their cells.
+        scope : {"people", "population"}
+            What the intervals are about.
+        """
+        with self._fitting():
+            return self._answers.crosstab(
+                _names(by), where, family=family, margins=margins, scope=scope
+            )
+
+    def mean(
+        self,
+        column: str,
+        where: str | None = None,
+        *,
+        by: str | Sequence[str] = (),
+        scope: Scope = "people",
+    ) -> Estimate | EstimateTable:
+        """Estimate the mean of a numeric column, of all rows or of each group of `by`."""
+        with self._fitting():
+            return self._answers.statistic("mean", column, where, _names(by), scope)
+
+    def sum(
+        self,
+        column: str,
+        where: str | None = None,
+        *,
+        by: str | Sequence[str] = (),
+        scope: Scope = "people",
+    ) -> Estimate | EstimateTable:
+        """Estimate the sum of a numeric column."""
+        with self._fitting():
+            return self._answers.statistic("sum", column, where, _names(by), scope)
+
+    def variance(
+        self,
+        column: str,
+        where: str | None = None,
+        *,
+        by: str | Sequence[str] = (),
+        scope: Scope = "people",
+    ) -> Estimate | EstimateTable:
+        """Estimate the variance of a numeric column."""
+        with self._fitting():
+            return self._answers.statistic("variance", column, where, _names(by), scope)
+
+    def quantile(
+        self,
+        column: str,
+        probability: float,
+        where: str | None = None,
+        *,
+        by: str | Sequence[str] = (),
+        scope: Scope = "people",
+    ) -> Estimate | EstimateTable:
+        """Estimate the least value that at least this share of the rows do not exceed."""
+        with self._fitting():
+            return self._answers.quantile(column, probability, where, _names(by), scope)
+
+    def median(
+        self,
+        column: str,
+        where: str | None = None,
+        *,
+        by: str | Sequence[str] = (),
+        scope: Scope = "people",
+    ) -> Estimate | EstimateTable:
+        """Estimate the median of a numeric column."""
+        return self.quantile(column, 0.5, where, by=by, scope=scope)
+
+    def correlation(
+        self,
+        one: str,
+        other: str,
+        where: str | None = None,
+        *,
+        by: str | Sequence[str] = (),
+        scope: Scope = "people",
+    ) -> Estimate | EstimateTable:
+        """Estimate the correlation of two numeric columns."""
+        with self._fitting():
+            return self._answers.correlation(one, other, where, _names(by), scope)
+
+    def regression(
+        self,
+        formula: str,
+        where: str | None = None,
+        *,
+        logistic: bool = False,
+        scope: Scope = "people",
+    ) -> EstimateTable:
+        """Regress a column on others: ``release.regression("pay ~ age + C(region)")``.
+
+        Parameters
+        ----------
+        formula : str
+            The outcome, ``~``, and the columns that explain it, with C() around those that stand
+            for groups; the first value of a group is what its others are compared with.
+        where : str, optional
+            A SQL WHERE clause.
+        logistic : bool
+            Whether the outcome is a list of two values, of which the second is explained.
+        scope : {"people", "population"}
+            What the intervals are about.
+        """
+        with self._fitting():
+            return self._answers.regression(formula, where, logistic=logistic, scope=scope)
+
+    # --- rows -------------------------------------------------------------------------------------
+
+    def frame(
+        self,
+        *,
+        drawn: bool = False,
+        n: int | None = None,
+        where: str | None = None,
+        seed: int | None = None,
+    ) -> pa.Table:
+        """Give microdata as an Arrow table: what is published, row by row.
+
+        Whatever the method, the columns are those of the schema that are published, in its order;
+        before them stands the one that numbers people, where a person has several rows. What a
+        method publishes beside them, such as counts and errors, is in `table`. No row breaks a rule
+        of the schema, and derived columns stand after the others.
+
+        Parameters
+        ----------
+        drawn : bool
+            Whether generalized values are replaced by values drawn evenly from inside them, so that
+            the rows look like those of the private table.
+        n : int, optional
+            How many rows; all that there are, unless it is said. Where it is more, rows repeat.
+        where : str, optional
+            A SQL WHERE clause that rows must satisfy; of generalized rows this needs `drawn`.
+        seed : int, optional
+            Chooses the same rows again.
+        """
+        with self._fitting():
+            rows = self._estimator.drawn_frame() if drawn else self._estimator.frame()
+            named = [self.schema.unit.column, *self.schema.attributes]
+            rows = rows.select([name for name in named if name in rows.column_names])
+            rows = self._keeping_rules(rows, {} if drawn else self.recode)
+            if n is None and where is None:
+                return rows
+            if where is not None and self._estimator.recode and not drawn:
+                raise ParameterError(
+                    "rows of this release have generalized values, which a condition cannot be "
+                    "tried on; add drawn=True."
+                )
+            return some_rows(self._estimator.asked, rows, n, where, generator(seed))
+
+    def _keeping_rules(self, rows: pa.Table, recode: Mapping[str, Recoding]) -> pa.Table:
+        if not (self.schema.rules or self.schema.derived):
+            return rows
+        from hushtable.predicate.rules import kept_rows, with_derived  # noqa: PLC0415 - slow
+
+        kept = kept_rows(rows, self.schema, recode)
+        if kept is not None and not kept.all():
+            rows = rows.filter(pa.array(kept))
+        return with_derived(rows, self.schema, recode)
+
+    def frames(
+        self, m: int = 20, *, n: int | None = None, seed: int | None = None
+    ) -> list[pa.Table]:
+        """Draw several frames from the uncertainty of the release, for tools of your own.
+
+        What they give is put together by `combine`.
+        """
+        if m < 2:
+            raise ParameterError(f"several frames are at least 2, not {m}.")
+        rng = generator(seed)
+        with self._fitting():
+            return [drawn_frame(self._estimator, rng, n) for _ in range(m)]
+
+    def combine(
+        self,
+        compute: Callable[[pa.Table], Any],
+        *,
+        m: int = 20,
+        seed: int | None = None,
+        scope: Scope = "people",
+    ) -> Estimate | EstimateTable:
+        """Compute something from several frames and give it with an interval.
+
+        Parameters
+        ----------
+        compute : callable
+            Takes a frame; gives a number with its variance, as a pair, or a mapping of names to
+            such pairs. The variance is the one that would hold if the rows were a sample of people.
+        m : int
+            How many frames.
+        seed : int, optional
+            Draws the same frames again.
+        scope : {"people", "population"}
+            What the interval is about.
+        """
+        return combine(self.frames(m, seed=seed), compute, scope=scope)
+
+    @cached_property
+    def n_rows(self) -> int:
+        """How many rows `frame` gives."""
+        with self._fitting():
+            return self._estimator.n_rows
 
     def published(self, rng: Generator) -> Published:
         """Say what is published, to be laid beside the original; see `Estimator.published`."""
@@ -414,6 +740,10 @@ class Release:
                 pa_csv.write_csv(_formula_safe(frame), part)
 
 
+def _names(by: str | Sequence[str]) -> tuple[str, ...]:
+    return (by,) if isinstance(by, str) else tuple(by)
+
+
 def _codes_of(frame: Any, schema: Schema) -> dict[str, NDArray[np.int64]]:
     """Encode rows of a table that is not the private one, in the columns that the schema knows."""
     from hushtable.engine import connect  # noqa: PLC0415 - other questions need no engine
@@ -429,8 +759,8 @@ def _codes_of(frame: Any, schema: Schema) -> dict[str, NDArray[np.int64]]:
             f"the table has none of the release's columns: {', '.join(schema.attributes)}."
         )
     columns = {name: schema.columns[name] for name in known}
-    public = schema.model_copy(update={"columns": columns, "unit": Unit(kind="row")})
-    public = Schema.from_dict(public.to_dict())
+    own = {"columns": columns, "unit": Unit(kind="row"), "reading": FileFormat()}
+    public = Schema.from_dict(schema.model_copy(update=own).to_dict())
     engine = connect(table.select(known), public, engine="memory")
     assert isinstance(engine, MemoryEngine)  # noqa: S101 - asked for
     return dict(engine.codes(known))
@@ -465,23 +795,14 @@ def _require_memory(table: TableFile, n_columns: int) -> None:
         )
 
 
-_PLAIN_NUMBER = re.compile(r"[+-]?[0-9]+([.,][0-9]+)?")
-_FORMULA_SIGNS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # with their full-width twins
-
-
 def _formula_safe(frame: pa.Table) -> pa.Table:
     """Quote texts and names of columns that a spreadsheet would run as a formula."""
     for position, field in enumerate(frame.schema):
         if not (pa.types.is_string(field.type) or pa.types.is_large_string(field.type)):
             continue
-        values = [value and _quoted(value) for value in frame.column(position).to_pylist()]
+        values = [value and no_formula(value) for value in frame.column(position).to_pylist()]
         frame = frame.set_column(position, field.name, pa.array(values, field.type))
-    return frame.rename_columns([_quoted(name) for name in frame.column_names])
-
-
-def _quoted(text: str) -> str:
-    runs = text.lstrip(" ").startswith(_FORMULA_SIGNS) and not _PLAIN_NUMBER.fullmatch(text)
-    return "'" + text if runs else text
+    return frame.rename_columns([no_formula(name) for name in frame.column_names])
 
 
 @contextmanager

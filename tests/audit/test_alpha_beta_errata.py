@@ -19,13 +19,13 @@ from scipy.stats import beta as beta_distribution
 
 from hushtable.engine import connect
 from hushtable.methods import AlphaBeta
-from hushtable.methods.alpha_beta.insertions import SourceInsertions, UniformInsertions
-from hushtable.methods.alpha_beta.tuple_set import TupleSet
 from hushtable.methods.alpha_beta.two_coins import TwoCoins
 from hushtable.pipeline import publish
 from hushtable.privacy.bounded_adversary import Ratios, odds_limit, solve
 from hushtable.privacy.guarantee import BoundedAdversary, PureDP
+from hushtable.privacy.insertions import SourceInsertions, UniformInsertions
 from hushtable.privacy.noise import SecureNoise
+from hushtable.privacy.tuple_set import TupleSet
 from hushtable.schema import Schema
 
 CONFIDENCE = 1 - 1e-6  # of both bounds of an attack together

@@ -332,8 +332,8 @@ def label(method: Parameters) -> str:
     return f"{method.name}-{list(REAL).index(method)}"
 
 
-def passes(method: Any, runs: int) -> None:
-    report = audit(method, runs=runs)
+def passes(method: Any, runs: int, seconds: float | None) -> None:
+    report = audit(method, runs=runs, seconds=seconds)
     promised = [f for f in report.findings if f.reason != "nothing is promised"]
     told = "\n".join(report.lines())
     assert all(f.verdict == "NO VIOLATION FOUND" for f in promised), told
@@ -345,13 +345,13 @@ def passes(method: Any, runs: int) -> None:
 
 @pytest.mark.parametrize("method", REAL, ids=label)
 def test_the_methods_as_they_are_pass(method: Any) -> None:
-    passes(method, REAL[method])
+    passes(method, REAL[method], 8.0)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("method", REAL, ids=label)
 def test_the_methods_as_they_are_pass_at_length(method: Any) -> None:
-    passes(method, LONG)
+    passes(method, LONG, None)
 
 
 @pytest.mark.parametrize(
@@ -361,7 +361,9 @@ def test_the_methods_as_they_are_pass_at_length(method: Any) -> None:
 )
 def test_the_search_finds_most_of_the_loss(method: Any) -> None:
     """These lose all of epsilon on some pair, so that a good search proves most of it."""
-    finding = audit(method, runs=12_000, largest=1, noise=SeededNoise(shifted(5))).findings[0]
+    finding = audit(
+        method, runs=12_000, largest=1, noise=SeededNoise(shifted(5)), tests=["loss"], seconds=None
+    ).findings[0]
     assert finding.verdict == "NO VIOLATION FOUND"
     assert finding.bound > 0.75 * finding.limit  # type: ignore[operator]
 
@@ -374,7 +376,7 @@ def audited(run: Any, monkeypatch: pytest.MonkeyPatch, method: Any = None, runs:
     method = method or ContingencyTable(epsilon=1)
     plan = method.plan(case_of(method.name).schema(method))
     monkeypatch.setattr(type(plan), "run", run)
-    return audit(method, runs=runs, largest=1)
+    return audit(method, runs=runs, largest=1, tests=["loss"])
 
 
 def refuse(self: Any, engine: Any, noise: Noise) -> Released:
@@ -414,7 +416,7 @@ def test_a_method_that_always_shows_the_same_is_not_tested(monkeypatch: pytest.M
 
 
 def test_too_few_runs_to_see_anything_are_no_test() -> None:
-    report = audit(ContingencyTable(epsilon=3), runs=12, largest=0)
+    report = audit(ContingencyTable(epsilon=3), runs=12, largest=0, tests=["loss"])
     assert report.verdict == "NOT TESTED"
     assert "too few" in report.findings[0].reason
 
@@ -452,7 +454,9 @@ def test_nothing_promised_is_nothing_tested() -> None:
 
 
 def test_what_would_have_been_seen_is_said_in_words_of_the_promise() -> None:
-    noisy = audit(NoisyCounts(epsilon=1, delta="1/100", k=5), runs=2000, largest=0).findings
+    noisy = audit(
+        NoisyCounts(epsilon=1, delta="1/100", k=5), runs=2000, largest=0, tests=["loss"]
+    ).findings
     groups = audit(TopDownSpecialization(k=3), runs=200).findings
     tuples = audit(GeneralizeSuppress(k=5), runs=200).findings
     said = [finding.headline for finding in (*noisy, *groups, *tuples)]
@@ -479,8 +483,9 @@ def test_a_schema_of_ones_own() -> None:
         }
     )
     report = audit(
-        NoisyCounts(epsilon=1, delta="1e-6", k=10, generalize={"age": 20}), schema, runs=300
-    )
+        NoisyCounts(epsilon=1, delta="1e-6", k=10, generalize={"age": 20}), schema, runs=300,
+        tests=["loss"],
+    )  # fmt: skip
     assert report.verdict == "NO VIOLATION FOUND"
     assert "too small" in report.findings[0].notes[1]
     assert report.to_dict()["findings"][0]["witness"]["runs"] == 150
@@ -493,13 +498,13 @@ def test_parameters_that_name_columns_get_a_schema_that_has_them() -> None:
         AlphaBeta(prior_factor=1, n_public=1, gamma="4/5", source={"age": [1, 1, 1, 2, 2]}),
         Uncertain(k=3, eta="1/5", carry=["sex"], k_column="own"),
     ):
-        assert audit(method, runs=24, largest=0).verdict != "VIOLATION"
+        assert audit(method, runs=24, largest=0, tests=["loss"]).verdict != "VIOLATION"
 
 
 def test_several_views_are_audited_together() -> None:
     """Each run publishes all of them, with a memory of its own."""
     method = AlphaBeta(alpha="2/5", beta="1/10", views=2)
-    report = audit(method, runs=400, largest=0)
+    report = audit(method, runs=400, largest=0, tests=["loss"])
     assert report.verdict == "NO VIOLATION FOUND"
     assert report.findings[0].limit == pytest.approx(2.2, abs=0.1)
 
@@ -514,8 +519,10 @@ def test_time_is_kept() -> None:
 
 def test_what_was_asked_wrongly_is_said_at_once() -> None:
     with pytest.raises(ParameterError) as caught:
-        audit(ContingencyTable(epsilon=1), runs=1, confidence=1, seconds=0, largest=9)
-    assert len(caught.value.problems) == 4
+        audit(
+            ContingencyTable(epsilon=1), runs=1, confidence=1, seconds=0, largest=9, tests=["luck"]
+        )
+    assert len(caught.value.problems) == 5
     with pytest.raises(ParameterError, match="schema of their own"):
         audit(ContingencyTable(epsilon=1, max_cells=2))
 
@@ -537,7 +544,7 @@ def test_a_method_of_another_package_brings_its_own_case(monkeypatch: pytest.Mon
     monkeypatch.setattr(
         listing.audit.replace(":", "."), replace(case_of("contingency-table"), pairs=one_pair)
     )
-    report = audit(Theirs(epsilon=1), runs=24, largest=0)
+    report = audit(Theirs(epsilon=1), runs=24, largest=0, tests=["loss"])
     assert report.method == "theirs"
     assert report.findings[0].n_inputs == 1
 

@@ -20,7 +20,10 @@ import hushtable.methods.counts.columns as module
 from hushtable import Columns, Schema, SecureNoise
 from hushtable.engine import Engine, connect
 from hushtable.engine.baskets import Pairs, Tuples
-from hushtable.methods.counts.column_choice import PairMechanism
+from hushtable.errors import SealedError
+from hushtable.privacy.mechanism import Gaussian, Laplace
+from hushtable.privacy.spending import Account
+from sealing import sealed
 from seeds import shifted
 
 ALPHA = 1e-7
@@ -185,6 +188,10 @@ def test_a_person_is_shown_no_more_often_than_delta(max_columns: int) -> None:
 
 def test_not_sharing_delta_among_columns_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "shares_of", lambda epsilon, delta, n: iter([(epsilon, delta)]))
+    with pytest.raises(SealedError, match="would spend"):
+        people_shown(10)
+    monkeypatch.setattr(Account, "book", lambda *_: None)
+    monkeypatch.setattr(Account, "settle", lambda _: None)
     assert people_shown(10) > MOST
 
 
@@ -233,7 +240,7 @@ def choices(runs: int) -> tuple[int, int]:
     for present in (True, False):
         engine = Remembering(connect(*triangle(present=present)))
         plan, noise = method.plan(engine.schema), SecureNoise()
-        chosen = [plan.choose(engine, noise) for _ in range(runs)]  # type: ignore[arg-type]
+        chosen = [plan.choose(sealed(engine), noise) for _ in range(runs)]
         found.append(sum([0, 1] in columns for columns in chosen))
     return found[0], found[1]
 
@@ -246,7 +253,8 @@ def test_000_1_the_choice_of_columns_keeps_the_promise() -> None:
 
 
 def test_000_1_a_choice_from_raw_data_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(PairMechanism, "add", lambda self, counts, noise: counts)
+    for law in (Laplace, Gaussian):
+        monkeypatch.setattr(law, "draw", lambda self, counts, noise: counts)
     assert loss_bound(*choices(100), 100) > EPSILON
 
 

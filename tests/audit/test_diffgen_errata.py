@@ -27,7 +27,8 @@ import hushtable.methods.diffgen.specialize as specialize_module
 from hushtable.engine import connect
 from hushtable.methods.base import Released
 from hushtable.methods.diffgen.diffgen import DiffGen
-from hushtable.methods.diffgen.scores import (
+from hushtable.methods.diffgen.specialize import Choice, ClassCounts, choice_of
+from hushtable.privacy.class_scores import (
     BITS,
     BalancedGain,
     BalancedMax,
@@ -36,10 +37,10 @@ from hushtable.methods.diffgen.scores import (
     Score,
     TotalVariation,
 )
-from hushtable.methods.diffgen.specialize import Choice, ClassCounts, Part, SpanChoice, choice_of
 from hushtable.privacy.domain_mechanism import DomainMechanism, NoisyCells
 from hushtable.privacy.guarantee import PureDP
 from hushtable.privacy.noise import Integers, Noise, SecureNoise, add_noise
+from hushtable.privacy.splits import ClassTable, Ways
 from hushtable.schema import Schema
 
 ALPHA = 1e-7
@@ -102,14 +103,21 @@ def split_above(limit: int) -> Event:
     return happened
 
 
-def without_ends(part: Part, counts: ClassCounts, score: Score) -> Choice | None:
+def ways_of(choice: Choice | None) -> Ways:
+    assert choice is not None
+    assert isinstance(choice.ways, Ways)
+    return choice.ways
+
+
+SPAN_WAYS = ClassTable.span_ways
+
+
+def without_ends(self: ClassTable, *asked: Any, **how: Any) -> Ways:
     """Repeat the paper's mistake: only intervals between values that occur."""
-    choice = choice_of(part, counts, score)
-    if not isinstance(choice, SpanChoice):
-        return choice
-    lowest, highest = counts.occupied[[0, -1]]
-    inner = (choice.starts > lowest) & (choice.starts <= highest)
-    return SpanChoice(choice.part, choice.scores[inner], choice.n_ways[inner], choice.starts[inner])
+    ways = SPAN_WAYS(self, *asked, **how)
+    lowest, highest = self.occupied[[0, -1]]
+    inner = (ways.starts > lowest) & (ways.starts <= highest)
+    return Ways(ways.scores[inner], ways.n_ways[inner], ways.starts[inner])
 
 
 NEW_EXTREME = [*ROWS, (9, "F", "Y")]
@@ -125,7 +133,7 @@ def test_003_1_a_new_extreme_value_makes_no_new_split_possible(
 
 
 def test_003_1_the_attack_finds_missing_end_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(specialize_module, "choice_of", without_ends)
+    monkeypatch.setattr(ClassTable, "span_ways", without_ends)
     method = DiffGen(epsilon=1, specializations=1, score="max")
     assert attack(method, NEW_EXTREME, ROWS, split_above(5), n=1500) > 1
 
@@ -137,8 +145,7 @@ def test_003_1_every_split_is_possible_whatever_the_data(score: Any) -> None:
     column = SCHEMA.attributes["age"]
     for histogram in (np.zeros((10, 2), np.int64), np.eye(10, 2, dtype=np.int64)):
         part = specialize_module.top("age", column)
-        choice = choice_of(part, ClassCounts(column, histogram), made)
-        assert isinstance(choice, SpanChoice)
+        choice = ways_of(choice_of(part, ClassCounts(column, histogram), made))
         points = [
             int(start) + step
             for start, ways in zip(choice.starts, choice.n_ways, strict=True)
@@ -399,8 +406,7 @@ def test_rows_of_a_person_in_both_halves_are_paid_for() -> None:
     def log_chance(counts: Any, start: int, eta: float) -> float:
         """Give the log probability of the split before the second value of a half."""
         part = specialize_module.Span("x", False, column, start, start + n - 1)
-        choice = choice_of(part, ClassCounts(column, counts), score)
-        assert isinstance(choice, SpanChoice)
+        choice = ways_of(choice_of(part, ClassCounts(column, counts), score))
         logs = eta * choice.scores.astype(float)
         run = int(np.searchsorted(choice.starts, start + 1, "right")) - 1
         return float(logs[run] - logsumexp(logs, b=choice.n_ways))

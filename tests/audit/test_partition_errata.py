@@ -22,10 +22,13 @@ import hushtable.methods.partition.partition as module
 from hushtable.kernels.regions import split_score
 from hushtable.methods.partition.axes import Axis, axis_of
 from hushtable.methods.partition.partition import Partition
-from hushtable.methods.partition.tree import GrowthRules, OrderedCells, Tree, grow
+from hushtable.methods.partition.tree import GrowthRules, Tree
 from hushtable.privacy.guarantee import PureDP
 from hushtable.privacy.noise import Integers, Noise, SecureNoise, SeededNoise
+from hushtable.privacy.regions import OrderedCells, SealedRegions
+from hushtable.privacy.spending import Account, Sensitivity
 from hushtable.schema import Integer, Schema
+from sealing import PLENTY, Leaves, grow
 from seeds import shifted
 
 ALPHA = 1e-7
@@ -179,7 +182,11 @@ def majority_and_count(
 def our_leaf(exact: Integers, noise: Noise) -> tuple[int, bool]:
     tree = Tree()
     tree.add(0, Fraction(1))
-    noisy, _ = module._noisy_leaves(tree, exact, ONE_LEVEL.plan(SCHEMA).rules, noise)
+    rows = OrderedCells(
+        [Axis("v", None, 1, False)], np.zeros((2, 1), int), np.arange(2), 2, exact[0]
+    )
+    regions = SealedRegions(rows, Sensitivity(rows=1), Account(PLENTY).root)
+    noisy, _ = Leaves(regions, [0]).noisy(tree, ONE_LEVEL.plan(SCHEMA).rules, noise)
     return int(noisy.sum()), bool(noisy[0, 0] > noisy[0, 1])
 
 
@@ -207,8 +214,8 @@ def test_001_7_the_classes_of_a_leaf_share_one_budget() -> None:
     for epsilon in (1, 2):
         method = Partition(epsilon=epsilon, max_depth=1, test_from=1)
         rules = method.plan(SCHEMA).rules
-        tree, exact = grow(rows_of([5, 1, 2, 9, 0, 4]), rules, SecureNoise())
-        _, scales = module._noisy_leaves(tree, exact, rules, SecureNoise())
+        tree, leaves = grow(rows_of([5, 1, 2, 9, 0, 4]), rules, SecureNoise())
+        _, scales = leaves.noisy(tree, rules, SecureNoise())
         released[epsilon] = scales
     assert np.allclose(released[1], 2.0)
     assert np.allclose(released[2], 1.0)
@@ -232,9 +239,9 @@ def test_001_6_the_number_of_rows_is_not_given_away() -> None:
     sums = set()
     for _ in range(30):
         rows = OrderedCells([axis], np.arange(64)[:, None], np.zeros(64, int), 1, np.full(64, 10))
-        tree, exact = grow(rows, rules, SecureNoise())
-        noisy, _ = module._noisy_leaves(tree, exact, rules, SecureNoise())
-        assert exact.sum() == 640
+        tree, leaves = grow(rows, rules, SecureNoise())
+        noisy, _ = leaves.noisy(tree, rules, SecureNoise())
+        assert leaves.exact.sum() == 640
         sums.add(int(noisy.sum()))
     # The sum's standard deviation is above 100: thirty equal sums do not happen.
     assert len(sums) > 10
@@ -302,10 +309,10 @@ def leaf_event(*, charged: bool) -> Callable[[Noise, bool], bool]:
     axis = Axis("v", None, 2, False)
 
     def event(noise: Noise, side: bool) -> bool:
-        tree, exact = grow(rows_of([5 + side, 0, 0, 5], axis), rules, noise)
+        tree, leaves = grow(rows_of([5 + side, 0, 0, 5], axis), rules, noise)
         if not charged:
             tree.epsilon = [Fraction(2)] * len(tree.epsilon)
-        noisy, _ = module._noisy_leaves(tree, exact, rules, noise)
+        noisy, _ = leaves.noisy(tree, rules, noise)
         return tree.noisy[0] >= 11 and bool(noisy[0, 0] >= 6)
 
     return event

@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 
 from hushtable.datasets import sample, sample_schema
 from hushtable.engine import connect
+from hushtable.engine.sealed import SealedTable
+from hushtable.errors import SealedError
 from hushtable.methods.base import Released
 from hushtable.methods.quilt import sewing
 from hushtable.methods.quilt.domains import Values
@@ -29,7 +31,10 @@ from hushtable.methods.quilt.particles import Group
 from hushtable.methods.quilt.quilt import Quilt
 from hushtable.privacy.composition import concentrated_share
 from hushtable.privacy.noise import SecureNoise, SeededNoise
+from hushtable.privacy.sealed import inside
+from hushtable.privacy.unit import Unit
 from hushtable.schema import Schema
+from sealing import PLENTY_OF_RHO, sealed
 from seeds import shifted
 
 Integers = NDArray[np.int64]
@@ -50,10 +55,10 @@ PAIRS: list[Group] = [(0, 1), (0, 2), (1, 2)]
 class ByHand:
     """An engine of a few rows, for thousands of neighbors."""
 
-    schema = SCHEMA
-
-    def __init__(self, rows: Integers) -> None:
+    def __init__(self, rows: Integers, reach: int) -> None:
         self.rows = rows
+        unit = Unit(kind="person", column="p", max_rows=reach) if reach > 1 else Unit(kind="row")
+        self.schema = SCHEMA.model_copy(update={"unit": unit})
 
     def marginals(self, groups: Sequence[Sequence[str]], *, recode: Any = None) -> list[Integers]:
         assert not recode
@@ -66,21 +71,22 @@ class ByHand:
         return found
 
 
-def engine_of(rows: Integers) -> Any:
-    return ByHand(rows)
+def engine_of(rows: Integers, reach: int = 1) -> SealedTable:
+    return sealed(ByHand(rows, reach), PLENTY_OF_RHO)
 
 
 class ScoreNoise(SeededNoise):
     """Note what is chosen from, and choose the first."""
 
-    def choose_top(self, scores: Any, **how: Any) -> list[int]:
+    def choose(self, scores: Any, **how: Any) -> int:
         self.seen, self.how = list(scores), how
-        return list(range(how["k"]))
+        return 0
 
 
 def scores_of(rows: Integers, candidates: Sequence[Candidate], reach: int = 1) -> list[int]:
     noise = ScoreNoise(shifted(0))
-    meter = Meter(engine_of(rows), noise, Purse(total=Fraction(1), pure=False, reach=reach))
+    purse = Purse(total=Fraction(1), pure=False, reach=reach)
+    meter = Meter(engine_of(rows, reach), noise, purse)
     meter.read([c.group for c in candidates], {})
     meter.choose("choice", candidates, k=1, share=Fraction(1, 2), may_stop=True)
     # Worked out here and not asked of the method: the tests below show that a unit does change a
@@ -403,7 +409,8 @@ def test_cuts_are_paid_for(monkeypatch: pytest.MonkeyPatch) -> None:
             pay(self, step, share)
 
     monkeypatch.setattr(Purse, "pay", lenient)
-    assert not audit(METHOD, table, schema)
+    with pytest.raises(SealedError, match="would spend"):
+        audit(METHOD, table, schema)
 
 
 def test_cuts_follow_from_noisy_counts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -441,7 +448,8 @@ def test_uncharged_pairs_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
             pay(self, step, share)
 
     monkeypatch.setattr(Purse, "pay", lenient)
-    assert not audit(METHOD, sample(), sample_schema())
+    with pytest.raises(SealedError, match="would spend"):
+        audit(METHOD, sample(), sample_schema())
 
 
 def test_uncharged_choices_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -452,16 +460,17 @@ def test_uncharged_choices_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
             pay(self, step, share)
 
     monkeypatch.setattr(Purse, "pay", lenient)
-    assert not audit(METHOD, sample(), sample_schema())
+    with pytest.raises(SealedError, match="would spend"):
+        audit(METHOD, sample(), sample_schema())
 
 
 def test_a_free_row_count_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     def free(self: Meter, share: Fraction) -> PaidTable:
-        exact = self._engine.n_rows()
-        return PaidTable((), np.array([exact]), self.purse.count_noise(share))
+        return PaidTable((), np.array([int(self._source.n_rows())]), self.purse.count_noise(share))
 
     monkeypatch.setattr(Meter, "row_count", free)
-    assert not audit(METHOD, sample(), sample_schema())
+    with pytest.raises(SealedError, match="converted to numbers"):
+        audit(METHOD, sample(), sample_schema())
 
 
 # --- nothing but the meter sees the data ----------------------------------------------------------
@@ -557,7 +566,7 @@ def test_the_player_would_notice(monkeypatch: pytest.MonkeyPatch) -> None:
     original, asked = Values.buckets, []
 
     def peeking(self: Values, noisy: Integers, std: float, *, is_target: bool = False) -> Integers:
-        exact = asked[0].marginals([[self.name]])[0]
+        exact = inside(asked[0].marginals([[self.name]])[0])  # by force
         return original(self, exact, std, is_target=is_target)
 
     monkeypatch.setattr(Values, "buckets", peeking)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hushtable import Guarantee, Ledger, PureDP, Threshold, Unit
+from hushtable import Decision, Guarantee, Ledger, PureDP, Threshold, Unit
 
 from .conftest import Run
 
@@ -41,24 +41,77 @@ def test_the_account_is_for_people(run: Run, book: Ledger) -> None:
     assert told.code == 0
     assert "clinic visits: started 20" in told.out
     assert "counts for one row, neighbors add-remove" in " ".join(told.out.split())
+    assert "All releases together: epsilon 3, delta 0.00001." in " ".join(told.out.split())
     assert "{" not in told.out
     found = lines(told.out)
-    assert ["cap", "3", "0.00001"] in found
-    assert ["spent", "1.1", "0"] in found
-    assert ["reserved", "about", "0.2333", "0"] in found
-    assert ["remaining", "about", "1.667", "0.000005"] in found
+    assert ["account", "counts", "limit", "spent", "reserved", "left"] in found
+    assert ["basic", "epsilon", "3", "1.1", "about", "0.2333", "about", "1.667"] in found
+    assert ["delta", "0.000005", "0", "0", "0.000005"] in found  # of a limit of its own
 
 
 def test_both_accounts_are_shown(run: Run, book: Ledger) -> None:
     told = run("ledger", "show", book.path)
     found, said = lines(told.out), " ".join(told.out.split())
-    assert ["or", "concentrated", "rho", "delta"] in found
-    assert ["spent", "about", "0.5050", "0"] in found  # 1/2 + 1/200: more than fits, so it is basic
-    assert "Of the cap's delta, 0.000005 is for basic composition." in said
-    assert "16 more releases like the last one fit." in said  # 1/10, epsilon 1.667 remains
+    (rho,) = (line for line in found if line[:2] == ["concentrated", "rho"])
+    assert rho[4:6] == ["about", "0.5050"]  # 1/2 + 1/200: more than fits, so it is basic
+    assert "A release must fit one of the two" in said
+    # 1/10, epsilon 1.667 remains
+    words = (
+        "16 more releases like the last one (epsilon 0.1), or one of its kind with epsilon 1.66."
+    )
+    assert f"Left: {words}" in said
     content = json.loads(run("ledger", "show", book.path, "--json").out)
-    assert content["more_like_last"] == 16
-    assert content["concentrated"]["remaining"]["rho"] == "0"
+    assert content["left"] == {"like": 4, "more": 16, "epsilon": "83/50", "in_words": words}
+    assert content["concentrated"]["left"]["rho"] == "0"
+
+
+def test_what_was_spent_over_time_is_drawn(run: Run, book: Ledger) -> None:
+    told = run("ledger", "show", book.path).out
+    assert "Spent over time, 20" in told
+    drawn = {line.split()[0]: line for line in told.splitlines() if set(line) & set("▁▂▃▄▅▆▇█")}
+    assert set(drawn) == {"basic", "concentrated"}
+    assert drawn["basic"].endswith("36.7 %")  # 1.1 of 3; what is void has gone down again
+    assert "▅" in drawn["basic"]
+    assert drawn["concentrated"].rstrip().endswith("254 %")  # it holds 0.199
+    history = json.loads(run("ledger", "show", book.path, "--json").out)["history"]
+    assert [round(step["basic"], 3) for step in history] == [0, 0.333, 0.367, 0.533, 0.367]
+
+
+def test_who_why_and_until_when(run: Run, tmp_path: Path) -> None:
+    run("ledger", "init", tmp_path / "book", "--epsilon", "1", "--responsible", "the data board",
+        "--reason", "as decided\nin May", "--review-by", "2020-06-30")  # fmt: skip
+    said = " ".join(run("ledger", "show", tmp_path / "book").out.split())
+    assert (
+        "The cap: answered for by the data board; because: as decided in May; to be reviewed by "
+        "2020-06-30." in said
+    )
+    assert "The cap: the review is overdue." in said
+    content = json.loads(run("ledger", "show", tmp_path / "book", "--json").out)
+    assert content["decision"] == {
+        "responsible": "the data board", "reason": "as decided\nin May", "review_by": "2020-06-30",
+    }  # fmt: skip
+    wrong = run("ledger", "init", tmp_path / "other", "--epsilon", "1", "--review-by", "in June")
+    assert wrong.code == 2
+    assert "review_by is 'in June'" in wrong.err
+    assert not (tmp_path / "other").exists()
+
+
+def test_the_page_of_a_ledger(run: Run, book: Ledger, tmp_path: Path) -> None:
+    book.charge(pure("1/10"), purpose="<script>", decision=Decision(responsible="A & B"))
+    page = tmp_path / "account.html"
+    told = run("ledger", "show", book.path, "--html", page)
+    assert told.code == 0
+    text = page.read_text()
+    assert "<script>" not in text
+    assert "&lt;script&gt;" in text
+    assert "A &amp; B" in text
+    assert "15 more releases like the last one" in text
+    assert text.count("<svg") == 1
+    assert "not counted" in text
+    again = run("ledger", "show", book.path, "--html", page)
+    assert again.code == 2
+    assert "exists" in again.err
+    assert page.read_text() == text
 
 
 def test_upgrade(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,7 +143,8 @@ def test_every_entry_and_reservation_is_listed(run: Run, book: Ledger) -> None:
 def test_an_empty_account_says_so(run: Run, tmp_path: Path) -> None:
     run("ledger", "init", tmp_path / "book", "--epsilon", "1/4")
     told = run("ledger", "show", tmp_path / "book")
-    assert ["cap", "0.25", "0"] in lines(told.out)
+    assert ["basic", "epsilon", "0.25", "0", "0", "0.25"] in lines(told.out)
+    assert "Left: One release may take epsilon 0.25." in told.out
     assert "Nothing has been charged." in told.out
 
 

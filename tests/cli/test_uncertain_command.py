@@ -16,10 +16,10 @@ from .conftest import Run
 SCHEMA = """\
 name: t
 columns:
-  age: {type: integer, low: 0, high: 99}
-  wait: {type: number, low: 0, high: 12, step: 0.25}
-  ward: {type: categorical, values: [a, b]}
-  need: {type: integer, low: 0, high: 1}
+  age: {type: integer, low: 0, high: 99, missing: other}
+  wait: {type: number, low: 0, high: 12, step: 0.25, missing: other}
+  ward: {type: categorical, values: [a, b], missing: other}
+  need: {type: integer, low: 0, high: 1, missing: other}
 """
 
 

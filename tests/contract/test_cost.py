@@ -38,7 +38,8 @@ from hushtable.methods.uncertain.condensation import Condensation
 from hushtable.methods.uncertain.uncertain import Uncertain
 from hushtable.privacy.account import Budget
 from hushtable.privacy.guarantee import Guarantee
-from hushtable.privacy.ledger_records import State, is_counted
+from hushtable.privacy.ledger_records import is_counted
+from hushtable.privacy.ledger_state import State
 from hushtable.schema import Schema
 
 EPSILONS = ("1/100", "1/2", 1, 5, 100, 101, 10_000)

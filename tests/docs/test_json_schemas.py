@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from hushtable.dossier.content import SealedDossier
 from hushtable.release import Statement
 from hushtable.schema import Schema
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PUBLISHED = {
+    "dossier.schema.json": SealedDossier.model_json_schema(),
     "statement.schema.json": Statement.model_json_schema(by_alias=True),
     "schema.schema.json": Schema.model_json_schema(),
 }

@@ -238,7 +238,7 @@ def test_commands_print_hostile_names(commands: Commands, scene: Scene) -> None:
         [*scene.publish("[red] r"), *same],
         ["show", str(scene.releases / "[red] r")],
         ["query", str(scene.releases / "[red] r"), "\"[/town]\" = 'Ayre'"],
-        ["export", str(scene.releases / "[red] r"), "--to", str(scene.releases / "[b].csv")],
+        ["export", str(scene.releases / "[red] r"), "--out", str(scene.releases / "[b].csv")],
     ):  # fmt: skip
         done = commands.run(scene, words)
         assert done.code == 0, (words, done.err)
@@ -273,7 +273,7 @@ def test_a_seeded_release_says_so_everywhere(
         done = commands.run(scene, [words[0], str(seeded), *words[1:]])
         assert done.code == 0
         assert "not private" in done.err, words
-    done = commands.run(scene, ["export", str(seeded), "--to", str(scene.releases / "x.csv")])
+    done = commands.run(scene, ["export", str(seeded), "--out", str(scene.releases / "x.csv")])
     assert "seeded" in done.refused().err
 
 

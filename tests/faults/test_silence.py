@@ -72,7 +72,7 @@ class Unlucky(NoisyCounts):
         return UnluckyPlan(**vars(super().plan(schema)))
 
 class UnluckyPlan(NoisyCountsPlan):
-    def run(self, engine, noise):
+    def release(self, source, noise):
         private = f"{MARK}{NUMBER}"
         logging.getLogger("library").critical(private)
         logging.getLogger("library").log(10**6, private)

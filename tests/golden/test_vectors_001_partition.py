@@ -13,9 +13,10 @@ from scipy.stats import chi2
 from hushtable.kernels.regions import split_score
 from hushtable.methods.partition.axes import Axis
 from hushtable.methods.partition.partition import Partition
-from hushtable.methods.partition.tree import OrderedCells, grow
 from hushtable.privacy.noise import SecureNoise
+from hushtable.privacy.regions import OrderedCells
 from hushtable.schema import Schema
+from sealing import grow
 
 ALPHA = 1e-7
 EPSILON = 1.0

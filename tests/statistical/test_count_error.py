@@ -34,6 +34,7 @@ from hushtable.methods.degrees.degrees import Degrees
 from hushtable.methods.registry import estimator_for
 from hushtable.privacy.noise import SecureNoise
 from hushtable.schema import Schema
+from sealing import sealed
 
 RUNS = 120
 ALPHA = 1e-6
@@ -220,7 +221,7 @@ def test_degrees_of_a_ring() -> None:
     method = Degrees(epsilon=1, max_degree=8)
     off = []
     for _ in range(RUNS):
-        noisy, _ = method.plan().measure(graph, SecureNoise())
+        noisy, _ = method.plan().measure(sealed(graph), SecureNoise())
         up_to = noisy.column("nodes_up_to_degree").to_numpy()
         off.append(up_to[5] - up_to[1] - 2000)
     said = method.plan().count_error(rows=None, share=1.0)

@@ -9,9 +9,10 @@ from scipy.stats import chi2
 
 from hushtable.engine.edges import read_graph
 from hushtable.engine.graph import Graph
+from hushtable.engine.projection import OrderedEdges
 from hushtable.methods.degrees.degrees import Degrees
-from hushtable.methods.degrees.projection import OrderedEdges
 from hushtable.privacy.noise import SecureNoise
+from sealing import sealed
 from seeds import shifted
 
 ALARM = 1e-6  # false alarm rate of each test
@@ -30,7 +31,7 @@ def test_noise_is_two_sided_geometric_of_the_stated_scale(graph: Graph, mechanis
     histogram = np.bincount(graph.degrees(), minlength=bound + 1)
     noise = []
     for _ in range(60 if mechanism == "cumulative" else 900):
-        noisy, _ = method.plan().measure(graph, SecureNoise())
+        noisy, _ = method.plan().measure(sealed(graph), SecureNoise())
         if mechanism == "cumulative":
             noise.append(noisy.column(1).to_numpy() - np.cumsum(histogram)[:-1])
         else:
@@ -54,7 +55,10 @@ def test_noise_is_two_sided_geometric_of_the_stated_scale(graph: Graph, mechanis
 def test_the_number_of_nodes_gets_its_share(graph: Graph) -> None:
     method = Degrees(epsilon=1, max_degree=4, n_nodes_share="1/4")
     drawn = np.array(
-        [method.plan().measure(graph, SecureNoise())[1]["n_nodes"] - 1500 for _ in range(1500)]
+        [
+            method.plan().measure(sealed(graph), SecureNoise())[1]["n_nodes"] - 1500
+            for _ in range(1500)
+        ]
     )
     ratio = np.exp(-1 / 4)
     at_zero = (1 - ratio) / (1 + ratio)

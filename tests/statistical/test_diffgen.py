@@ -20,7 +20,6 @@ from scipy.stats import binom, chi2
 import diffgen_oracle as oracle
 from hushtable.domain import Domain
 from hushtable.engine import connect
-from hushtable.methods.diffgen.scores import Max, Score, TotalVariation
 from hushtable.methods.diffgen.specialize import (
     ClassCounts,
     Cuts,
@@ -28,8 +27,10 @@ from hushtable.methods.diffgen.specialize import (
     specialize_as_printed,
     specialize_jointly,
 )
+from hushtable.privacy.class_scores import Max, Score, TotalVariation
 from hushtable.privacy.domain_mechanism import DomainMechanism, coins, reaching
 from hushtable.privacy.noise import SecureNoise
+from sealing import sealed
 
 ALPHA = 1e-7
 LEAST_EXPECTED = 25
@@ -67,7 +68,7 @@ def outcome_of(cuts: Cuts) -> oracle.Outcome:
 def counts() -> dict[str, ClassCounts]:
     jobs, ages, classes = zip(*oracle.ROWS, strict=True)
     table = pa.table({"job": jobs, "age": ages, "class": classes})
-    found = connect(table, oracle.SCHEMA).histograms(["job", "age"], by="class")
+    found = sealed(connect(table, oracle.SCHEMA)).histograms(["job", "age"], by="class")
     columns = oracle.SCHEMA.attributes
     return {name: ClassCounts(columns[name], histogram) for name, histogram in found.items()}
 

@@ -22,9 +22,10 @@ from hushtable.methods.partition.axes import Axis
 from hushtable.methods.partition.consistency import NoisyTree
 from hushtable.methods.partition.estimator import RegionEstimator
 from hushtable.methods.partition.partition import Partition
-from hushtable.methods.partition.tree import OrderedCells, grow
 from hushtable.privacy.noise import SecureNoise
+from hushtable.privacy.regions import OrderedCells
 from hushtable.schema import Schema
+from sealing import grow
 
 ALPHA = 1e-7
 LEAST_EXPECTED = 25
@@ -148,8 +149,10 @@ def test_counts_of_tests_and_leaves_have_their_noise() -> None:
         rows = OrderedCells(
             plan.axes, np.arange(64)[:, None], np.zeros(64, int), 1, np.full(64, 100)
         )
-        tree, exact = grow(rows, plan.rules, noise)
-        size = {leaf: int(n) for leaf, n in zip(tree.leaves.tolist(), exact[:, 0], strict=True)}
+        tree, leaves = grow(rows, plan.rules, noise)
+        size = {
+            leaf: int(n) for leaf, n in zip(tree.leaves.tolist(), leaves.exact[:, 0], strict=True)
+        }
         for node in reversed(range(len(tree.left))):
             if tree.left[node] >= 0:
                 size[node] = size[tree.left[node]] + size[tree.left[node] + 1]

@@ -18,6 +18,7 @@ from hushtable.methods.quilt.meter import Meter, Purse
 from hushtable.methods.quilt.quilt import Quilt
 from hushtable.privacy.noise import SecureNoise, SeededNoise
 from hushtable.schema import Schema
+from sealing import PLENTY, PLENTY_OF_RHO, sealed
 from seeds import shifted
 
 
@@ -36,7 +37,9 @@ def test_measured_counts_have_the_noise_that_was_paid_for(pure: bool) -> None:
     exact = np.zeros((size, size))
     np.fill_diagonal(exact, 50)
     budget = Purse(total=Fraction(1, 50), pure=pure, reach=1)
-    meter = Meter(connect(table, schema, noise=SecureNoise()), SecureNoise(), budget)
+    account = PLENTY if pure else PLENTY_OF_RHO
+    engine = sealed(connect(table, schema, noise=SecureNoise()), account)
+    meter = Meter(engine, SecureNoise(), budget)
     meter.read([(0, 1)], {})
     share = Fraction(1, 4)
     measured = meter.measure("pair", (0, 1), share)

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import math
 import random
 import sqlite3
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +25,8 @@ from hushtable.privacy.composition import (
 )
 from hushtable.privacy.guarantee import ApproxDP, PureDP, Unit, parse_guarantee
 from hushtable.privacy.ledger import Ledger
-from hushtable.privacy.ledger_records import State, canonical
+from hushtable.privacy.ledger_records import canonical
+from hushtable.privacy.ledger_state import State
 from hushtable.schema import Schema
 
 ROW: dict[str, Any] = {"unit": Unit(kind="row"), "neighbors": "add-remove"}
@@ -177,7 +175,7 @@ def test_the_ninth_is_refused_and_said_in_both_currencies(tmp_path: Path) -> Non
     book = Ledger.create(tmp_path / "book", epsilon=3, delta="1e-5")
     for left in range(7, -1, -1):
         book.charge([quilt(1, "1e-6")], purpose="x")
-        assert book.more_like_last() == left
+        assert book.left().more == left
     with pytest.raises(BudgetExceeded) as caught:
         book.charge([quilt(1, "1e-6")], purpose="x")
     said = " ".join(caught.value.problems)
@@ -212,88 +210,7 @@ def test_only_the_first_record_that_costs_something_writes_the_shares(tmp_path: 
     assert ["account" in body for body in bodies] == [False, True, False, False, False]
 
 
-# --- an adversary ---------------------------------------------------------------------------------
-
-EPSILON, DELTA = Fraction(1), Fraction(1, 100)
-STEP = EPSILON / 20
-
-
-def best_attack(
-    account: Account, leak: Fraction, price: Callable[[Loss], Loss] | None = None
-) -> float:
-    """Give the largest delta at EPSILON that any strategy reaches, by dynamic programming.
-
-    Before each charge it sees all outcomes so far. It may ask randomized response (a fair coin
-    turned by e**STEP), or the same with a chance of `leak` to tell the data outright, as often as
-    the account allows, in any order, or stop. Its value is the sum over all transcripts w of
-    max(P(w) - e**EPSILON Q(w), 0): the expectation under P of max(1 - e**(EPSILON - loss), 0).
-    """
-    price = price or (lambda loss: loss)
-    answer, leaky = price(Loss.of(pure(STEP))), price(Loss.of(approx(STEP, leak)))
-
-    @cache
-    def total(n: int, m: int) -> Loss:
-        if m:
-            return total(n, m - 1) + leaky
-        return total(n - 1, 0) + answer if n else NOTHING
-
-    @cache
-    def is_allowed(n: int, m: int) -> bool:
-        return account.allows(total(n, m))
-
-    up = 1 / (1 + math.exp(-STEP))
-
-    @cache
-    def value(loss: int, n: int, m: int) -> float:
-        best = max(0.0, 1 - math.exp(EPSILON - loss * STEP))
-        if is_allowed(n + 1, m):
-            best = max(best, up * value(loss + 1, n + 1, m) + (1 - up) * value(loss - 1, n + 1, m))
-        if is_allowed(n, m + 1):
-            rest = up * value(loss + 1, n, m + 1) + (1 - up) * value(loss - 1, n, m + 1)
-            best = max(best, float(leak) + (1 - float(leak)) * rest)
-        return best
-
-    return value(0, 0, 0)
-
-
-def with_shares(basic: Fraction, approximation: Fraction, conversion: Fraction) -> Account:
-    rho, alpha = certified_share(EPSILON, conversion)
-    return Account(
-        basic=Budget(epsilon=EPSILON, delta=basic),
-        concentrated=Concentrated(rho=rho, delta=approximation),
-        alpha=alpha,
-    )
-
-
-def half_rho(loss: Loss) -> Loss:
-    rho, delta = loss.concentrated.rho / 2, loss.concentrated.delta
-    return Loss(basic=loss.basic, concentrated=Concentrated(rho=rho, delta=delta))
-
-
-def test_no_strategy_breaks_the_cap() -> None:
-    shared = Account.shared(Budget(epsilon=EPSILON, delta=DELTA))
-    assert shared is not None
-    for leak in (DELTA / 2, DELTA / 4, DELTA / 8):
-        assert best_attack(shared, leak) <= DELTA
-
-
-def test_the_cap_is_nearly_reached() -> None:
-    mostly_basic = with_shares(DELTA * 9 / 10, Fraction(0), DELTA / 10)
-    reached = best_attack(mostly_basic, DELTA * 9 / 10)
-    alone = best_attack(Account(basic=mostly_basic.basic), DELTA * 9 / 10)
-    assert alone < reached <= DELTA  # it takes the other account where that pays
-    assert reached > DELTA * Fraction(9, 10)
-
-
-def test_the_same_attack_breaks_wrong_rules() -> None:
-    shared = Account.shared(Budget(epsilon=EPSILON, delta=DELTA))
-    assert shared is not None
-    assert best_attack(shared, DELTA / 2, half_rho) > DELTA
-    # One delta for both accounts: failures of the two lie on different transcripts.
-    assert best_attack(with_shares(DELTA, Fraction(0), DELTA), DELTA) > DELTA
-    # One delta for the approximation and for the conversion.
-    assert best_attack(with_shares(Fraction(0), DELTA, DELTA), DELTA) > DELTA
-
+# --- whatever is done -----------------------------------------------------------------------------
 
 PROMISES = [
     pure("1/10"), pure("1/2"), approx("1/4", "1e-6"), approx("1/10", "3e-6"), quilt("1/2", "1e-6"),
@@ -369,6 +286,52 @@ def test_more_rho_than_was_reserved_is_not_taken_off_what_is_spent() -> None:
     assert state.reserved == Loss()
 
 
+def test_a_mistake_that_was_taken_back_does_not_bind_the_shares_of_delta(tmp_path: Path) -> None:
+    """Nobody saw anything of a void charge, so the next one may choose anew."""
+    book = Ledger.create(tmp_path / "book", epsilon=3, delta="1e-5")
+    wrong = book.charge([pure("1/10")], purpose="wrong file")
+    held = book.reserve([pure("1/10")], purpose="x")
+    assert not book.quote([approx(3, "1e-5")]).fits
+    book.void(wrong.id, "nothing came out")
+    assert not book.quote([approx(3, "1e-5")]).fits  # something is still reserved
+    book.release_reservation(held)
+    assert book.remaining() == cap(3, "1e-5")
+    assert book.quote([approx(3, "1e-5")]).fits
+    book.charge([approx(3, "1e-5")], purpose="all")
+    book = Ledger.open(book.path)  # replayed, with every rule checked again
+    assert book.remaining() == Budget()
+    assert not book.quote([pure("1/100")]).fits
+    kinds = [(body["kind"], "account" in body) for body in (json.loads(b) for _, b, _ in
+             rows_of(book.path))]  # fmt: skip
+    assert [kind for kind in kinds if kind[1]] == [("charge", True), ("charge", True)]
+
+
+def test_what_was_released_binds_the_shares_of_delta(tmp_path: Path) -> None:
+    state = State()
+    apply(state, "init", **INIT)
+    charge = {"guarantees": [pure("1/10").to_dict()], "purpose": "x", "reservation": None}
+    apply(state, "charge", **charge)
+    apply(state, "charge", **charge)
+    apply(state, "void", entry=1, reason="x")
+    other = Account(basic=cap(2, "1e-5")).to_dict()
+    with pytest.raises(LedgerError, match="although they are fixed"):
+        apply(state, "charge", **charge, account=other)
+
+
+def test_shares_are_fixed_by_what_costs_something() -> None:
+    state = State()
+    apply(state, "init", **{**INIT, "allow_uncounted": True})
+    record = {"guarantees": [{"family": "threshold", "k": 5}], "purpose": "x", "reservation": None}
+    with pytest.raises(LedgerError, match="or it costs nothing"):
+        apply(state, "charge", **record, account=Account(basic=cap(2, "1e-5")).to_dict())
+    apply(state, "charge", **record)
+    assert state.account is None
+    missing = {"seq": 2, "kind": "charge", "time": "2026-01-01T00:00:00+00:00", "purpose": "x",
+               "guarantees": [pure(1).to_dict()], "reservation": None}  # fmt: skip
+    with pytest.raises(LedgerError, match="has no account"):
+        state.apply(missing)
+
+
 # --- old ledgers, and forged ones -----------------------------------------------------------------
 
 
@@ -415,7 +378,7 @@ def test_upgrade_counts_the_rest_of_the_cap_in_both_accounts(old: Ledger) -> Non
     assert account.basic == cap(2, "4.5e-6")  # half of what is left of delta
     rest = cap(2, "9e-6")
     assert Account.from_dict(account.to_dict(), rest) == account
-    assert book.more_like_last() == account.room(NOTHING, Loss.of(quilt("1/10", "1e-8"))) - 40
+    assert book.left().more == account.room(NOTHING, Loss.of(quilt("1/10", "1e-8"))) - 40
     with pytest.raises(Refused, match="before the ledger was upgraded"):
         book.void(first.id, "x")
     with pytest.raises(Refused, match="nothing to upgrade"):
@@ -473,5 +436,5 @@ def test_shares_are_fixed_once() -> None:
     charge = {"guarantees": [pure("1/10").to_dict()], "purpose": "x", "reservation": None}
     apply(state, "charge", **charge)
     account = Account(basic=cap(2, "1e-5")).to_dict()
-    with pytest.raises(LedgerError, match="and no other"):
+    with pytest.raises(LedgerError, match="although they are fixed"):
         apply(state, "charge", **charge, account=account)

@@ -26,13 +26,13 @@ from hushtable.errors import (
 )
 from hushtable.methods import AlphaBeta, Frapp
 from hushtable.methods.alpha_beta.insertion_estimator import InsertionEstimator, expected_insertions
-from hushtable.methods.alpha_beta.insertions import SourceInsertions
-from hushtable.methods.alpha_beta.views import is_among
 from hushtable.pipeline import publish
 from hushtable.predicate import parse
 from hushtable.privacy.guarantee import BoundedAdversary, PureDP
+from hushtable.privacy.insertions import SourceInsertions
 from hushtable.privacy.ledger import Ledger
 from hushtable.privacy.noise import SecureNoise, SeededNoise
+from hushtable.privacy.tuple_set import is_among
 from hushtable.schema import Schema
 from seeds import shifted
 

@@ -17,6 +17,8 @@ from hushtable.methods.counts import column_choice as choice_module
 from hushtable.methods.counts.column_choice import PairMechanism, cluster, phi_squared, similarities
 from hushtable.privacy.composition import concentrated_share
 from hushtable.privacy.count_mechanisms import OneSidedGeometric, ThresholdMatrix
+from hushtable.privacy.mechanism import Gaussian, Laplace, Mechanism
+from sealing import sealed
 from seeds import shifted
 
 BASIC: dict[str, Any] = {"epsilon": 2, "delta": "1e-6", "k": 5, "max_columns": 2}
@@ -221,7 +223,7 @@ class TestChoice:
         assert many.is_gaussian
         assert many.std < 210 * 2**0.5 / 4
         assert many._variance == int(many._variance)
-        same = many.add(np.zeros(20_000, np.int64), SecureNoise())
+        same = many.law.draw(np.zeros(20_000, np.int64), SecureNoise())
         # The mean square of 20,000 Gaussians is off by 1 % (one sigma); 7 sigma is 1e-12.
         assert np.mean(same.astype(float) ** 2) == pytest.approx(many.std**2, rel=0.07)
 
@@ -251,7 +253,7 @@ class TestChoice:
         asked: list[Any] = []
         ask = engine.pairs
         engine.pairs = lambda *a, **b: asked.append(b["items"]) or ask(*a, **b)  # type: ignore
-        groups = plan.choose(engine, SecureNoise())
+        groups = plan.choose(sealed(engine), SecureNoise())
         supports, compared = asked
         assert len(supports) == 0
         assert set(range(4)) <= set(compared)
@@ -331,7 +333,7 @@ def test_nothing_of_the_choice_of_columns_goes_without_noise(
     """Supports, agreements and differences get noise, and only noisy ones are looked at (000-1)."""
     far, noised = 10_000, []
 
-    def add(self: PairMechanism, counts: Any, noise: Any) -> Any:
+    def draw(self: Mechanism, counts: Any, noise: Any) -> Any:
         noised.append(counts)
         return counts + far
 
@@ -346,7 +348,8 @@ def test_nothing_of_the_choice_of_columns_goes_without_noise(
 
         monkeypatch.setattr(choice_module, name, look)
 
-    monkeypatch.setattr(PairMechanism, "add", add)
+    for law in (Laplace, Gaussian):
+        monkeypatch.setattr(law, "draw", draw)
     watched("worth_comparing", slice(0, 1))
     watched("similarities", slice(1, 4))
     people = [{0: 1, 1: 1, 2: 5}, {0: 2, 1: 2}, {3: 4, 4: 4}, {3: 1, 4: 2, 5: 3}] * 30
@@ -373,7 +376,7 @@ def test_pair_noise_is_made_for_all_counts_that_a_record_touches() -> None:
 
     epsilon, delta = Fraction(1, 2), Fraction(1, 10**6)
     for n_touched in (1, 210):
-        PairMechanism(n_touched, epsilon, delta).add(np.zeros(3, np.int64), Listened())
+        PairMechanism(n_touched, epsilon, delta).law.draw(np.zeros(3, np.int64), Listened())
     (first, scale), (second, variance) = asked
     assert (first, scale) == ("laplace", 1 / epsilon)
     assert second == "gaussian"

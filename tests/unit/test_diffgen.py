@@ -26,7 +26,7 @@ from hushtable.errors import DataError, ParameterError, ReleaseError, SchemaErro
 from hushtable.estimate.simplex import whole_on_simplex
 from hushtable.methods import DiffGen, NoisyCounts
 from hushtable.methods.diffgen.estimator import GeneralizedEstimator
-from hushtable.methods.diffgen.scores import TotalVariation, make_score
+from hushtable.privacy.class_scores import TotalVariation, make_score
 from hushtable.privacy.domain_mechanism import DomainMechanism
 from hushtable.privacy.guarantee import Unit
 from hushtable.privacy.noise import SecureNoise

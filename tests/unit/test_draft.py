@@ -77,7 +77,8 @@ def test_few_texts_are_listed_and_many_identify() -> None:
 def test_other_types() -> None:
     assert proposed([True, False, None])["values"] == ["false", "true"]
     days = [datetime.date(2024, 1, 1), datetime.date(2024, 1, 2)] * 30
-    assert proposed(days)["values"] == ["2024-01-01", "2024-01-02"]
+    day = proposed(days)
+    assert (day["type"], day["low"], day["high"]) == ("date", "2024-01-01", "2024-01-02")
     assert proposed([[1], [2]]) == IDENTIFIER
     assert proposed(pa.nulls(3)) == IDENTIFIER
 
@@ -127,8 +128,6 @@ def test_files(tmp_path: Path) -> None:
     [
         ("a,b\n", "no rows"),
         ("", "is empty"),
-        ("a,\n1,2\n", "column number 2 of the data has no name"),
-        ("a,a\n1,2\n", "'a' stands more than once"),
         ("a\n" + "".join(f"t{i}\n" for i in range(30)), "looks like an identifier"),
     ],
 )
@@ -153,7 +152,7 @@ def test_a_mark_is_one_line_that_can_be_deleted() -> None:
     text = draft(pa.table({"x": [0, 5, 7], "other": ["a", "b", "a"]})).to_yaml()
     marks = [line for line in text.splitlines() if "confirm" in line]
     assert [mark.strip() for mark in marks] == [
-        "confirm: [missing_values]",
+        "confirm: [unit, missing_values, reading]",
         "confirm: [role, type, low, high, missing, outside]",
         "confirm: [role, type, values, missing, outside]",
     ]

@@ -106,7 +106,7 @@ def test_splits_pay_for_all_that_one_node_moves(edges: list[tuple[int, int]]) ->
     """001-5: the weight of a split is exp(e min / (2 theta + 1)), e what a level may spend."""
     method = Degrees(epsilon=1, max_degree=8, mechanism="partition")
     noise = AskedNoise(3)
-    method.plan().measure(read_graph(edges, nodes=range(2000)), noise)
+    method.plan().run(read_graph(edges, nodes=range(2000)), noise)
     assert len(noise.asked) > 2
     level = method.forecast().split["splits"] / method.n_levels
     for how in noise.asked:
@@ -268,7 +268,7 @@ def test_error_bars_of_single_counts_agree_with_those_of_the_table() -> None:
 
 
 def test_the_model_puts_back_what_the_bound_took() -> None:
-    from hushtable.methods.degrees.projection import OrderedEdges
+    from hushtable.engine.projection import OrderedEdges
 
     degrees = np.random.default_rng(shifted(1)).gamma(2.0, 20.0, 6000).astype(int) + 1
     graph = read_graph(
@@ -371,7 +371,7 @@ def test_hay_gives_a_falling_sequence_of_public_length(edges: list[tuple[int, in
 
 
 def test_hay_changes_by_no_more_than_its_noise_is_made_for() -> None:
-    from hushtable.methods.degrees.projection import OrderedEdges
+    from hushtable.engine.projection import OrderedEdges
 
     rng = np.random.default_rng(shifted(6))
     worst = 0
@@ -408,7 +408,7 @@ def test_the_command_line_publishes_draws_and_generates(
     assert (tmp_path / "plot.svg").read_text().startswith("<?xml")
     for name in ("made.txt", "made.csv", "made.parquet"):
         run = CliRunner().invoke(
-            app, ["graph", "generate", str(tmp_path / "out"), "--to", str(tmp_path / name)]
+            app, ["graph", "generate", str(tmp_path / "out"), "--out", str(tmp_path / name)]
         )
         assert run.exit_code == 0
         assert read_graph(tmp_path / name).n_edges > 1000

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from hushtable.engine.edges import read_graph
 from hushtable.engine.graph import Graph
+from hushtable.engine.projection import OrderedEdges
 from hushtable.kernels.projection import projected_degrees
 from hushtable.methods.degrees.degrees import Degrees
-from hushtable.methods.degrees.projection import OrderedEdges
 from seeds import shifted
 
 

@@ -25,7 +25,7 @@ from hushtable.errors import (
     ParameterError,
     Refused,
 )
-from hushtable.privacy import ledger as module
+from hushtable.privacy import ledger_arguments as told
 from hushtable.privacy import ledger_file as file
 from hushtable.privacy.guarantee import ApproxDP, NoGuarantee, PureDP, Threshold, Unit
 from hushtable.privacy.ledger import Budget, Ledger
@@ -293,10 +293,18 @@ class TestFile:
         shown = json.loads(json.dumps(ledger.show()))
         assert shown["cap"] == {"epsilon": "1", "delta": "1/100000"}
         assert shown["spent"] == {"epsilon": "1/4", "delta": "1/1000000"}
-        assert shown["remaining"] == {"epsilon": "1/2", "delta": "1/250000"}
-        assert shown["concentrated"]["basic_delta"] == "1/200000"
+        assert shown["basic"] == {
+            "limit": {
+                "epsilon": "1",
+                "delta": "1/200000",
+            },  # half of delta: the other is shared out
+            "spent": {"epsilon": "1/4", "delta": "1/1000000"},
+            "reserved": {"epsilon": "1/4", "delta": "0"},
+            "left": {"epsilon": "1/2", "delta": "1/250000"},
+        }
         assert shown["concentrated"]["spent"] == {"rho": "1/32", "delta": "1/1000000"}
-        assert shown["more_like_last"] == 2
+        assert (shown["left"]["like"], shown["left"]["more"]) == (1, 2)
+        assert shown["left"]["epsilon"] == "1/2"
         assert shown["unit"] == {"kind": "row"}
         assert shown["reservations"][0]["id"] == number
         assert shown["reservations"][0]["left"] == {"epsilon": "1/4", "delta": "0"}
@@ -398,7 +406,7 @@ class TestFile:
         self, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         first = ledger.charge([pure("1/4")], purpose="now")
-        monkeypatch.setattr(module, "_now", lambda: "1970-01-01T00:00:00.000000+00:00")
+        monkeypatch.setattr(told, "now", lambda: "1970-01-01T00:00:00.000000+00:00")
         second = ledger.charge([pure("1/4")], purpose="long ago")
         assert first.time > second.time
         assert [entry.purpose for entry in ledger.entries()] == ["now", "long ago"]
@@ -408,14 +416,14 @@ class TestFile:
         self, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         times = iter(["2030-01-01T00:00:00.000000+00:00", "2030-01-01T00:01:30.500000+00:00"])
-        monkeypatch.setattr(module, "_now", lambda: next(times))
+        monkeypatch.setattr(told, "now", lambda: next(times))
         entry = ledger.charge([pure("1/4")], purpose="x")
         assert entry.seconds is None
         ledger.mark_released(entry.id, "digest")
         assert ledger.entries()[-1].seconds == 90.5
-        monkeypatch.setattr(module, "_now", lambda: "2030-01-01T00:00:00.000000+00:00")
+        monkeypatch.setattr(told, "now", lambda: "2030-01-01T00:00:00.000000+00:00")
         entry = ledger.charge([pure("1/4")], purpose="x")
-        monkeypatch.setattr(module, "_now", lambda: "1970-01-01T00:00:00.000000+00:00")
+        monkeypatch.setattr(told, "now", lambda: "1970-01-01T00:00:00.000000+00:00")
         ledger.mark_released(entry.id, "digest")
         assert ledger.entries()[-1].seconds is None  # the clock was set back
 

@@ -29,7 +29,7 @@ from hushtable.errors import (
     Unconfirmed,
 )
 from hushtable.methods.degrees.degrees import Degrees
-from hushtable.privacy import ledger as module
+from hushtable.privacy import ledger_arguments as told
 from hushtable.privacy import ledger_file as file
 from hushtable.privacy.guarantee import NoGuarantee, PureDP, Threshold, Unit
 from hushtable.privacy.ledger import Ledger
@@ -289,6 +289,20 @@ def test_units_stay_apart(tmp_path: Path) -> None:
     assert not (tmp_path / "x").exists()
 
 
+def test_the_unit_of_what_is_not_counted_is_checked_too(tmp_path: Path) -> None:
+    """A threshold names no unit, but the table that it is for does."""
+    persons = people(f"{PATIENTS}  id: {{type: integer, low: 0, high: 9, role: identifier}}\n"
+                     "unit: {kind: person, column: id, max_rows: 3}\n")  # fmt: skip
+    book = Ledger.create(tmp_path / "book", epsilon=1, allow_uncounted=True, name="patients")
+    for ask in (book.charge, book.require):
+        more = {"purpose": "x"} if ask == book.charge else {}
+        with pytest.raises(CompositionError, match=r"one person.*counts for one row"):
+            ask([Threshold(k=5)], schema=persons, **more)  # type: ignore[operator]
+    assert not book.quote([Threshold(k=5)], schema=persons).fits
+    assert book.entries() == ()
+    book.charge([Threshold(k=5)], purpose="x", schema=people())
+
+
 def test_a_draft_binds_nothing(tmp_path: Path) -> None:
     draft = people(PATIENTS.replace("high: 99}", "high: 99, confirm: [low, high]}"))
     with pytest.raises(Unconfirmed):
@@ -427,7 +441,7 @@ def test_a_statement_does_not_tell_how_many_came_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same release after 0 and after 3 failed attempts: equal but for the receipt."""
-    monkeypatch.setattr(module, "_now", lambda: "2030-01-01T00:00:00.000000+00:00")
+    monkeypatch.setattr(told, "now", lambda: "2030-01-01T00:00:00.000000+00:00")
     documents, receipts = [], []
     for n_failed in (0, 3):
         folder = tmp_path / str(n_failed)
@@ -451,7 +465,7 @@ def test_a_receipt_cannot_be_guessed_from_what_is_known(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two ledgers with the same records at the same times: not one digest is the same."""
-    monkeypatch.setattr(module, "_now", lambda: "2030-01-01T00:00:00.000000+00:00")
+    monkeypatch.setattr(told, "now", lambda: "2030-01-01T00:00:00.000000+00:00")
     seen: set[str] = set()
     for name in ("a", "b"):
         book = Ledger.create(tmp_path / name, epsilon=10, name="x")

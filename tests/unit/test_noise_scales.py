@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,9 +11,9 @@ from hushtable.datasets import sample, sample_schema
 from hushtable.engine import connect
 from hushtable.methods import DiffGen
 from hushtable.methods.counts.column_choice import PairMechanism
-from hushtable.methods.diffgen import specialize as _specialize
 from hushtable.privacy.composition import concentrated_share
 from hushtable.privacy.noise import Integers, SecureNoise
+from hushtable.privacy.splits import ScoreChoice, WayChoice
 
 
 class Listening(SecureNoise):
@@ -52,24 +51,21 @@ def test_pairs_that_columns_are_chosen_by() -> None:
     few = PairMechanism(n_touched=1, epsilon=Fraction(1), delta=Fraction(1, 10**6))
     many = PairMechanism(n_touched=210, epsilon=Fraction(1, 2), delta=Fraction(1, 10**6))
     noise = Listening()
-    few.add(counts, noise)
-    many.add(counts, noise)
+    few.law.draw(counts, noise)
+    many.law.draw(counts, noise)
     assert noise.laplace == [(Fraction(1), 5)]  # L1 sensitivity over epsilon
     rho = concentrated_share(Fraction(1, 2), Fraction(1, 10**6))
     (variance,) = noise.gaussian
     assert 210 / (2 * rho) <= variance < 210 / (2 * rho) + 1  # squared L2 sensitivity over 2 rho
 
 
-def test_diffgen_as_in_the_paper(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_diffgen_as_in_the_paper() -> None:
     """Splits are drawn with exp(epsilon' u / 2), epsilon' = epsilon / (2 (numeric + 2 h))."""
-    exponents = set()
-    real = _specialize.choose_way
-
-    def listen(*args: Any, eta: Fraction, **more: Any) -> Any:
-        exponents.add(eta)
-        return real(*args, eta=eta, **more)
-
-    monkeypatch.setattr(_specialize, "choose_way", listen)
     method = DiffGen(epsilon=Fraction(1), specializations=2, score="max", calibration="paper")
-    method.run(connect(sample(), sample_schema()), SecureNoise())
+    run = method.plan(sample_schema()).accounted(connect(sample(), sample_schema()), SecureNoise())
+    exponents = {
+        opening.mechanism.eta
+        for opening in run.account.openings
+        if isinstance(opening.mechanism, WayChoice | ScoreChoice)
+    }
     assert exponents == {Fraction(1, 2 * (1 + 2 * 2)) / 2}

@@ -25,13 +25,15 @@ from hushtable.methods.partition.consistency import (
 from hushtable.methods.partition.estimator import RegionEstimator
 from hushtable.methods.partition.partition import Partition
 from hushtable.methods.partition.regions import leaf_parts, tree_table
-from hushtable.methods.partition.tree import GrowthRules, OrderedCells, Tree, grow
+from hushtable.methods.partition.tree import GrowthRules, Tree
 from hushtable.methods.registry import estimator_for
 from hushtable.pipeline import publish
 from hushtable.privacy.distributions import laplace_kurtosis, laplace_variance
 from hushtable.privacy.noise import SecureNoise, SeededNoise
+from hushtable.privacy.regions import OrderedCells
 from hushtable.schema import Categorical, Schema
 from hushtable.taxonomy import Taxonomy
+from sealing import grow
 from seeds import shifted
 
 MIXED = Schema.from_dict(
@@ -177,8 +179,8 @@ def grown(method: Partition, n: int = 800, seed: int = 0) -> tuple[Tree, np.ndar
     plan = method.plan(MIXED)
     cells = connect(mixed_rows(n, seed), MIXED).counts([*[a.name for a in plan.axes], "won"])
     rows = OrderedCells(plan.axes, cells.codes[:, :-1], cells.codes[:, -1], 2, cells.counts)
-    tree, exact = grow(rows, plan.rules, SecureNoise())
-    return tree, exact, plan, cells
+    tree, leaves = grow(rows, plan.rules, SecureNoise())
+    return tree, leaves.exact, plan, cells
 
 
 @pytest.mark.parametrize("split", ["median", "random-attribute", "midpoint"])
@@ -280,9 +282,9 @@ def test_one_question_is_asked() -> None:
         def __init__(self, engine: Any) -> None:
             self._engine, self.schema = engine, engine.schema
 
-        def counts(self, columns: Any) -> Any:
+        def counts(self, columns: Any, *, recode: Any = None) -> Any:
             asked.append(list(columns))
-            return self._engine.counts(columns)
+            return self._engine.counts(columns, recode=recode)
 
     engine: Any = Counting(connect(mixed_rows(50), MIXED))
     Partition(epsilon=1).run(engine, SecureNoise())

@@ -18,14 +18,14 @@ from scipy.stats import binom
 
 from hushtable.engine import connect
 from hushtable.methods import AlphaBeta, Columns, Uncertain
-from hushtable.methods.alpha_beta.insertions import SourceInsertions, UniformInsertions
-from hushtable.methods.alpha_beta.tuple_set import TupleSet
 from hushtable.methods.counts.noisy_counts import delta_per_row
 from hushtable.methods.uncertain.cover import CONFIDENCE_SHARE, CoverCheck, Level
 from hushtable.methods.uncertain.levels import LevelFinder
 from hushtable.methods.uncertain.ruler import Ruler
 from hushtable.privacy.guarantee import PureDP
+from hushtable.privacy.insertions import SourceInsertions, UniformInsertions
 from hushtable.privacy.noise import Coins, Integers, SecureNoise, SeededNoise
+from hushtable.privacy.tuple_set import TupleSet
 from hushtable.schema import Schema
 from seeds import shifted
 

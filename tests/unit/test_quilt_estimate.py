@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import product
 from typing import Any
 
@@ -353,7 +354,11 @@ def rows(seed: int = 0, n: int = 4000) -> dict[str, np.ndarray]:
 def spread_of(where: str, codes: dict[str, np.ndarray], share: float) -> Any:
     predicate = parse(where, SCHEMA)
     error = field_error(codes, measured(), share)
-    return error.of(predicate.columns, predicate.mask(codes), predicate)
+
+    def held(of: Mapping[str, np.ndarray]) -> np.ndarray:
+        return predicate.mask(of).astype(np.float64)
+
+    return error.of(predicate.columns, held(codes), held)
 
 
 def test_a_pair_never_measured_errs_by_a_share_of_its_cells() -> None:

@@ -53,7 +53,7 @@ def one_column(**column: object) -> Schema:
             {"type": "categorical", "values": ["a"], "taxonomy": {"*": ["a", "b"]}},
             "not in the list",
         ),
-        ({"type": "text"}, "type must be categorical, integer or number"),
+        ({"type": "text"}, "type must be categorical, boolean, integer, number"),
         ({"type": "integer", "low": 0, "high": 1, "colour": 3}, "'colour' is not known here"),
     ],
 )

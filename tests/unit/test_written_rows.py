@@ -194,16 +194,16 @@ def test_what_a_method_hands_out_is_stripped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the folder and in what is exported from it."""
-    real = NoisyCountsPlan.run
+    real = NoisyCountsPlan.release
 
-    def run(self: NoisyCountsPlan, engine: Any, noise: Any) -> Released:
-        released = real(self, engine, noise)
+    def release(self: NoisyCountsPlan, source: Any, noise: Any) -> Released:
+        released = real(self, source, noise)
         return Released(
             {"data": with_metadata(released.tables["data"])},
             released.settings, released.attachments,
         )  # fmt: skip
 
-    monkeypatch.setattr(NoisyCountsPlan, "run", run)
+    monkeypatch.setattr(NoisyCountsPlan, "release", release)
     found = folder_of(TABLE, COUNTED[0], tmp_path / "out", "memory")
     assert not any(MARK in content for content in found.values())
     with pytest.warns(SeededReleaseWarning):

@@ -47,7 +47,9 @@ def loss_claims(
         pairs = _pairs(case, subject, promise.neighbors, largest)
         epsilon = float(promise.epsilon)
         delta = float(promise.delta)
-        yield LossClaim(promise.explain(), pairs, epsilon, epsilon, delta)
+        yield LossClaim(
+            promise.explain(), pairs, epsilon, epsilon, delta, relation=promise.neighbors
+        )
         rare = [pair for pair in pairs if pair.rare]
         if delta > 0 and rare:
             # Where all of delta is spent, tested whatever the search prefers.
@@ -65,7 +67,9 @@ def loss_claims(
             return
         # Who knows that a person takes part compares two tuples that could be that person's.
         exchanged = [*_exchanged(there_or_not), *_pairs(case, subject, "replace", largest)]
-        yield LossClaim(promise.explain(), exchanged, rises, rises, measure=LOG_RATIO)
+        yield LossClaim(
+            promise.explain(), exchanged, rises, rises, measure=LOG_RATIO, relation="replace"
+        )
         yield LossClaim(
             promise.explain(), there_or_not, math.inf, falls, measure=f"{LOG_RATIO}, against"
         )

@@ -1,4 +1,4 @@
-"""How long an audit may take, and how far it has come."""
+"""How long an audit may take, in seconds of a processor, and how far it has come."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class Clock:
     progress: Progress = silent
     done: float = 0.0
     share: float = 1.0
-    _start: float = field(default_factory=time.monotonic)
+    _start: float = field(default_factory=time.process_time)
 
     def now(self) -> float:
         """Give the seconds since the claim was taken up."""
-        return time.monotonic() - self._start
+        return time.process_time() - self._start
 
     def tell(self, what: str, part: float) -> None:
         """Say how far this claim has come."""

@@ -18,6 +18,7 @@ from hushtable.audit.inputs import Input
 from hushtable.audit.neighbors import Pair
 from hushtable.audit.report import Finding, Verdict, Witness
 from hushtable.audit.subject import Outlook, Subject
+from hushtable.privacy.guarantee import Neighbors
 
 BLOCK = 256
 """Runs of the final test that are held at a time."""
@@ -53,6 +54,8 @@ class LossClaim:
         What the loss is called.
     about_delta : bool
         Whether it is delta that could be too large here, and not the loss.
+    relation : {"add-remove", "replace"}
+        What neighbors are.
     """
 
     promise: str
@@ -62,6 +65,7 @@ class LossClaim:
     delta: float = 0.0
     measure: str = "epsilon"
     about_delta: bool = False
+    relation: Neighbors = "add-remove"
 
 
 @dataclass

@@ -45,9 +45,10 @@ class Witness:
             "hits": self.tally.hits,
             "runs": self.tally.runs,
         }
-        if self.other is not None and self.other_tally is not None:
+        if self.other is not None:
+            content["other_input"] = self.other.describe()
+        if self.other_tally is not None:
             content |= {
-                "other_input": self.other.describe(),
                 "other_hits": self.other_tally.hits,
                 "other_runs": self.other_tally.runs,
             }

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
+from hushtable.audit import elsewhere, generator
 from hushtable.audit.cases import Case
-from hushtable.audit.claims import BEYOND_DELTA, SingleTest, loss_claims
+from hushtable.audit.claims import BEYOND_DELTA, LOG_RATIO, SingleTest, loss_claims
 from hushtable.audit.clock import Clock
-from hushtable.audit.loss import LossTest
+from hushtable.audit.differences import DifferenceTest
+from hushtable.audit.looks import looks_at, neighbors_for, some_inputs
+from hushtable.audit.loss import LossClaim, LossTest
 from hushtable.audit.neighbors import Pair
+from hushtable.audit.repeats import RepeatTest
 from hushtable.audit.report import Finding, Report
 from hushtable.audit.subject import Prepared, Subject
+from hushtable.audit.white_box import WhiteBox
 from hushtable.errors import HushtableError, ParameterError
 from hushtable.files.progress import Progress, silent
 from hushtable.methods import registry
@@ -31,8 +36,12 @@ from hushtable.schema import Schema
 CONFIDENCE = 1 - 1e-6
 RUNS = 20_000
 LARGEST = 3
+SECONDS = 50.0
 
-Test = Callable[[float, Clock], Finding]
+TESTS = ("generator", "account", "elsewhere", "differences", "repeats", "loss")
+"""What is tested, quick things first; where one of these finds a violation, the audit ends."""
+
+Test = Callable[[float, Clock], Finding | None]
 
 
 def audit(
@@ -41,17 +50,19 @@ def audit(
     *,
     runs: int = RUNS,
     confidence: float = CONFIDENCE,
-    seconds: float | None = None,
+    seconds: float | None = SECONDS,
     largest: int = LARGEST,
     pairs: Sequence[Pair] | None = None,
     noise: Noise | None = None,
+    tests: Collection[str] = TESTS,
     progress: Progress = silent,
 ) -> Report:
     """Try to falsify what a method promises.
 
-    For a promise about neighbors, half of the runs look for two neighbors and an event that tells
-    them apart, the other half bound the loss from below by that event. Nothing here is private:
-    all inputs are made up.
+    First what needs few runs: where noise comes from, and whether anything published differs with
+    certainty between neighbors of many sizes. Then, for a promise about neighbors, half of the runs
+    look for two neighbors and an event that tells them apart, the other half bound the loss from
+    below by that event. Nothing here is private: all inputs are made up.
 
     Parameters
     ----------
@@ -64,7 +75,8 @@ def audit(
     confidence : float
         One minus the chance that a method which keeps its promises is accused.
     seconds : float, optional
-        How long it may take, about; the number of runs is lowered to fit.
+        How many seconds of a processor it may take, about; the number of runs is lowered to fit.
+        None for as many as it takes.
     largest : int
         All tables of so many rows (graphs of so many nodes) are searched besides the worst cases
         that the method registered; 0 searches none.
@@ -72,13 +84,15 @@ def audit(
         The neighbors to try, in place of all these.
     noise : Noise, optional
         For tests of the audit itself; otherwise randomness is that of a release.
+    tests : collection of {"generator", "account", "elsewhere", "differences", "repeats", "loss"}
+        What is tested; by default everything.
     progress : Progress
         Who is told how far it has come.
 
     Examples
     --------
     >>> from hushtable.methods import ContingencyTable
-    >>> report = audit(ContingencyTable(epsilon=1), runs=400, largest=1)
+    >>> report = audit(ContingencyTable(epsilon=1), runs=400, largest=1, tests=["loss"])
     >>> report.verdict, report.findings[0].limit
     ('NO VIOLATION FOUND', 1.0)
     """
@@ -91,35 +105,58 @@ def audit(
         problems.append(f"seconds is {seconds}; it must be above 0.")
     if not 0 <= largest <= 5:
         problems.append(f"largest is {largest}; it must be from 0 to 5.")
+    if unknown := sorted(set(tests) - set(TESTS)):
+        problems.append(f"tests has {', '.join(unknown)}; there are {', '.join(TESTS)}.")
     if problems:
         raise ParameterError(problems)
     case = case_of(method.name)
     schema, prepared = _prepared(case, method, schema)
     subject = Subject(method, schema, prepared, noise or SecureNoise())
-    started = time.monotonic()
-    tests = [
+    started = time.monotonic(), time.process_time()
+    claims = {
+        promise: _claims(promise, case, subject, largest, pairs) for promise in prepared.guarantees
+    }
+    quick = _quick_tests(claims, case, subject, runs=runs, pairs=pairs, tests=tests)
+    slow = [
         test
-        for promise in prepared.guarantees
-        for test in _tests(promise, case, subject, runs=runs, largest=largest, pairs=pairs)
+        for promise, its_claims in claims.items()
+        for test in _tests(promise, its_claims, subject, runs=runs)
+        if "loss" in tests
     ]
-    findings = []
-    for number, test in enumerate(tests):
-        clock = Clock(
-            None if seconds is None else seconds / len(tests),
-            progress,
-            number / len(tests),
-            1 / len(tests),
-        )
-        findings.append(test((1 - confidence) / len(tests), clock))
+    n_tests = max(1, len(quick) + len(slow))
+    found: list[Finding | None] = []
+    for number, test in enumerate([*quick, *slow]):
+        is_slow = number >= len(quick)
+        if any(one and one.verdict == "VIOLATION" for one in found[: len(quick)]):
+            break  # what is broken needs no more tests
+        spent = time.process_time() - started[1]
+        allowed = _allowed(seconds, spent, n_tests - number, is_slow=is_slow)
+        clock = Clock(allowed, progress, number / n_tests, 1 / n_tests)
+        found.append(test((1 - confidence) / n_tests, clock))
     progress("done", 1.0)
     return Report(
         method=method.name,
         parameters=method.parameters(),
         confidence=confidence,
         n_runs=subject.n_runs,
-        seconds=time.monotonic() - started,
-        findings=tuple(findings),
+        seconds=time.monotonic() - started[0],
+        findings=tuple(one for one in (*found[len(quick) :], *found[: len(quick)]) if one),
     )
+
+
+def _allowed(seconds: float | None, spent: float, n_left: int, *, is_slow: bool) -> float | None:
+    """Say how long a test may take: quick ones most of the first half, slow ones the rest evenly.
+
+    Examples
+    --------
+    >>> _allowed(50.0, 5.0, 3, is_slow=False), _allowed(50.0, 20.0, 3, is_slow=True)
+    (12.0, 10.0)
+    """
+    if seconds is None:
+        return None
+    if is_slow:
+        return max(0.1 * seconds, seconds - spent) / n_left
+    return max(0.02 * seconds, 0.6 * (seconds / 2 - spent))
 
 
 def case_of(name: str) -> Case[Any]:
@@ -149,14 +186,75 @@ def _prepared(
         ) from error
 
 
-def _tests(
+def _claims(
     promise: Guarantee,
+    case: Case[Any],
+    subject: Subject,
+    largest: int,
+    pairs: Sequence[Pair] | None,
+) -> list[LossClaim]:
+    """Turn a promise about neighbors into claims; with pairs given, about these alone."""
+    claims = list(loss_claims(promise, case, subject, largest))
+    if pairs is None:
+        return claims
+    return [
+        dataclasses.replace(claim, pairs=list(pairs))
+        for claim in claims
+        if claim.measure != BEYOND_DELTA
+    ]
+
+
+def _quick_tests(
+    claims: dict[Guarantee, list[LossClaim]],
     case: Case[Any],
     subject: Subject,
     *,
     runs: int,
-    largest: int,
     pairs: Sequence[Pair] | None,
+    tests: Collection[str],
+) -> list[Test]:
+    """List the tests of the noise, and of what differs with certainty."""
+    listed: list[Test] = []
+    about_neighbors = [claim for its in claims.values() for claim in its if not claim.about_delta]
+    if not about_neighbors:
+        return []
+    is_given = pairs is not None
+    boxes = [
+        WhiteBox(
+            neighbors_for(claim, case, subject, is_given=is_given),
+            is_counted=not claim.measure.startswith(LOG_RATIO),
+        )
+        for claim in about_neighbors
+    ]
+    if "generator" in tests:
+        listed.append(lambda error, clock: generator.checked(subject.noise, error=error))
+    if "account" in tests:
+        listed += [lambda error, clock, box=box: box.finding(error, clock) for box in boxes]  # type: ignore[misc]
+    if "elsewhere" in tests:
+        inputs = some_inputs(about_neighbors[0])
+        listed.append(lambda error, clock: elsewhere.checked(subject, inputs))
+    for claim, box in zip(about_neighbors, boxes, strict=True):
+        if "differences" in tests:
+            listed.append(
+                lambda error, clock, claim=claim, box=box: DifferenceTest(  # type: ignore[misc]
+                    claim,
+                    looks_at(claim, case, subject, is_given=is_given, is_watched=bool(box.n_draws)),
+                    runs,
+                    error,
+                    clock,
+                ).finding()
+            )
+        if "repeats" in tests:
+            listed.append(
+                lambda error, clock, claim=claim: RepeatTest(  # type: ignore[misc]
+                    subject, claim, runs, error, clock
+                ).finding()
+            )
+    return listed
+
+
+def _tests(
+    promise: Guarantee, claims: list[LossClaim], subject: Subject, *, runs: int
 ) -> list[Test]:
     """List the tests of a promise; each takes its share of the error and a clock."""
     if isinstance(promise, NoGuarantee):
@@ -171,13 +269,6 @@ def _tests(
     }.get(type(promise))
     if single is not None:
         return [lambda error, clock: single(SingleTest(subject, promise, runs, error, clock))]
-    claims = list(loss_claims(promise, case, subject, largest))
-    if pairs is not None:
-        claims = [
-            dataclasses.replace(claim, pairs=list(pairs))
-            for claim in claims
-            if claim.measure != BEYOND_DELTA
-        ]
     return [
         lambda error, clock, claim=claim: LossTest(subject, claim, runs, error, clock).finding()  # type: ignore[misc]
         for claim in claims

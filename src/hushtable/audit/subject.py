@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hushtable.audit.events import Samples
+from hushtable.audit.everything import everything, seen_of
 from hushtable.audit.features import Features, features
 from hushtable.audit.inputs import CodedTable, Input
 from hushtable.errors import HushtableError
@@ -90,13 +91,18 @@ class Subject:
     outlook: Outlook = field(default_factory=Outlook)
     _opened: dict[Input, Any] = field(default_factory=dict)
 
-    def released(self, given: Input) -> Released:
-        """Run the method once."""
+    def opened(self, given: Input) -> Any:
+        """Give what the method reads of an input; opened once, rows that count chosen anew."""
         if given not in self._opened:
             self._opened[given] = given.open(self.noise)
         opened = self._opened[given]
         if isinstance(opened, CodedTable):
             opened.renew()
+        return opened
+
+    def released(self, given: Input) -> Released:
+        """Run the method once."""
+        opened = self.opened(given)
         self.n_runs += 1
         try:
             released = self.prepared.run(opened, self.noise)
@@ -114,6 +120,10 @@ class Subject:
             found = {f"refused: {type(error).__name__}": 1.0, f"refused: {error}": 1.0}
         self.outlook.shown(found)
         return found
+
+    def seen_in_full(self, given: Input) -> Features:
+        """Run the method once and list all there is to see; a failure of any kind is seen, too."""
+        return seen_of(lambda: everything(self.released(given), self.schema))
 
     def samples(self, given: Input, n: int) -> Samples:
         """Run the method `n` times."""

@@ -19,7 +19,9 @@ import hushtable as ht
 from hushtable.cli.audit import audit_group
 from hushtable.cli.compare import compare
 from hushtable.cli.demo import demo
+from hushtable.cli.dossier import dossier_group
 from hushtable.cli.evaluate import evaluate
+from hushtable.cli.exit_codes import INTERRUPTED, REFUSED, WRONG_USAGE
 from hushtable.cli.graph import graph_group
 from hushtable.cli.ledger import ledger_group
 from hushtable.cli.methods import methods
@@ -28,6 +30,7 @@ from hushtable.cli.publish import publish_group
 from hushtable.cli.release import export, query, show
 from hushtable.cli.schema import schema_group
 from hushtable.cli.screen import visible
+from hushtable.cli.web import serve, workbench
 from hushtable.errors import (
     HushtableError,
     HushtableWarning,
@@ -36,14 +39,16 @@ from hushtable.errors import (
     ParameterError,
 )
 
-COMMANDS = (methods, demo, show, query, export, evaluate, compare)
-GROUPS = (schema_group, plan_group, publish_group, audit_group, graph_group, ledger_group)
+COMMANDS = (methods, demo, show, query, export, evaluate, compare, workbench, serve)
+GROUPS = (
+    *(schema_group, plan_group, publish_group, audit_group, graph_group, ledger_group),
+    dossier_group,
+)
 
 app = typer.Typer(
     name="hushtable",
     help="Publish tables about people with a promise that is written down and checked.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 for _command in COMMANDS:
@@ -79,21 +84,21 @@ def main() -> None:
     try:
         app()
     except ParameterError as error:
-        _fail(str(error), 2)
+        _fail(str(error), WRONG_USAGE)
     except InternalError as error:
         if debug:
             traceback.print_tb(error.__traceback__)
-        _fail(f"{error}\nRun again with --debug to see where, and report it.", 1)
+        _fail(f"{error}\nRun again with --debug to see where, and report it.", REFUSED)
     except HushtableError as error:
-        _fail(str(error), 1)
+        _fail(str(error), REFUSED)
     except KeyboardInterrupt as error:
-        _fail("\n".join(["interrupted.", *_notes(error)]), 130)
+        _fail("\n".join(["interrupted.", *_notes(error)]), INTERRUPTED)
     except Exception as error:
         # The message of a foreign error may quote private values, so only its kind is shown.
         if debug:
             traceback.print_tb(error.__traceback__)
         told = f"internal error ({type(error).__name__}). Run again with --debug to see where, and "
-        _fail("\n".join([f"{told}report it.", *_notes(error)]), 1)
+        _fail("\n".join([f"{told}report it.", *_notes(error)]), REFUSED)
 
 
 def _notes(error: BaseException) -> list[str]:

@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import hushtable as ht
+from hushtable.cli.exit_codes import NOT_TESTED, REFUSED
 from hushtable.cli.lazy import method_group
 from hushtable.cli.options import AsJson, with_method_options
 from hushtable.cli.screen import console, one_bar, print_json
 
 if TYPE_CHECKING:
     from hushtable.methods.parameters import Parameters
-
-NOT_TESTED = 3
-"""Exit code of an audit that found no violation and left a promise untested: no success."""
 
 
 def _audit_command(kind: type[Parameters]) -> Callable[..., None]:
@@ -35,8 +33,9 @@ def _audit_command(kind: type[Parameters]) -> Callable[..., None]:
             float, typer.Option(help="One minus the chance that a right method is accused.")
         ] = 1 - 1e-6,
         seconds: Annotated[
-            float | None, typer.Option(help="How long it may take; fewer runs if it must.")
-        ] = None,
+            float,
+            typer.Option(help="Seconds of a processor it may take, about; fewer runs if it must."),
+        ] = 50.0,
         largest: Annotated[
             int, typer.Option(help="Search all tables of so many rows, 0 to 5.")
         ] = 3,
@@ -61,7 +60,7 @@ def _audit_command(kind: type[Parameters]) -> Callable[..., None]:
             for line in report.lines():
                 console.print(line, soft_wrap=True, highlight=False)
         if report.verdict != "NO VIOLATION FOUND":
-            raise typer.Exit(1 if report.verdict == "VIOLATION" else NOT_TESTED)
+            raise typer.Exit(REFUSED if report.verdict == "VIOLATION" else NOT_TESTED)
 
     return audit
 

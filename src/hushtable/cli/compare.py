@@ -74,6 +74,9 @@ def _show(content: Mapping[str, Any], screen: Console = console) -> None:
                 table.add_row(label, *written)
         print_whole(table, screen)
         screen.print()
+    for release in content["releases"]:
+        said = f"{visible(release['name'])}: {release['verdict']}."
+        screen.print(said, highlight=False, soft_wrap=True)
     for note in content["notes"]:
         screen.print(f"  {note}", highlight=False)
 

@@ -11,7 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 import hushtable as ht
-from hushtable.cli.screen import console
+from hushtable.cli.options import AsJson
+from hushtable.cli.screen import console, print_json
 from hushtable.errors import ReleaseError
 
 QUESTIONS = (
@@ -24,9 +25,11 @@ QUESTIONS = (
 
 def demo(
     out: Annotated[Path | None, typer.Option(help="Folder for the release.")] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Publish the embedded sample and ask it a few questions."""
     folder = _fresh_folder(out)
+    console.quiet = as_json  # the same way, told at its end
     schema = ht.sample_schema()
     method = ht.NoisyCounts(
         epsilon=Fraction(1),
@@ -47,12 +50,7 @@ def demo(
     ledger = ht.Ledger.create(folder / "ledger.sqlite", epsilon=2, delta="1e-5", schema=schema)
     (folder / "schema.yaml").write_text(schema.to_yaml(), encoding="utf-8")
     release = ht.publish(ht.sample(), schema, method, out=folder / "release", ledger=ledger)
-    left = ledger.remaining()
-    _say(
-        3,
-        f"Charged to the ledger, then published. Left to spend: epsilon "
-        f"{float(left.epsilon):g}, delta {float(left.delta):g}.",
-    )
+    _say(3, f"Charged to the ledger, then published. Left: {ledger.left().in_words()}")
     _say(4, "An analyst asks the release alone:")
     table = Table("how many", "estimate", "95 % interval", box=None, header_style="bold")
     for question in QUESTIONS:
@@ -64,6 +62,9 @@ def demo(
         f"The release lies in {release.folder} "
         f"(read {release.folder / 'STATEMENT.md'}); the ledger and the schema are beside it.",
     )
+    if as_json:
+        answers = {question: release.count(question).to_dict() for question in QUESTIONS}
+        print_json({"release": str(release.folder), "answers": answers})
 
 
 def _say(number: int, text: str) -> None:

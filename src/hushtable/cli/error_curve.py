@@ -14,12 +14,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from hushtable.cli.screen import bars
 from hushtable.errors import HushtableError, ParameterError, Refused
 from hushtable.methods.base import CountError, Method
 from hushtable.planning import SHARE, Curve, Want, error_curve, needed_epsilon
 from hushtable.schema import Schema
 
-_BARS = "▁▂▃▄▅▆▇█"
 _WIDTH, _HEIGHT = 640, 400
 _LEFT, _RIGHT, _TOP, _BOTTOM = 80, 620, 56, 340  # of the drawing's frame
 
@@ -132,8 +132,8 @@ def sparkline(curve: Curve) -> str:
     low = min(heights)
     # The whole height is at least a factor of 2: what hardly changes must look so.
     reach = max(max(heights) - low, math.log(2))
-    steps = [(height - low) / reach for height in heights]
-    return "".join(_BARS[round(step * (len(_BARS) - 1))] for step in steps)
+    # The smallest error is a bar, too.
+    return bars(max((height - low) / reach, 0.01) for height in heights)
 
 
 def write_drawing(path: Path, curve: Curve | str, answer: Answer | None, title: str) -> None:

@@ -20,14 +20,19 @@ from hushtable.cli.options import (
     NoiseName,
     Otherwise,
     Purpose,
+    Reason,
     Receipt,
     ReleasePath,
     Reservation,
+    Responsible,
+    ReviewBy,
     SamePeople,
+    StateDecision,
+    stated_decision,
     with_method_options,
 )
 from hushtable.cli.publish import show_published
-from hushtable.cli.screen import console
+from hushtable.cli.screen import console, tell
 from hushtable.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -68,6 +73,10 @@ def _publish_command(kind: type[GraphMethod]) -> Callable[..., None]:
         purpose: Purpose = "",
         same_people: SamePeople = None,
         receipt: Receipt = None,
+        responsible: Responsible = "",
+        reason: Reason = "",
+        review_by: ReviewBy = "",
+        state_decision: StateDecision = False,
         plot: Annotated[
             Path | None,
             typer.Option(
@@ -91,6 +100,8 @@ def _publish_command(kind: type[GraphMethod]) -> Callable[..., None]:
             purpose=purpose,
             same_people=same_people,
             receipt=receipt,
+            decision=stated_decision(responsible, reason, review_by),
+            state_decision=state_decision,
         )
         if plot is not None:
             from hushtable.graph.plot import plot_degrees  # noqa: PLC0415 - needs an extra
@@ -108,18 +119,20 @@ def _publish_command(kind: type[GraphMethod]) -> Callable[..., None]:
 
 def generate(
     release: ReleasePath,
-    to: Annotated[Path, typer.Option(help="A new .txt, .csv or .parquet file.")],
+    out: Annotated[Path, typer.Option(help="A new .txt, .csv or .parquet file.")],
     model: Annotated[
         Literal["configuration", "exact"],
         typer.Option(help="configuration is random; exact keeps every degree."),
     ] = "configuration",
+    as_json: AsJson = False,
 ) -> None:
     """Make a synthetic graph from a release and write its edge list."""
     from hushtable.graph.generate import write_edges  # noqa: PLC0415 - slow to import
 
     edges = ht.generate_graph(ht.Release.load(release), model=model)
-    write_edges(edges, to)
-    console.print(f"Wrote {edges.num_rows:,} edges to {to}.")
+    write_edges(edges, out)
+    tell(f"Wrote {edges.num_rows:,} edges to {out}.", as_json=as_json, file=str(out),
+         edges=edges.num_rows)  # fmt: skip
 
 
 def _publishing() -> dict[str, str]:

@@ -27,6 +27,7 @@ from hushtable.errors import ParameterError
 
 if TYPE_CHECKING:
     from hushtable.methods.parameters import Parameters
+    from hushtable.privacy.decision import Decision
 
 Kind = TypeVar("Kind", bound="Parameters")
 
@@ -36,6 +37,11 @@ SchemaPath = Annotated[Path, typer.Argument(metavar="SCHEMA", help="The schema, 
 DataPath = Annotated[str, typer.Argument(metavar="DATA", help="A CSV or Parquet file.")]
 ReleasePath = Annotated[Path, typer.Argument(metavar="RELEASE", help="A release folder.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Write JSON to standard output.")]
+
+RowsToExpect = Annotated[
+    int | None,
+    typer.Option(help="Rows to expect, from public knowledge; a guess will do.", min=0),
+]
 
 NewFolder = Annotated[Path, typer.Option(help="Folder to make for the release.")]
 LedgerThatPays = Annotated[Path | None, typer.Option(help="Ledger that pays.")]
@@ -51,6 +57,17 @@ SamePeople = Annotated[
         help="Why another table than the ledger's is about the same people; on record.",
     ),
 ]
+Responsible = Annotated[str, typer.Option(metavar="WHO", help="Who answers for it; on record.")]
+Reason = Annotated[str, typer.Option(help="Why it may be so much; on record.")]
+ReviewBy = Annotated[
+    str, typer.Option(metavar="DAY", help="When to look at it again, as 2027-06-30; on record.")
+]
+StateDecision = Annotated[
+    bool,
+    typer.Option(
+        "--state-decision", help="Say who, why and until when in the release's statement, too."
+    ),
+]
 Receipt = Annotated[str | None, typer.Option(help="A receipt that the ledger must contain.")]
 
 ControlPath = Annotated[
@@ -64,6 +81,16 @@ NumbersPath = Annotated[
 ]
 Repeats = Annotated[int, typer.Option(help="Trainings of each model.", min=1)]
 Questions = Annotated[int, typer.Option(help="Count questions of each kind.", min=1)]
+
+
+def stated_decision(responsible: str, reason: str, review_by: str) -> Decision | None:
+    """Give what was said about who decided, if anything was."""
+    if not (responsible or reason or review_by):
+        return None
+    from hushtable.privacy.decision import Decision  # noqa: PLC0415 - keeps help quick
+
+    return Decision(responsible=responsible, reason=reason, review_by=review_by)
+
 
 # --- the fields of a method -----------------------------------------------------------------------
 
@@ -165,6 +192,8 @@ def with_method_options(
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Add a method's fields to a command, which gets them back as ``method``.
 
+    An option of the command whose name a field has is not there for that method.
+
     Parameters
     ----------
     kind : type
@@ -190,7 +219,7 @@ def with_method_options(
         parameters = [
             parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
             for name, parameter in own.items()
-            if name != "method"
+            if name not in {"method", *(field.name for field in dataclasses.fields(kind))}
         ]
         parameters += [
             _option(

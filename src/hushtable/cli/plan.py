@@ -10,8 +10,9 @@ import typer
 from rich.table import Table
 
 import hushtable as ht
+from hushtable.cli.forecast import show_forecast
 from hushtable.cli.lazy import method_group
-from hushtable.cli.options import AsJson, Otherwise, SchemaPath, with_method_options
+from hushtable.cli.options import AsJson, Otherwise, RowsToExpect, SchemaPath, with_method_options
 from hushtable.cli.screen import console, print_json
 from hushtable.errors import ParameterError
 
@@ -41,7 +42,7 @@ def _plan_command(kind: type[ht.Method]) -> Callable[..., None]:
     def plan(  # noqa: PLR0917 - the options of a command
         method: ht.Method,
         schema: SchemaPath,
-        rows: Annotated[int | None, typer.Option(help="Rows to expect.", min=0)] = None,
+        rows: RowsToExpect = None,
         want: Annotated[
             str | None,
             typer.Option(
@@ -55,20 +56,24 @@ def _plan_command(kind: type[ht.Method]) -> Callable[..., None]:
         as_json: AsJson = False,
     ) -> None:
         from hushtable.cli import error_curve  # noqa: PLC0415 - slow to import
+        from hushtable.methods.base import SUPPOSED_ROWS  # noqa: PLC0415
 
         public = ht.Schema.load(schema)
         answer = None
         if want is not None:
             method, answer = error_curve.solve(method, public, want, rows=rows)
         made = method.plan(public)
-        forecast = made.forecast(public.rows if rows is None else rows)
+        known = public.rows if rows is None else rows
+        forecast = made.forecast(known)
+        hollow = made.hollow(SUPPOSED_ROWS if known is None else known)
         curve = error_curve.curve_or_reason(method, public, rows=rows, answer=answer)
         if plot is not None:
             error_curve.write_drawing(plot, curve, answer, f"{method.name}: {public.name}")
         if as_json:
-            print_json({**_as_json(made, forecast), **error_curve.plan_to_dict(curve, answer)})
+            content = {**_as_json(made, forecast), "hollow": hollow}
+            print_json(content | error_curve.plan_to_dict(curve, answer))
             return
-        _show(made, forecast)
+        _show(made, forecast, hollow)
         error_curve.show_plan(console, curve, answer)
         if plot is not None:
             console.print(f"Drew {plot}.")
@@ -89,7 +94,7 @@ def _as_json(made: Plan[Any], forecast: ht.Forecast) -> dict[str, Any]:
     }
 
 
-def _show(made: Plan[Any], forecast: ht.Forecast) -> None:
+def _show(made: Plan[Any], forecast: ht.Forecast, hollow: str) -> None:
     console.print("Promise", style="bold")
     for promise in made.guarantees:
         console.print(f"  {promise.explain()}")
@@ -100,11 +105,9 @@ def _show(made: Plan[Any], forecast: ht.Forecast) -> None:
         for step, share in forecast.split.items():
             table.add_row(step, f"{float(share):g}")
         console.print(table)
-    console.print("Expected", style="bold")
-    for what, figure in forecast.lines.items():
-        shown = figure if isinstance(figure, str) else f"{figure:,.6g}"
-        console.print(f"  {what}: {shown}", highlight=False)
-    console.print(f"  memory: about {forecast.memory_mb:,.0f} MB", highlight=False)
+    show_forecast(forecast)
+    if hollow:
+        console.print(f"  publish will refuse: {hollow}", highlight=False)
 
 
 plan_group = method_group(

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 import hushtable as ht
+from hushtable.cli.forecast import show_forecast
 from hushtable.cli.lazy import method_group
 from hushtable.cli.options import (
     AsJson,
@@ -16,13 +17,19 @@ from hushtable.cli.options import (
     NewFolder,
     NoiseName,
     Purpose,
+    Reason,
     Receipt,
     Reservation,
+    Responsible,
+    ReviewBy,
+    RowsToExpect,
     SamePeople,
     SchemaPath,
+    StateDecision,
+    stated_decision,
     with_method_options,
 )
-from hushtable.cli.screen import console, print_json
+from hushtable.cli.screen import console, one_bar, print_json
 
 
 def _publish_command(kind: type[ht.Method]) -> Callable[..., None]:
@@ -41,25 +48,46 @@ def _publish_command(kind: type[ht.Method]) -> Callable[..., None]:
         purpose: Purpose = "",
         same_people: SamePeople = None,
         receipt: Receipt = None,
+        responsible: Responsible = "",
+        reason: Reason = "",
+        review_by: ReviewBy = "",
+        state_decision: StateDecision = False,
         memory_limit: Annotated[
             str | None, typer.Option(help="Limit for counting, such as 1GB.")
         ] = None,
+        columns: Annotated[
+            str | None,
+            typer.Option(metavar="A,B,...", help="Publish these columns only, by the same schema."),
+        ] = None,
+        rows: RowsToExpect = None,
+        anyway: Annotated[
+            bool,
+            typer.Option("--anyway", help="Publish even if the forecast is that it tells nothing."),
+        ] = False,
         as_json: AsJson = False,
     ) -> None:
-        release = ht.publish(
-            data,
-            ht.Schema.load(schema),
-            method,
-            out=out,
-            ledger=ledger,
-            reservation=reservation,
-            engine=engine,
-            noise=noise,
-            purpose=purpose,
-            same_people=same_people,
-            receipt=receipt,
-            memory_limit=memory_limit,
-        )
+        with one_bar("planning") as progress:
+            release = ht.publish(
+                data,
+                ht.Schema.load(schema),
+                method,
+                out=out,
+                ledger=ledger,
+                reservation=reservation,
+                engine=engine,
+                noise=noise,
+                purpose=purpose,
+                same_people=same_people,
+                receipt=receipt,
+                decision=stated_decision(responsible, reason, review_by),
+                state_decision=state_decision,
+                memory_limit=memory_limit,
+                columns=None if columns is None else columns.split(","),
+                rows=rows,
+                anyway=anyway,
+                on_forecast=None if as_json else show_forecast,
+                progress=progress,
+            )
         show_published(release, as_json=as_json)
 
     return publish
@@ -67,12 +95,40 @@ def _publish_command(kind: type[ht.Method]) -> Callable[..., None]:
 
 def show_published(release: ht.Release, *, as_json: bool) -> None:
     """Print what was published: the whole statement for programs, the promises for people."""
+    n_rows = _rows_out(release)
     if as_json:
-        print_json(release.statement.model_dump(mode="json", by_alias=True))
+        statement = release.statement.model_dump(mode="json", by_alias=True)
+        print_json({**statement, "rows_out": n_rows})
         return
-    console.print(f"Published to {release.folder}.")
+    said = "" if n_rows is None else f": {n_rows:,} rows"
+    console.print(f"Published to {release.folder}{said}.", highlight=False)
+    if n_rows == 0:
+        console.print(
+            "  Nothing came out: no row of the release is about anybody. What was charged stays "
+            "charged; generalize more or publish fewer columns before the next one.",
+            highlight=False,
+        )
     for promise in release.statement.guarantees:
         console.print(f"  {promise.explain()}")
+    if not any(hasattr(promise, "epsilon") for promise in release.statement.guarantees):
+        console.print(
+            "WARNING: no epsilon bounds what this release tells, and no ledger can add it up. The "
+            "total of a ledger of this table no longer describes what is out.",
+            style="bold",
+            highlight=False,
+        )
+
+
+def _rows_out(release: ht.Release) -> int | None:
+    """Count the rows; some releases have none, or more than this machine holds."""
+    from hushtable.errors import HushtableError  # noqa: PLC0415 - keeps help quick
+
+    if any(table.parts for table in release.statement.tables.values()):
+        return None
+    try:
+        return release.n_rows
+    except HushtableError:
+        return None
 
 
 publish_group = method_group(

@@ -9,7 +9,9 @@ import typer
 
 import hushtable as ht
 from hushtable.cli.options import AsJson, ReleasePath
-from hushtable.cli.screen import console, print_json
+from hushtable.cli.question import Question, require, write
+from hushtable.cli.question import show as show_answer
+from hushtable.cli.screen import console, print_json, tell
 from hushtable.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -27,9 +29,33 @@ def show(release: ReleasePath, as_json: AsJson = False) -> None:
         console.print(Markdown(statement.for_people()))
 
 
-def query(
+def query(  # noqa: PLR0917 - the options of a command
     release: ReleasePath,
-    where: Annotated[str, typer.Argument(metavar="WHERE", help="A SQL WHERE clause.")],
+    where: Annotated[
+        str | None, typer.Argument(metavar="[WHERE]", help="A SQL WHERE clause.")
+    ] = None,
+    by: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN", help="Answer for each value; may be given again."),
+    ] = None,
+    mean: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="The mean of a column.")
+    ] = None,
+    quantile: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN:P", help="A quantile of a column, such as age:0.5."),
+    ] = None,
+    regress: Annotated[
+        str | None,
+        typer.Option(metavar="FORMULA", help="A regression, such as 'pay ~ age + C(region)'."),
+    ] = None,
+    logistic: Annotated[
+        bool, typer.Option("--logistic", help="Whose outcome is a list of two values.")
+    ] = False,
+    population: Annotated[
+        bool,
+        typer.Option("--population", help="About the population that people were sampled from."),
+    ] = False,
     table: Annotated[
         list[str] | None,
         typer.Option(
@@ -37,25 +63,36 @@ def query(
             help="Public CSV or Parquet file of yours, for IN (SELECT column FROM name ...).",
         ),
     ] = None,
+    csv: Annotated[Path | None, typer.Option(help="Write the answer to a new CSV file.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw it in a new SVG file.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Estimate how many people satisfy a condition, with a 95 % interval."""
-    estimate = ht.Release.load(release).count(where, tables=_public_tables(table or []))
-    if as_json:
-        print_json(estimate.to_dict())
-        return
-    console.print(str(estimate), highlight=False)
-    for note in estimate.notes:
-        console.print(f"  {note}", highlight=False)
+    """Count, average or regress from a release, with 95 % intervals."""
+    asked = Question(
+        where=where,
+        by=tuple(by or ()),
+        mean=mean,
+        quantile=quantile,
+        regress=regress,
+        logistic=logistic,
+        scope="population" if population else "people",
+    )
+    require(asked, csv, plot)
+    answer = asked.ask(ht.Release.load(release), _public_tables(table or []))
+    write(answer, csv, plot)
+    show_answer(answer, as_json=as_json)
 
 
 def export(
     release: ReleasePath,
-    to: Annotated[Path, typer.Option(help="A new .csv or .parquet file.")],
+    out: Annotated[Path, typer.Option(help="A new .csv or .parquet file.")],
+    as_json: AsJson = False,
 ) -> None:
     """Write the microdata rows of a release to a file."""
-    ht.Release.load(release).export(to)
-    console.print(f"Wrote {to}.")
+    opened = ht.Release.load(release)
+    opened.export(out)
+    tell(f"Wrote {out}: {opened.n_rows:,} rows.", as_json=as_json, file=str(out),
+         rows=opened.n_rows)  # fmt: skip
 
 
 def _public_tables(given: list[str]) -> dict[str, pa.Table]:

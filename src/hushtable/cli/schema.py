@@ -38,24 +38,46 @@ _FOR_THE_CUSTODIAN = (
 @schema_group.command("draft")
 def draft(
     data: DataPath,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="File to write.")] = None,
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="File to write.")] = None,
+    codebook: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FILE",
+            help="Public description to take domains from: DDI .xml, data dictionary .csv, "
+            "Frictionless or CSVW .json, schema .yaml, a release, COLUMN=HIERARCHY.csv.",
+        ),
+    ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Propose a schema for a table; what it took from the data is marked `confirm`."""
-    text = _DRAFT_HEADER + ht.draft(data).to_yaml()
-    if output is None:
-        sys.stdout.write(text)
+    from hushtable.engine.drafting import drafted  # noqa: PLC0415 - slow to import
+
+    if out is not None and out.exists():
+        raise ParameterError(f"{str(out)!r} exists; choose another file or remove it.")
+    made = drafted(data, codebook=codebook or ())
+    content = {
+        "schema": made.schema.to_dict(),
+        "remarks": {name: list(said) for name, said in made.remarks.items()},
+        "unconfirmed": {where: list(parts) for where, parts in made.schema.unconfirmed.items()},
+    }
+    text = _DRAFT_HEADER + made.to_yaml()
+    if out is None:
+        print_json(content) if as_json else sys.stdout.write(text)
         return
-    if output.exists():
-        raise ParameterError(f"{str(output)!r} exists; choose another file or remove it.")
     try:
         # What it took from the data is not public yet, so the file is the owner's alone.
-        descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        descriptor = os.open(out, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(text)
     except OSError as error:
-        raise ParameterError(f"cannot write {str(output)!r}: {error.strerror}.") from None
+        raise ParameterError(f"cannot write {str(out)!r}: {error.strerror}.") from None
+    if as_json:
+        print_json(content)
+        return
+    for remark in made.remarks.get("", ()):
+        console.print(remark, soft_wrap=True, highlight=False)
     console.print(
-        f"Wrote {output}. Check every line marked 'confirm' against public knowledge, correct it "
+        f"Wrote {out}. Check every line marked 'confirm' against public knowledge, correct it "
         "and delete the mark; publish refuses until then."
     )
 
@@ -93,6 +115,6 @@ def check(schema: SchemaPath, data: DataPath, as_json: AsJson = False) -> None:
 
 
 @schema_group.command("spec")
-def spec() -> None:
+def spec(as_json: AsJson = True) -> None:
     """Write the JSON Schema of schema files, for editors."""
     print_json(ht.Schema.model_json_schema())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,14 @@ errors = Console(markup=False, emoji=False, stderr=True)
 def print_json(content: Any) -> None:
     """Print plain data, for programs."""
     sys.stdout.write(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+
+
+def tell(said: str, *, as_json: bool, **content: Any) -> None:
+    """Say what was done: a sentence for people, plain data for programs."""
+    if as_json:
+        print_json(content)
+    else:
+        console.print(said, highlight=False, soft_wrap=True)
 
 
 def print_whole(table: Table, screen: Console = console) -> None:
@@ -52,6 +60,22 @@ def visible(text: str) -> str:
     'yearly�[2Jtable'
     """
     return re.sub(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", "\N{REPLACEMENT CHARACTER}", text)
+
+
+_BARS = "▁▂▃▄▅▆▇█"
+
+
+def bars(shares: Iterable[float | None]) -> str:
+    """Draw shares as bars of characters; nothing where there is none, full from 1 on.
+
+    Examples
+    --------
+    >>> bars([0, 0.01, 0.5, 1, None, 3])
+    ' ▁▅█ █'
+    """
+    return "".join(
+        _BARS[round(min(share, 1) * (len(_BARS) - 1))] if share else " " for share in shares
+    )
 
 
 @contextmanager

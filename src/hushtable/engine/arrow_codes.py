@@ -20,7 +20,20 @@ from hushtable.engine.encode import RuleCodes, listed_codes
 from hushtable.engine.header import Data, Header
 from hushtable.engine.number_texts import code_reader
 from hushtable.engine.source import Source, explained
-from hushtable.schema import Categorical, Column, Integer, Number, Schema
+from hushtable.schema import (
+    Boolean,
+    Categorical,
+    Column,
+    Date,
+    Duration,
+    Integer,
+    Number,
+    OnCalendar,
+    OnGrid,
+    Schema,
+    Time,
+)
+from hushtable.schema.moments import DAY, periods
 
 Codes = NDArray[np.int32]
 Wholes = NDArray[np.int64]
@@ -83,8 +96,18 @@ def _encoded(read: Callable[[], pa.Table], schema: Schema) -> Encoded:
 
 def _is_plain(kind: pa.DataType, column: Column) -> bool:
     if isinstance(column, Categorical):
-        return _is_listed(kind)
+        return _is_listed(kind) or (isinstance(column, Boolean) and pa.types.is_boolean(kind))
+    if isinstance(column, OnCalendar):
+        return _is_moment(kind, column)
+    if isinstance(column, Duration) and pa.types.is_duration(kind):
+        return True
     return _is_whole(kind) or pa.types.is_float32(kind) or pa.types.is_float64(kind)
+
+
+def _is_moment(kind: pa.DataType, column: OnCalendar) -> bool:
+    if pa.types.is_timestamp(kind):
+        return True
+    return bool(pa.types.is_time(kind) if isinstance(column, Time) else pa.types.is_date(kind))
 
 
 def _is_listed(kind: pa.DataType) -> bool:
@@ -109,26 +132,72 @@ def _read(header: Header, wanted: list[str]) -> pa.Table:
     return pa.concat_tables(parts, promote_options="permissive")  # one may allow for NULL
 
 
-def _codes(column: pa.ChunkedArray, rules: Column, missing_values: Sequence[str]) -> Codes:
+def _codes(  # noqa: PLR0911 - one for each way of reading
+    column: pa.ChunkedArray, rules: Column, missing_values: Sequence[str]
+) -> Codes:
     if isinstance(rules, Categorical):
         return _listed(column, rules, missing_values)
     if pa.types.is_string(column.type):
         return _looked_up(column, code_reader(rules, missing_values))
+    if isinstance(rules, OnCalendar):
+        return _moments(column, rules)
+    if isinstance(rules, Duration) and pa.types.is_duration(column.type):
+        return _lengths(column, rules)
     values, missing = with_missing(column)
     if pa.types.is_integer(column.type) and isinstance(rules, Integer):
         return _counted_from_low(values.astype(np.int64), missing, rules)
     real = np.where(missing, np.nan, values.astype(np.float64))
     if isinstance(rules, Integer):
         return _counted_from_low_if_whole(real, rules)
+    assert isinstance(rules, Number)  # noqa: S101 - there is no other kind
     return _nearest(real, rules)
+
+
+def _moments(column: pa.ChunkedArray, rules: OnCalendar) -> Codes:
+    """Give the codes of moments: their periods, counted from the first."""
+    ticks, missing = with_missing(_as_whole(column))
+    kind = column.type
+    per_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[getattr(kind, "unit", "ms")]
+    seconds = ticks.astype(np.int64)
+    seconds = seconds * DAY if pa.types.is_date32(kind) else seconds // per_second
+    if isinstance(rules, Time):
+        seconds = seconds % DAY
+    elif isinstance(rules, Date):
+        seconds = seconds // DAY * DAY
+    seconds = np.where(missing, 0, seconds)
+    codes = _from_bounds(periods(seconds, rules.step), missing, rules, (rules.first, rules.last))
+    return _with_special(codes, seconds, missing, rules)
+
+
+def _lengths(column: pa.ChunkedArray, rules: Duration) -> Codes:
+    """Count the whole steps of lengths of time."""
+    ticks, missing = with_missing(_as_whole(column))
+    per_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[column.type.unit]
+    steps = np.where(missing, 0, ticks) // (per_second * rules.step_seconds)
+    return _counted_from_low(steps.astype(np.int64), missing, rules)
+
+
+def _as_whole(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Give moments as the whole numbers that they are stored as."""
+    return column.cast(pa.int32() if column.type.bit_width == 32 else pa.int64())
+
+
+def _with_special(codes: Codes, numbers: NDArray[Any], missing: Flags, rules: OnGrid) -> Codes:
+    """Give special values their codes, whatever else they would count as."""
+    for number, code in rules.special_places.items():
+        codes[(numbers == float(number)) & ~missing] = code
+    return codes
 
 
 def _listed(column: pa.ChunkedArray, rules: Categorical, missing_values: Sequence[str]) -> Codes:
     of, known = RuleCodes.of(rules), listed_codes(rules, missing_values)
     missing, unlisted = int(of.no_value), int(of.above)
-    return _looked_up(
-        column, lambda value: missing if value is None else known.get(str(value), unlisted)
-    )
+
+    def code_of(value: Any) -> int:
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        return missing if value is None else known.get(text, unlisted)
+
+    return _looked_up(column, code_of)
 
 
 def _looked_up(column: pa.ChunkedArray, code_of: Callable[[Any], int]) -> Codes:
@@ -147,9 +216,14 @@ def _looked_up(column: pa.ChunkedArray, code_of: Callable[[Any], int]) -> Codes:
 
 
 def _counted_from_low(whole: Wholes, missing: Flags, rules: Integer) -> Codes:
-    of = RuleCodes.of(rules)
-    outside = [missing, whole < rules.low, whole > rules.high]
-    return _first(outside, [of.no_value, of.below, of.above], whole - rules.low)
+    codes = _from_bounds(whole, missing, rules, (rules.low, rules.high))
+    return _with_special(codes, whole, missing, rules)
+
+
+def _from_bounds(whole: Wholes, missing: Flags, rules: OnGrid, bounds: tuple[int, int]) -> Codes:
+    of, (low, high) = RuleCodes.of(rules), bounds
+    outside = [missing, whole < low, whole > high]
+    return _first(outside, [of.no_value, of.below, of.above], whole - low)
 
 
 def _counted_from_low_if_whole(real: Reals, rules: Integer) -> Codes:
@@ -170,7 +244,8 @@ def _nearest(real: Reals, rules: Number) -> Codes:
         place = rules.place(real)
     inside = np.floor(np.clip(np.where(missing, 0.0, place), 0.0, float(rules.n_values)))
     outside = [missing, place < 0.0, place >= float(rules.n_values)]
-    return _first(outside, [of.no_value, of.below, of.above], inside)
+    codes = _first(outside, [of.no_value, of.below, of.above], inside)
+    return _with_special(codes, real, missing, rules)
 
 
 def _first(cases: list[Flags], codes: list[int], otherwise: NDArray[Any]) -> Codes:

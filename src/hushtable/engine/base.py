@@ -18,7 +18,7 @@ from hushtable.schema import Schema
 # Negative codes mark rows that break a rule of the schema, while they are being encoded.
 MISSING, UNREADABLE, OUTSIDE = -1, -2, -3
 
-MisfitKind = Literal["missing", "unreadable", "outside", "nobody"]
+MisfitKind = Literal["missing", "unreadable", "outside", "nobody", "rule"]
 
 MAX_HISTOGRAM = 10_000_000  # cells of one dense histogram
 MAX_GROUP = 12  # columns of one dense table

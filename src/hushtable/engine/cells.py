@@ -22,3 +22,7 @@ class Cells:
     domain: Domain
     codes: NDArray[np.int64]
     counts: Counts
+
+    def only(self, kept: NDArray[np.bool_]) -> Cells:
+        """Keep some of the cells."""
+        return Cells(self.domain, self.codes[kept], self.counts[kept])

@@ -9,17 +9,24 @@ engine is another module, a name in `EngineName` and a case in `PrivateTable`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Literal, get_args
 
+import pyarrow as pa
+
+from hushtable.engine.addresses import at_address, is_address
 from hushtable.engine.arrow_codes import Encoded, encoded_texts, plain_reader
 from hushtable.engine.base import Engine
+from hushtable.engine.deferred import Deferred, deferred
 from hushtable.engine.frames import as_arrow
 from hushtable.engine.header import (
+    AS_FOUND,
     Data,
     Header,
     check_header,
+    files_of,
     is_ibis_table,
     is_in_spark,
     read_header,
@@ -30,6 +37,8 @@ from hushtable.engine.source import Source
 from hushtable.engine.sql.engine import SqlEngine
 from hushtable.engine.sql.rows import encoded_rows
 from hushtable.errors import DataError, ParameterError
+from hushtable.file_format import FileFormat
+from hushtable.files.memory import parse_memory_limit
 from hushtable.privacy.noise import Noise, SecureNoise
 from hushtable.schema import Schema
 
@@ -52,12 +61,41 @@ class PrivateTable:
         Who counts.
     memory_limit : str, optional
         How much memory DuckDB may take.
+    layout : FileFormat
+        How its file is read.
     """
 
     data: Data
     header: Header
     engine: EngineName
     memory_limit: str | None
+    layout: FileFormat = AS_FOUND
+
+    def read_as(self, layout: FileFormat) -> PrivateTable:
+        """Read the file as a schema says; its header is read again, and no row."""
+        if layout == self.layout:
+            return self
+        beyond = [place for place in layout.rename if place > len(self.header.names)]
+        if beyond:
+            raise DataError(
+                f"reading: rename names column {max(beyond)}, and the data has "
+                f"{len(self.header.names)} columns."
+            )
+        data = self.data
+        if isinstance(data, pa.Table):
+            data = data.rename_columns(list(layout.names(data.column_names)))
+            layout_of_header = AS_FOUND
+        else:
+            data = _opened(data.file if isinstance(data, Deferred) else data, layout)
+            layout_of_header = layout
+        return replace(self, data=data, header=read_header(data, layout_of_header), layout=layout)
+
+    def loaded(self) -> PrivateTable:
+        """Read a file that is read as a whole."""
+        if not isinstance(self.data, Deferred):
+            return self
+        table = self.data.load().rename_columns(list(self.header.names))
+        return replace(self, data=table, header=read_header(table))
 
     def check(self, schema: Schema) -> None:
         r"""Refuse a schema that the columns do not fit, naming every problem in one `DataError`.
@@ -70,7 +108,7 @@ class PrivateTable:
         Traceback (most recent call last):
         hushtable.errors.DataError: column 'Age' of the data is 'age' in the schema; names must ...
         """
-        check_header(self.header, schema)
+        check_header(self.read_as(schema.reading).header, schema)
 
     def connect(self, schema: Schema, *, noise: Noise | None = None) -> Engine:
         """Give what counts by the rules of a schema; reads no row before the first question.
@@ -82,11 +120,31 @@ class PrivateTable:
         noise : Noise, optional
             With unit ``person``, the coins that choose the rows of a person in memory.
         """
-        self.check(schema)
-        self._require_unchanged()
-        if not self._is_for_memory():
-            return SqlEngine(self.source(), schema)
-        return MemoryEngine(self._reader(schema), schema, noise or SecureNoise())
+        table = self.read_as(schema.reading)
+        table.check(schema)
+        table._require_unchanged()
+        table = table.loaded()
+        table.check(schema)  # of some files, types are known only now
+        if not table._is_for_memory():
+            return SqlEngine(table._numbers_read(schema), schema)
+        return MemoryEngine(table._reader(schema), schema, noise or SecureNoise())
+
+    def _numbers_read(self, schema: Schema) -> Source:
+        """Give the raw rows, with points for the decimal commas of numbers."""
+        source = self.source()
+        numeric = [
+            name
+            for name, column in schema.attributes.items()
+            if hasattr(column, "exact_step")
+            and source.table[source.columns[name]].type().is_string()
+        ]
+        if self.layout.decimal == "." or not numeric:
+            return source
+        points = {
+            source.columns[name]: source.table[source.columns[name]].replace(",", ".")
+            for name in numeric
+        }
+        return replace(source, table=source.table.mutate(**points))
 
     def _require_unchanged(self) -> None:
         """Refuse files whose columns are others than when they were opened: a charge came between.
@@ -95,7 +153,7 @@ class PrivateTable:
         """
         if not self.header.files:
             return
-        now = read_header(self.data)
+        now = read_header(self.data, self.layout)
         if (now.names, now.kinds, now.delimiter) != (
             self.header.names, self.header.kinds, self.header.delimiter,
         ):  # fmt: skip
@@ -103,11 +161,17 @@ class PrivateTable:
 
     def source(self) -> Source:
         """Give the raw rows to ask about where they are, or in a DuckDB of our own; reads none."""
+        if isinstance(self.data, Deferred):
+            return self.loaded().source()
         names = self.header.names
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise DataError(
-                [f"column {name!r} stands more than once in the data." for name in twice]
+                [
+                    f"column {name!r} stands more than once in the data; give new names by their "
+                    "place, such as reading: {rename: {2: new_name}}."
+                    for name in twice
+                ]
             )
         if is_in_spark(self.data):
             from hushtable.engine.spark.source import open_in_spark  # noqa: PLC0415 - an extra
@@ -118,7 +182,7 @@ class PrivateTable:
 
             return DatabaseSource(
                 self.data,
-                {name: name for name in names},
+                dict(zip(names, self.data.columns, strict=True)),
                 header=self.header,
                 memory_limit=self.memory_limit,
             )
@@ -137,12 +201,16 @@ class PrivateTable:
     def _reader(self, schema: Schema) -> Callable[[], Encoded]:
         """Give what reads and encodes all rows."""
         # With a limit, DuckDB reads the rows: it keeps to one.
-        if self.memory_limit is None:
+        if (
+            self.memory_limit is None
+            and self.layout.decimal == "."
+            and not (self.layout.rename and self.header.files)
+        ):
             plain = plain_reader(self.data, self.header, schema)
             if plain is not None:
                 return plain
         read = encoded_texts if self.header.is_small_text else encoded_rows
-        return partial(read, self.source(), schema)
+        return partial(read, self._numbers_read(schema), schema)
 
 
 def open(
@@ -153,8 +221,11 @@ def open(
     Parameters
     ----------
     data : path, frame or ibis table
-        The path of a ``.csv``, ``.csv.gz`` or ``.parquet`` file, or of several Parquet files (a
-        folder or a pattern with ``*``); an Arrow, pandas, polars or Spark table; an ibis table.
+        The path of a text file (``.csv``, ``.tsv``, or these with ``.gz``) or Parquet file, or of
+        several (a pattern with ``*``, or a folder of Parquet files); of a workbook, JSON lines,
+        Feather, Stata, SPSS or SAS file, which is read as a whole; a URL of such a file, or of a
+        table in a database (``sqlite:///people.db?table=visits``); an Arrow, pandas, polars or
+        Spark table, a DuckDB relation, whatever has ``__arrow_c_stream__``; an ibis table.
     engine : {"auto", "memory", "duckdb", "spark"}
         Who counts. ``auto``: memory for frames and Parquet files of less than a million rows and
         for text files of less than 64 MB, DuckDB for larger and for compressed ones, and for ibis
@@ -174,12 +245,14 @@ def open(
     if engine not in names:
         allowed = f"{', '.join(names[:-1])} or {names[-1]}"
         raise ParameterError(f"engine {engine!r} is not known; choose {allowed}.")
+    if memory_limit is not None:
+        parse_memory_limit(memory_limit)  # now, and not when something was charged
     if engine == "spark" or is_in_spark(data):
         from hushtable.engine.spark.session import read_in_spark  # noqa: PLC0415 - an extra
 
         data = read_in_spark(data, memory_limit=memory_limit)
     else:
-        data = as_arrow(data)
+        data = as_arrow(_opened(at_address(data) if is_address(data) else data, AS_FOUND))
     header = read_header(data)
     in_spark = is_in_spark(data)
     if (in_spark or is_ibis_table(data)) and engine == ("duckdb" if in_spark else "spark"):
@@ -188,6 +261,14 @@ def open(
             f"engine {engine!r} cannot count a table that is in {backend}; leave it at auto."
         )
     return PrivateTable(data, header, engine, memory_limit)
+
+
+def _opened(data: Data, layout: FileFormat) -> Data:
+    """Open what is read as a whole, and leave everything else alone."""
+    if not isinstance(data, str | Path) or Path(data).is_dir():
+        return data
+    file = files_of(data)[0]
+    return deferred(file, layout) or data
 
 
 def connect(
@@ -206,6 +287,6 @@ def connect(
     >>> schema = Schema.parse("name: t\ncolumns:\n  age: {type: integer, low: 40, high: 43}\n")
     >>> private = connect(pa.table({"age": [41, 43, 41]}), schema)
     >>> private.histograms(["age"])["age"].tolist()
-    [0, 2, 0, 1]
+    [0, 2, 0, 1, 0]
     """
     return open(data, engine=engine, memory_limit=memory_limit).connect(schema, noise=noise)

@@ -12,7 +12,15 @@ answer. A value becomes
 - for an integer column: the whole number it is, minus ``low``. ``3.0`` and ``3e0`` are 3; a
   fraction is unreadable; whole numbers of any length are compared, never wrapped;
 - for a number column: ``floor((x - low) / step + 0.5)`` in double precision, so a value that
-  rounds to a grid point is inside. Infinities are outside (and can be clipped).
+  rounds to a grid point is inside. Infinities are outside (and can be clipped);
+- for a boolean column: false or true, as the type says, or as one of the texts that spell them;
+- for dates, timestamps and times: the number of the period that it lies in, minus that of ``low``.
+  Texts are read as ``2024-12-31``, ``2024-12-31 18:30:00`` (or with a T, without seconds, with
+  parts of them) and ``18:30:00``; an instant with a zone is read in UTC;
+- for a duration column: the number of whole steps in it; a plain number is a number of steps.
+
+A value among a column's ``special`` ones has the code of that one, wherever it lies, and so has a
+text that is its name.
 
 What is no value, unreadable or outside gets the code that the schema's rules say. A text in a
 numeric column that cannot be read has no nearest bound, so where numbers are clipped it counts as
@@ -32,8 +40,21 @@ import numpy as np
 import pyarrow as pa
 
 from hushtable.engine.base import MISSING, OUTSIDE, UNREADABLE
+from hushtable.engine.moment_codes import read_moment, steps_of_text
 from hushtable.recoding import Intervals, Recoding
-from hushtable.schema import Categorical, Column, Integer, Number, Schema
+from hushtable.schema import (
+    Categorical,
+    Column,
+    Date,
+    Duration,
+    Integer,
+    Number,
+    OnCalendar,
+    OnGrid,
+    Schema,
+)
+from hushtable.schema.columns import AnyColumn
+from hushtable.schema.moments import DAY
 
 ibis = lazy_loader.load("ibis")  # a small table is counted without it
 
@@ -148,6 +169,13 @@ def _whole(real: Expression) -> Expression:
     return (whole.cast("float64") == real).ifelse(whole, ibis.null("int64"))
 
 
+def whole_bounds(column: AnyColumn) -> tuple[int, int] | None:
+    """Give the bounds of a column that is read as whole numbers: values, periods or steps."""
+    if isinstance(column, OnCalendar):
+        return column.first, column.last
+    return (column.low, column.high) if isinstance(column, Integer) else None
+
+
 @dataclass(frozen=True)
 class RuleCodes:
     """Hold what one column's rules make of its values; numbers, or columns of numbers.
@@ -168,17 +196,17 @@ class RuleCodes:
     high: Expression = 0
 
     @classmethod
-    def of(cls, column: Column) -> RuleCodes:
+    def of(cls, column: AnyColumn) -> RuleCodes:
         """Read the rules of a column."""
         other, last = column.other_code, column.n_values - 1
-        no_value = {"other": other, "category": last + 1, "forbid": MISSING}[column.missing]
+        no_value = {"other": other, "category": column.size - 1, "forbid": MISSING}[column.missing]
         unreadable, below, above = {
             "refuse": (UNREADABLE, OUTSIDE, OUTSIDE),
             "clip": (UNREADABLE if column.missing == "forbid" else no_value, 0, last),
             "missing": (no_value, no_value, no_value),
             "other": (other, other, other),
         }[column.outside]
-        low, high = (column.low, column.high) if isinstance(column, Integer) else (0, 0)
+        low, high = whole_bounds(column) or (0, 0)
         return cls(no_value, unreadable, below, above, low, high)
 
     def choose(
@@ -258,8 +286,9 @@ def number_code(column: Number, reading: Reading) -> Expression:
 def _recoded(code: Expression, recoding: Recoding) -> Expression:
     """Map codes, and leave those of broken rules."""
     branches = [(code < 0, code)]
-    if recoding.has_missing:
-        branches.append((code == recoding.n_values, ibis.literal(recoding.missing_code, "int64")))
+    if recoding.n_apart:
+        moved = code - ibis.literal(recoding.n_values - len(recoding.labels), "int64")
+        branches.append((code >= recoding.n_values, moved))
     return ibis.cases(*branches, else_=_halved(code, recoding))
 
 
@@ -290,7 +319,8 @@ def listed_codes(
     if recoding is not None:
         codes, rules = recoding.apply(codes), rules.recoded(recoding)
     places = dict.fromkeys(missing_values, int(rules.no_value))
-    places.update(zip(column.values, codes.tolist(), strict=False))  # a listed value is a value
+    # A listed value is a value.
+    places.update((text, int(codes[code])) for text, code in column.spellings.items())
     return places
 
 
@@ -322,11 +352,15 @@ def encode(
     for place, name in columns.items():
         column, recoding, raw = schema.attributes[name], recode.get(name), rows[place]
         if isinstance(column, Categorical):
-            first[place] = as_text(raw, (*column.values, *schema.missing_values))
+            first[place] = as_text(raw, (*column.spellings, *schema.missing_values))
             lookups[place] = _lookup(place, listed_codes(column, schema.missing_values, recoding))
         elif recoding is None:
             first[place] = numeric_code(raw, column, schema.missing_values)
-        elif isinstance(column, Integer) and raw.type().is_signed_integer():
+        elif (
+            isinstance(column, Integer)
+            and reads_as_it_is(raw, column)
+            and raw.type().is_signed_integer()
+        ):
             first[place] = _recoded_whole(raw, column, schema.missing_values, recoding)
         else:
             first[place] = numeric_code(raw, column, schema.missing_values)
@@ -367,11 +401,60 @@ def _recoded_whole(
     return RuleCodes.of(column).recoded(recoding).whole_code(reading, inside=inside)
 
 
-def numeric_code(
-    raw: Expression, column: Integer | Number, missing_values: Sequence[str]
-) -> Expression:
-    """Give the code of a raw value in a numeric column."""
+def reads_as_it_is(raw: Expression, column: Column) -> bool:
+    """Say whether a raw column is read as whole numbers with nothing else to be seen to."""
+    if isinstance(column, Duration) and raw.type().is_string():
+        return False
+    return isinstance(column, Integer) and not column.special
+
+
+def numeric_code(raw: Expression, column: OnGrid, missing_values: Sequence[str]) -> Expression:
+    """Give the code of a raw value in a column of numbers or moments."""
+    if isinstance(column, OnCalendar):
+        return _moment_code(raw, column, missing_values)
     reading = read_number(raw, missing_values)
+    if isinstance(column, Duration) and raw.type().is_string():
+        steps = steps_of_text(raw, column)
+        whole = ibis.coalesce(steps, reading.whole)
+        real = ibis.coalesce(steps.cast("float64"), reading.real)
+        reading = Reading(reading.missing, real, whole)
     if isinstance(column, Integer):
-        return RuleCodes.of(column).integer_code(reading)
-    return number_code(column, reading)
+        code = RuleCodes.of(column).integer_code(reading)
+        return _with_special(code, raw, reading.whole, column)
+    assert isinstance(column, Number)  # noqa: S101 - there is no other kind
+    return _with_special(number_code(column, reading), raw, reading.real, column)
+
+
+def _moment_code(raw: Expression, column: OnCalendar, missing_values: Sequence[str]) -> Expression:
+    """Give the code of the period that a moment lies in."""
+    rules = RuleCodes.of(column)
+    if not (raw.type().is_string() or raw.type().is_temporal()):  # the type of nothing but NULL
+        return raw.isnull().ifelse(rules.no_value, rules.unreadable).cast("int64")
+    moment = read_moment(raw, column)
+    period = moment.period(column.step)
+    valid = moment.seconds.notnull()  # a date whose clock is wrong is none
+    code = ibis.cases(
+        (is_missing(raw, missing_values), rules.no_value),
+        (~valid, rules.unreadable),
+        (period < rules.low, rules.below),
+        (period > rules.high, rules.above),
+        else_=period - ibis.literal(rules.low, "int64"),
+    ).cast("int64")
+    special = moment.days * DAY if isinstance(column, Date) else moment.seconds
+    return _with_special(code, raw, special, column)
+
+
+def _with_special(
+    code: Expression, raw: Expression, number: Expression, column: OnGrid
+) -> Expression:
+    """Give special values their codes: by what stands for them, and by their names."""
+    kind = "float64" if isinstance(column, Number) else "int64"
+    places = column.special_places.items()
+    branches = [
+        (number == ibis.literal(float(at) if kind == "float64" else int(at), kind), place)
+        for at, place in places
+    ]
+    if raw.type().is_string():
+        named = zip(column.special_names, column.special_places.values(), strict=True)
+        branches += [(raw == name, place) for name, place in named]
+    return ibis.cases(*branches, else_=code).cast("int64") if branches else code

@@ -6,6 +6,8 @@ from hushtable.engine.base import RuleBreak
 from hushtable.engine.door import connect
 from hushtable.engine.header import Data
 from hushtable.engine.rules import CODES, rule_break
+from hushtable.predicate import parse
+from hushtable.predicate.rules import rules_of
 from hushtable.schema import Identifier, Schema
 
 
@@ -28,15 +30,40 @@ def misfits(data: Data, schema: Schema) -> list[RuleBreak]:
     >>> schema = Schema.parse("{name: t, columns: {age: {type: integer, low: 0, high: 99}}}")
     >>> for misfit in misfits(pa.table({"age": ["41", "200", "old", None]}), schema):
     ...     print(misfit)
-    column 'age': 1 rows have no value, and count as 0 (missing: other).
-    column 'age': 1 rows cannot be read as a whole number, and count as 0 (missing: other).
+    column 'age': 1 rows have no value, and count as missing (missing: category).
+    column 'age': 1 rows cannot be read as a whole number, and count as missing (missing: category).
     column 'age': 1 rows lie outside 0 to 99, and count as the nearest bound (outside: clip).
     """
-    return [
+    fitting = [
         found if found.kind == "nobody"
         else rule_break(schema, found.column, CODES[found.kind], found.n_rows)
         for found in connect(data, _strict(schema)).rule_breaks()
     ]  # fmt: skip
+    return [*fitting, *_broken_rules(data, schema)]
+
+
+def _broken_rules(data: Data, schema: Schema) -> list[RuleBreak]:
+    """Count the rows that break a rule between columns, as they are counted in a release."""
+    rules = rules_of(schema)
+    if not rules:
+        return []
+    lenient = {
+        name: column if isinstance(column, Identifier)
+        else column.model_copy(update={"missing": "category", "outside": "missing", "other": None})
+        for name, column in schema.columns.items()
+    }  # fmt: skip
+    engine = connect(data, schema.model_copy(update={"columns": lenient}))
+    found = []
+    for rule in rules:
+        columns = list(rule.kept.columns)
+        cells = engine.counts(columns)
+        shown = parse(rule.kept.where, engine.schema)
+        kept = shown.mask({name: cells.codes[:, at] for at, name in enumerate(columns)})
+        n_rows = int(cells.counts[~kept].sum())
+        said = f"break the rule {rule.text!r}, and count as they are; no published row breaks it"
+        if n_rows:
+            found.append(RuleBreak(", ".join(columns), said, n_rows, "rule", refused=False))
+    return found
 
 
 def _strict(schema: Schema) -> Schema:
@@ -47,5 +74,9 @@ def _strict(schema: Schema) -> Schema:
         for name, column in schema.columns.items()
     }
     return Schema(
-        name=schema.name, unit=schema.unit, missing_values=schema.missing_values, columns=columns
+        name=schema.name,
+        unit=schema.unit,
+        missing_values=schema.missing_values,
+        reading=schema.reading,
+        columns=columns,
     )

@@ -13,9 +13,13 @@ from hushtable.errors import DataError
 
 def as_arrow(data: Data) -> Data:
     """Turn a frame into an Arrow table, and leave paths and what is in an engine alone."""
-    if isinstance(data, pa.Table) or not hasattr(data, "__arrow_c_stream__"):
+    if isinstance(data, pa.Table) or is_ibis_table(data) or is_in_spark(data):
         return data
-    if is_ibis_table(data) or is_in_spark(data):
+    if type(data).__name__ == "LazyFrame" and hasattr(data, "collect"):
+        data = data.collect()
+    if type(data).__name__ == "DuckDBPyRelation":
+        data = data.to_arrow_table()
+    if not hasattr(data, "__arrow_c_stream__"):
         return data
     try:
         table = pa.table(data)

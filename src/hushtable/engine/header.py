@@ -16,9 +16,20 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from hushtable.engine.deferred import WHOLE_FILES, Deferred
 from hushtable.errors import DataError, ParameterError, SchemaError
+from hushtable.file_format import FileFormat
 from hushtable.files.stored_rows import stored_rows
-from hushtable.schema import Categorical, Identifier, Integer, Schema
+from hushtable.schema import (
+    Categorical,
+    Column,
+    Duration,
+    Identifier,
+    Integer,
+    OnCalendar,
+    Schema,
+    Time,
+)
 
 Data = Any  # a path, a frame, or an ibis table
 
@@ -33,7 +44,10 @@ class Kind:
     """Say what type a column has: its name where it is stored, and what it can be read as."""
 
     name: str
-    family: Literal["text", "number", "boolean", "nothing", "moment", "instant", "bytes", "other"]
+    family: Literal[
+        "text", "number", "boolean", "nothing", "date", "time", "timestamp", "instant", "duration",
+        "moment", "bytes", "other",
+    ]  # fmt: skip
 
     def __str__(self) -> str:
         """Name the type, but not what is inside it: names of fields may come from the data."""
@@ -41,6 +55,11 @@ class Kind:
 
 
 TEXT = Kind("string", "text")
+UNREAD = Kind("unread", "text")  # known once the rows are read
+
+AS_FOUND = FileFormat()
+TEXT_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
+ENDINGS = (*TEXT_ENDINGS, ".parquet", *WHOLE_FILES)
 
 
 @dataclass(frozen=True)
@@ -73,26 +92,40 @@ class Header:
     @property
     def is_small_text(self) -> bool:
         """Whether a text file fits memory; how large a compressed one is shows when it is read."""
-        if self.delimiter is None or self.files[0].suffix.lower() == ".gz":
+        if self.delimiter is None or self.is_compressed:
             return False
-        return self.files[0].stat().st_size < SMALL_TEXT
+        return sum(file.stat().st_size for file in self.files) < SMALL_TEXT
+
+    @property
+    def is_compressed(self) -> bool:
+        """Whether a text file has to be unpacked."""
+        return self.files[0].suffix.lower() == ".gz"
 
 
-def read_header(data: Data) -> Header:
+def read_header(data: Data, layout: FileFormat = AS_FOUND) -> Header:
     """Read column names and types, and no row.
 
     Parameters
     ----------
     data : path, frame or ibis table
         See `hushtable.engine.connect`.
+    layout : FileFormat
+        What is known about the file.
 
     Examples
     --------
     >>> read_header(pa.table({"age": [41], "sex": ["F"]})).names
     ('age', 'sex')
     """
+    header = _header(data, layout)
+    return replace(header, names=layout.names(header.names))
+
+
+def _header(data: Data, layout: FileFormat) -> Header:
+    if isinstance(data, Deferred):
+        return Header(data.names, (UNREAD,) * len(data.names))
     if isinstance(data, str | Path):
-        return _file_header(data)
+        return _file_header(data, layout)
     if is_ibis_table(data):
         return Header(tuple(data.columns), tuple(map(_ibis_kind, data.schema().types)))
     if is_spark_frame(data):
@@ -100,8 +133,8 @@ def read_header(data: Data) -> Header:
     if isinstance(data, pa.Table):
         return _arrow_header(data.schema, data.num_rows)
     raise ParameterError(
-        f"data is a {type(data).__name__}; give the path of a .csv, .csv.gz or .parquet file, an "
-        "Arrow, pandas, polars or Spark table, or an ibis table."
+        f"data is a {type(data).__name__}; give the path of a file ({', '.join(ENDINGS)}), a URL, "
+        "a frame (Arrow, pandas, polars, DuckDB, Spark), or an ibis table."
     )
 
 
@@ -138,7 +171,7 @@ def check_header(header: Header, schema: Schema) -> None:
             )
         if column is None or isinstance(column, Identifier):
             continue
-        if not _readable(kind, text_only=isinstance(column, Categorical)):
+        if not _readable(kind, column):
             problems.append(
                 f"column {name!r} has type {kind} in the data, which cannot be read as "
                 f"{column.type}; convert it first."
@@ -149,14 +182,22 @@ def check_header(header: Header, schema: Schema) -> None:
         raise DataError(problems)
 
 
-def _readable(kind: Kind, *, text_only: bool) -> bool:
-    return kind.family in ("text", "number", "boolean", "nothing") or (
-        text_only and kind.family == "moment"
-    )
+def _readable(kind: Kind, column: Column) -> bool:
+    if kind.family in ("text", "nothing"):
+        return True
+    if isinstance(column, OnCalendar):
+        clock = ("time", "timestamp", "instant")
+        return kind.family in (clock if isinstance(column, Time) else ("date", *clock[1:]))
+    if isinstance(column, Duration) and kind.family == "duration":
+        return True
+    # The text of an instant depends on where it is read.
+    texts = ("date", "time", "timestamp", "moment") if type(column) is Categorical else ()
+    return kind.family in ("number", "boolean", *texts)
 
 
 def _name_problems(header: Header, schema: Schema) -> list[str]:
-    found, wanted = dict.fromkeys(header.names), dict.fromkeys(schema.columns)
+    found = dict.fromkeys(name for name in header.names if name not in schema.derived)
+    wanted = dict.fromkeys(schema.columns)
     if not any(name.lower() in {n.lower() for n in wanted} for name in found):
         # A file without a header line would have its first row of data quoted here.
         return [
@@ -164,7 +205,8 @@ def _name_problems(header: Header, schema: Schema) -> list[str]:
             f"{', '.join(map(repr, wanted))}."
         ]
     problems = [
-        f"column {name!r} stands {header.names.count(name)} times in the data; names must differ."
+        f"column {name!r} stands {header.names.count(name)} times in the data; names must differ: "
+        "give new ones by their place in the file, such as reading: {rename: {2: new_name}}."
         for name in found
         if header.names.count(name) > 1
     ]
@@ -208,7 +250,7 @@ def _spark_header(frame: Any) -> Header:
     return Header(tuple(field.name for field in fields), kinds)
 
 
-def _arrow_kind(kind: pa.DataType) -> Kind:
+def _arrow_kind(kind: pa.DataType) -> Kind:  # noqa: PLR0911 - one for each family
     if pa.types.is_dictionary(kind):
         return _arrow_kind(kind.value_type)
     of, name = pa.types, str(kind)
@@ -218,9 +260,12 @@ def _arrow_kind(kind: pa.DataType) -> Kind:
         return Kind(name, "number")
     if of.is_boolean(kind) or of.is_null(kind):
         return Kind(name, "boolean" if of.is_boolean(kind) else "nothing")
-    if of.is_date(kind) or of.is_timestamp(kind) or of.is_time(kind):
-        # The text of a moment somewhere depends on where it is read.
-        return Kind(name, "instant" if getattr(kind, "tz", None) else "moment")
+    if of.is_timestamp(kind):
+        return Kind(name, "instant" if kind.tz else "timestamp")
+    if of.is_date(kind) or of.is_time(kind) or of.is_duration(kind):
+        return Kind(
+            name, "date" if of.is_date(kind) else "time" if of.is_time(kind) else "duration"
+        )
     is_bytes = of.is_binary(kind) or of.is_large_binary(kind) or of.is_fixed_size_binary(kind)
     return Kind(name, "bytes" if is_bytes else "other")
 
@@ -232,21 +277,30 @@ def _ibis_kind(kind: Any) -> Kind:
         return Kind(str(kind), "boolean" if kind.is_boolean() else "nothing")
     if kind.is_numeric():
         return Kind(str(kind), "number")
-    if kind.is_timestamp() and kind.timezone is not None:
-        return Kind(str(kind), "instant")
-    if kind.is_date() or kind.is_timestamp() or kind.is_time() or kind.is_uuid():
-        return Kind(str(kind), "moment")
+    if kind.is_timestamp():
+        return Kind(str(kind), "timestamp" if kind.timezone is None else "instant")
+    if kind.is_date() or kind.is_time() or kind.is_uuid():
+        return Kind(str(kind), "date" if kind.is_date() else "time" if kind.is_time() else "moment")
     return Kind(str(kind), "bytes" if kind.is_binary() else "other")
 
 
-def _file_header(data: str | Path) -> Header:
-    files = _files(data)
+def _file_header(data: str | Path, layout: FileFormat) -> Header:
+    files = files_of(data)
     if files[0].suffix.lower() == ".parquet":
         return _parquet_header(files)
-    return _csv_header(files[0])
+    headers = [_csv_header(file, layout) for file in files]
+    problems = [
+        f"file {str(file)!r} has other columns than {str(files[0])!r}."
+        for file, header in zip(files, headers, strict=True)
+        if (header.names, header.delimiter) != (headers[0].names, headers[0].delimiter)
+    ]
+    if problems:
+        raise DataError(problems)
+    return replace(headers[0], files=files)
 
 
-def _files(data: str | Path) -> tuple[Path, ...]:
+def files_of(data: str | Path) -> tuple[Path, ...]:
+    """Give the files that a path, a folder or a pattern stands for: all of one kind."""
     path = Path(data)
     if path.is_dir():
         files = sorted(file for file in path.rglob("*.parquet") if not _hidden(file, path))
@@ -257,14 +311,23 @@ def _files(data: str | Path) -> tuple[Path, ...]:
         files = sorted(path.parent.glob(path.name))
         if not files:
             raise DataError(f"no file matches {str(path)!r}.")
-        if any(file.suffix.lower() != ".parquet" for file in files):
-            raise DataError(f"{str(path)!r} matches files that are not .parquet; name one file.")
+        kinds = {_ending(file) for file in files}
+        if len(kinds) > 1 or not kinds <= {*TEXT_ENDINGS, ".parquet"}:
+            raise DataError(
+                f"{str(path)!r} matches files that are not all of one kind, "
+                f"{', '.join(TEXT_ENDINGS)} or .parquet; name one file."
+            )
         return tuple(files)
     if not path.exists():
         raise DataError(f"file {str(path)!r} does not exist.")
-    if not path.name.lower().endswith((".csv", ".csv.gz", ".parquet")):
-        raise DataError(f"file {str(path)!r} is none of .csv, .csv.gz and .parquet.")
+    if not _ending(path):
+        raise DataError(f"file {str(path)!r} is none of {', '.join(ENDINGS)}.")
     return (path,)
+
+
+def _ending(path: Path) -> str:
+    lowered = path.name.lower()
+    return max((e for e in ENDINGS if lowered.endswith(e)), key=len, default="")
 
 
 def _hidden(file: Path, folder: Path) -> bool:
@@ -294,7 +357,7 @@ def _parquet_header(files: Sequence[Path]) -> Header:
     return replace(headers[0], files=tuple(files), n_rows=n_rows)
 
 
-def _csv_header(file: Path) -> Header:
+def _csv_header(file: Path, layout: FileFormat) -> Header:
     opener = gzip.open if file.suffix.lower() == ".gz" else open
     try:
         with opener(file, "rb") as raw:
@@ -309,14 +372,16 @@ def _csv_header(file: Path) -> Header:
         text = line.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise DataError(
-            f"file {str(file)!r} is not UTF-8 text; convert it first (for example with iconv)."
+            f"file {str(file)!r} is not UTF-8 text; say its encoding in the schema, such as "
+            "reading: {encoding: latin-1}, or convert it first."
         ) from None
     if not text.strip():
         raise DataError(f"file {str(file)!r} is empty.")
     if "\x00" in text or text.startswith("PAR1"):
         raise DataError(f"file {str(file)!r} is not a CSV file.")
+    marks = DELIMITERS if layout.delimiter is None else (layout.delimiter,)
     try:
-        splits = [(next(csv.reader(io.StringIO(text), delimiter=m)), m) for m in DELIMITERS]
+        splits = [(next(csv.reader(io.StringIO(text), delimiter=m)), m) for m in marks]
     except csv.Error:
         raise DataError(
             f"the first line of {str(file)!r} is not a list of column names: it is too long, or "

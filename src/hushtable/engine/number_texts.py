@@ -1,10 +1,11 @@
-"""Codes of texts in a numeric column: what `encode` says, one text after the other."""
+"""Codes of texts in columns of numbers and moments: what `encode` says, text after text."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 
 from hushtable.engine.encode import (
     ABOVE_ALL,
@@ -15,15 +16,14 @@ from hushtable.engine.encode import (
     WHOLE,
     RuleCodes,
 )
-from hushtable.schema import Integer, Number
+from hushtable.engine.moment_codes import steps_of
+from hushtable.schema import Duration, Integer, Number, OnCalendar, OnGrid
 
 _EDGE = 2**63
 _LONG = 400  # characters; what has more of them is beyond any bound, and slow to turn into a number
 
 
-def code_reader(
-    column: Integer | Number, missing_values: Sequence[str]
-) -> Callable[[str | None], int]:
+def code_reader(column: OnGrid, missing_values: Sequence[str]) -> Callable[[str | None], int]:
     """Give what turns a text into its code.
 
     Examples
@@ -33,19 +33,39 @@ def code_reader(
     [2, 2, 1, 8, 0]
     """
     rules, no_values = RuleCodes.of(column), {None, *missing_values}
+    named = dict(zip(column.special_names, column.special_places.values(), strict=True))
 
-    def read(text: str | None) -> int:
+    def read(text: str | None) -> int:  # noqa: PLR0911 - one rule after the other
+        if text in named:
+            return named[text]
         if text is None or text in no_values:
             return int(rules.no_value)
         if re.search(NOT_PLAIN, text):
             return int(rules.unreadable)
+        if isinstance(column, OnCalendar):
+            return _moment_code(text, column, rules)
         if re.search(NOT_A_NUMBER, text):
             return int(rules.no_value)
         if isinstance(column, Integer):
             return _integer_code(text, column, rules)
+        assert isinstance(column, Number)  # noqa: S101 - there is no other kind
         return _number_code(text, column, rules)
 
     return read
+
+
+def _moment_code(text: str, column: OnCalendar, rules: RuleCodes) -> int:
+    try:
+        seconds = column.seconds(text)
+    except ValueError:
+        return int(rules.unreadable)
+    special = column.special_places.get(Fraction(seconds))
+    if special is not None:
+        return special
+    place = column.exact(text) - column.first
+    if place < 0:
+        return int(rules.below)
+    return int(rules.above) if place >= column.n_values else int(place)
 
 
 def _real(text: str) -> float | None:
@@ -57,8 +77,12 @@ def _integer_code(text: str, column: Integer, rules: RuleCodes) -> int:
     # Digits are read as digits: a double would round whole numbers beyond 2**53.
     is_whole = re.search(WHOLE, text) and len(text) < _LONG
     value = int(text) if is_whole else _real(text)
+    if isinstance(column, Duration) and value is None:
+        value = steps_of(text, column)
     if value is None or (-_EDGE < value < _EDGE and value != math.floor(value)):
         return int(rules.unreadable)
+    if value in column.special:
+        return column.special_places[Fraction(value)]
     if value < column.low:
         return int(rules.below)
     return int(rules.above) if value > column.high else int(value) - column.low
@@ -68,6 +92,8 @@ def _number_code(text: str, column: Number, rules: RuleCodes) -> int:
     value = _real(text)
     if value is None:
         return int(rules.unreadable)
+    if value in column.special:
+        return column.special_places[column.exact(value)]
     place = column.place(value)
     if place < 0:
         return int(rules.below)

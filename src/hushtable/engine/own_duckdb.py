@@ -6,21 +6,21 @@ import glob
 import os
 import shutil
 import weakref
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import lazy_loader
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hushtable.engine.encode import Expression
 from hushtable.engine.header import Data, Header
 from hushtable.engine.source import POSITION, Source, explained
-from hushtable.errors import ParameterError
 from hushtable.files.scratch import spill_folder
 
-duckdb = lazy_loader.load("duckdb")  # a small table is counted without them
-ibis = lazy_loader.load("ibis")
+ibis = lazy_loader.load("ibis")  # a small table is counted without it
 
 
 def open_in_duckdb(data: Data, header: Header, *, memory_limit: str | None = None) -> Source:
@@ -32,9 +32,11 @@ def open_in_duckdb(data: Data, header: Header, *, memory_limit: str | None = Non
         numbers = pa.array(np.arange(data.num_rows))
         table = _registered(connection, renamed.append_column(POSITION, numbers))
     elif header.delimiter is None:
-        # Not renamed: in front of a plain scan, DuckDB knows the ranges of the columns.
-        places = {name: name for name in header.names}
+        # Not renamed: in front of a plain scan, DuckDB knows the ranges of the columns. It gives
+        # names of its own where two differ in case only.
         table = _parquet(connection, header)
+        places = dict(zip(header.names, table.columns, strict=True))
+        table = _with_lengths_as_texts(table, header, places)
     else:
         table = _csv(connection, header, list(places.values()))
     connection.raw_sql("SET lock_configuration = true")
@@ -50,9 +52,22 @@ def _parquet(connection: Any, header: Header) -> Expression:
         raise explained(error) from None
 
 
+def _with_lengths_as_texts(
+    table: Expression, header: Header, places: Mapping[str, str]
+) -> Expression:
+    """Write lengths of time with their unit: Parquet has whole numbers for them, and no unit."""
+    assert header.arrow is not None  # noqa: S101 - a Parquet file has one
+    lengths = {
+        places[field.name]: table[places[field.name]].cast("string") + f" {field.type.unit}"
+        for field in header.arrow
+        if pa.types.is_duration(field.type)
+    }
+    return table.mutate(**lengths) if lengths else table
+
+
 def _csv(connection: Any, header: Header, places: list[str]) -> Expression:
     return connection.read_csv(
-        _literal_path(header.files[0]),
+        [_literal_path(file) for file in header.files],
         columns=dict.fromkeys(places, "VARCHAR"),
         header=True,
         delim=header.delimiter,
@@ -60,11 +75,16 @@ def _csv(connection: Any, header: Header, places: list[str]) -> Expression:
         escape='"',
         # An empty field is the empty text; whether that means missing is the schema's to say.
         force_not_null=places,
-        compression="gzip" if header.files[0].suffix.lower() == ".gz" else "none",
+        compression="gzip" if header.is_compressed else "none",
     )
 
 
 def _registered(connection: Any, table: pa.Table) -> Expression:
+    for place, field in enumerate(table.schema):
+        if pa.types.is_duration(field.type):
+            ticks = table[place].cast(pa.int64()).cast(pa.string())
+            texts = pc.binary_join_element_wise(ticks, pa.scalar(field.type.unit), " ")
+            table = table.set_column(place, field.name, texts)
     plain = [field.with_type(plain_type(field.type)) for field in table.schema]
     connection.con.register("private_rows", table.cast(pa.schema(plain)))
     return connection.table("private_rows")
@@ -99,13 +119,8 @@ def connect_duckdb(header: Header, memory_limit: str | None) -> Any:
     connection = ibis.duckdb.connect(**settings)
     weakref.finalize(connection, _remove_spill, connection.con, spill, os.getpid())
     connection.raw_sql("SET enable_progress_bar = false")
-    try:
-        if memory_limit is not None:
-            connection.raw_sql(f"SET memory_limit = {_quoted(memory_limit)}")
-    except duckdb.Error:
-        raise ParameterError(
-            f"memory_limit {memory_limit!r} is not understood; write it as '500MB' or '4GB'."
-        ) from None
+    if memory_limit is not None:
+        connection.raw_sql(f"SET memory_limit = {_quoted(memory_limit)}")
     # DuckDB asks for the pattern and then for the file it stands for.
     paths = {
         path for file in header.files for path in (os.fspath(file.resolve()), _literal_path(file))

@@ -18,7 +18,7 @@ from hushtable.engine.encode import RuleCodes
 from hushtable.errors import DataError, ParameterError, TooLarge
 from hushtable.files.yaml_text import shown
 from hushtable.recoding import Recoding, recoded_domain
-from hushtable.schema import Categorical, Column, Integer, Schema
+from hushtable.schema import Categorical, Column, Schema
 
 N_RULES = 3  # negative codes: MISSING, UNREADABLE, OUTSIDE
 
@@ -128,7 +128,8 @@ def rule_break(schema: Schema, name: str, code: int, n_rows: int) -> RuleBreak:
     elif code == OUTSIDE and column.outside == "clip":
         what = f"and count as the nearest bound ({said})"
     else:
-        value = "missing" if taken == column.missing_code else shown(column.value(taken))
+        apart = taken >= column.n_values
+        value = column.name(taken) if apart else shown(column.value(taken))
         what = f"and count as {value} ({said})"
     return RuleBreak(name, f"{_misfit(column, code)}, {what}", n_rows, _KINDS[code], taken < 0)
 
@@ -137,11 +138,11 @@ def _misfit(column: Column, code: int) -> str:
     if code == MISSING:
         return "have no value"
     if code == UNREADABLE:
-        kind = "a whole number" if isinstance(column, Integer) else "a number"
-        return f"cannot be read as {kind}"
+        words = {"integer": "whole number", "decimal": "number"}
+        return f"cannot be read as a {words.get(column.type, column.type)}"
     if isinstance(column, Categorical):
         return "lie outside the listed values"
-    return f"lie outside {column.low} to {column.high}"
+    return f"lie outside {column.bounds}"
 
 
 def rule_breaks(schema: Schema, found: Iterable[tuple[str, int, int]]) -> list[RuleBreak]:

@@ -134,7 +134,10 @@ def explained(error: Exception) -> HushtableError:
     if isinstance(error, duckdb.OutOfMemoryException):
         return TooLarge("the memory limit and the disk for overflow do not suffice; raise them.")
     if "unicode" in message or "utf-8" in message or "utf8" in message:
-        return DataError("the data holds text that is not UTF-8; convert it first.")
+        return DataError(
+            "the data holds text that is not UTF-8; say its encoding in the schema, such as "
+            "reading: {encoding: latin-1}, or convert it first."
+        )
     if isinstance(error, duckdb.InvalidInputException) and "csv" in message:
         found = re.search(r"line: (\d+)", message)
         where = f"line {found[1]}" if found else "a line"

@@ -2,30 +2,43 @@
 
 from __future__ import annotations
 
+import html
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from hushtable.codes import to_codes
-from hushtable.errors import ReleaseError
+from hushtable.errors import Refused, ReleaseError
 from hushtable.estimate.drawing import Generator
-from hushtable.estimate.published import Published, published_rows
+from hushtable.estimate.published import About, Published, published_rows
 from hushtable.recoding import Recoding
 from hushtable.schema import Schema
+
+if TYPE_CHECKING:
+    from hushtable.estimate.row_functions import RowFunction
+    from hushtable.estimate.sums import Sums
 
 CONFIDENCE = 0.95
 
 
+Scope = Literal["people", "population"]
+"""What an answer is about: the people in the table, or the population they were sampled from."""
+
+ROWS = "rows"
+"""What most counts count."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """Answer a count with a 95 % interval and say where its error comes from.
+    """Answer a question with a 95 % interval and say where its error comes from.
 
     Parameters
     ----------
@@ -38,13 +51,25 @@ class Estimate:
     model_std : float
         How far the assumptions (even spread inside a generalized cell, suppressed rows like
         published ones) may be off, as a standard deviation.
+    sampling_std : float
+        Standard deviation that comes from the people in the table being a sample: what the exact
+        answer for the table would have, too. It is part of the interval where the answer is about
+        the population.
+    scope : {"people", "population"}
+        What the interval is about: the people in the table, or the population that they are an
+        independent sample of.
+    what : str
+        What is counted or computed.
     notes : tuple of str
         What the analyst must know about this number.
 
     Examples
     --------
     >>> print(Estimate(value=120.0, low=112.0, high=128.0, privacy_std=4.0, model_std=0.0))
-    120 (95 % interval 112 to 128)
+    120 rows (95 % interval 112 to 128)
+    >>> print(Estimate(value=1.5, low=1.31, high=1.69, privacy_std=0.1, model_std=0.0,
+    ...                what="mean of wait"))
+    mean of wait: 1.50 (95 % interval 1.31 to 1.69)
     """
 
     value: float
@@ -52,19 +77,67 @@ class Estimate:
     high: float
     privacy_std: float
     model_std: float
+    sampling_std: float = 0.0
+    scope: Scope = "people"
+    what: str = ROWS
     notes: tuple[str, ...] = ()
 
     @property
     def std(self) -> float:
-        """Standard deviation from both sources together."""
-        return float((self.privacy_std**2 + self.model_std**2) ** 0.5)
+        """Standard deviation from all sources together that the scope has."""
+        sampling = self.sampling_std if self.scope == "population" else 0.0
+        return float((self.privacy_std**2 + self.model_std**2 + sampling**2) ** 0.5)
 
     def to_dict(self) -> dict[str, Any]:
-        """Write as plain data."""
-        return {**asdict(self), "std": self.std, "notes": list(self.notes)}
+        """Write as plain data; a number that is not known is None."""
+        plain = {**asdict(self), "std": self.std, "notes": list(self.notes)}
+        return {
+            name: None if isinstance(part, float) and not math.isfinite(part) else part
+            for name, part in plain.items()
+        }
+
+    def figures(self) -> tuple[str, str, str]:
+        """Write value and interval with the digits that the interval is worth."""
+        return tuple(written(number, self.high - self.low, self.what) for number in
+                     (self.value, self.low, self.high))  # type: ignore[return-value]  # fmt: skip
 
     def __str__(self) -> str:
-        return f"{self.value:,.0f} (95 % interval {self.low:,.0f} to {self.high:,.0f})"
+        value, low, high = self.figures()
+        said = f"{value} {self.what}" if self.what in COUNTED else f"{self.what}: {value}"
+        return f"{said} (95 % interval {low} to {high})"
+
+    def _repr_html_(self) -> str:
+        value, low, high = self.figures()
+        notes = "".join(f"<br><small>{html.escape(note)}</small>" for note in self.notes)
+        return (
+            f"<div>{html.escape(self.what)}: <b>{value}</b> "
+            f"(95 % interval {low} to {high}, about the {self.scope}){notes}</div>"
+        )
+
+
+def written(number: float, width: float, what: str = ROWS) -> str:
+    """Write a number with two digits of the width of its interval; counts are whole.
+
+    Examples
+    --------
+    >>> written(38.61234, 0.22, "mean of age"), written(1234.5, 80.0, "mean of pay")
+    ('38.61', '1,234')
+    """
+    if math.isnan(number):
+        return "-"
+    if math.isinf(number):
+        return "unbounded" if number > 0 else "-unbounded"
+    if what in COUNTED:
+        return f"{number:,.0f}"
+    if width > 0 and math.isfinite(width):
+        digits = min(max(0, 1 - math.floor(math.log10(width))), 12)
+    else:
+        digits = 4 if abs(number) < 1000 else 0
+    return f"{number:,.{digits}f}"
+
+
+COUNTED = (ROWS, "distinct tuples", "people", "nodes")
+"""What counts are of."""
 
 
 class Estimator(ABC):
@@ -79,6 +152,9 @@ class Estimator(ABC):
     tables : mapping of str to table
         The published tables; most releases have one, ``data``.
     """
+
+    counted: About = "rows"
+    """What answers count."""
 
     recode: Mapping[str, Recoding] = MappingProxyType({})
     """How columns were made coarser before they were published, for those that were."""
@@ -116,9 +192,59 @@ class Estimator(ABC):
     def count(self, where: str) -> Estimate:
         """Estimate how many rows of the private table satisfy a WHERE clause."""
 
+    counts_are_sums: bool = False
+    """Whether `sums` tells counts as well as `count` does; it answers many at once."""
+
+    quantiles_by_counts: bool = False
+    """Whether quantiles must be told from counts, since `sums` takes no ranges."""
+
+    @property
+    def asked(self) -> Schema:
+        """The schema of the columns that questions may be about."""
+        return self.schema
+
+    def sums(self, functions: Sequence[RowFunction], *, together: bool = True) -> Sums:
+        """Estimate sums of functions over the rows of the private table.
+
+        All answers beyond counts are made of these, see `hushtable.estimate.moments`.
+
+        Parameters
+        ----------
+        functions : sequence of RowFunction
+            What to add up.
+        together : bool
+            Whether the covariance of the sums matters; otherwise only their variances are told.
+        """
+        raise Refused(
+            "this kind of release answers counts alone: ask for a count or a share, or compute "
+            "from the rows of frame(), whose errors it cannot tell."
+        )
+
     @abstractmethod
     def frame(self) -> pa.Table:
         """Give microdata: one row per published person."""
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows `frame` gives."""
+        return int(self.frame().num_rows)
+
+    def kept(self) -> dict[tuple[str, str], float]:
+        """Say for pairs of columns how much of their dependence the rows kept, where it is known.
+
+        Told from noise, shrinkage and what is published; the private table is not needed.
+        """
+        return {}
+
+    def redrawn(self, rng: Generator) -> tuple[dict[str, NDArray[np.int64]], NDArray[np.float64]]:
+        """Draw rows from the uncertainty of the release: codes of the schema, and weights.
+
+        Draws differ from each other as each differs from the truth, as far as noise makes it.
+        """
+        raise Refused(
+            "this kind of release cannot draw rows from its uncertainty; its answers have "
+            "intervals by themselves: mean(), regression() and others."
+        )
 
     def published(self, rng: Generator) -> Published:
         """Say what is published, to be laid beside the original.

@@ -31,7 +31,8 @@ def draw_inside(recoding: Recoding, codes: NDArray[np.int64], rng: Generator) ->
     """
     picks = (rng.random(len(codes)) * recoding.widths[codes]).astype(np.int64)
     if isinstance(recoding, Intervals):
-        starts = np.append(recoding.starts, recoding.n_values)
+        apart = recoding.n_values + np.arange(recoding.n_apart)
+        starts = np.append(recoding.starts, apart)
         return np.asarray(starts[codes] + picks)
     members, starts = members_of(recoding)
     return np.asarray(members[starts[codes] + picks])
@@ -39,6 +40,6 @@ def draw_inside(recoding: Recoding, codes: NDArray[np.int64], rng: Generator) ->
 
 def members_of(recoding: Recoding) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """List the old codes by their new one, and say where those of each begin."""
-    new = recoding.apply(np.arange(recoding.n_values + recoding.has_missing))
+    new = recoding.apply(np.arange(recoding.n_values + recoding.n_apart))
     members = np.argsort(new, kind="stable")
     return members, np.searchsorted(new[members], np.arange(recoding.size))

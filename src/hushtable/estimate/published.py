@@ -86,6 +86,17 @@ class Block:
         """The columns."""
         return tuple(self.schema.attributes)
 
+    def select(self, names: Sequence[str]) -> Block:
+        """Take some columns."""
+        redraw = self.redraw
+        return Block(
+            self.schema.select(names),
+            {name: self.released[name] for name in names},
+            {name: self.recode[name] for name in names if name in self.recode},
+            self.background,
+            None if redraw is None else lambda rng: {name: redraw(rng)[name] for name in names},
+        )
+
     @property
     def is_random(self) -> bool:
         """Whether rows differ from one drawing to the next."""

@@ -6,11 +6,11 @@ rows of a group are taken as a draw of a Dirichlet process around the even sprea
 one observation: columns are seldom even, and often most rows have one value of many. The share of
 any fixed set of combinations then has the beta distribution (p, 1 - p).
 
-Questions are not asked about any set, though: a condition, or its opposite, is asked since there
-are such rows. Where one row is known to satisfy it, the share has the beta distribution
-(p + 1, 1 - p); where one is known not to, (p, 2 - p). The interval goes from the low end of the
-latter to the high end of the former, so that it holds for both kinds of questions, and the interval
-of a condition and that of its opposite say the same.
+The interval goes further, from none of the group's rows to all of them. A condition, or its
+opposite, is asked since there are such rows; and a column may have a code among its numbers, such
+as 999 for "never", that all rows of a group share. No release of groups tells that from an even
+spread, so neither end may be left out: the beta distribution alone, with one row known to satisfy
+the condition, would leave out the last fortieth, which is where the codes are.
 """
 
 from __future__ import annotations
@@ -18,14 +18,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import scipy  # its parts are imported when they are first asked for
 from numpy.typing import NDArray
 
-from hushtable.estimate.base import CONFIDENCE
-
 Floats = NDArray[np.float64]
-
-_TAIL = (1 - CONFIDENCE) / 2
 
 
 @dataclass(frozen=True)
@@ -39,13 +34,13 @@ class CutError:
     below, above : float
         How far the 95 % interval reaches to either side.
     most : array
-        The share of each group at the upper end, by which its noise counts there.
+        The share of each group at the upper end, by which its noise counts there: all of it.
 
     Examples
     --------
     >>> error = cut_error(np.array([0.1]), np.array([1000.0]))
     >>> round(error.std), round(error.below), round(error.above)
-    (212, 100, 885)
+    (212, 100, 900)
     """
 
     std: float
@@ -57,8 +52,6 @@ class CutError:
 def cut_error(shares: Floats, counts: Floats) -> CutError:
     """Judge cut groups together: cut by the same condition, they err in the same direction.
 
-    Sums of shares that rise and fall together have the sums of their quantiles as quantiles.
-
     Parameters
     ----------
     shares : array
@@ -69,11 +62,9 @@ def cut_error(shares: Floats, counts: Floats) -> CutError:
     """
     distinct, which = np.unique(shares, return_inverse=True)
     rows = np.maximum(np.bincount(which, counts, len(distinct)), 0.0)
-    least = scipy.special.betaincinv(distinct, 2.0 - distinct, _TAIL)
-    most = scipy.special.betaincinv(distinct + 1.0, 1.0 - distinct, 1.0 - _TAIL)
     return CutError(
         std=float(rows @ np.sqrt(distinct * (1.0 - distinct) / 2.0)),
-        below=float(rows @ (distinct - least)),
-        above=float(rows @ (most - distinct)),
-        most=np.asarray(most[which]),
+        below=float(rows @ distinct),
+        above=float(rows @ (1.0 - distinct)),
+        most=np.ones(len(shares)),
     )

@@ -18,6 +18,7 @@ from hushtable.errors import HushtableError, ParameterError, ReleaseError
 from hushtable.evaluation.evaluate import INTERNAL, evaluate
 from hushtable.evaluation.figures import Figure, figures_of, times_of
 from hushtable.evaluation.findings import Findings
+from hushtable.evaluation.verdict import judge
 from hushtable.files.progress import Progress, silent
 from hushtable.privacy.ledger import Ledger
 from hushtable.release import Release
@@ -42,7 +43,7 @@ class Comparison(Findings):
     name : str
         The private table.
     releases : tuple of mapping
-        Name, method, parameters and promise of each.
+        Name, method, parameters, promise and verdict of each.
     figures : tuple of Figure
         What is compared.
     evaluations : tuple of mapping
@@ -122,6 +123,7 @@ def compare(
         raise ParameterError("name at least one release to compare.")
     opened = _open(releases)
     names = _names([release.folder for release in opened])
+    common, differences = _common_columns(names, opened)
     published = None if ledger is None else _publishing_times(opened, ledger)
     found, evaluated = [], []
     for number, (name, release) in enumerate(zip(names, opened, strict=True), start=1):
@@ -129,8 +131,8 @@ def compare(
         started = time.monotonic()
         try:
             evaluation = evaluate(
-                release, data, control=control, target=target, seed=seed, n_repeats=n_repeats,
-                questions=questions, command=command,
+                release, data, control=control, target=_on(common, target), seed=seed,
+                n_repeats=n_repeats, questions=questions, command=command, columns=common,
                 progress=lambda what, share, place=place: progress(f"{place}: {what}", share),
             )  # fmt: skip
         except HushtableError as error:
@@ -146,12 +148,13 @@ def compare(
                 "method": release.statement.method,
                 "parameters": dict(release.statement.parameters),
                 "promise": [promise.explain() for promise in release.statement.guarantees],
+                "verdict": str(judge(evaluation)),
             }
-            for name, release in zip(names, opened, strict=True)
+            for name, release, evaluation in zip(names, opened, found, strict=True)
         ),
         figures=(*figures_of(opened, found), *times_of(published, evaluated)),
         evaluations=tuple(found),
-        notes=tuple(_notes(found, published)),
+        notes=(*differences, *_notes(found, published)),
     )
 
 
@@ -177,6 +180,55 @@ def _names(folders: Sequence[Path]) -> list[str]:
         if len(set(names)) == len(names):
             return names
     raise ParameterError("the same release is named twice; name each one once.")
+
+
+def _common_columns(
+    names: Sequence[str], releases: Sequence[Release]
+) -> tuple[list[str] | None, list[str]]:
+    """Find what all releases publish, None if that is everything, and say how they differ."""
+    schemas = {name: release.schema for name, release in zip(names, releases, strict=True)}
+    published = [set(schema.attributes) for schema in schemas.values()]
+    common = set.intersection(*published)
+    differences = []
+    units = {str(schema.unit.kind) for schema in schemas.values()}
+    if len(units) > 1:
+        differences.append(
+            f"Releases protect different units ({', '.join(sorted(units))}), so the same epsilon "
+            "does not promise the same."
+        )
+    for column in (name for name in schemas[names[0]].attributes if name in common):
+        sizes = {name: schema.attributes[column].size for name, schema in schemas.items()}
+        if len(set(sizes.values())) > 1:
+            listed = ", ".join(f"{name}: {size:,}" for name, size in sizes.items())
+            differences.append(
+                f"Column {column!r} has different numbers of values ({listed}); errors are about "
+                "what each release could have published."
+            )
+    if all(columns == common for columns in published):
+        return None, differences
+    if not common:
+        raise ParameterError("the releases have no published column in common.")
+    left_out = {
+        name: [column for column in schema.attributes if column not in common]
+        for name, schema in schemas.items()
+    }
+    listed = "; ".join(
+        f"{name} also has {', '.join(columns)}" for name, columns in left_out.items() if columns
+    )
+    differences.insert(
+        0,
+        f"Releases have different columns ({listed}). They are compared on the {len(common)} that "
+        "all of them have; what a release spent on others is not to its credit here.",
+    )
+    order = schemas[names[0]].attributes
+    return [name for name in order if name in common], differences
+
+
+def _on(common: Sequence[str] | None, target: str | None) -> str | None:
+    """Refuse to predict a column that some release lacks."""
+    if common is not None and target is not None and target not in common:
+        raise ParameterError(f"target {target!r} is not published by all of the releases.")
+    return target
 
 
 def _publishing_times(

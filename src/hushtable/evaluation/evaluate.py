@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import platform
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -141,6 +142,7 @@ def evaluate(
     target: str | None = None,
     nodes: Any = None,
     edge_columns: tuple[str, str] = EDGE_COLUMNS,
+    columns: Sequence[str] | None = None,
     seed: int = 0,
     n_draws: int = 3,
     n_repeats: int = 5,
@@ -170,6 +172,8 @@ def evaluate(
         All nodes of a graph that was published with a list of them.
     edge_columns : pair of str
         The columns of an edge list.
+    columns : sequence of str, optional
+        Compare these columns only; by default all that are published.
     seed : int
         Makes the evaluation repeatable; it protects nobody.
     n_draws : int
@@ -195,7 +199,9 @@ def evaluate(
     _require_counts(n_draws=n_draws, n_repeats=n_repeats, questions=questions)
     rng_utility, rng_risk = np.random.default_rng(seed).spawn(2)
     progress("reading", 0.0)
-    opened = lay_side_by_side(release, data, schema=schema, nodes=nodes, edge_columns=edge_columns)
+    opened = lay_side_by_side(
+        release, data, schema=schema, nodes=nodes, edge_columns=edge_columns, columns=columns
+    )
     progress("reading", 0.6)
     held_out = None
     if control is not None:
@@ -204,7 +210,7 @@ def evaluate(
                 "a control table is for releases of rows; leave it out for graphs and for groups "
                 "of items."
             )
-        held_out = read_rows(control, opened.published.schema)
+        held_out = read_rows(control, opened.published.schema, opened.schema.reading)
     progress("reading", 1.0)
     utility = measure_utility(
         opened,

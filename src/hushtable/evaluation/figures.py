@@ -55,8 +55,10 @@ def figures_of(releases: Sequence[Release], found: Sequence[Mapping[str, Any]]) 
         values = [_promised(release, name) for release in releases]
         if any(value is not None for value in values):
             yield _numbers("promise", name, "lower", "number", values)
-    yield from _errors(found)
-    yield from _accuracies(found)
+    # An empty release gets no credit for intervals that hold all there may be.
+    telling = [one if one["utility"]["n_published"] else None for one in found]
+    yield from _errors(telling)
+    yield from _accuracies(telling)
     yield from _risks(found)
     rows = [one["utility"]["n_published"] for one in found]
     yield _numbers("size", "published rows", "neither", "number", rows)
@@ -86,32 +88,33 @@ def _size(folder: Path) -> float:
     return round(sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 1e3, 1)
 
 
-def _errors(found: Sequence[Mapping[str, Any]]) -> Iterator[Figure]:
+def _errors(found: Sequence[Mapping[str, Any] | None]) -> Iterator[Figure]:
     yield _numbers(
         "error", "single columns, mean distance", "lower", "distance",
-        [_mean_distance(one["utility"]["columns"]) for one in found],
+        [None if one is None else mean_distance(one["utility"]["columns"]) for one in found],
     )  # fmt: skip
     for name in ("pairs", "triples"):
-        means = [(one["utility"][name] or {}).get("mean") for one in found]
+        means = [one and (one["utility"][name] or {}).get("mean") for one in found]
         if any(means):
             yield _measured(
                 "error", f"{name} of columns, mean total variation", "lower", "distance", means
             )
     lines = [
-        one["utility"]["workload"]["lines"][0] if one["utility"]["workload"] else {}
+        one["utility"]["workload"]["lines"][0] if one and one["utility"]["workload"] else {}
         for one in found
     ]
     for key, name, better, kind in (
         ("median_relative_error", "count questions, median relative error", "lower", "share"),
         ("median_absolute_error", "count questions, median error in rows", "lower", "number"),
         ("coverage", "count questions, intervals that held", "higher", "share"),
+        ("width", "count questions, width of an interval (of all rows)", "lower", "share"),
     ):
         values = [line.get(key) for line in lines]
         if any(values):
             yield _measured("error", name, better, kind, values)
 
 
-def _mean_distance(columns: Sequence[Mapping[str, Any]]) -> float:
+def mean_distance(columns: Sequence[Mapping[str, Any]]) -> float:
     """Average total variation (or Kolmogorov-Smirnov, where ordered) over single columns."""
     distances = [
         next(m["value"] for m in column["measured"] if m["metric"] != "earth mover's distance")
@@ -120,11 +123,11 @@ def _mean_distance(columns: Sequence[Mapping[str, Any]]) -> float:
     return float(sum(distances) / len(distances))
 
 
-def _accuracies(found: Sequence[Mapping[str, Any]]) -> Iterator[Figure]:
+def _accuracies(found: Sequence[Mapping[str, Any] | None]) -> Iterator[Figure]:
     lines = [
         {
             (line["model"], line["trained_on"]): line["accuracy"]
-            for line in (one["utility"]["learning"] or {"lines": []})["lines"]
+            for line in ((one and one["utility"]["learning"]) or {"lines": []})["lines"]
         }
         for one in found
     ]
@@ -142,7 +145,8 @@ def _risks(found: Sequence[Mapping[str, Any]]) -> Iterator[Figure]:
         return
     yield _texts(
         "risk", "attacks that succeed beyond chance",
-        [a and f"{sum(x['succeeds'] for x in a)} of {len(a)}" for a in attacks],
+        [a and _beyond_chance(a, one["reproduce"]["control"])
+         for a, one in zip(attacks, found, strict=True)],
     )  # fmt: skip
     names = dict.fromkeys(x["name"] for a in attacks if a for x in a)
     for name in names:
@@ -155,6 +159,11 @@ def _risks(found: Sequence[Mapping[str, Any]]) -> Iterator[Figure]:
         yield _numbers(
             "risk", "smallest group (k)", "higher", "number", [a and a["k"] for a in anonymity]
         )
+
+
+def _beyond_chance(attacks: Sequence[Mapping[str, Any]], control: bool) -> str:
+    said = f"{sum(attack['succeeds'] for attack in attacks)} of {len(attacks)}"
+    return said if control else f"no finding ({said} without a control table)"
 
 
 def worst_of(attacks: Sequence[Mapping[str, Any]], name: str) -> Mapping[str, Any] | None:

@@ -14,7 +14,8 @@ from hushtable.engine import door
 from hushtable.engine.header import Data
 from hushtable.engine.memory import MemoryEngine
 from hushtable.estimate.published import Block, ByColumn
-from hushtable.schema import Categorical, Column, Identifier, Schema
+from hushtable.file_format import FileFormat
+from hushtable.schema import Column, Identifier, Schema
 
 Codes = NDArray[np.int32]
 
@@ -96,8 +97,10 @@ class CodedRows:
         )
 
 
-def read_rows(data: Data, schema: Schema) -> CodedRows:
+def read_rows(data: Data, schema: Schema, layout: FileFormat | None = None) -> CodedRows:
     r"""Read a table by the schema's rules, in an order of its own.
+
+    `layout` says how its file is read, where that is not what the schema says.
 
     Examples
     --------
@@ -105,18 +108,19 @@ def read_rows(data: Data, schema: Schema) -> CodedRows:
     >>> read_rows(pa.table({"age": [43, 41, 43]}), schema).codes["age"].tolist()
     [1, 3, 3]
     """
-    table = door.open(data, engine="memory")
+    layout = schema.reading if layout is None else layout
+    table = door.open(data, engine="memory").read_as(layout)
     public = schema.select(schema.attributes)
     lowered = {name.lower() for name in public.columns}
     # Columns that are not compared are not looked at, whatever they are.
     others = [name for name in table.header.names if name.lower() not in lowered and name]
     ignored = dict.fromkeys(others, Identifier(role="identifier"))
-    reading = public.model_copy(update={"columns": {**public.columns, **ignored}})
-    engine = table.connect(reading)
+    told = {"columns": {**public.columns, **ignored}, "reading": layout}
+    engine = table.connect(public.model_copy(update=told))
     assert isinstance(engine, MemoryEngine)  # noqa: S101 - asked for
     return CodedRows.of(public, engine.codes(list(public.attributes))).in_order()
 
 
 def is_ordered(column: Column) -> bool:
     """Tell whether the order of a column's values means something."""
-    return not isinstance(column, Categorical) or column.ordered
+    return column.is_line

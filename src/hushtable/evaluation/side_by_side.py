@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +52,41 @@ class SideBySide:
         """What answers a WHERE clause; None where rows are all there is."""
         return None if self.release is None else self.release.count
 
+    def on(self, columns: Sequence[str]) -> SideBySide:
+        """Compare some of the columns only; graphs and groups of items have none to leave out."""
+        published = self.published
+        names = [name for name in published.schema.attributes if name in columns]
+        absent = [name for name in columns if name not in published.schema.attributes]
+        if absent:
+            raise ParameterError(
+                f"{', '.join(map(repr, absent))}: no such published column; there are "
+                f"{', '.join(published.schema.attributes)}."
+            )
+        if self.whole is None or published.about == "nodes":
+            raise ParameterError(
+                "columns can be chosen for releases of rows; leave them out for graphs and for "
+                "groups of items."
+            )
+        kept = [
+            (block, rows, [name for name in block.names if name in names])
+            for block, rows in zip(published.blocks, self.originals, strict=True)
+        ]
+        kept = [(block, rows, here) for block, rows, here in kept if here]
+        whole_rows = published.whole_rows
+        whole = self.whole.select(names)
+        return replace(
+            self,
+            published=replace(
+                published,
+                schema=published.schema.select(names),
+                blocks=tuple(block.select(here) for block, _, here in kept),
+                whole_rows=None if whole_rows is None else whole_rows.select(names),
+            ),
+            originals=[rows.select(here) for _, rows, here in kept],
+            whole=whole.distinct() if published.about == "distinct tuples" else whole,
+            all_rows=None if self.all_rows is None else self.all_rows.select(names),
+        )
+
     @property
     def n_original(self) -> int:
         """How many rows, tuples, people or nodes the original has."""
@@ -67,8 +102,21 @@ def lay_side_by_side(
     schema: Schema | None = None,
     nodes: Any = None,
     edge_columns: tuple[str, str] = EDGE_COLUMNS,
+    columns: Sequence[str] | None = None,
 ) -> SideBySide:
     """Read a release and the original; the parameters are those of `evaluate`."""
+    opened = _lay(release, data, schema=schema, nodes=nodes, edge_columns=edge_columns)
+    return opened if columns is None else opened.on(columns)
+
+
+def _lay(
+    release: Any,
+    data: Data,
+    *,
+    schema: Schema | None,
+    nodes: Any,
+    edge_columns: tuple[str, str],
+) -> SideBySide:
     if isinstance(release, str | Path) and Path(release).is_dir():
         release = Release.load(release)
     if not isinstance(release, Release):
@@ -102,7 +150,7 @@ def lay_side_by_side(
             release=release, schema=release.schema, published=published, originals=[whole],
             whole=whole, all_rows=None,
         )  # fmt: skip
-    all_rows = read_rows(data, published.schema)
+    all_rows = read_rows(data, published.schema, release.schema.reading)
     whole = all_rows.distinct() if published.about == "distinct tuples" else all_rows
     originals = [whole]
     if len(published.blocks) > 1 or published.whole_rows is None:

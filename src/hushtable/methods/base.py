@@ -19,9 +19,16 @@ from hushtable.schema import Schema
 if TYPE_CHECKING:
     from hushtable.engine.base import Engine
     from hushtable.engine.graph import Graph
+    from hushtable.engine.sealed import SealedTable
+    from hushtable.engine.sealed_graph import SealedGraph
     from hushtable.privacy.noise import Noise
+    from hushtable.privacy.spending import Account, Promise
 
 Source = TypeVar("Source")
+"""What a run is given: a table or a graph, sealed."""
+
+SUPPOSED_ROWS = 100_000
+"""How many rows a forecast is judged by where nobody says how many there are."""
 
 
 @dataclass(frozen=True)
@@ -79,14 +86,22 @@ class Released:
     attachments: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Run:
+    """Hold what a run made, and the account of what it spent, which was found to be in order."""
+
+    released: Released
+    account: Account
+
+
 def misfits(schema: Schema, method: str, beside: Collection[str] = ()) -> list[str]:
     """List what keeps a method of that name from publishing a table by this schema.
 
     `beside` are the columns that it publishes beside the schema's own.
     """
     problems = [
-        f"column {name!r}: the published table has a column of that name; rename the column in "
-        "schema and data."
+        f"column {name!r}: the published table has a column of that name; rename the column, in "
+        "the schema and by reading: {rename: {PLACE: NEW NAME}} for the data."
         for name in beside
         if name in schema.attributes
     ]
@@ -118,8 +133,38 @@ class Plan(ABC, Generic[Source]):
         """Say what to expect of a table of so many rows, or a graph of so many nodes."""
 
     @abstractmethod
-    def run(self, source: Source, noise: Noise) -> Released:
-        """Ask for counts, add noise, hand out the result."""
+    def release(self, source: Source, noise: Noise) -> Released:
+        """Ask for counts, which are sealed, open them through noise, hand out the result."""
+
+    @property
+    def promise(self) -> Promise | None:
+        """The differential privacy that a run may spend: what was promised of it, if any was."""
+        from hushtable.privacy.spending import Promise  # noqa: PLC0415 - see `accounted`
+
+        return Promise.among(self.guarantees)
+
+    @property
+    def spends_all(self) -> bool:
+        """Whether a run spends all that is promised; otherwise it may spend less, never more."""
+        return True
+
+    def accounted(self, source: Engine | Graph, noise: Noise) -> Run:
+        """Seal the source, make the release, and check that it cost what was promised.
+
+        Raises `SealedError` where it did not, or where it looked at a count without paying; there
+        is no release then.
+        """
+        # So that planning and reading a release load no engine.
+        from hushtable.engine.sealed import accounted  # noqa: PLC0415
+        from hushtable.privacy.spending import Account  # noqa: PLC0415
+
+        account = Account(self.promise, bare=self.method.opens_bare, spends_all=self.spends_all)
+        released = accounted(source, account, lambda sealed: self.release(sealed, noise))
+        return Run(released, account)
+
+    def run(self, source: Engine | Graph, noise: Noise) -> Released:
+        """Make the release, and check that it cost what was promised; see `accounted`."""
+        return self.accounted(source, noise).released
 
     def count_error(self, *, rows: int | None, share: float) -> CountError:
         """Say how far the count of a share of the rows will be off.
@@ -140,6 +185,23 @@ class Plan(ABC, Generic[Source]):
             "public table and use hushtable evaluate."
         )
 
+    def hollow(self, rows: int) -> str:
+        """Say why a release of so many rows would tell nothing, in a sentence; "" where it would.
+
+        Most methods are judged by their noise: an answer that may be off by as much as it counts
+        is none.
+        """
+        try:
+            error = self.count_error(rows=rows, share=0.5)
+        except Refused:
+            return ""
+        if error.half_width < rows / 2:
+            return ""
+        return (
+            f"a count of half of {rows:,} rows may be off by {error.half_width:,.0f}, so no answer "
+            "would tell anything."
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class Method(Parameters):
@@ -149,7 +211,7 @@ class Method(Parameters):
     """Why a table that is in Spark is refused, and how many rows the method is for; "" if not."""
 
     @abstractmethod
-    def plan(self, schema: Schema) -> Plan[Engine]:
+    def plan(self, schema: Schema) -> Plan[SealedTable]:
         """Work out everything that follows from parameters and schema, or refuse; sees no data."""
 
     def guarantee(self, schema: Schema) -> tuple[Guarantee, ...]:
@@ -186,7 +248,7 @@ class GraphMethod(Parameters):
     """Publish something about a graph."""
 
     @abstractmethod
-    def plan(self, name: str = "graph") -> Plan[Graph]:
+    def plan(self, name: str = "graph") -> Plan[SealedGraph]:
         """Work out everything that follows from the parameters; sees no data.
 
         The plan's schema describes what is published as a table with one row per node.

@@ -173,6 +173,9 @@ class Parameters(ABC):
     summary: ClassVar[str]
     estimator_kind: ClassVar[str] = ""
     """The kind of estimator that reads the release, as `hushtable.methods.listing` has it."""
+    opens_bare: ClassVar[str] = ""
+    """What it sees without noise, in a sentence for the statement; "" if nothing. Only methods that
+    promise no differential privacy may."""
 
     def __post_init__(self) -> None:
         problems: list[str] = []

@@ -31,9 +31,9 @@ class Classes:
     Parameters
     ----------
     size : int
-        Number of codes of the column, the one for missing included.
+        Number of codes of the column, those apart included.
     starts : array
-        First code of each run of codes of one class, rising from 0; missing is a run of its own.
+        First code of each run of codes of one class, rising from 0; a code apart is its own run.
     labels : array
         Class of each run; classes are numbered from 0 without gaps.
     """
@@ -73,24 +73,24 @@ class Classes:
             cuts = np.asarray(recoding.starts)
         else:
             cuts = np.arange(self.size)
-        starts = np.union1d(self.starts, cuts)  # missing starts a run of its own already
+        starts = np.union1d(self.starts, cuts)  # what is apart starts runs of its own already
         shared = np.zeros((recoding.size, self.n_classes), np.int64)
         cells = recoding.apply(starts), self.of(starts)
         np.add.at(shared, cells, np.diff(starts, append=self.size))
         return shared
 
 
-def classify(formula: Formula, column: str, size: int, missing_code: int | None) -> Classes:
+def classify(formula: Formula, column: str, size: int, n_values: int) -> Classes:
     """Group the codes of a column by what the formula's parts over that column alone say.
 
+    The codes from `n_values` on are apart: special values, and missing.
     Where the column stands in an atom with other columns, each code is its own class.
     """
     pieces = list(_pieces(formula, column))
     changes = [_cuts(piece) for piece in pieces]
     if None not in changes:
         cuts = {cut for found in changes for cut in found or () if 0 < cut < size}
-        if missing_code is not None:
-            cuts.add(missing_code)
+        cuts |= set(range(n_values, size))
         starts = np.asarray(sorted(cuts | {0}), np.int64)
     elif size <= MAX_CODES:
         starts = np.arange(size)

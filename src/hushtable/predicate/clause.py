@@ -185,7 +185,7 @@ class Predicate:
     def _class_of(self, name: str) -> Classes:
         if name not in self._classes:
             column = self.schema.attributes[name]
-            self._classes[name] = classify(self.formula, name, column.size, column.missing_code)
+            self._classes[name] = classify(self.formula, name, column.size, column.n_values)
         return self._classes[name]
 
     def _network(self, formula: Formula) -> Network:

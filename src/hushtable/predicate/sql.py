@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 from fractions import Fraction
-from typing import NamedTuple
 
 from sqlglot import exp
 
@@ -25,14 +24,43 @@ from hushtable.predicate.formula import (
     join,
     opposite,
 )
-from hushtable.predicate.syntax import COMPARISONS, Node, bare, quote, syntax_tree, text_of
-from hushtable.predicate.terms import Constant, Grid, Operator, Ranks, Term, combine
-from hushtable.schema import Categorical, Identifier, Schema
+from hushtable.predicate.operands import (
+    Category,
+    Operand,
+    Text,
+    called,
+    moment_of,
+    operand_of,
+    with_special,
+)
+from hushtable.predicate.syntax import (
+    COMPARISONS,
+    FUNCTIONS,
+    Node,
+    argument_of,
+    bare,
+    function_of,
+    quote,
+    syntax_tree,
+    text_of,
+)
+from hushtable.predicate.terms import (
+    Constant,
+    Grid,
+    Operator,
+    Ranks,
+    Term,
+    columns,
+    combine,
+)
+from hushtable.schema import Boolean, Categorical, Identifier, Schema
 
 _MAX_OPERATORS = 200  # + - * / % within one comparison
 _MAX_EXPONENT = 100
 _MAX_LISTED = 20  # values named in a message
 _PLAIN = re.compile(r"[A-Za-z_]\w*")  # a name that needs no double quotes
+
+TRUTHS = ("false", "true")
 
 _ARITHMETIC: dict[type[Node], Operator] = {
     exp.Add: "+",
@@ -41,28 +69,6 @@ _ARITHMETIC: dict[type[Node], Operator] = {
     exp.Div: "/",
     exp.Mod: "%",
 }
-
-
-class _Category(NamedTuple):
-    """A categorical column as one side of a comparison."""
-
-    name: str
-    column: Categorical
-
-    @property
-    def codes(self) -> Grid:
-        """The column as the number of its code."""
-        column = self.column
-        return Grid(self.name, Fraction(0), Fraction(1), len(column.values), column.missing_code)
-
-
-class _Text(NamedTuple):
-    """A text as one side of a comparison."""
-
-    text: str
-
-
-_Operand = Term | _Category | _Text | None  # None is NULL
 
 
 def read(where: str, schema: Schema) -> tuple[Formula, str]:
@@ -87,13 +93,18 @@ def read(where: str, schema: Schema) -> tuple[Formula, str]:
     return formula, text_of(tree)
 
 
+def derived_operand(name: str, schema: Schema) -> Category | Ranks:
+    """Read what a derived column follows from, or say what is wrong with it."""
+    return _Reader(schema).derived(name)
+
+
 class _Reader:
     """Turn allowed nodes into formulas, collecting every problem."""
 
     def __init__(self, schema: Schema) -> None:
         self.problems: list[str] = []
         self._schema = schema
-        self._names = {name.lower(): name for name in schema.columns}
+        self._names = {name.lower(): name for name in (*schema.columns, *schema.derived)}
 
     def formula(self, node: Node, accept: Outcomes) -> Formula:
         """Read a condition of which some outcomes are accepted."""
@@ -123,6 +134,10 @@ class _Reader:
                 self._comparison(node, exp.LTE, node.this, node.args["high"], accept),
             ]
             return join(True in accept, parts)
+        if isinstance(node, exp.In):
+            mixed = self._members(node, accept)
+            if mixed is not None:
+                return mixed
         if isinstance(node, exp.Like) and node.args.get("negate"):
             accept = opposite(accept)
         return Literal(self._atom(node), accept, text_of(node))
@@ -138,6 +153,11 @@ class _Reader:
             return self._member(node)
         if isinstance(node, exp.Like):
             return self._like(node)
+        if isinstance(node, exp.Column):
+            operand = self._column(node)
+            if isinstance(operand, Category) and set(operand.column.values) == set(TRUTHS):
+                true = operand.column.values.index(TRUTHS[1])
+                return Member(operand.codes, frozenset({Fraction(true)}))
         raise PredicateError(
             f"{quote(node)} is a value, not a condition; compare it with something."
         )
@@ -160,27 +180,72 @@ class _Reader:
 
     def _compared(self, left: Node, right: Node, equal: bool, node: Node) -> Atom:
         one, other = self._operand(left), self._operand(right)
-        if isinstance(one, _Category) and isinstance(other, _Category):
+        if isinstance(one, Category) and isinstance(other, Category):
             return _two_categories(one, other, equal, node)
-        if isinstance(one, _Category) or isinstance(other, _Category):
+        if isinstance(one, Category) or isinstance(other, Category):
             return self._with_category(one, other, left, right, equal)
-        if isinstance(one, _Text) or isinstance(other, _Text):
+        if isinstance(one, Text) != isinstance(other, Text):
+            return self._with_text(one, other, equal=equal, node=node, sides=(left, right))
+        if isinstance(one, Text) or isinstance(other, Text):
             raise PredicateError(_text_with_number(node, left, right))
         if one is None or other is None:
             return Truth(None)
         return ValueTest("=" if equal else "<", one, other)
 
+    def _with_text(
+        self,
+        one: Operand,
+        other: Operand,
+        *,
+        equal: bool,
+        node: Node,
+        sides: tuple[Node, Node],
+    ) -> Atom:
+        """Compare a column of numbers or moments with a text: a special value, or a moment."""
+        turned = isinstance(one, Text)
+        text, term = (one, other) if turned else (other, one)
+        assert isinstance(text, Text)  # noqa: S101 - told apart by the caller
+        if term is None:
+            raise PredicateError(_text_with_number(node, *sides))
+        assert not isinstance(term, Text | Category)  # noqa: S101 - the same
+        special = self._special(term, text.text)
+        if special is not None and not equal:
+            raise PredicateError(
+                f"{quote(node)}: {text.text!r} is a special value, which has no place among the "
+                "others; use = or <>."
+            )
+        if special is not None:
+            return special
+        days = moment_of(text.text, [self._schema.attributes[name] for name in columns(term)])
+        if days is None:
+            truth = next((side for side in sides if isinstance(bare(side), exp.Boolean)), None)
+            if truth is not None:
+                raise PredicateError(f"{quote(truth)} is a condition where a value is needed.")
+            raise PredicateError(_text_with_number(node, *sides))
+        limit = Constant(days)
+        return ValueTest("=" if equal else "<", *((limit, term) if turned else (term, limit)))
+
+    def _special(self, term: Term, text: str) -> Atom | None:
+        """Ask for a special value of a column by its name."""
+        if not isinstance(term, Grid | Ranks):
+            return None
+        column = self._schema.attributes[term.column]
+        if text not in column.special_names:
+            return None
+        code = column.n_values + column.special_names.index(text)
+        return Member(with_special(term.column, column), frozenset({Fraction(code)}))
+
     def _with_category(
         self,
-        one: _Operand,
-        other: _Operand,
+        one: Operand,
+        other: Operand,
         left: Node,
         right: Node,
         equal: bool,
     ) -> Atom:
-        turned = not isinstance(one, _Category)
+        turned = not isinstance(one, Category)
         category, value = (other, left) if turned else (one, right)
-        assert isinstance(category, _Category)  # noqa: S101 - told apart by the caller
+        assert isinstance(category, Category)  # noqa: S101 - told apart by the caller
         if not equal and not category.column.ordered:
             raise PredicateError(
                 f"column {category.name!r} has no order, so < and > say nothing about it; list "
@@ -204,17 +269,20 @@ class _Reader:
                 f"{quote(node)} is not allowed; after IS stands NULL, TRUE or FALSE."
             )
         operand = self._operand(node.this)
-        if isinstance(operand, _Text):
+        if isinstance(operand, Text):
             return Truth(False)
         if operand is None:
             return Truth(True)
-        return IsNull(operand.codes if isinstance(operand, _Category) else operand)
+        if isinstance(operand, Grid | Ranks) and isinstance(bare(node.this), exp.Column):
+            column = self._schema.attributes[operand.column]
+            return IsNull(with_special(operand.column, column))  # a special value is a value
+        return IsNull(operand.codes if isinstance(operand, Category) else operand)
 
     def _member(self, node: exp.In) -> Atom:
         operand, listed = self._operand(node.this), node.expressions
         if operand is None:
             return Truth(None)
-        if isinstance(operand, _Text):
+        if isinstance(operand, Text):
             raise PredicateError(f"{quote(node)} has no column before IN.")
         has_null = any(isinstance(bare(item), exp.Null) for item in listed)
         items = [item for item in listed if not isinstance(bare(item), exp.Null)]
@@ -227,14 +295,56 @@ class _Reader:
                 problems += error.problems
         if problems:
             raise PredicateError(dict.fromkeys(problems))
-        term = operand.codes if isinstance(operand, _Category) else operand
+        term = operand.codes if isinstance(operand, Category) else operand
         return Member(term, frozenset(values), has_null)
 
-    def _listed(self, operand: Term | _Category, item: Node) -> Fraction:
-        if isinstance(operand, _Category):
+    def _members(self, node: exp.In, accept: Outcomes) -> Formula | None:
+        """Read a list that names special values beside numbers, as one of several conditions."""
+        operand = self._operand(node.this)
+        if not isinstance(operand, Grid | Ranks):
+            return None
+        column = self._schema.attributes[operand.column]
+        named = [
+            item
+            for item in map(bare, node.expressions)
+            if isinstance(item, exp.Literal)
+            and item.is_string
+            and item.this in column.special_names
+        ]
+        if not named:
+            return None
+        parts: list[Formula] = []
+        for item in named:
+            atom = self._special(operand, item.this)
+            assert atom is not None  # noqa: S101 - it is one
+            parts.append(Literal(atom, accept, text_of(node)))
+        others = [item for item in node.expressions if bare(item) not in named]
+        if others:
+            rest = exp.In(this=node.this.copy(), expressions=[item.copy() for item in others])
+            parts.append(
+                self._or_special(Literal(self._member(rest), accept, text_of(node)), operand)
+            )
+        return join(True not in accept, parts)
+
+    def _or_special(self, literal: Literal, operand: Grid | Ranks) -> Formula:
+        """Say of a number's condition that a special value does not meet it: FALSE, not NULL."""
+        column = self._schema.attributes[operand.column]
+        codes = range(column.n_values, column.n_values + len(column.special_names))
+        apart = Member(
+            with_special(operand.column, column), frozenset(Fraction(code) for code in codes)
+        )
+        if False not in literal.accept:
+            return literal
+        return join(False, [literal, Literal(apart, TRUE, literal.text)])
+
+    def _listed(self, operand: Term | Category, item: Node) -> Fraction:
+        if isinstance(operand, Category):
             return Fraction(_code(operand, item))
         value = self._operand(item)
-        if isinstance(value, _Text):
+        if isinstance(value, Text):
+            days = moment_of(value.text, [self._schema.attributes[n] for n in columns(operand)])
+            if days is not None:
+                return days
             raise PredicateError(f"{quote(item)} in a list of numbers is text; drop the quotes.")
         if not isinstance(value, Constant):
             raise PredicateError(f"{quote(item)} in a list after IN is not a constant.")
@@ -242,7 +352,7 @@ class _Reader:
 
     def _like(self, node: exp.Like) -> Atom:
         category, pattern = self._operand(node.this), self._operand(node.expression)
-        if not isinstance(category, _Category) or not isinstance(pattern, _Text):
+        if not isinstance(category, Category) or not isinstance(pattern, Text):
             raise PredicateError(f"{quote(node)}: LIKE takes a categorical column and a text.")
         matcher = _like_matcher(pattern.text)
         codes = [code for code, v in enumerate(category.column.values) if matcher.fullmatch(v)]
@@ -253,14 +363,28 @@ class _Reader:
             )
         return Member(category.codes, frozenset(map(Fraction, codes)))
 
-    def _operand(self, node: Node) -> _Operand:
+    def _operand(self, node: Node) -> Operand:
         """Read one side of a comparison."""
         node = bare(node)
         if isinstance(node, exp.Column):
             return self._column(node)
         if isinstance(node, exp.Literal) and node.is_string:
-            return _Text(node.this)
+            return Text(node.this)
+        if isinstance(node, exp.Boolean):
+            return Text(TRUTHS[bool(node.this)])
+        if function_of(node):
+            return self._called(node)
         return self._term(node, 0)
+
+    def _called(self, node: Node) -> Category | Ranks:
+        """Read a function of a column."""
+        argument, function = argument_of(node), function_of(node)
+        if not isinstance(argument, exp.Column) or function is None:
+            raise PredicateError(f"{quote(node)}: a function is called on a column.")
+        operand = self._column(argument)
+        if isinstance(operand, Category) or operand.column not in self._schema.attributes:
+            raise PredicateError(f"{quote(node)}: there is no {function} of texts.")
+        return called(function, operand.column, self._schema.attributes[operand.column])
 
     def _term(self, node: Node, n_operators: int) -> Term | None:
         """Read arithmetic."""
@@ -279,9 +403,9 @@ class _Reader:
             return Constant(_number(node))
         if isinstance(node, exp.Literal):
             raise PredicateError(f"{quote(node)} is text; arithmetic needs numbers.")
-        if isinstance(node, exp.Column):
-            column = self._column(node)
-            if isinstance(column, _Category):
+        if isinstance(node, exp.Column) or function_of(node):
+            column = self._called(node) if function_of(node) else self._column(node)
+            if isinstance(column, Category):
                 raise PredicateError(
                     f"column {column.name!r} is categorical; arithmetic needs integer or number "
                     "columns."
@@ -289,7 +413,7 @@ class _Reader:
             return column
         raise PredicateError(f"{quote(node)} is a condition where a value is needed.")
 
-    def _column(self, node: exp.Column) -> Grid | _Category:
+    def _column(self, node: exp.Column) -> Grid | Ranks | Category:
         written = node.this
         name = self._names.get(written.name.lower())
         if name is None:
@@ -300,6 +424,9 @@ class _Reader:
                 f"there is no column {written.name!r}{_nearest(written.name, names)}; the columns "
                 f"are {listed}{text}."
             )
+        if name in self._schema.derived:
+            node.set("this", exp.to_identifier(name, quoted=not _PLAIN.fullmatch(name)))
+            return self.derived(name)
         column = self._schema.columns[name]
         if isinstance(column, Identifier):
             raise PredicateError(
@@ -308,9 +435,18 @@ class _Reader:
             )
         quoted = bool(written.args.get("quoted")) or not _PLAIN.fullmatch(name)
         node.set("this", exp.to_identifier(name, quoted=quoted))
-        if isinstance(column, Categorical):
-            return _Category(name, column)
-        return Grid(name, column.exact_low, column.exact_step, column.n_values, column.missing_code)
+        return operand_of(name, column)
+
+    def derived(self, name: str) -> Category | Ranks:
+        """Read what a derived column follows from."""
+        tree = bare(syntax_tree(f"{self._schema.derived[name]} IS NULL").this)
+        is_call = function_of(tree) is not None
+        if not is_call or argument_of(tree).name not in self._schema.attributes:
+            raise PredicateError(
+                f"derived column {name!r}: {self._schema.derived[name]!r} is no function of a "
+                f"column; write such as band(age), one of {', '.join(FUNCTIONS)}."
+            )
+        return self._called(tree)
 
 
 def _operands(node: Node) -> list[Node]:
@@ -335,18 +471,22 @@ def _number(node: exp.Literal) -> Fraction:
     return Fraction(match[1]) * Fraction(10) ** int(match[2] or 0)
 
 
-def _code(category: _Category, node: Node) -> int:
+def _code(category: Category, node: Node) -> int:
     """Find the code of a value that the clause names; a typo must not silently count nothing."""
     node = bare(node)
     sign = ""
     if isinstance(node, exp.Neg):
         sign, node = "-", bare(node.this)
+    if isinstance(node, exp.Boolean):
+        node = exp.Literal.string(TRUTHS[bool(node.this)])
     if not isinstance(node, exp.Literal):
         raise PredicateError(
             f"column {category.name!r} is categorical and cannot be compared with {quote(node)}; "
             "compare it with one of its values in single quotes."
         )
     value = sign + node.this
+    if isinstance(category.column, Boolean) and value in category.column.spellings:
+        return category.column.spellings[value]
     if value not in category.column.values:
         covered = _covered(value, category.column)
         if covered:
@@ -362,7 +502,7 @@ def _code(category: _Category, node: Node) -> int:
     return category.column.values.index(value)
 
 
-def _two_categories(one: _Category, other: _Category, equal: bool, node: Node) -> Atom:
+def _two_categories(one: Category, other: Category, equal: bool, node: Node) -> Atom:
     """Compare two categorical columns by their texts, or by the order they have in common."""
     values, others = one.column.values, other.column.values
     if equal:
@@ -376,13 +516,7 @@ def _two_categories(one: _Category, other: _Category, equal: bool, node: Node) -
             f"{quote(node)}: < and > need two columns with the same values and ordered: true."
         )
     rank = {value: place for place, value in enumerate(dict.fromkeys((*values, *others)))}
-    return ValueTest(
-        "=" if equal else "<",
-        *(
-            Ranks(side.name, tuple(rank[v] for v in side.column.values), side.column.missing_code)
-            for side in (one, other)
-        ),
-    )
+    return ValueTest("=" if equal else "<", one.ranked(rank), other.ranked(rank))
 
 
 def _text_with_number(node: Node, left: Node, right: Node) -> str:

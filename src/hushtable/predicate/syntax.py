@@ -20,8 +20,10 @@ _MAX_NESTING = 24
 _TOO_DEEP = f"the clause is nested too deeply; at most {_MAX_NESTING} levels are read."
 _ALLOWED = (
     "columns, numbers, texts in single quotes, TRUE, FALSE, NULL, + - * / %, comparisons, "
-    "IN (list), BETWEEN, LIKE, IS NULL, IS TRUE, IS FALSE, AND, OR, NOT and parentheses"
+    "IN (list), BETWEEN, LIKE, IS NULL, IS TRUE, IS FALSE, AND, OR, NOT and parentheses, and "
+    "band, weekday, year, quarter, month and hour of a column"
 )
+FUNCTIONS = ("band", "weekday", "year", "quarter", "month", "hour")
 
 COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 
@@ -44,7 +46,21 @@ _NODES: dict[type[Node], tuple[set[str], set[str]]] = {
     exp.Literal: (set(), {"this", "is_string"}),
     exp.Boolean: (set(), {"this"}),
     exp.Null: (set(), set()),
+    exp.Anonymous: ({"this", "expressions"}, set()),
+    **dict.fromkeys((exp.Year, exp.Quarter, exp.Month, exp.Hour), ({"this"}, set())),
 }
+
+
+def function_of(node: Node) -> str | None:
+    """Name the function that a node calls, if it calls an allowed one."""
+    name = node.this if isinstance(node, exp.Anonymous) else type(node).__name__
+    return name.lower() if isinstance(name, str) and name.lower() in FUNCTIONS else None
+
+
+def argument_of(node: Node) -> Node:
+    """Give what a function is called on."""
+    return node.expressions[0] if isinstance(node, exp.Anonymous) else node.this
+
 
 # How tightly an operator binds. Many versions of the parser read a + b % c as (a + b) % c.
 _BINDING: dict[type[Node], int] = {exp.Add: 1, exp.Sub: 1, exp.Mul: 2, exp.Div: 2, exp.Mod: 2}
@@ -150,7 +166,7 @@ def _refused(tree: Node) -> list[str]:
     while waiting:
         node = waiting.pop()
         present = {key for key, value in node.args.items() if value not in (None, False, [])}
-        if type(node) not in _NODES:
+        if type(node) not in _NODES or _is_strange(node):
             problems.append(f"{quote(node)} is not allowed in a clause; allowed are {_ALLOWED}.")
             continue
         must, may = _NODES[type(node)]
@@ -163,6 +179,13 @@ def _refused(tree: Node) -> list[str]:
         else:
             waiting.extend(reversed(list(node.iter_expressions())))
     return problems
+
+
+def _is_strange(node: Node) -> bool:
+    """Tell whether a function of any name is called that is not one of ours, on one column."""
+    return isinstance(node, exp.Anonymous) and (
+        function_of(node) is None or [type(part) for part in node.expressions] != [exp.Column]
+    )
 
 
 def _is_misread(node: Node) -> bool:

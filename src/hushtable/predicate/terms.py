@@ -32,22 +32,23 @@ class Constant:
 
 @dataclass(frozen=True)
 class Grid:
-    """A column whose code c stands for the number ``low + c * step``."""
+    """A column whose code c stands for the number ``low + c * step``, and NULL beyond the values.
+
+    There are the special values, which are no numbers, and missing.
+    """
 
     column: str
     low: Fraction
     step: Fraction
     n_values: int
-    missing_code: int | None
 
 
 @dataclass(frozen=True)
 class Ranks:
-    """A column whose code c stands for the number ``ranks[c]``."""
+    """A column whose code c stands for the number ``ranks[c]``, and NULL beyond them."""
 
     column: str
     ranks: tuple[int, ...]
-    missing_code: int | None
 
 
 @dataclass(frozen=True)
@@ -147,24 +148,20 @@ def evaluate(term: Term, codes: Codes) -> Exact:
         bottom = math.lcm(term.low.denominator, term.step.denominator)
         low, step = int(term.low * bottom), int(term.step * bottom)
         top = max(1, abs(low) + step * term.n_values)
-        numerators = _product(codes[term.column], step, top) + low
-        return Exact(_whole(numerators, top), bottom, _missing(term, codes), top, bottom)
+        numerators = _product(np.minimum(codes[term.column], term.n_values), step, top) + low
+        null = np.asarray(codes[term.column] >= term.n_values)
+        return Exact(_whole(numerators, top), bottom, null, top, bottom)
     if isinstance(term, Ranks):
-        ranks = np.asarray((*term.ranks, 0), np.int64)  # a missing value gets any rank
+        ranks = np.asarray((*term.ranks, 0), np.int64)  # what is NULL gets any rank
         top = max(1, int(np.abs(ranks).max()))
-        return Exact(ranks[codes[term.column]], 1, _missing(term, codes), top, 1)
+        places = np.minimum(codes[term.column], len(term.ranks))
+        return Exact(ranks[places], 1, np.asarray(places == len(term.ranks)), top, 1)
     left, right = evaluate(term.left, codes), evaluate(term.right, codes)
     if term.operator == "*":
         return _multiplied(left, right)
     if term.operator == "/":
         return _multiplied(left, _inverse(right))
     return _summed(left, right, term.operator)
-
-
-def _missing(term: Grid | Ranks, codes: Codes) -> NDArray[np.bool_]:
-    if term.missing_code is None:
-        return np.asarray(False)
-    return np.asarray(codes[term.column] == term.missing_code)
 
 
 def _whole(numbers: Any, bound: int) -> Integers:

@@ -24,6 +24,8 @@ BASIC_SHARE = Fraction(1, 2)
 APPROXIMATION_SHARE = Fraction(1, 4)
 """Of delta, for the deltas of promises that have no rho of their own. The rest converts rho."""
 
+_NONE = Fraction(0)
+
 RHO_GRID = 1 << 64
 """What a charge costs in rho is a multiple of one over this."""
 
@@ -135,12 +137,22 @@ class Loss:
 
     @classmethod
     def of(cls, promise: PureDP | ApproxDP) -> Self:
-        """Say what a promise costs; its rho is rounded up, so that sums stay short."""
-        rho, delta = promise.concentrated
+        """Say what a promise costs."""
+        return cls.priced(promise.epsilon, promise.delta, *promise.concentrated)
+
+    @classmethod
+    def priced(
+        cls, epsilon: Fraction, delta: Fraction, rho: Fraction, approximation: Fraction = _NONE
+    ) -> Self:
+        """Say what costs epsilon and delta or, approximately, rho.
+
+        The rho is rounded up, so that sums stay short.
+        """
         return cls(
-            basic=Budget(epsilon=promise.epsilon, delta=promise.delta),
+            basic=Budget(epsilon=epsilon, delta=delta),
             concentrated=Concentrated(
-                rho=Fraction(-(-rho.numerator * RHO_GRID // rho.denominator), RHO_GRID), delta=delta
+                rho=Fraction(-(-rho.numerator * RHO_GRID // rho.denominator), RHO_GRID),
+                delta=approximation,
             ),
         )
 

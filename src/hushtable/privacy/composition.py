@@ -18,6 +18,7 @@ BITS = 256
 """Precision of the bounds of e**x."""
 
 _MAX_EXPONENT = 4000
+_CLOSE = Fraction(1, 2**20)  # to 0, where a float cannot say what is left of 1
 
 MAX_FOLD = 200
 """Beyond so many mechanisms only basic composition is looked at: the sums grow long."""
@@ -77,6 +78,46 @@ def optimal_delta(epsilon: Fraction, n_mechanisms: int, i: int) -> Fraction:
         low = exp_bounds((ell - 2 * i) * epsilon, BITS)[0]
         total += math.comb(n, ell) * (high - low)
     return _up(total / (1 + exp_bounds(-epsilon, BITS)[0]) ** n)
+
+
+def delta_per_row(epsilon: Fraction, delta: Fraction, max_rows: int) -> Fraction:
+    """Give the delta for one row that makes `max_rows` rows together keep (epsilon, delta).
+
+    That is delta / (1 + e**x + ... + e**((max_rows - 1) x)) with x = epsilon / max_rows, rounded
+    down to a dyadic fraction.
+
+    Examples
+    --------
+    >>> delta_per_row(Fraction(1), Fraction(1, 1000), 1)
+    Fraction(1, 1000)
+    >>> round(float(delta_per_row(Fraction(1), Fraction(1, 1000), 2)) * 1000, 4)
+    0.3775
+    """
+    if max_rows == 1:
+        return delta
+    exact = (
+        delta * (exp_bounds(epsilon / max_rows, BITS)[0] - 1) / (exp_bounds(epsilon, BITS)[1] - 1)
+    )
+    grid = 1 << (64 + math.ceil(1 / exact).bit_length())
+    return Fraction(exact.numerator * grid // exact.denominator, grid)
+
+
+def delta_of_rows(epsilon: Fraction, delta: Fraction, rows: int) -> Fraction:
+    """Bound the delta of several rows together, each (epsilon, delta): group privacy.
+
+    That is delta * (1 + e**epsilon + ... + e**((rows - 1) epsilon)), or a little more.
+
+    Examples
+    --------
+    >>> delta_of_rows(Fraction(1), Fraction(1, 1000), 1)
+    Fraction(1, 1000)
+    >>> round(float(delta_of_rows(Fraction(1), Fraction(1, 1000), 2)) * 1000, 3)
+    3.718
+    """
+    if rows == 1 or not delta:
+        return delta
+    growth = exp_bounds(epsilon * rows, BITS)[1] - 1
+    return delta * growth / (exp_bounds(epsilon, BITS)[0] - 1)
 
 
 def concentrated_share(epsilon: Fraction, delta: Fraction) -> Fraction:
@@ -150,10 +191,27 @@ def concentrated_implies(
     """
     if alpha <= 1:
         return False
-    exponent = (alpha - 1) * (alpha * rho - epsilon) + alpha * log_upper(1 - 1 / alpha, bits=96)
-    if abs(exponent) > _MAX_EXPONENT:  # far beyond every delta; e**x would not fit in memory
-        return False
-    return exp_bounds(exponent, BITS)[1] <= delta * (alpha - 1)
+    for log, bits in _logs_above(1 - 1 / alpha):
+        exponent = (alpha - 1) * (alpha * rho - epsilon) + alpha * log
+        # Beyond every delta e**x would not fit in memory.
+        if abs(exponent) <= _MAX_EXPONENT and (
+            exp_bounds(exponent, bits)[1] <= delta * (alpha - 1)
+        ):
+            return True
+    return False
+
+
+def _logs_above(x: Fraction) -> Iterator[tuple[Fraction, int]]:
+    """Give numbers at least ln x, for 0 < x < 1, and how many bits to go on with.
+
+    First one that a float found and one comparison certified: a long ledger asks thousands of
+    times, and mostly that is enough. Then a close one.
+    """
+    if x > _CLOSE:
+        guess = Fraction(math.log1p(-float(1 - x)) * (1 - 2.0**-44))
+        if exp_bounds(guess, 96)[0] >= x:
+            yield guess, 64
+    yield log_upper(x, bits=96), BITS
 
 
 def _best_alpha(rho: float, epsilon: float) -> float:
@@ -161,6 +219,8 @@ def _best_alpha(rho: float, epsilon: float) -> float:
     low, high = 1.0 + 1e-9, (epsilon + 1) / (2 * max(rho, 1e-300)) + 2
     for _ in range(100):
         middle = (low + high) / 2
+        if not low < middle < high:  # there is no float in between
+            break
         if (2 * middle - 1) * rho - epsilon + math.log1p(-1 / middle) < 0:
             low = middle
         else:

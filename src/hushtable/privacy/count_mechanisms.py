@@ -11,7 +11,7 @@ or that the noise brought it to nothing (`TwoSidedGeometric`).
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -21,14 +21,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.errors import ParameterError, Refused, TooLarge
+from hushtable.privacy.composition import delta_of_rows
 from hushtable.privacy.distributions import (
     Bounds,
     laplace_mass,
     laplace_tail,
     laplace_variance,
 )
+from hushtable.privacy.mechanism import Mechanism
 from hushtable.privacy.noise import MAX_SCALE, Integers, Noise, add_noise
 from hushtable.privacy.rational import exp_bounds
+from hushtable.privacy.spending import Price, Sensitivity
 
 BITS = 256
 """Precision of the bounds of e**x that decide whether a mechanism is private."""
@@ -43,10 +46,26 @@ Outcomes = tuple[Integers, NDArray[np.float64]]
 """Published counts above 0, rising, and their probabilities."""
 
 
-class CountMechanism(ABC):
+class CountMechanism(Mechanism):
     """Publish the count of one tuple with noise; tuples are treated independently."""
 
     epsilon: Fraction
+
+    def price(self, sensitivity: Sensitivity) -> Price:
+        """Give what a unit loses, step by step: group privacy over all that it changes by one."""
+        steps, delta = sensitivity.l1, getattr(self, "delta", Fraction(0))
+        if not delta:
+            return Price.pure(steps * self.epsilon)
+        return Price(steps * self.epsilon, delta_of_rows(self.epsilon, delta, steps))
+
+    def draw(self, exact: Integers, noise: Noise) -> Integers:
+        """Draw a published count for each private one."""
+        return self.noisy(exact, noise)
+
+    @property
+    def shows_absent(self) -> bool:
+        """Whether a tuple that nobody has may be published, so that all must be gone through."""
+        return self.release_probability(0) > 0
 
     @abstractmethod
     def verify(self) -> None:

@@ -22,9 +22,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.domain import Domain
+from hushtable.errors import SealedError
 from hushtable.privacy.distributions import Bounds, laplace_tail_bounds, laplace_variance
+from hushtable.privacy.mechanism import Mechanism
 from hushtable.privacy.noise import MAX_SCALE, Integers, Noise, add_noise
 from hushtable.privacy.rational import exp_bounds
+from hushtable.privacy.spending import Price, Sensitivity
 
 _INT64 = 2**63
 
@@ -38,7 +41,7 @@ class NoisyCells:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DomainMechanism:
+class DomainMechanism(Mechanism):
     """Add discrete Laplace noise of scale 1/rate to all cells of a domain.
 
     Parameters
@@ -79,6 +82,16 @@ class DomainMechanism:
         """Variance of the noise of one cell."""
         return float(laplace_variance(float(1 / self.rate)))
 
+    def price(self, sensitivity: Sensitivity) -> Price:
+        """Give l1 times the rate: every cell of the domain has its noise, occupied or not."""
+        return Price.pure(sensitivity.l1 * self.rate)
+
+    def draw(self, exact: Any, noise: Noise) -> NoisyCells:
+        """Noise all cells, of which the occupied ones are given."""
+        if exact.domain.shape != self.domain.shape:
+            raise SealedError("the noise is for another domain than that of the cells.")
+        return self.add(exact.codes, exact.counts, noise)
+
     def add(self, codes: NDArray[np.int64], counts: Integers, noise: Noise) -> NoisyCells:
         """Noise all cells; the occupied ones are given, in the order of the domain."""
         scale = 1 / self.rate
@@ -102,6 +115,21 @@ class DomainMechanism:
         values = np.concatenate((noisy[shown], self.threshold + excess))
         order = np.argsort(ranks)
         return NoisyCells(self._codes(ranks[order]), values[order])
+
+    @property
+    def spurious(self) -> float:
+        """What empty cells add to the sum of the published noisy counts, on average. Public."""
+        if self.threshold is None:
+            return 0.0
+        fall = math.exp(-float(self.rate))
+        # The sum of z P(Z = z) over z >= t, in logarithms: the domain may be larger than a float.
+        log_share = -float(self.rate) * self.threshold - math.log1p(fall)
+        log_cells = math.log(self.domain.size)
+        return math.exp(log_cells + log_share) * (self.threshold + fall / (1 - fall))
+
+    def total_of(self, cells: NoisyCells) -> int:
+        """Estimate the number of rows from the published cells, where nothing else tells it."""
+        return max(0, round(int(cells.noisy.sum()) - self.spurious))
 
     def _ranks(self, codes: NDArray[np.int64]) -> NDArray[Any]:
         """Give the numbers of cells: as Python integers where the domain is too large."""

@@ -7,6 +7,7 @@ defined only where a theorem backs it (see `compose`); everywhere else it is ref
 
 from __future__ import annotations
 
+import html
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
@@ -61,6 +62,7 @@ __all__ = [
     "check_delta",
     "check_epsilon",
     "compose",
+    "implied_rho",
     "parse_guarantee",
 ]
 
@@ -81,6 +83,10 @@ class Guarantee(Value):
     @abstractmethod
     def unprotected(self) -> tuple[str, ...]:
         """List what the promise leaves out."""
+
+    def _repr_html_(self) -> str:
+        left_out = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in self.unprotected)
+        return f"<p>{html.escape(self.explain())}</p><p>Not protected:</p><ul>{left_out}</ul>"
 
     def to_dict(self) -> dict[str, Any]:
         """Return what goes into ``statement.json``; `parse_guarantee` reads it back.
@@ -130,7 +136,7 @@ class PureDP(Guarantee):
     @property
     def concentrated(self) -> tuple[Fraction, Fraction]:
         """Give the rho of zero-concentrated differential privacy that it implies, and delta 0."""
-        return _rho_of(self.epsilon), Fraction(0)
+        return implied_rho(self.epsilon), Fraction(0)
 
     def explain(self) -> str:
         """Say the promise in one plain sentence, with exp(epsilon) rounded up."""
@@ -218,7 +224,7 @@ class ApproxDP(Guarantee):
         """
         if self.rho is not None:
             return self.rho, Fraction(0)
-        return _rho_of(self.epsilon), self.delta
+        return implied_rho(self.epsilon), self.delta
 
     def explain(self) -> str:
         """Say the promise in one plain sentence, with exp(epsilon) rounded up."""
@@ -236,9 +242,9 @@ class ApproxDP(Guarantee):
         )
 
 
-def _rho_of(epsilon: Fraction) -> Fraction:
+def implied_rho(epsilon: Fraction) -> Fraction:
     """Give a rho such that epsilon-differential privacy implies rho-zCDP (see ``ledger.md``)."""
-    return min(epsilon**2 / 2, epsilon)
+    return epsilon * epsilon / 2 if epsilon < 2 else epsilon
 
 
 class Threshold(Guarantee):

@@ -23,29 +23,31 @@ Keep the file on a local disk: many network file systems do not lock reliably.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
-import secrets
 import sqlite3
-from collections.abc import Sequence
-from datetime import UTC, datetime
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from hushtable.errors import CompositionError, HushtableError, LedgerError, ParameterError
+from hushtable.privacy import ledger_arguments as told
 from hushtable.privacy import ledger_file as file
 from hushtable.privacy import ledger_receipt as on_file
-from hushtable.privacy.account import NOTHING, Budget, Loss
+from hushtable.privacy.account import Budget, Loss
+from hushtable.privacy.decision import Decision
 from hushtable.privacy.guarantee import Guarantee, Neighbors, Unit, as_written
-from hushtable.privacy.ledger_records import FORMAT, Entry, Quote, Reservation, State
+from hushtable.privacy.ledger_records import FORMAT, Entry, Quote, Reservation
+from hushtable.privacy.ledger_state import State
+from hushtable.privacy.ledger_summary import Left, left_of, summary
 from hushtable.privacy.ledger_tables import BoundTable, parse_table, table_document
 
 if TYPE_CHECKING:
     from hushtable.schema import Schema
 
-__all__ = ["BoundTable", "Budget", "Entry", "Ledger", "Quote", "Reservation"]
-
-MAX_TEXT = 1000
+__all__ = ["BoundTable", "Budget", "Entry", "Ledger", "Left", "Quote", "Reservation"]
 
 
 class Ledger:
@@ -93,6 +95,7 @@ class Ledger:
         neighbors: Neighbors = "add-remove",
         name: str = "",
         allow_uncounted: bool = False,
+        decision: Decision | None = None,
         timeout: float = 30.0,
     ) -> Self:
         """Start a ledger in a new file that only its owner may read.
@@ -116,12 +119,14 @@ class Ledger:
         allow_uncounted : bool
             Take releases too that promise nothing a ledger can add up. It is on record and cannot
             be changed later, and the statements of all releases say it.
+        decision : Decision, optional
+            Who answers for the cap, why it is so large, and when to look at it again.
         timeout : float
             How many seconds to wait while other processes write.
         """
-        target = _resolve(path)
+        target = told.resolved(path)
         if schema is not None:
-            _require_schema(schema)
+            told.require_schema(schema)
             schema.require_confirmed()
             if unit is not None and unit != schema.unit:
                 raise ParameterError("unit and schema disagree; leave out unit.")
@@ -132,16 +137,17 @@ class Ledger:
         record = {
             "seq": 0,
             "kind": "init",
-            "time": _now(),
+            "time": told.now(),
             "format": FORMAT,
-            "name": _text("name", name, required=False),
+            "name": told.text("name", name, required=False),
             "epsilon": str(as_written(epsilon, name="epsilon")),
             "delta": str(as_written(delta, name="delta")),
             "unit": unit.model_dump(mode="json"),
             "neighbors": neighbors,
             "allow_uncounted": allow_uncounted,
             "table": table_document(schema),
-            "salt": _salt(),
+            "salt": told.salt(),
+            **told.decided(decision),
         }
         digest = State().apply(record)  # refuses a bad cap before there is a file
         try:
@@ -176,7 +182,7 @@ class Ledger:
         timeout : float
             How many seconds to wait while other processes write.
         """
-        return cls(_resolve(path), timeout=timeout)
+        return cls(told.resolved(path), timeout=timeout)
 
     def quote(
         self,
@@ -219,6 +225,7 @@ class Ledger:
         reservation: int | None = None,
         schema: Schema | None = None,
         same_people: str | None = None,
+        decision: Decision | None = None,
     ) -> Entry:
         """Record spending, durably, before the data is read; or refuse.
 
@@ -241,6 +248,8 @@ class Ledger:
             A person's word, with the reason, that another table is about the same people, or
             that a release without a schema is (one of another tool, say). It is recorded, and the
             schema is accepted from then on.
+        decision : Decision, optional
+            Who answers for it, why it may cost so much, and when to look at it again.
 
         Raises
         ------
@@ -252,13 +261,15 @@ class Ledger:
         LedgerError
             If the file cannot be written, or is not what it was.
         """
-        documents = _documents(guarantees)
+        documents = told.documents(guarantees)
+        if problems := self._other_unit(schema):
+            raise CompositionError(problems)
         state, seq = self._write(
             "charge",
-            purpose=_text("purpose", purpose),
+            purpose=told.text("purpose", purpose),
             guarantees=documents,
-            reservation=None if reservation is None else _number("reservation", reservation),
-            **_about(schema, same_people),
+            reservation=None if reservation is None else told.number("reservation", reservation),
+            **told.about(schema, same_people, decision),
         )
         return state.entries[seq]
 
@@ -280,12 +291,22 @@ class Ledger:
         self, guarantees: Sequence[Guarantee], schema: Schema | None, same_people: str | None
     ) -> tuple[State, Loss, list[str]]:
         """Read the ledger; say what promises cost, and why it would not count them."""
-        _documents(guarantees)
-        content = _about(schema, same_people)
+        told.documents(guarantees)
+        content = told.about(schema, same_people)
         state = self._read()
         asked = state.cost(guarantees)
         table = parse_table(content["table"], record=0)
-        return state, asked, state.refusals(guarantees, table, same_people)
+        refusals = self._other_unit(schema) + state.refusals(guarantees, table, same_people)
+        return state, asked, refusals
+
+    def _other_unit(self, schema: Schema | None) -> list[str]:
+        """Refuse a table that counts something else: what is not counted says no unit itself."""
+        if schema is None or schema.unit == self.unit:
+            return []
+        return [
+            f"the schema protects {schema.unit.describe()}, the ledger counts for "
+            f"{self.unit.describe()}. Keep another ledger for it."
+        ]
 
     def reserve(self, guarantees: Sequence[Guarantee], *, purpose: str) -> int:
         """Set budget aside for later charges, and return the reservation's number.
@@ -299,13 +320,13 @@ class Ledger:
         purpose : str
             What it is for, in words that may be shown.
         """
-        documents = _documents(guarantees)
-        _, seq = self._write("reserve", purpose=_text("purpose", purpose), guarantees=documents)
+        documents = told.documents(guarantees)
+        _, seq = self._write("reserve", purpose=told.text("purpose", purpose), guarantees=documents)
         return seq
 
     def release_reservation(self, reservation: int) -> None:
         """Cancel a reservation: what is left in it becomes available again."""
-        self._write("cancel", reservation=_number("reservation", reservation))
+        self._write("cancel", reservation=told.number("reservation", reservation))
 
     def mark_released(self, entry: int, digest: str) -> None:
         """Record that a charge's release is about to be visible. It can then never be voided.
@@ -320,7 +341,9 @@ class Ledger:
         digest : str
             What identifies the release, such as the hash of its statement.
         """
-        self._write("released", entry=_number("entry", entry), digest=_text("digest", digest))
+        self._write(
+            "released", entry=told.number("entry", entry), digest=told.text("digest", digest)
+        )
 
     def void(self, entry: int, reason: str) -> None:
         """Declare that nothing computed from a charge was ever seen by anyone, and take it back.
@@ -335,7 +358,7 @@ class Ledger:
         reason : str
             Who says so and why.
         """
-        self._write("void", entry=_number("entry", entry), reason=_text("reason", reason))
+        self._write("void", entry=told.number("entry", entry), reason=told.text("reason", reason))
 
     def upgrade(self) -> None:
         """Start the concentrated account in a ledger of an older format; it is on record.
@@ -366,13 +389,25 @@ class Ledger:
         """Return what may still be charged or reserved by basic composition.
 
         More may fit, since a charge is also allowed while the concentrated account has room;
-        `quote` knows, and `more_like_last`.
+        `quote` knows, and `left`.
         """
         return self._read().remaining
 
-    def more_like_last(self) -> int | None:
-        """Return how many more charges like the last one fit; None before the first."""
-        return _more_like_last(self._read())
+    def left(self) -> Left:
+        """Return what is left in the words people think in: how many more releases, or how large.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from hushtable.privacy.guarantee import PureDP
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     ledger = Ledger.create(Path(folder) / "survey.ledger", epsilon=3)
+        ...     promise = PureDP(epsilon="0.7", unit=Unit(kind="row"), neighbors="add-remove")
+        ...     entry = ledger.charge([promise], purpose="yearly table")
+        ...     print(ledger.left().in_words())
+        3 more releases like the last one (epsilon 0.7), or one of its kind with epsilon 2.3.
+        """
+        return left_of(self._read())
 
     def verify(self, *, receipt: str | None = None) -> str:
         """Check the chain and every rule, and return the digest of the last record.
@@ -401,11 +436,13 @@ class Ledger:
         with file.connection_to(self.path, self._timeout) as connection:
             # Holding the write lock, so that of two publishers the later one writes last.
             connection.execute("BEGIN IMMEDIATE")
-            on_file.write(on_file.path_of(_resolve(folder), self.id), self._replay(connection).head)
+            on_file.write(
+                on_file.path_of(told.resolved(folder), self.id), self._replay(connection).head
+            )
 
     def require_receipt(self, folder: str | os.PathLike[str]) -> None:
         """Refuse to go on if the receipt kept in the folder is not in this ledger."""
-        path = on_file.path_of(_resolve(folder), self.id)
+        path = on_file.path_of(told.resolved(folder), self.id)
         # Read before the chain: whoever put it there had committed the record by then.
         receipt = on_file.read(path)
         if receipt is not None and receipt not in self._read().digests:
@@ -426,31 +463,7 @@ class Ledger:
 
     def show(self) -> dict[str, Any]:
         """Return all there is to know, ready for JSON; numbers are exact, as text."""
-        state = self._read()
-        return {
-            "format": state.format,
-            "id": self.id,
-            "name": state.name,
-            "created": state.created,
-            "unit": state.unit.model_dump(mode="json", exclude_none=True),
-            "neighbors": state.neighbors,
-            "tables": [table.to_dict() for table in state.tables.values()],
-            "allow_uncounted": state.allow_uncounted,
-            "holds_uncounted": state.holds_uncounted,
-            "cap": state.cap.to_dict(),
-            "spent": state.spent.basic.to_dict(),
-            "reserved": state.reserved.basic.to_dict(),
-            "remaining": state.remaining.to_dict(),
-            "concentrated": _concentrated(state),
-            "more_like_last": _more_like_last(state),
-            "n_uncounted": sum(not entry.counted for entry in state.entries.values()),
-            "entries": [entry.to_dict() for entry in state.entries.values()],
-            "reservations": [
-                {**reservation.to_dict(), "left": state.left.get(number, NOTHING).basic.to_dict()}
-                for number, reservation in state.reservations.items()
-            ],
-            "head": state.head,
-        }
+        return {"id": self.id, **summary(self._read())}
 
     def _read(self) -> State:
         with file.connection_to(self.path, self._timeout) as connection:
@@ -465,7 +478,7 @@ class Ledger:
             state = self._replay(connection)
             seq = len(state.digests)
             record = state.completed(
-                {"seq": seq, "kind": kind, "time": _now(), "salt": _salt(), **content}
+                {"seq": seq, "kind": kind, "time": told.now(), "salt": told.salt(), **content}
             )
             digest = state.apply(record, new=True)
             file.append(connection, record, digest)
@@ -482,15 +495,7 @@ class Ledger:
         problems = file.chain_problems(rows, head)
         state = State()
         if not problems:
-            for seq, body, digest in rows:
-                try:
-                    intact = state.apply(json.loads(body)) == digest
-                except (HushtableError, KeyError, TypeError, ValueError) as error:
-                    problems.append(f"record {seq} breaks the ledger's rules: {error}")
-                    break
-                if not intact:  # the digest fits the text, but hushtable writes it otherwise
-                    problems.append(f"record {seq} is not in the ledger's own spelling.")
-                    break
+            problems = _apply_all(state, rows)
         if not problems and state.format != version:
             problems.append(f"the file says format {version}, its first record {state.format}.")
         if not problems and self._seen is not None and self._seen not in state.digests:
@@ -507,80 +512,26 @@ class Ledger:
         return state
 
 
-def _concentrated(state: State) -> dict[str, Any] | None:
-    """Say what the concentrated account holds, if there is one."""
-    account = state.account
-    if account is None or not account.concentrated.rho:
-        return None
-    spent = state.spent.concentrated - state.before.concentrated
-    remaining = account.concentrated - state.total.concentrated
-    return {
-        "cap": account.concentrated.to_dict(),
-        "spent": spent.to_dict(),
-        "reserved": state.reserved.concentrated.to_dict(),
-        "remaining": remaining.or_nothing.to_dict(),
-        "basic_delta": str(account.basic.delta),
-        "since": state.upgraded or 0,
-    }
+def _apply_all(state: State, rows: Sequence[tuple[int, str, str]]) -> list[str]:
+    """Take in all records, in order; say which is the first that breaks a rule."""
+    with _without_collecting():
+        for seq, body, digest in rows:
+            try:
+                intact = state.apply(json.loads(body)) == digest
+            except (HushtableError, KeyError, TypeError, ValueError) as error:
+                return [f"record {seq} breaks the ledger's rules: {error}"]
+            if not intact:  # the digest fits the text, but hushtable writes it otherwise
+                return [f"record {seq} is not in the ledger's own spelling."]
+    return []
 
 
-def _more_like_last(state: State) -> int | None:
-    last = state.last
-    if last is None:
-        return None
-    return state.account_for(last.loss).room(state.total, last.loss)
-
-
-def _resolve(path: str | os.PathLike[str]) -> Path:
+@contextmanager
+def _without_collecting() -> Iterator[None]:
+    """Spare a third of the time for long ledgers: all that is made stays, so none is garbage."""
+    was_enabled = gc.isenabled()
+    gc.disable()
     try:
-        return Path(path).resolve()
-    except (OSError, ValueError, TypeError) as error:
-        raise LedgerError(f"{path!r} is not a path to a file: {error}.") from error
-
-
-def _documents(guarantees: Sequence[Guarantee]) -> list[dict[str, Any]]:
-    # A single guarantee is iterable too (over its fields), hence the check of both.
-    if isinstance(guarantees, Guarantee) or not all(isinstance(g, Guarantee) for g in guarantees):
-        raise ParameterError("guarantees must be a sequence of guarantees, such as [PureDP(...)].")
-    if not guarantees:
-        raise ParameterError("there is no guarantee; for a release without one give [NoGuarantee].")
-    return [guarantee.to_dict() for guarantee in guarantees]
-
-
-def _text(name: str, value: str, *, required: bool = True) -> str:
-    if not isinstance(value, str) or len(value) > MAX_TEXT or (required and not value.strip()):
-        raise ParameterError(
-            f"{name} must be text of 1 to {MAX_TEXT} characters; "
-            + (f"{len(value)} were given." if isinstance(value, str) else f"{value!r} was given.")
-        )
-    return value
-
-
-def _require_schema(schema: object) -> None:
-    if not hasattr(schema, "digest"):  # which is all that it writes down of a schema
-        raise ParameterError(f"schema is a {type(schema).__name__}; give a Schema.")
-
-
-def _about(schema: Schema | None, same_people: str | None) -> dict[str, Any]:
-    """Give what a charge says about whom it is for."""
-    if schema is not None:
-        _require_schema(schema)
-    if same_people is not None:
-        _text("same_people", same_people)
-    return {"table": table_document(schema), "same_people": same_people}
-
-
-def _salt() -> str:
-    # Without it, whoever knows a receipt could try out records until one gives the next receipt.
-    return secrets.token_hex(16)
-
-
-def _number(name: str, value: int) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise ParameterError(f"{name} must be a whole number, as `show` lists them; not {value!r}.")
-    return value
-
-
-def _now() -> str:
-    # For people only: nothing is decided by the time, so a clock that jumps does no harm.
-    return datetime.now(UTC).isoformat(timespec="microseconds")
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

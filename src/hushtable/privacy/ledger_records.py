@@ -1,45 +1,23 @@
-"""What a ledger's records mean: entries, reservations, and the rules they follow."""
+"""What stands in a ledger: charges, reservations, and how a record is spelled and digested."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
-from pydantic import TypeAdapter, ValidationError
-
-from hushtable.errors import (
-    BudgetExceeded,
-    CompositionError,
-    LedgerError,
-    ParameterError,
-    Refused,
-)
-from hushtable.privacy.account import NOTHING, Account, Budget, Concentrated, Loss
-from hushtable.privacy.guarantee import (
-    ApproxDP,
-    Guarantee,
-    Neighbors,
-    NoGuarantee,
-    PureDP,
-    Unit,
-    as_written,
-    check_delta,
-    check_epsilon,
-    parse_guarantee,
-)
-from hushtable.privacy.ledger_tables import BoundTable, parse_table
+from hushtable.privacy.account import Budget, Concentrated, Loss
+from hushtable.privacy.decision import UNSTATED, Decision
+from hushtable.privacy.guarantee import Guarantee, NoGuarantee
 
 FORMAT = 3
 """What new ledgers are: 2 and later say in the first record whether they take what they cannot
 count, 3 also has a concentrated account."""
 FORMATS = (1, 2, FORMAT)
 NOTHING_BEFORE = "0" * 64
-
-Record = TypeVar("Record")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +28,8 @@ class Entry:
     the ledger still contains the charge. ``counted`` is false when no guarantee was differentially
     private, so that nothing could be added up. ``table`` is the digest of the table's schema, if
     the charge was for one, and ``same_people`` why a person said that it belongs here.
-    ``concentrated`` is what the same charge costs in the other account.
+    ``concentrated`` is what the same charge costs in the other account. ``decision`` is who answers
+    for it and why, as far as that was stated.
     """
 
     id: int
@@ -64,6 +43,7 @@ class Entry:
     receipt: str
     table: str | None = None
     same_people: str | None = None
+    decision: Decision = UNSTATED
     status: Literal["charged", "released", "void"] = "charged"
     note: str = ""  # digest of the release, or the reason why the charge is void
     released: str | None = None  # when it was marked released
@@ -92,6 +72,7 @@ class Entry:
             "guarantees": [guarantee.to_dict() for guarantee in self.guarantees],
             "cost": self.cost.to_dict(),
             "concentrated": self.concentrated.to_dict(),
+            "decision": self.decision.to_dict(),
         }
 
 
@@ -145,387 +126,12 @@ class Quote:
         }
 
 
-@dataclass(kw_only=True)
-class State:
-    """What the chain adds up to. Writing and verifying go through the same rules (`apply`)."""
-
-    format: int = FORMAT
-    allow_uncounted: bool = False
-    tables: dict[str, BoundTable] = field(default_factory=dict)  # by digest: those it pays for
-    name: str = ""
-    cap: Budget = field(default_factory=Budget)
-    unit: Unit = field(default_factory=lambda: Unit(kind="row"))
-    neighbors: Neighbors = "add-remove"
-    created: str = ""
-    digests: list[str] = field(default_factory=list)
-    entries: dict[int, Entry] = field(default_factory=dict)
-    reservations: dict[int, Reservation] = field(default_factory=dict)
-    # Fixed by the first record that costs something; in older formats by the cap alone.
-    account: Account | None = None
-    before: Loss = field(default_factory=lambda: NOTHING)  # spent before the account was started
-    upgraded: int | None = None  # the record that started it, in a ledger of an older format
-    # Running sums, so that replaying n records takes n steps.
-    spent: Loss = field(default_factory=lambda: NOTHING)
-    reserved: Loss = field(default_factory=lambda: NOTHING)
-    left: dict[int, Loss] = field(default_factory=dict)  # of each open reservation
-    # Promises by their text: most charges of a long ledger promise what others did.
-    priced: dict[str, tuple[tuple[Guarantee, ...], Loss]] = field(default_factory=dict)
-
-    @property
-    def head(self) -> str:
-        """The digest of the last record."""
-        return self.digests[-1] if self.digests else NOTHING_BEFORE
-
-    @property
-    def total(self) -> Loss:
-        """What is spent or reserved since the account was started."""
-        return self.spent + self.reserved - self.before
-
-    @property
-    def allowed(self) -> Budget:
-        """What basic composition may come to: the cap, or less of its delta."""
-        return self.cap if self.account is None else self.before.basic + self.account.basic
-
-    @property
-    def remaining(self) -> Budget:
-        """What may still be spent or reserved by basic composition."""
-        return (self.allowed - self.spent.basic - self.reserved.basic).or_nothing
-
-    @property
-    def last(self) -> Entry | None:
-        """The last charge that counts."""
-        entries = reversed(self.entries.values())
-        return next((e for e in entries if e.counted and e.status != "void"), None)
-
-    def account_for(self, first: Loss) -> Account:
-        """Give the account, or the one that this charge would fix."""
-        if self.account is not None:
-            return self.account
-        return Account.for_first(self.cap - self.before.basic, first)
-
-    def completed(self, record: dict[str, Any]) -> dict[str, Any]:
-        """Give a new record together with the account, if it is the one that fixes it."""
-        if self.account is not None or record["kind"] not in {"charge", "reserve"}:
-            return record
-        _, loss = self._price(record["guarantees"])
-        return (
-            {**record, "account": self.account_for(loss).to_dict()} if loss != NOTHING else record
-        )
-
-    @property
-    def holds_uncounted(self) -> bool:
-        """Whether what is spent may not be all: by permission, or by charges from before."""
-        return self.allow_uncounted or any(
-            not entry.counted and entry.status != "void" for entry in self.entries.values()
-        )
-
-    def refusals(
-        self, guarantees: Sequence[Guarantee], table: BoundTable | None, same_people: str | None
-    ) -> list[str]:
-        """Say why a charge does not belong here, whatever it costs."""
-        problems = []
-        if not self.allow_uncounted and not is_counted(guarantees):
-            families = ", ".join(sorted({g.family for g in guarantees if not g.counted}))
-            problems.append(
-                f"the promise ({families}) is outside differential privacy: this ledger cannot "
-                "count it, and would let it pass at no charge. Publish with a method that promises "
-                "differential privacy, or charge a ledger that was started to take what it cannot "
-                "count ('hushtable ledger init FILE --allow-uncounted'; its statements say so)."
-            )
-        if same_people is None and (known := self._other_than(table)):
-            given = "a charge without a schema" if table is None else table.describe()
-            problems.append(
-                f"this ledger {known}, and {given} is something else. If it is about other "
-                "people, use their ledger. If it is about the same people, say so and why: "
-                "'--same-people REASON' (same_people=); the reason goes on record."
-            )
-        return problems
-
-    def _other_than(self, table: BoundTable | None) -> str:
-        """Say what the ledger is for, unless it is for this table or not bound yet."""
-        if self.tables:
-            if table is not None and table.digest in self.tables:
-                return ""
-            return "pays for " + ", ".join(bound.describe() for bound in self.tables.values())
-        # Not bound yet: a name is all it says about whom it is for.
-        other = table is not None and self.name not in {"", table.name}
-        return f"is called {self.name!r}" if other else ""
-
-    def cost(self, guarantees: Sequence[Guarantee]) -> Loss:
-        """Add up what differential privacy counts; refuse what cannot be added to this ledger."""
-        terms = [term for term in guarantees if isinstance(term, PureDP | ApproxDP)]
-        problems = []
-        for term in terms:
-            if term.unit != self.unit:
-                problems.append(
-                    f"the promise protects {term.unit.describe()}, the ledger counts for "
-                    f"{self.unit.describe()}. Promise the ledger's unit, or keep another ledger."
-                )
-            if term.neighbors != self.neighbors:
-                problems.append(
-                    f"the promise is for neighbors {term.neighbors}, the ledger counts for "
-                    f"{self.neighbors}. Promise the ledger's relation, or keep another ledger."
-                )
-        if problems:
-            raise CompositionError(dict.fromkeys(problems))
-        return sum((Loss.of(term) for term in terms), start=NOTHING)
-
-    def _price(self, documents: list[dict[str, Any]]) -> tuple[tuple[Guarantee, ...], Loss]:
-        """Read promises and say what they cost."""
-        text = json.dumps(documents)
-        if text not in self.priced:
-            guarantees = tuple(parse_guarantee(document) for document in documents)
-            self.priced[text] = guarantees, self.cost(guarantees)
-        return self.priced[text]
-
-    def problems(self, asked: Loss, reservation: int | None) -> list[str]:
-        """Say why the amount does not fit, for each number of each account."""
-        if reservation is not None:
-            held = self.left[self.open_reservation(reservation).id].basic
-            if not held.covers(asked.basic):
-                source = f" of reservation {reservation}"
-                return self._too_much(asked.basic, held, self.allowed, source)
-        account, after = self.account_for(asked), self._after(asked, reservation)
-        if account.allows(after):
-            return []
-        # As far as the numbers go that were there before: a draw counts as not made yet.
-        left = account.basic - (after.basic - asked.basic)
-        problems = self._too_much(asked.basic, left, self.before.basic + account.basic)
-        if account.concentrated.rho:
-            room = account.concentrated - (after.concentrated - asked.concentrated)
-            problems += [
-                f"the concentrated account has no room either: {what} about {float(ask):.4g} was "
-                f"asked for, about {max(float(rest), 0.0):.4g} remains of about {float(of):.4g}."
-                for what, ask, rest, of in (
-                    ("rho", asked.concentrated.rho, room.rho, account.concentrated.rho),
-                    ("delta", asked.concentrated.delta, room.delta, account.concentrated.delta),
-                )
-                if ask > rest
-            ]
-        return problems
-
-    def _too_much(
-        self, asked: Budget, left: Budget, allowed: Budget, source: str = ""
-    ) -> list[str]:
-        """Say which of epsilon and delta is more than what is left."""
-        amounts = (asked, left.or_nothing, allowed, self.spent.basic, self.reserved.basic)
-        advice = "Ask for less, or have whoever owns the data decide on a new budget."
-        return [
-            f"{what} {ask} was asked for, but {rest}{source} remains: the ledger's cap is {cap}, "
-            f"{used} is spent and {held} is reserved. {advice}"
-            for what, (ask, rest, cap, used, held) in (
-                (name, [getattr(amount, name) for amount in amounts])
-                for name in ("epsilon", "delta")
-            )
-            if ask > rest
-        ]
-
-    def _after(self, amount: Loss, reservation: int | None) -> Loss:
-        """Give what the account would come to with a charge."""
-        total = self.total + amount
-        if reservation in self.left:
-            held = self.left[reservation]
-            total += _drawn(held, amount) - held
-        return total
-
-    def afford(self, asked: Loss, reservation: int | None) -> None:
-        """Raise if the amount does not fit."""
-        problems = self.problems(asked, reservation)
-        if problems:
-            raise BudgetExceeded(problems)
-
-    def open_reservation(self, number: int) -> Reservation:
-        """Give a reservation that may be spent from, or refuse."""
-        reservation = _numbered(self.reservations, number, "reservation")
-        if reservation.status != "open":
-            raise Refused(f"reservation {number} is canceled; make a new one.")
-        return reservation
-
-    def pending_entry(self, number: int) -> Entry:
-        """Give an entry whose fate is open, or refuse."""
-        entry = _numbered(self.entries, number, "entry")
-        if entry.status != "charged":
-            was = "marked released" if entry.status == "released" else "void"
-            raise Refused(f"entry {number} is already {was}; that is final.")
-        return entry
-
-    def apply(self, record: dict[str, Any], *, new: bool = False) -> str:
-        """Check a record against the rules, take it in, and return its digest.
-
-        A `new` record keeps the rules of today, also in a ledger of an older format.
-        """
-        seq = len(self.digests)
-        if record["seq"] != seq:
-            raise LedgerError(f"it says it is record {record['seq']}.")
-        digest = digest_of(self.head, canonical(record))
-        if (record["kind"] == "init") != (seq == 0):
-            raise LedgerError("the first record, and only the first, sets the cap.")
-        match record["kind"]:
-            case "init":
-                self._init(record)
-            case "charge":
-                self._charge(record, digest, new=new)
-            case "reserve":
-                self._reserve(record)
-            case "cancel":
-                reservation = self.open_reservation(record["reservation"])
-                self.reservations[reservation.id] = replace(reservation, status="canceled")
-                self.reserved -= self.left.pop(reservation.id)
-            case "released":
-                entry = self.pending_entry(record["entry"])
-                self.entries[entry.id] = replace(
-                    entry, status="released", note=record["digest"], released=record["time"]
-                )
-            case "upgrade":
-                self._upgrade()
-            case "void":
-                entry = self.pending_entry(record["entry"])
-                if self.upgraded is not None and entry.id < self.upgraded:
-                    raise Refused(
-                        f"entry {entry.id} is from before the ledger was upgraded: what was spent "
-                        "by then is where its account starts. It stays charged."
-                    )
-                self.entries[entry.id] = replace(entry, status="void", note=record["reason"])
-                self._spend(NOTHING - entry.loss, entry.reservation)
-            case kind:
-                raise LedgerError(f"its kind {kind!r} is unknown.")
-        self.digests.append(digest)
-        _ = self.remaining  # refuses sums with too many digits now, not when they are read
-        return digest
-
-    def _spend(self, amount: Loss, reservation: int | None) -> None:
-        """Move an amount from what is left to what is spent; a negative one moves back."""
-        self.spent += amount
-        if reservation in self.left:
-            held = self.left[reservation]
-            self.left[reservation] = _drawn(held, amount)
-            self.reserved += self.left[reservation] - held
-
-    def _fix_account(self, record: dict[str, Any], cost: Loss) -> None:
-        """Take the account from the first record that costs something, and from no other."""
-        due = self.account is None and cost != NOTHING
-        if due != ("account" in record):
-            raise LedgerError(
-                "the first record that costs something, and no other, has an account."
-            )
-        if due:
-            self.account = Account.from_dict(record["account"], self.cap - self.before.basic)
-
-    def _upgrade(self) -> None:
-        """Start a new account with what is left of the cap."""
-        if self.format == FORMAT:
-            raise Refused(f"the ledger has format {FORMAT} already; there is nothing to upgrade.")
-        if self.left:
-            raise Refused(
-                f"reservations are open ({', '.join(map(str, self.left))}); cancel them first, and "
-                "reserve anew after the upgrade."
-            )
-        self.format, self.upgraded = FORMAT, len(self.digests)
-        self.account, self.before = None, self.spent
-
-    def _init(self, record: dict[str, Any]) -> None:
-        if record["format"] not in FORMATS:
-            raise LedgerError(f"its format is {record['format']}, this version reads {FORMATS}.")
-        self.format = record["format"]
-        if self.format > 1:
-            if type(record["allow_uncounted"]) is not bool:
-                raise ParameterError("allow_uncounted must be true or false.")
-            self.allow_uncounted = record["allow_uncounted"]
-            self._bind(parse_table(record["table"], record=0))
-        self.name = record["name"]
-        self.created = record["time"]
-        epsilon = check_epsilon(as_written(record["epsilon"], name="epsilon"))
-        delta = as_written(record["delta"], name="delta")
-        if delta != 0:
-            check_delta(delta)
-        self.cap = Budget(epsilon=epsilon, delta=delta)
-        if self.format < 3:  # before there was a concentrated account
-            self.account = Account(basic=self.cap)
-        try:
-            self.unit = Unit.model_validate(record["unit"])
-            self.neighbors = TypeAdapter(Neighbors).validate_python(record["neighbors"])
-        except ValidationError as error:
-            raise ParameterError(
-                f"unit is {record['unit']!r} and neighbors is {record['neighbors']!r}; give a Unit,"
-                " and 'add-remove' or 'replace'."
-            ) from error
-
-    def _bind(self, table: BoundTable | None) -> None:
-        """Take a table in, unless it is among those that are paid for already."""
-        if table is not None:
-            self.tables.setdefault(table.digest, table)
-
-    def _charge(self, record: dict[str, Any], digest: str, *, new: bool) -> None:
-        guarantees, cost = self._price(record["guarantees"])
-        same_people = record.get("same_people")
-        table = parse_table(record.get("table"), record=record["seq"], reason=same_people or "")
-        # Format 1 knew neither rule: what was charged by then stands.
-        if (new or self.format > 1) and (problems := self.refusals(guarantees, table, same_people)):
-            raise CompositionError(problems)
-        self._bind(table)
-        reservation = record["reservation"]
-        self._fix_account(record, cost)
-        self.afford(cost, reservation)
-        self._spend(cost, reservation)
-        seq = record["seq"]
-        self.entries[seq] = Entry(
-            id=seq,
-            time=record["time"],
-            purpose=record["purpose"],
-            guarantees=guarantees,
-            cost=cost.basic,
-            concentrated=cost.concentrated,
-            counted=is_counted(guarantees),
-            reservation=reservation,
-            receipt=digest,
-            table=table.digest if table else None,
-            same_people=same_people,
-        )
-
-    def _reserve(self, record: dict[str, Any]) -> None:
-        guarantees, amount = self._price(record["guarantees"])
-        uncounted = sorted({term.family for term in guarantees if not term.counted})
-        if uncounted:
-            raise CompositionError(
-                f"promises of the family {', '.join(uncounted)} are not counted, so nothing can be "
-                "reserved for them. Reserve for the differentially private ones only."
-            )
-        self._fix_account(record, amount)
-        self.afford(amount, None)
-        seq = record["seq"]
-        self.left[seq] = amount
-        self.reserved += amount
-        self.reservations[seq] = Reservation(
-            id=seq,
-            time=record["time"],
-            purpose=record["purpose"],
-            amount=amount.basic,
-            concentrated=amount.concentrated,
-        )
-
-
-def _numbered(records: Mapping[int, Record], number: int, what: str) -> Record:
-    if number not in records:
-        known = ", ".join(map(str, records)) or "none"
-        raise ParameterError(f"there is no {what} {number}; those there are: {known}.")
-    return records[number]
-
-
-def _drawn(held: Loss, amount: Loss) -> Loss:
-    """Give what a reservation holds after a charge.
-
-    It never holds less than nothing: a charge may have more rho than was set aside with its
-    epsilon, and what it has too much must not be taken off what is spent.
-    """
-    rest = held - amount
-    return replace(rest, concentrated=rest.concentrated.or_nothing)
-
-
 def is_counted(guarantees: Sequence[Guarantee]) -> bool:
     """Tell whether what a release promises can be added up: nothing is told apart from a promise.
 
     Examples
     --------
+    >>> from hushtable.privacy.guarantee import PureDP, Unit
     >>> row = PureDP(epsilon=1, unit=Unit(kind="row"), neighbors="add-remove")
     >>> is_counted([row]), is_counted([row, NoGuarantee(reason="seeded")])
     (True, False)

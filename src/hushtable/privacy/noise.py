@@ -21,7 +21,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
@@ -37,7 +37,11 @@ from hushtable.privacy.arguments import (
     refuse_if,
 )
 from hushtable.privacy.bit_reader import KERNEL_LIMIT, BitReader, Words
+from hushtable.privacy.sealed import Seal, paid
 from hushtable.privacy.selection import Levels, candidates_of, exponent_per_score, times
+
+if TYPE_CHECKING:
+    from hushtable.privacy.mechanism import Mechanism
 
 Integers = NDArray[np.int64]
 Coins = NDArray[np.bool_]
@@ -87,6 +91,34 @@ class Noise(ABC):
             words = np.concatenate((words[int(state[0]) :], self._words(n_words)))
             state[0] = 0
             done = kernel(*parameters, out, done, words, state)
+
+    # --- what is sealed --------------------------------------------------------------------------
+
+    def open(self, sealed: Seal, mechanism: Mechanism, what: str) -> Any:
+        """Let out of sealed counts what a mechanism gives: booked first, then drawn.
+
+        Parameters
+        ----------
+        sealed
+            What the engine counted, or what was made of it.
+        mechanism
+            The noise; the price follows from it and from how far one unit moves what is sealed.
+        what
+            What it is, in words, for the account of the run.
+
+        Examples
+        --------
+        >>> from hushtable.privacy.mechanism import Laplace
+        >>> from hushtable.privacy.sealed import Sealed
+        >>> from hushtable.privacy.spending import Account, Promise, Sensitivity
+        >>> account = Account(Promise(Fraction(1)))
+        >>> counts = Sealed(np.array([400, 300]), Sensitivity(rows=1), account.root)
+        >>> SecureNoise().open(counts, Laplace(Fraction(1)), "counts").shape
+        (2,)
+        >>> account.spent().epsilon
+        Fraction(1, 1)
+        """
+        return mechanism.draw(paid(sealed, mechanism, what), self)
 
     # --- uniform ---------------------------------------------------------------------------------
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from hushtable.errors import ParameterError
+from hushtable.privacy.decision import Decision
 from hushtable.privacy.guarantee import Guarantee
 from hushtable.privacy.ledger import Entry, Ledger
 
@@ -17,6 +18,18 @@ if TYPE_CHECKING:
 _PATIENCE = 300.0  # seconds for a busy ledger: giving up after the charge would waste it
 
 
+class Paying(TypedDict, total=False):
+    """Name what may be said about who pays; `Payment` says what each part is."""
+
+    ledger: Ledger | str | Path | None
+    reservation: int | None
+    purpose: str
+    same_people: str | None
+    receipt: str | None
+    decision: Decision | None
+    state_decision: bool
+
+
 @dataclass(frozen=True, kw_only=True)
 class Payment:
     """Charge a ledger for one release, or nothing where there is none.
@@ -24,7 +37,8 @@ class Payment:
     Parameters
     ----------
     ledger : Ledger or path, optional
-        Where the spending is recorded.
+        Where the spending is recorded. It pays for one schema, and refuses any other. The last
+        receipt of it is kept beside the release, and asked for by the next one.
     reservation : int, optional
         A reservation in the ledger that the release draws from.
     purpose : str
@@ -32,7 +46,12 @@ class Payment:
     same_people : str, optional
         Why a table that the ledger does not know is about the same people; it goes on record.
     receipt : str, optional
-        A receipt that the ledger must contain.
+        A receipt that the ledger must contain, such as the last release's.
+    decision : Decision, optional
+        Who answers for the release, why it may cost so much, and when to look at it again; for the
+        ledger alone.
+    state_decision : bool
+        Whether the release's statement says so, too.
     """
 
     ledger: Ledger | str | Path | None = None
@@ -40,18 +59,27 @@ class Payment:
     purpose: str = ""
     same_people: str | None = None
     receipt: str | None = None
+    decision: Decision | None = None
+    state_decision: bool = False
     book: Ledger | None = field(init=False)
 
     def __post_init__(self) -> None:
+        problems = []
         if self.ledger is None:
-            given = ("reservation", "same_people", "receipt")
-            problems = [
+            given = ["reservation", "same_people", "receipt"]
+            given += [] if self.state_decision else ["decision"]
+            problems += [
                 f"{name} is given, which is about a ledger; name the ledger too, or leave it out."
                 for name in given
                 if getattr(self, name) is not None
             ]
-            if problems:
-                raise ParameterError(problems)
+        if self.state_decision and not (self.decision and self.decision.is_stated):
+            problems.append(
+                "state_decision is given, but no decision: say who is responsible, the reason or "
+                "when to review it."
+            )
+        if problems:
+            raise ParameterError(problems)
         book = (
             Ledger.open(self.ledger, timeout=_PATIENCE)
             if isinstance(self.ledger, str | Path)
@@ -83,4 +111,10 @@ class Payment:
             reservation=self.reservation,
             schema=schema,
             same_people=self.same_people,
+            decision=self.decision,
         )
+
+    @property
+    def stated(self) -> Decision | None:
+        """What the release says about who decided."""
+        return self.decision if self.state_decision else None

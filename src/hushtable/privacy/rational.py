@@ -71,8 +71,7 @@ def as_rational(value: int | float | str | Fraction | Decimal, *, name: str) -> 
 
 
 def _parse(text: str) -> Fraction | None:
-    logarithm = _LOGARITHM.fullmatch(text)
-    if logarithm:
+    if logarithm := _LOGARITHM.fullmatch(text) if text.startswith("ln") else None:
         inside = _parse_number(logarithm["inside"] or logarithm["bare"] or "")
         return log_lower(inside) if inside is not None and inside > 0 else None
     return _parse_number(text)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from fractions import Fraction
 from typing import Annotated, Any
 
@@ -99,6 +99,7 @@ def check_delta(delta: Fraction) -> Fraction:
 
 MAX_DIGITS = 400
 """Most digits of a numerator or denominator: what `as_rational` reads back from text."""
+_TOO_LONG = 10**MAX_DIGITS
 
 
 def as_written(value: Any, *, name: str) -> Fraction:
@@ -110,7 +111,7 @@ def as_written(value: Any, *, name: str) -> Fraction:
     Fraction(1, 10)
     """
     number = as_rational(value, name=name)
-    if max(abs(number.numerator), number.denominator) >= 10**MAX_DIGITS:
+    if max(abs(number.numerator), number.denominator) >= _TOO_LONG:
         raise ParameterError(
             f"{name}: the fraction has more than {MAX_DIGITS} digits and could not be written "
             "down. Round the numbers it was computed from, such as to 6 decimals."
@@ -140,6 +141,19 @@ def shown(number: Fraction) -> str:
     if decimals is None:
         return f"{number} (about {float(number):.4g})"
     return f"{Decimal(int(number * 10**decimals)).scaleb(-decimals):f}"
+
+
+def rounded(number: Fraction) -> str:
+    """Write an exact number as a decimal if it is a short one, and else what it is about.
+
+    Examples
+    --------
+    >>> [rounded(Fraction(text)) for text in ("3", "1/4", "1/1000000000", "2/3")]
+    ['3', '0.25', '1e-9', 'about 0.6667']
+    """
+    with localcontext(prec=12):
+        near = Decimal(number.numerator) / Decimal(number.denominator)
+    return str(near).lower() if Fraction(near) == number else f"about {near:.4g}"
 
 
 def _keep_summary(schema: dict[str, Any]) -> None:

@@ -10,13 +10,14 @@ import numpy as np
 import pyarrow as pa
 
 from hushtable.codes import to_labels
-from hushtable.engine.base import Engine
+from hushtable.engine.sealed import SealedTable
 from hushtable.errors import ParameterError
 from hushtable.methods import parameters
 from hushtable.methods.base import Forecast, Method, Plan, Released
 from hushtable.methods.parameters import parameter
 from hushtable.privacy.guarantee import Guarantee, PureDP
-from hushtable.privacy.noise import Noise, add_noise
+from hushtable.privacy.mechanism import Laplace
+from hushtable.privacy.noise import Noise
 from hushtable.schema import Schema
 
 
@@ -46,7 +47,7 @@ class Histograms(Method):
 
 
 @dataclass(frozen=True)
-class HistogramsPlan(Plan[Engine]):
+class HistogramsPlan(Plan[SealedTable]):
     """Hold the scale of the noise."""
 
     method: Histograms
@@ -69,12 +70,12 @@ class HistogramsPlan(Plan[Engine]):
             memory_mb=16 * sum(sizes) / 1e6,
         )
 
-    def run(self, source: Engine, noise: Noise) -> Released:
-        """Count every column and add noise to every count."""
+    def release(self, source: SealedTable, noise: Noise) -> Released:
+        """Count every column and open every count through noise."""
         tables = {}
         for name, counts in source.histograms(list(self.schema.attributes)).items():
             column = self.schema.attributes[name]
-            noisy = add_noise(counts, noise.discrete_laplace(self.scale, size=len(counts)))
+            noisy = noise.open(counts, Laplace(self.scale), f"histogram of {name}")
             values = to_labels(column, np.arange(column.size))
             tables[name] = pa.table({"value": values, "count": pa.array(noisy, pa.int64())})
         return Released(tables=tables, settings={"scale": str(self.scale)})

@@ -10,10 +10,12 @@ from hushtable.audit.inputs import GraphInput
 from hushtable.audit.neighbors import Pair, graph_pair, searched_graphs
 from hushtable.audit.subject import Prepared
 from hushtable.engine.graph import Graph
+from hushtable.engine.sealed import accounted
 from hushtable.methods.base import Released
 from hushtable.methods.degrees.degrees import Degrees
 from hushtable.privacy.guarantee import Neighbors
 from hushtable.privacy.noise import Noise
+from hushtable.privacy.spending import Account
 from hushtable.schema import Schema
 
 
@@ -53,7 +55,8 @@ def measured(method: Degrees, schema: Schema) -> Prepared:
     plan = method.plan(schema.name)
 
     def run(graph: Graph, noise: Noise) -> Released:
-        noisy, settings = plan.measure(graph, noise)
+        account = Account(plan.promise)
+        noisy, settings = accounted(graph, account, lambda sealed: plan.measure(sealed, noise))
         return Released(tables={"noisy": noisy}, settings=settings)
 
     return Prepared(plan.guarantees, run)

@@ -20,6 +20,7 @@ from hushtable.engine.header import Data, is_ibis_table, is_in_spark, read_heade
 from hushtable.engine.silence import quiet_spark, silence_also
 from hushtable.engine.spark.source import session_of, unfit_executors
 from hushtable.errors import DataError, ParameterError
+from hushtable.files.memory import parse_memory_limit
 from hushtable.files.scratch import spill_folder
 
 _INSTALL = (
@@ -93,12 +94,12 @@ def _java_size(memory_limit: str) -> str:
     >>> _java_size("4GB"), _java_size("500 MB")
     ('4g', '500m')
     """
-    found = re.fullmatch(r"\s*(\d+)\s*([kmgt])i?b?\s*", memory_limit, re.IGNORECASE)
-    if not found:
+    number, letter = parse_memory_limit(memory_limit)
+    if not number.isdigit():
         raise ParameterError(
-            f"memory_limit {memory_limit!r} is not understood; write it as '500MB' or '4GB'."
+            f"memory_limit is {memory_limit!r}; Spark takes whole numbers, such as '500MB'."
         )
-    return f"{found[1]}{found[2].lower()}"
+    return f"{number}{letter}"
 
 
 def read_in_spark(data: Data, *, memory_limit: str | None = None) -> Data:

@@ -28,10 +28,11 @@ from hushtable.engine.encode import (
     listed_codes,
     numeric_code,
     read_number,
+    reads_as_it_is,
 )
 from hushtable.engine.source import Source
 from hushtable.engine.sql.answers import Broken, integers, union
-from hushtable.schema import Categorical, Column, Integer, Number, Schema
+from hushtable.schema import Categorical, Column, Number, OnCalendar, Schema
 
 ibis = lazy_loader.load("ibis")
 
@@ -77,7 +78,7 @@ def broken_rules(rows: Source, schema: Schema, columns: Sequence[str]) -> Broken
 def _groupable(rows: Source, schema: Schema, name: str) -> tuple[Expression, bool]:
     """Give a raw column, or its codes where too many raw values would differ; and which."""
     column, raw = schema.attributes[name], rows.table[rows.columns[name]]
-    if isinstance(column, Number) and not raw.type().is_string():
+    if isinstance(column, Number | OnCalendar) and not raw.type().is_string():
         # Grouping measurements as they are would make nearly as many groups as rows.
         return numeric_code(raw, column, schema.missing_values), True
     return raw, False
@@ -101,15 +102,15 @@ class _Heaps:
         asked |= {name: groups[name] for name in self.others}
         if is_code:
             self.coded.append(groups.select(**asked, code=groups.raw))
-        elif isinstance(column, Number):
-            code = numeric_code(groups.raw, column, missing_values)
-            self.coded.append(groups.select(**asked, code=code))
-        elif isinstance(column, Integer):
+        elif isinstance(column, Categorical):
+            listed = (*column.spellings, *missing_values)
+            self.texts.append(groups.select(**asked, text=as_text(groups.raw, listed)))
+        elif reads_as_it_is(groups.raw, column):
             same = self.wholes.setdefault(groups.raw.type(), [])
             same.append(groups.select(**asked, raw=groups.raw))
         else:
-            listed = (*column.values, *missing_values)
-            self.texts.append(groups.select(**asked, text=as_text(groups.raw, listed)))
+            code = numeric_code(groups.raw, column, missing_values)
+            self.coded.append(groups.select(**asked, code=code))
 
     def codes(self) -> Expression:
         """Encode each heap, and put them together."""

@@ -20,8 +20,11 @@ from hushtable.evaluation.report.plots import (
     column_plot,
     degree_plot,
     rate_plot,
+    slope_plot,
     workload_plot,
 )
+from hushtable.evaluation.utility.slopes import weakest
+from hushtable.privacy.values import rounded
 
 MAX_COLUMN_PLOTS = 40
 
@@ -51,6 +54,7 @@ def fill_page(name: str, /, **content: Any) -> str:
         "number": _number,
         "distance": _distance,
         "epsilon": _epsilon,
+        "exact": lambda number: rounded(Fraction(number)),
         "selectivity": _selectivity,
         "kind_of_question": _kind_of_question,
         "rate": _rate,
@@ -81,6 +85,9 @@ def _drawings(content: Mapping[str, Any]) -> dict[str, Any]:
     if utility["pairs"]:
         maps = association_plots(utility["pairs"]["each"])
         drawings["association_plots"] = {which: _drawn(svg) for which, svg in maps.items()}
+    if slopes := utility["slopes"]:
+        drawings["slope_plot"] = _drawn(slope_plot(slopes["each"]))
+        drawings["weakest_slopes"] = weakest(slopes)
     if utility["degrees"]:
         drawings["degree_plot"] = _drawn(degree_plot(utility["degrees"]))
     if utility["workload"] and utility["workload"]["lines"]:
@@ -167,7 +174,10 @@ def headlines(content: Mapping[str, Any]) -> Iterator[dict[str, str]]:
         }
     if (workload := utility["workload"]) and workload["lines"]:
         line = workload["lines"][0]
-        held = line["coverage"] and f"; {_percent(line['coverage']['value'])} of intervals held"
+        held = line["coverage"] and (
+            f"; {_percent(line['coverage']['value'])} of intervals held, typically "
+            f"{_percent(line['width']['value'])} of the {utility['about']} wide"
+        )
         yield {
             "what": "Count questions",
             "value": _percent(line["median_relative_error"]["value"]),
@@ -190,12 +200,15 @@ def headlines(content: Mapping[str, Any]) -> Iterator[dict[str, str]]:
         }
     if attacks := content["risk"].get("attacks"):
         n = sum(attack["succeeds"] for attack in attacks)
-        than = "control" if content["reproduce"]["control"] else "a naive attacker"
-        yield {
-            "what": "Attacks",
-            "value": f"{n} of {len(attacks)}",
-            "note": f"do better than {than}, beyond chance",
-        }
+        if content["reproduce"]["control"]:
+            value, note = f"{n} of {len(attacks)}", "do better than control, beyond chance"
+        else:
+            value = "no finding"
+            note = (
+                f"about privacy without a control table: {n} of {len(attacks)} do better than a "
+                "naive attacker, and what a release tells about everybody counts there, too"
+            )
+        yield {"what": "Attacks", "value": value, "note": note}
 
 
 # --- how numbers are written ----------------------------------------------------------------------

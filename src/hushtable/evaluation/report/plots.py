@@ -15,7 +15,7 @@ WIDTH = 340.0
 _LETTER = 5.9  # width of an average letter at the size of labels
 _WIDE = 6.6  # that of a wide one
 _LINE = 15.0  # least distance of one line of letters from the next
-MAX_HEAT_COLUMNS = 30
+MAX_HEAT_COLUMNS = 24  # more rows than that, and labels run into each other
 MAX_BARS = 12
 
 
@@ -214,6 +214,32 @@ def _heat_map(which: str, names: Sequence[str], strengths: Mapping[frozenset[str
 # --- count questions ------------------------------------------------------------------------------
 
 
+def slope_plot(each: Sequence[Mapping[str, Any]]) -> str:
+    """Draw the correlation in the release against that in the original, a dot for each pair."""
+    size, left, top = 300.0, 60.0, 14.0
+
+    def place(value: float) -> float:
+        return (min(max(value, -1.0), 1.0) + 1) / 2 * size
+
+    parts = [_line(left, top + size, left + size, top, "axis")]
+    for tick in (-1.0, -0.5, 0.0, 0.5, 1.0):
+        x, y = left + place(tick), top + size - place(tick)
+        parts += [
+            _line(x, top, x, top + size, "grid"),
+            _line(left, y, left + size, y, "grid"),
+            _text(x, top + size + 16, f"{tick:g}", "soft", "middle"),
+            _text(left - 8, y + 4, f"{tick:g}", "soft", "end"),
+        ]
+    for one in each:
+        original, published = one["correlation"]["original"], one["correlation"]["published"]
+        tip = f"{' and '.join(one['names'])}{', ' * bool(one['group'])}{one['group']}: "
+        tip += f"{original:.2f} in the original, {published:.2f} in the release"
+        kind = "published" if not one["group"] else "soft"
+        parts.append(_dot(left + place(original), top + size - place(published), 4, kind, tip))
+    parts.append(_text(left + size / 2, top + size + 34, "original", "soft", "middle"))
+    return _svg(top + size + 44, "correlations in the original and in the release", parts)
+
+
 def workload_plot(workload: Mapping[str, Any]) -> str:
     """Draw every answer against the truth, on logarithmic axes."""
     questions = workload["questions"]
@@ -364,3 +390,45 @@ def degree_plot(degrees: Mapping[str, Any]) -> str:
             parts.append(f'<path class="{kind}" d="M{"L".join(points)}"/>')
     parts.append(_text(left + width / 2, top + height + 28, "degree", "soft", "middle"))
     return _svg(top + height + 34, "share of nodes that reach each degree", parts)
+
+
+# --- a ledger -------------------------------------------------------------------------------------
+
+
+def steps_plot(
+    series: Mapping[str, tuple[str, Sequence[tuple[float, float]]]],
+    *,
+    title: str,
+    ends: tuple[str, str],
+) -> str:
+    """Draw shares that change in steps, each from its time on; above 1 they leave the frame.
+
+    Parameters
+    ----------
+    series : mapping
+        For each name the kind of its line, and its steps: time from 0 to 1, and share.
+    title : str
+        What it shows.
+    ends : pair of str
+        What the first and the last time are.
+    """
+    height, left, right, top, bottom = 190.0, 40.0, WIDTH - 6, 12.0, 160.0
+
+    def x(time: float) -> float:
+        return left + (right - left) * time
+
+    def y(share: float) -> float:
+        return bottom - (bottom - top) * min(share, 1.05)
+
+    parts = []
+    for share in (0.0, 0.5, 1.0):
+        parts.append(_line(left, y(share), right, y(share), "axis" if share == 0 else "grid"))
+        parts.append(_text(left - 6, y(share) + 4, f"{share:.0%}", "soft", "end"))
+    for name, (kind, steps) in series.items():
+        path = f"M{_n(x(steps[0][0]))} {_n(y(steps[0][1]))}"
+        path += "".join(f"H{_n(x(time))}V{_n(y(share))}" for time, share in steps[1:])
+        tip = escape(f"{name}: {_percent(steps[-1][1])}")
+        parts.append(f'<path class="{kind}" d="{path}H{_n(right)}"><title>{tip}</title></path>')
+    parts.append(_text(left, height - 12, ends[0], "soft"))
+    parts.append(_text(right, height - 12, ends[1], "soft", "end"))
+    return _svg(height, title, parts)

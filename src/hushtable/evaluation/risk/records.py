@@ -21,7 +21,7 @@ from hushtable.engine import connect
 from hushtable.engine.memory import MemoryEngine
 from hushtable.errors import DataError
 from hushtable.recoding import Intervals, Recoding
-from hushtable.schema import Categorical, Column, Integer, Schema
+from hushtable.schema import Categorical, Column, Integer, Numeric, Schema
 
 Matrix = NDArray[np.float64]
 
@@ -130,7 +130,7 @@ def set_scene(  # noqa: PLR0917 - the tables in the order of assess
             f"Attacked in the generalized values of the release: {', '.join(sorted(recode))}."
         )
     sizes = np.array([(recode.get(n) or c).size for n, c in columns.items()], np.int64)
-    sizes -= [(recode.get(n) or c).missing_code is not None for n, c in columns.items()]
+    sizes -= [(recode.get(n) or c).n_apart for n, c in columns.items()]
 
     def private(table: pa.Table) -> Matrix:
         codes = _read(table, columns, schema)
@@ -155,7 +155,7 @@ def _is_ordered(column: Column, cut: Recoding | None) -> bool:
 
 
 def _labels(cut: Recoding) -> Column:
-    labels = tuple(str(label) for label in cut.labels)
+    labels = tuple(str(label) for label in cut.names)
     return Categorical(type="categorical", values=labels)
 
 
@@ -167,9 +167,9 @@ def _read(
     for name, column in columns.items():
         lenient[name] = column.model_copy(update={"missing": "category", "outside": "missing"})
         place, values = table.column_names.index(name), table.column(name)
-        if not isinstance(column, Categorical) and _is_number(values.type):
-            values = _clipped(values, column)
-        elif not _is_plain(values.type):
+        if isinstance(column, Numeric) and _is_number(values.type):
+            values = values if column.special else _clipped(values, column)
+        elif isinstance(column, Categorical) and not _is_plain(values.type):
             texts = [None if value is None else str(value) for value in values.to_pylist()]
             values = pa.chunked_array([pa.array(texts, pa.string())])
         table = table.set_column(place, name, values)
@@ -197,7 +197,7 @@ def _is_plain(kind: pa.DataType) -> bool:
     return bool(is_text or _is_number(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind))
 
 
-def _clipped(values: pa.ChunkedArray, column: Column) -> pa.ChunkedArray:
+def _clipped(values: pa.ChunkedArray, column: Numeric) -> pa.ChunkedArray:
     """Bring noisy numbers into the public range, and onto whole numbers where there are only such.
 
     Private values outside the range are clipped too, which is the nearest an attack can come.
@@ -222,7 +222,7 @@ def _matrix(
     for place, (name, column) in enumerate(columns.items()):
         cut, values = recode.get(name), codes[name]
         n_values = len(cut.labels) if cut is not None and done else column.n_values
-        missing = values == n_values
+        missing = values >= n_values  # nor is a special value near any other
         if cut is not None and not done:
             values = cut.apply(np.minimum(values, column.n_values - 1))
         if cut is not None:

@@ -345,7 +345,9 @@ class _CodedTable:
             ordered = isinstance(cut, Intervals) or features[name].ordered
             features[name] = _Feature(cut.size, ordered, cut.missing_code)
             n = len(cut.labels)
-            bins[name] = ValueGroups(cut.labels, n, cut.has_missing, tuple(range(n)))
+            bins[name] = ValueGroups(
+                cut.labels, n, cut.has_missing, tuple(range(n)), special=cut.special
+            )
         return _CodedTable(features, bins, recode)
 
     def write(self, rows: CodedRows) -> CodedRows:

@@ -236,8 +236,8 @@ def _present(
     """Give the codes in use, both distributions among those who have a value, and the range."""
     codes = np.union1d(truth.codes, share.codes)
     one, two = truth._on(codes), share._on(codes)
-    if column.missing_code is not None:
-        there = codes != column.missing_code
+    if column.n_apart:
+        there = codes < column.n_values
         codes, one, two = codes[there], one[there], two[there]
     return codes, one / (one.sum() or 1.0), two / (two.sum() or 1.0), column.n_values - 1
 
@@ -314,7 +314,8 @@ def _intervals(column: Column, starts: Iterable[int], last: int | None = None) -
         for first, end in zip(firsts, ends, strict=True)
     ]
     has_missing = column.missing_code is not None
-    return Intervals(tuple(labels), column.n_values, has_missing, (0, *firsts[1:]))
+    special = column.special_names
+    return Intervals(tuple(labels), column.n_values, has_missing, (0, *firsts[1:]), special=special)
 
 
 def _short(value: Any) -> str:
@@ -336,7 +337,7 @@ def _most_frequent(column: Column, shares: _Shares, most: int) -> ValueGroups:
 
 
 def _labels(bins: Recoding) -> tuple[str, ...]:
-    return (*map(str, bins.labels), *(("missing",) if bins.has_missing else ()))
+    return (*map(str, bins.names), *(("missing",) if bins.has_missing else ()))
 
 
 # --- pairs and triples ----------------------------------------------------------------------------

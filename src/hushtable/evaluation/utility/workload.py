@@ -9,7 +9,7 @@ and much for one about a handful.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -55,6 +55,12 @@ COVERAGE = share_metric(
     better="higher",
 )
 
+WIDTH = Metric(
+    name="width of intervals",
+    meaning="Median width of the 95 % intervals, as a share of the rows: how little they say.",
+    better="lower",
+)
+
 
 @dataclass(frozen=True)
 class Condition:
@@ -73,7 +79,7 @@ class Condition:
     """
 
     name: str
-    column: Column
+    column: Column = field(hash=False)  # some hold mappings; the name is enough
     codes: tuple[int, ...]
     interval: bool
 
@@ -99,7 +105,7 @@ class Condition:
 
 
 def _literal(column: Column, code: int) -> str:
-    value = column.value(code)
+    value = column.value(code) if code < column.n_values else column.name(code)
     if isinstance(value, str):
         return "'" + value.replace("'", "''") + "'"
     return str(value)
@@ -170,8 +176,8 @@ class WorkloadLine:
         Relative error.
     absolute : Measured
         Median absolute error.
-    coverage : Measured or None
-        How often intervals held; None without intervals.
+    coverage, width : Measured or None
+        How often intervals held, and how wide they are; None without intervals.
     """
 
     arity: int | None
@@ -181,6 +187,7 @@ class WorkloadLine:
     mean: Measured
     absolute: Measured
     coverage: Measured | None
+    width: Measured | None
 
     def to_dict(self) -> dict[str, Any]:
         """Write as plain data."""
@@ -192,6 +199,7 @@ class WorkloadLine:
             "mean_relative_error": self.mean.to_dict(),
             "median_absolute_error": self.absolute.to_dict(),
             "coverage": self.coverage and self.coverage.to_dict(),
+            "width": self.width and self.width.to_dict(),
         }
 
 
@@ -311,7 +319,7 @@ class _Drawer:
     def condition(self, name: str, anchor: int, share: float) -> Condition:
         """Make a condition that one row satisfies, and about this share of all rows."""
         column, code = self._rows.schema.attributes[name], int(self._rows.codes[name][anchor])
-        if code == column.missing_code:
+        if code >= column.n_values:
             return Condition(name, column, (code,), False)
         if name in self._in_order:
             return self._interval(name, column, code, share)
@@ -403,8 +411,10 @@ def _line(
     of = f"{arity or 'all'} conditions" if arity != 1 else "1 condition"
     relative = np.array([one.relative for one in mine])
     absolute = np.array([one.absolute for one in mine])
-    coverage = None
+    coverage = width = None
     if has_intervals:
+        wide = [(one.estimate.high - one.estimate.low) / max(one.n_rows, 1) for one in mine]
+        width = Measured(metric=WIDTH, of=of, value=float(np.median(wide)))
         hits = sum(one.covered for one in mine)
         low, high = wilson(hits, len(mine))
         coverage = Measured(metric=COVERAGE, of=of, value=hits / len(mine), low=low, high=high)
@@ -416,6 +426,7 @@ def _line(
         mean=_bootstrapped(RELATIVE, of, relative, np.mean, rng),
         absolute=_bootstrapped(ABSOLUTE, of, absolute, np.median, rng),
         coverage=coverage,
+        width=width,
     )
 
 

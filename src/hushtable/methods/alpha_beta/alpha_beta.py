@@ -15,26 +15,29 @@ from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from hushtable.engine.base import Engine
+from hushtable.engine.sealed import SealedTable
 from hushtable.errors import ParameterError, Refused, TooLarge
-from hushtable.methods.alpha_beta.insertions import (
+from hushtable.methods.alpha_beta.observers import readable, require_bound, require_observers
+from hushtable.methods.alpha_beta.views import ViewMemory
+from hushtable.methods.alpha_beta.written_tuples import written_tuples
+from hushtable.methods.base import CountError, Forecast, Method, Plan, Released, misfits
+from hushtable.methods.count_error import coins_error, needed_rows
+from hushtable.methods.parameters import parameter, rational, whole
+from hushtable.privacy.bounded_adversary import Adversary, Ratios, solve, solve_repeated
+from hushtable.privacy.guarantee import BoundedAdversary, Guarantee, PureDP, check_epsilon
+from hushtable.privacy.insertions import (
     SourceInsertions,
     SourcePrior,
     UniformInsertions,
     source_weights,
     whole_weights,
 )
-from hushtable.methods.alpha_beta.observers import readable, require_bound, require_observers
-from hushtable.methods.alpha_beta.tuple_set import TupleSet, kept_and_inserted, written
-from hushtable.methods.alpha_beta.views import Past, ViewMemory, is_among, merged
-from hushtable.methods.base import CountError, Forecast, Method, Plan, Released, misfits
-from hushtable.methods.count_error import coins_error, needed_rows
-from hushtable.methods.parameters import parameter, rational, whole
-from hushtable.privacy.bounded_adversary import Adversary, Ratios, solve, solve_repeated
-from hushtable.privacy.guarantee import BoundedAdversary, Guarantee, PureDP, check_epsilon
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.rational import exp_bounds
+from hushtable.privacy.spending import Promise
+from hushtable.privacy.tuple_set import KeptTuples, NextView
 from hushtable.schema import Schema
 
 ViewRule = Literal["memoized", "algorithm-4"]
@@ -320,7 +323,7 @@ Lower d or raise gamma.
 
 
 @dataclass(frozen=True)
-class AlphaBetaPlan(Plan[Engine]):
+class AlphaBetaPlan(Plan[SealedTable]):
     """Hold how the tuples of a schema are kept and inserted.
 
     Parameters
@@ -433,43 +436,30 @@ class AlphaBetaPlan(Plan[Engine]):
             "distinct tuples, and all rows are taken to be distinct.",
         )
 
-    def run(self, source: Engine, noise: Noise) -> Released:
+    @property
+    def promise(self) -> Promise:
+        """The differential privacy that follows; whether all is promised is asked elsewhere."""
+        return Promise(self.epsilon)
+
+    def release(self, source: SealedTable, noise: Noise) -> Released:
         """Find the distinct tuples, toss their coins, insert others, publish in order."""
-        schema = self.schema
-        if self.method.views == 1:
+        schema, method = self.schema, self.method
+        columns = list(schema.attributes)
+        if method.views == 1:
             rows = source.publish_cells(
-                list(schema.attributes),
-                partial(kept_and_inserted, schema, self.noise),
-                noise,
-                also=self.noise.insert(noise),
+                columns, KeptTuples(self.noise), partial(_table, schema), noise, what="tuples"
             )
             return Released(tables={"data": rows}, settings={VIEW: 1, "notes": self._notes()})
-        cells = source.counts(list(schema.attributes))
-        table = TupleSet(cells.domain, cells.domain.pack(cells.codes))
+        cells = source.counts(columns)
         with self._memory().opened() as past:
-            self._add_view(past, table, noise)
-            views = past.views
+            view = NextView(self.noise, past, method.views, method.repeats)
+            views = noise.open(cells, view, "tuples of all views")
         numbers = np.repeat(np.arange(1, len(views) + 1), [len(view) for view in views])
-        columns = written(schema, table.domain.unpack(np.concatenate(views)))
+        written = written_tuples(schema, cells.domain.unpack(np.concatenate(views)))
         return Released(
-            tables={"data": pa.table({**columns, VIEW: pa.array(numbers, pa.int64())})},
+            tables={"data": pa.table({**written, VIEW: pa.array(numbers, pa.int64())})},
             settings={VIEW: len(views), "notes": self._notes()},
         )
-
-    def _add_view(self, past: Past, table: TupleSet, noise: Noise) -> None:
-        """Draw the next view of a table of which others were published."""
-        if self.method.view_rule == "memoized":
-            fresh = TupleSet(table.domain, table.keys[~is_among(table.keys, past.seen)])
-            past.views.append(fresh.perturbed(self.noise, noise))
-            past.seen = merged(past.seen, fresh.keys)
-            return
-        if past.views and not np.array_equal(past.seen, table.keys):
-            raise Refused(
-                "the table has changed since the first view, and algorithm-4 keeps its promise "
-                "only for a table that does not. Use view_rule memoized from the first view on."
-            )
-        past.seen = table.keys
-        past.views.append(table.seen_again(past.views, self.noise, self.method.views, noise))
 
     def _memory(self) -> ViewMemory:
         method = self.method
@@ -506,3 +496,7 @@ class AlphaBetaPlan(Plan[Engine]):
                 "when the table loses it: counts are of tuples that were ever in the table."
             )
         return notes
+
+
+def _table(schema: Schema, codes: NDArray[np.int64]) -> pa.Table:
+    return pa.table(written_tuples(schema, codes))

@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar, Self
 
-import numpy as np
 import pyarrow as pa
 
-from hushtable.engine.base import Engine
+from hushtable.engine.sealed import SealedTable
 from hushtable.errors import ParameterError
-from hushtable.methods.alpha_beta.tuple_set import written
+from hushtable.methods.alpha_beta.written_tuples import written_tuples
 from hushtable.methods.base import CountError, Forecast, Method, Plan, Released
 from hushtable.methods.count_error import coins_error, needed_rows
 from hushtable.methods.parameters import parameter, part
@@ -24,6 +23,7 @@ from hushtable.privacy.bounded_adversary import odds_limit
 from hushtable.privacy.guarantee import Guarantee, PureDP, check_epsilon
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.rational import exp_bounds, log_upper
+from hushtable.privacy.row_replacement import RowReplacement
 from hushtable.schema import Schema
 
 _BITS = 64
@@ -99,7 +99,7 @@ class Frapp(Method):
 
 
 @dataclass(frozen=True)
-class FrappPlan(Plan[Engine]):
+class FrappPlan(Plan[SealedTable]):
     """Hold what it costs to keep some rows of a schema."""
 
     method: Frapp
@@ -143,17 +143,13 @@ class FrappPlan(Plan[Engine]):
             assumes="The question takes the same share of the domain as of the rows.",
         )
 
-    def run(self, source: Engine, noise: Noise) -> Released:
+    def release(self, source: SealedTable, noise: Noise) -> Released:
         """Toss a coin for each row, replace those that lose, publish in the order of the codes."""
-        cells = source.counts(list(self.schema.attributes))
-        codes = np.repeat(cells.codes, cells.counts, axis=0)
-        replaced = np.flatnonzero(~noise.bernoulli(self.method.retention, size=len(codes)))
-        for position, size in enumerate(self.schema.domain.shape):
-            codes[replaced, position] = noise.uniform_below(size, size=len(replaced))
-        # Sorted: the order of the private rows is not published.
-        codes = codes[np.lexsort(codes.T[::-1])]
+        rows = source.counts(list(self.schema.attributes))
+        replacement = RowReplacement(self.method.retention, self.schema.domain.size)
+        codes = noise.open(rows, replacement, "rows")
         return Released(
-            tables={"data": pa.table(written(self.schema, codes))},
+            tables={"data": pa.table(written_tuples(self.schema, codes))},
             settings={
                 "notes": [
                     "Local perturbation: every row was kept or replaced on its own, as its owner "

@@ -13,6 +13,7 @@ alone, so intervals are those q for which n_V is not surprising.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -23,14 +24,17 @@ from numpy.typing import NDArray
 
 from hushtable.codes import as_numpy, plain
 from hushtable.errors import ParameterError
+from hushtable.estimate.associations import all_alike
 from hushtable.estimate.base import Estimate, Estimator
 from hushtable.estimate.drawing import Generator
-from hushtable.estimate.published import Background, Published, published_rows
+from hushtable.estimate.published import About, Background, Published, published_rows
 from hushtable.estimate.quantiles import NORMAL
+from hushtable.estimate.row_functions import ONE, RowFunction
+from hushtable.estimate.sums import Sums, no_less
 from hushtable.methods.alpha_beta.alpha_beta import VIEW, AlphaBeta
-from hushtable.methods.alpha_beta.insertions import SourceInsertions, UniformInsertions
 from hushtable.methods.alpha_beta.two_coins import CoinAnswer, TwoCoins, ends
 from hushtable.predicate import Predicate, parse
+from hushtable.privacy.insertions import SourceInsertions, UniformInsertions
 
 _LARGEST = 10**300  # no table has more tuples, and it is a float
 _SERIES = 60  # more terms than any sum needs
@@ -101,6 +105,8 @@ class _Again(CoinAnswer):
 class InsertionEstimator(Estimator):
     """Answer counts of distinct tuples from a release with random insertions and deletions."""
 
+    counted: About = "distinct tuples"
+
     def _open(self) -> None:
         """Take from the statement and the tables what answers need."""
         self.method = AlphaBeta(**self.parameters)
@@ -148,6 +154,47 @@ class InsertionEstimator(Estimator):
                 "included.",
             ),
         )
+
+    def kept(self) -> dict[tuple[str, str], float]:
+        """Tuples of the table are some of the published ones, the others are noise."""
+        expected = self.view * self._inserted(ONE)
+        share = 1 - expected / max(1, self.table.num_rows)
+        return all_alike(self.schema, min(max(share, 0.0), 1.0))
+
+    def sums(self, functions: Sequence[RowFunction], *, together: bool = True) -> Sums:
+        """Estimate sums over the distinct tuples of the table.
+
+        Of Algorithm 4 the first view is used, which alone is a plain draw of two coins. A tuple of
+        the table adds the variance of its coin beyond that of an insertion, alpha (1 - alpha) at
+        most; how many there are is estimated the same way as the sums themselves.
+        """
+        codes, n_views = self.codes, self.view
+        if self.method.repeats:
+            first = as_numpy(self.table.column(VIEW)) == 1
+            codes, n_views = {name: own[first] for name, own in codes.items()}, 1
+        alpha = float(self.noise.alpha)
+
+        def estimate(function: RowFunction) -> tuple[float, float]:
+            inserted = n_views * self._inserted(function)
+            return (float(function.values(codes).sum()) - inserted) / alpha, inserted
+
+        values = np.array([estimate(function)[0] for function in functions])
+        privacy = np.zeros((len(functions), len(functions)))
+        for i in range(len(functions)):
+            for j in range(i, len(functions)) if together else (i,):
+                own, inserted = estimate(functions[i] * functions[j])
+                privacy[i, j] = privacy[j, i] = (inserted + alpha * (1 - alpha) * own) / alpha**2
+        return Sums(
+            values, no_less(privacy), np.zeros_like(privacy), counted=self.counted,
+            notes=(self.notes[0],),
+        )  # fmt: skip
+
+    def _inserted(self, function: RowFunction) -> float:
+        """Add a function up over the domain, each tuple by its chance to be inserted."""
+        noise = self.noise
+        if isinstance(noise, UniformInsertions):
+            return float(noise.beta) * function.over_domain(self.schema)
+        return _series(noise, lambda density: function.over_domain(self.schema, density))
 
     def count(self, where: str) -> Estimate:
         """Estimate how many distinct tuples of the table satisfy a condition."""
@@ -216,6 +263,22 @@ def expected_insertions(predicate: Predicate, noise: SourceInsertions) -> float:
     columns, so each term of the series of exp is a weighted count that factors like the condition.
     beta is at most 1/2, hence x w(t) at most ln 2: the terms fall quickly.
     """
+
+    def weigh(density: Mapping[str, NDArray[np.float64]]) -> float:
+        free = math.prod(
+            float(density[name].sum())
+            for name in noise.domain.names
+            if name not in predicate.columns
+        )
+        return float(predicate.weigh(density)) * free
+
+    return _series(noise, weigh)
+
+
+def _series(
+    noise: SourceInsertions, weigh: Callable[[Mapping[str, NDArray[np.float64]]], float]
+) -> float:
+    """Add up the series of beta(t), given how to add up products of weights over the domain."""
     scales = [max(column) for column in noise.weights]
     largest = -math.log1p(-float(noise.hit)) * math.prod(scales)
     total, factor = 0.0, -1.0
@@ -226,12 +289,7 @@ def expected_insertions(predicate: Predicate, noise: SourceInsertions) -> float:
             name: (np.array(column, np.float64) / scale) ** power
             for name, column, scale in zip(noise.domain.names, noise.weights, scales, strict=True)
         }
-        free = math.prod(
-            float(density[name].sum())
-            for name in noise.domain.names
-            if name not in predicate.columns
-        )
-        term = factor * float(predicate.weigh(density)) * free
+        term = factor * weigh(density)
         total += term
         if abs(term) <= 1e-17 * abs(total):
             break

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
 
 from hushtable.codes import plain
+from hushtable.estimate.associations import all_alike
 from hushtable.estimate.base import Estimate, Estimator
 from hushtable.estimate.drawing import Generator
 from hushtable.estimate.published import Background, Published, published_rows
+from hushtable.estimate.row_functions import RowFunction
+from hushtable.estimate.sums import Sums, no_less
 from hushtable.methods.alpha_beta.frapp import Frapp
 from hushtable.methods.alpha_beta.two_coins import TwoCoins
 from hushtable.predicate import parse
@@ -43,6 +47,42 @@ class RetentionEstimator(Estimator):
                 "average is taken off every distribution. Models are trained on the rows as "
                 "published, noise included.",
             ),
+        )
+
+    def kept(self) -> dict[tuple[str, str], float]:
+        """Rows are kept whole or replaced whole."""
+        return all_alike(self.schema, float(self.retention))
+
+    def sums(self, functions: Sequence[RowFunction], *, together: bool = True) -> Sums:
+        """Estimate sums over rows.
+
+        With m the mean of a function over the domain, a published row has g f + (1-g) m on average.
+        Its covariances are linear in products of functions, so they are estimated the same way.
+        """
+        n_rows, kept = self.table.num_rows, float(self.retention)
+        size = float(self.schema.domain.size)
+
+        def estimate(function: RowFunction) -> tuple[float, float]:
+            mean = function.over_domain(self.schema) / size
+            seen = float(function.values(self.codes).sum())
+            return (seen - (1 - kept) * mean * n_rows) / kept, mean
+
+        found = [estimate(function) for function in functions]
+        privacy = np.zeros((len(functions), len(functions)))
+        for i in range(len(functions)):
+            for j in range(i, len(functions)) if together else (i,):
+                product, mean = estimate(functions[i] * functions[j])
+                (one, mean_one), (two, mean_two) = found[i], found[j]
+                both = kept * product + (1 - kept) * mean * n_rows
+                means = kept**2 * product + (1 - kept) ** 2 * mean_one * mean_two * n_rows
+                means += kept * (1 - kept) * (one * mean_two + two * mean_one)
+                privacy[i, j] = privacy[j, i] = (both - means) / kept**2
+        # Products are noisy, too; a variance below that of random rows alone cannot be.
+        return Sums(
+            np.array([value for value, _ in found]),
+            no_less(privacy),
+            np.zeros_like(privacy),
+            notes=self.notes,
         )
 
     def count(self, where: str) -> Estimate:

@@ -12,23 +12,13 @@ import sqlite3
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hushtable.errors import DataError, ParameterError, Refused
-from hushtable.privacy.sparse_subset import Keys
-
-
-@dataclass
-class Past:
-    """What is remembered: the tuples of the table so far, and each view published."""
-
-    seen: Keys
-    views: list[Keys] = field(default_factory=list)
+from hushtable.privacy.tuple_set import Past
 
 
 class ViewMemory:
@@ -117,30 +107,3 @@ class ViewMemory:
             connection.execute(
                 "INSERT INTO tuples VALUES (?, ?)", [number, keys.astype("<i8").tobytes()]
             )
-
-
-def is_among(keys: Keys, others: Keys) -> NDArray[np.bool_]:
-    """Tell which keys are among others; both in order and without repetition.
-
-    Examples
-    --------
-    >>> is_among(np.array([[1], [5], [7]]), np.array([[5], [6]])).tolist()
-    [False, True, False]
-    """
-    if not len(keys) or not len(others):
-        return np.zeros(len(keys), np.bool_)
-    if keys.shape[1] == 1:
-        place = np.searchsorted(others[:, 0], keys[:, 0])
-        return np.asarray(others[np.minimum(place, len(others) - 1), 0] == keys[:, 0])
-    both = np.concatenate((others, keys))
-    order = np.lexsort(both.T[::-1])  # stable: an equal one of `others` comes first
-    same = np.r_[False, (both[order][1:] == both[order][:-1]).all(axis=1)]
-    found = np.zeros(len(both), np.bool_)
-    found[order] = same
-    return found[len(others) :]
-
-
-def merged(*parts: Keys) -> Keys:
-    """Join disjoint sets of keys into one, in order."""
-    keys = np.concatenate(parts)
-    return keys[np.lexsort(keys.T[::-1])]

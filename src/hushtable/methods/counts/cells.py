@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -48,3 +49,17 @@ def describe_noise(mechanism: CountMechanism, *, per: str) -> dict[str, Any]:
         "count_std": mechanism.std,
         "release_counts": {f"{p:g}": mechanism.release_count(p) for p in QUANTILES},
     }
+
+
+def commonest(rows: int, sizes: Sequence[int]) -> float:
+    """Expect how many rows the commonest tuple has, as uneven as columns usually are.
+
+    Spread evenly, hardly any tuple of a wide table would have more than one. So each column is
+    taken to follow Zipf's law, by which the commonest of n values has one part in about 1 + ln(n).
+
+    Examples
+    --------
+    >>> round(commonest(1000, [2, 2])), round(commonest(1000, [10] * 20))
+    (349, 0)
+    """
+    return rows / math.prod(1 + math.log(size) for size in sizes)

@@ -13,11 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable import kernels
-from hushtable.engine.base import Engine
-from hushtable.engine.baskets import ItemColumns, Pairs
+from hushtable.engine.baskets import ItemColumns
+from hushtable.engine.sealed import SealedTable
 from hushtable.privacy.composition import concentrated_share
-from hushtable.privacy.noise import Noise, add_noise
-from hushtable.recoding import Recoding, recoded_domain
+from hushtable.privacy.mechanism import Gaussian, InTurn, Laplace
+from hushtable.privacy.noise import Noise
+from hushtable.recoding import Recoding
 
 Integers = NDArray[np.int64]
 Matrix = NDArray[np.float64]
@@ -69,15 +70,14 @@ class PairMechanism:
         variance = self._variance if self.is_gaussian else 2 * self._scale**2
         return math.sqrt(variance)
 
-    def add(self, counts: Integers, noise: Noise) -> Integers:
-        """Give noisy counts."""
-        if self.is_gaussian:
-            return add_noise(counts, noise.discrete_gaussian(self._variance, size=len(counts)))
-        return add_noise(counts, noise.discrete_laplace(self._scale, size=len(counts)))
+    @property
+    def law(self) -> Laplace | Gaussian:
+        """The noise itself."""
+        return Gaussian(self._variance) if self.is_gaussian else Laplace(self._scale)
 
 
 def item_groups(
-    engine: Engine,
+    source: SealedTable,
     noise: Noise,
     *,
     listing: ItemColumns,
@@ -88,14 +88,13 @@ def item_groups(
     pair_noise: PairMechanism,
 ) -> list[list[int]]:
     """Cluster the items of a long table by noisy counts, of pairs of frequent items only."""
-
-    def ask(items: Sequence[int]) -> Pairs:
-        return engine.pairs(listing, items=items, max_values=max_values, recode=recode)
-
-    support = pair_noise.add(ask(()).support, noise)
+    counted = source.item_support(listing, max_values=max_values, recode=recode)
+    support = noise.open(counted, pair_noise.law, "items")
     compared = worth_comparing(support, pair_noise.std, sizes)
-    pairs = ask(compared.tolist())
-    agree, differ = pair_noise.add(pairs.agree, noise), pair_noise.add(pairs.differ, noise)
+    pairs = source.item_pairs(
+        listing, items=compared.tolist(), max_values=max_values, recode=recode
+    )
+    agree, differ = noise.open(pairs, InTurn(pair_noise.law), "pairs of items")
     similar = similarities(similarity, support[compared], agree, differ, FLOOR * pair_noise.std)
     others = np.setdiff1d(np.arange(len(support)), compared)
     groups = iter(cluster(1.0 - similar, sizes))
@@ -161,21 +160,18 @@ def similarities(
 
 
 def attribute_distances(
-    engine: Engine, noise: Noise, *, recode: Mapping[str, Recoding], pair_noise: PairMechanism
+    source: SealedTable, noise: Noise, *, recode: Mapping[str, Recoding], pair_noise: PairMechanism
 ) -> Matrix:
     """Give 1 - phi squared of all pairs of attributes of a wide table, from noisy counts.
 
     Every cell of every table of two attributes gets noise, the empty ones too.
     """
-    names = list(engine.schema.attributes)
+    names = list(source.schema.attributes)
     distances = 1.0 - np.eye(len(names))
     for a, b in combinations(range(len(names)), 2):
         pair = [names[a], names[b]]
-        shape = recoded_domain(engine.schema, pair, recode).shape
-        cells = engine.counts(pair, recode=recode)
-        dense = np.zeros(shape, np.int64)
-        dense[cells.codes[:, 0], cells.codes[:, 1]] = cells.counts
-        noisy = pair_noise.add(dense.ravel(), noise).reshape(shape)
+        table = source.counts(pair, recode=recode).dense()
+        noisy = noise.open(table, pair_noise.law, "pairs of columns")
         distances[a, b] = distances[b, a] = 1.0 - phi_squared(noisy, pair_noise.std)
     return distances
 

@@ -25,6 +25,7 @@ from hushtable.domain import Domain
 from hushtable.estimate.base import Estimate
 from hushtable.estimate.error_law import ErrorLaw
 from hushtable.estimate.quantiles import NORMAL
+from hushtable.estimate.sums import Sums
 from hushtable.methods.counts.cell_estimator import CellEstimator, Hidden, Interval
 from hushtable.predicate import Predicate
 from hushtable.recoding import Recoding, recoded_domain
@@ -217,6 +218,35 @@ class Thinning:
             high=high,
             privacy_std=seen.privacy_std / kept,
             model_std=float(np.hypot(seen.model_std / kept, np.hypot(spread, unknown))),
+            notes=(*seen.notes, note),
+        )
+
+    def undone_sums(self, seen: Sums) -> Sums:
+        """Do the same for sums over records; what a sum of functions from -1 to 1 may gain."""
+        kept = self.least_kept
+        if kept == 1.0:
+            return seen
+        chance = np.diag(np.abs(seen.values)) * (1 - kept)
+        if self.all_alike:
+            note = (
+                f"Each record was counted in {self.max_columns} of {self.n_columns} columns, "
+                "chosen at random; sums are scaled up, and intervals allow for the chance."
+            )
+            return replace(
+                seen,
+                values=seen.values / kept,
+                privacy=seen.privacy / kept**2,
+                model=(seen.model + chance) / kept**2,
+                notes=(*seen.notes, note),
+            )
+        note = (
+            f"Records with values in more than {self.max_columns} columns were counted in a random "
+            "part of them; all are taken to be alike in what is asked."
+        )
+        unknown = np.outer(seen.values, seen.values) * (1 / kept - 1) ** 2 / 12
+        return replace(
+            seen,
+            model=seen.model + chance + unknown,
             notes=(*seen.notes, note),
         )
 

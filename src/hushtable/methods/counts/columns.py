@@ -29,21 +29,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import chain
 from typing import Any, ClassVar, Literal
 
-import numpy as np
-
-from hushtable.engine.base import Engine
 from hushtable.engine.baskets import ItemColumns
+from hushtable.engine.sealed import SealedTable
 from hushtable.errors import ParameterError, Refused, TooLarge
 from hushtable.methods import parameters
 from hushtable.methods.base import CountError, Forecast, Method, Plan, Released, misfits
 from hushtable.methods.count_error import mechanism_error
-from hushtable.methods.counts.cells import QUANTILES, TYPICAL_ROWS, describe_noise
+from hushtable.methods.counts.cells import QUANTILES, TYPICAL_ROWS, commonest, describe_noise
 from hushtable.methods.counts.column_choice import (
     PairMechanism,
     attribute_distances,
@@ -59,12 +57,14 @@ from hushtable.methods.counts.column_table import (
     TUPLE,
     write_tuples,
 )
-from hushtable.methods.counts.noisy_counts import delta_per_row
 from hushtable.methods.parameters import parameter, whole
-from hushtable.privacy.composition import shares_of
+from hushtable.privacy.composition import delta_per_row, shares_of
 from hushtable.privacy.count_mechanisms import CountMechanism, make_count_mechanism
 from hushtable.privacy.guarantee import ApproxDP, Guarantee, Threshold
 from hushtable.privacy.noise import Noise
+from hushtable.privacy.sealed import Sealed
+from hushtable.privacy.spending import Promise
+from hushtable.privacy.tuple_counts import TupleCounts
 from hushtable.recoding import Recoding, Rule, recoded_domain, recodings
 from hushtable.schema import Categorical, Schema
 
@@ -381,7 +381,7 @@ def _best_mechanism(
 
 
 @dataclass(frozen=True, kw_only=True)
-class ColumnsPlan(Plan[Engine]):
+class ColumnsPlan(Plan[SealedTable]):
     """Hold how the columns are found, counted and noised.
 
     `n_touched` is how many columns the values of one record are published in at most, `n_reached`
@@ -478,6 +478,28 @@ class ColumnsPlan(Plan[Engine]):
         sizes = recoded_domain(self.schema, self.attribute_names, self.recode).shape
         return (sum(sizes) ** 2 - sum(size**2 for size in sizes)) // 2
 
+    def hollow(self, rows: int) -> str:
+        """Expect the commonest tuple of some column to be published."""
+        needed = self.mechanism.release_count(0.5)
+        columns = self.groups or ((item,) for item in range(len(self.attribute_names)))
+        likely = (
+            rows
+            if self.listing is not None
+            else max(
+                commonest(
+                    rows, recoded_domain(self.schema, self._names_of(column), self.recode).shape
+                )
+                for column in columns
+            )
+        )
+        if likely >= needed:
+            return ""
+        return (
+            f"of {rows:,} rows no tuple is expected to have the {needed:,} at which half of them "
+            "are published, so the release would be empty. Generalize more, publish fewer columns, "
+            "or spend more."
+        )
+
     def count_error(self, *, rows: int | None, share: float) -> CountError:
         """Add up the noise of the tuples of the column that has most of them."""
         if self.groups is None:
@@ -509,7 +531,27 @@ class ColumnsPlan(Plan[Engine]):
 
     # --- the run ----------------------------------------------------------------------------------
 
-    def run(self, source: Engine, noise: Noise) -> Released:
+    @property
+    def promise(self) -> Promise | None:
+        """What one record may spend, so that all records of a unit together keep the promise."""
+        promised = Promise.among(self.guarantees)
+        if promised is None or self.pair_noise is None or not self.pair_noise.is_gaussian:
+            return None if promised is None else promised.for_each_of(self.n_units)
+        aside = self.pair_noise.epsilon, self.pair_noise.delta
+        return replace(promised.for_each_of(self.n_units), aside=aside)
+
+    @property
+    def spends_all(self) -> bool:
+        """Noise is rounded up, Laplace noise leaves its delta, and the theorem is not tight."""
+        return False
+
+    @property
+    def counts(self) -> TupleCounts:
+        """How the tuples of all columns are published."""
+        spared = (self.n_touched - self.columns_epsilon / self.mechanism.epsilon) / 2
+        return TupleCounts(self.mechanism, int(spared))
+
+    def release(self, source: SealedTable, noise: Noise) -> Released:
         """Choose the columns if they are not public, count their tuples once, add noise."""
         groups = self.choose(source, noise) if self.groups is None else self.groups
         tuples = source.tuples(
@@ -520,11 +562,8 @@ class ColumnsPlan(Plan[Engine]):
             max_values=self.method.max_values,
             recode=self.recode,
         )
-        noisy = self.mechanism.noisy(tuples.counts, noise)
-        shown = noisy > 0
-        table = write_tuples(
-            self.schema, self.recode, self.listing, tuples.take(shown), noisy[shown]
-        )
+        shown, noisy = noise.open(tuples, self.counts, "tuples of the columns")
+        table = write_tuples(self.schema, self.recode, self.listing, shown, noisy)
         return Released(
             tables={"data": table},
             settings={
@@ -535,7 +574,7 @@ class ColumnsPlan(Plan[Engine]):
             },
         )
 
-    def choose(self, source: Engine, noise: Noise) -> list[list[int]]:
+    def choose(self, source: SealedTable, noise: Noise) -> list[list[int]]:
         """Choose the columns from noisy counts of pairs."""
         method, recode, pair_noise = self.method, self.recode, self.pair_noise
         assert pair_noise is not None  # noqa: S101 - there are clusters
@@ -547,12 +586,12 @@ class ColumnsPlan(Plan[Engine]):
             similarity=method.similarity or "union", sizes=method.clusters, pair_noise=pair_noise,
         )  # fmt: skip
 
-    def _noisy_total(self, n_records: int, noise: Noise) -> dict[str, Any] | None:
+    def _noisy_total(self, n_records: Sealed, noise: Noise) -> dict[str, Any] | None:
         """Publish the number of records with noise, if a share of epsilon was set aside for it."""
         if not self.count_epsilon:
             return None
         mechanism = make_count_mechanism("pure", epsilon=self.count_epsilon)
-        drawn = mechanism.noisy(np.array([n_records], np.int64), noise)
+        drawn = noise.open(n_records, mechanism, "number of records")
         return {
             "value": max(0, int(drawn[0])),
             "scale": str(1 / mechanism.epsilon),

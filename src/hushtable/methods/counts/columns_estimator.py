@@ -37,6 +37,8 @@ from hushtable.errors import Refused
 from hushtable.estimate.base import Estimate, Estimator
 from hushtable.estimate.drawing import Generator
 from hushtable.estimate.published import DRAWN, Block, ItemGroups, Published, absent
+from hushtable.estimate.row_functions import RowFunction
+from hushtable.estimate.sums import Sums
 from hushtable.methods.counts.cell_estimator import (
     Interval,
     most_suppressed,
@@ -66,6 +68,7 @@ class ColumnsEstimator(Estimator):
         """Take from the statement and the tables what answers need."""
         self.plan = Columns(**self.parameters).plan(self.schema)
         self.recode = self.plan.recode
+        self.counted = "people" if self.plan.listing is not None else "rows"
         self.private_schema = self.schema
         del self.schema  # the one that conditions are about is made when asked for
         self.columns: list[list[str]] = [list(column) for column in self.settings["columns"]]
@@ -174,6 +177,31 @@ class ColumnsEstimator(Estimator):
         )
         rows = repeated(np.where(there, counts, 0))
         return Block(schema, {name: codes[name][rows] for name in names}, recode)
+
+    # --- sums -------------------------------------------------------------------------------------
+
+    def sums(self, functions: Sequence[RowFunction], *, together: bool = True) -> Sums:
+        """Estimate sums over records, from the column that holds all attributes."""
+        wanted = tuple(dict.fromkeys(name for one in functions for name in one.columns))
+        covering = [n for n, names in enumerate(self.columns) if set(wanted) <= set(names)]
+        if not covering:
+            raise Refused(
+                f"no column of this release holds {', '.join(wanted)} together; ask about "
+                f"attributes of one: {'; '.join(', '.join(names) for names in self.columns[:20])}. "
+                "Counts can be asked for across columns."
+            )
+        number = max(covering, key=lambda n: float(self._view(n).counts.sum()))
+        view = self._view(number)
+        if view.null_cell is not None and any(
+            float(function.values(view.null_cell)[0]) != 0 for function in functions
+        ):
+            raise Refused(
+                "records without a value in the column are never counted there; ask about those "
+                f"that have one, such as {wanted[0] if wanted else self.columns[number][0]} IS NOT "
+                "NULL."
+            )
+        found = self._thinning.undone_sums(view.sums(functions, together=together))
+        return replace(found, counted=self.counted)
 
     # --- conditions on one column -----------------------------------------------------------------
 

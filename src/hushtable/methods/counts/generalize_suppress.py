@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from hushtable.engine.base import Engine
+from hushtable.engine.sealed import SealedTable
 from hushtable.methods import parameters
 from hushtable.methods.base import Forecast, Method, Plan, Released, misfits
 from hushtable.methods.counts.cells import (
@@ -56,6 +56,7 @@ class GeneralizeSuppress(Method):
     )
     summary: ClassVar[str] = "Publish exact counts of coarse tuples, rare ones left out; not DP."
     estimator_kind: ClassVar[str] = "suppressed-cells"
+    opens_bare: ClassVar[str] = "counts of at least k rows are published as they are."
 
     k: int = parameter(read=whole(at_least=2))
     generalize: Mapping[str, Rule] = parameter(
@@ -70,7 +71,7 @@ class GeneralizeSuppress(Method):
 
 
 @dataclass(frozen=True)
-class GeneralizeSuppressPlan(Plan[Engine]):
+class GeneralizeSuppressPlan(Plan[SealedTable]):
     """Hold how the tuples of a schema are made coarser."""
 
     method: GeneralizeSuppress
@@ -97,10 +98,11 @@ class GeneralizeSuppressPlan(Plan[Engine]):
             lines=lines, split={}, n_cells=self.n_cells, memory_mb=memory_mb(self.schema, held)
         )
 
-    def run(self, source: Engine, noise: Noise) -> Released:
+    def release(self, source: SealedTable, noise: Noise) -> Released:
         """Count the tuples and leave out the rare ones; nothing here is random."""
-        cells = source.counts(list(self.schema.attributes), recode=self.recode)
+        table = source.bare("tuples")
+        cells = table.counts(list(self.schema.attributes), recode=self.recode)
         shown = cells.counts >= self.method.k
-        table = label_tuples(self.schema, self.recode, cells.codes[shown])
-        table[COUNT] = pa.array(cells.counts[shown], pa.int64())
-        return Released(tables={"data": pa.table(table)})
+        columns = label_tuples(self.schema, self.recode, cells.codes[shown])
+        columns[COUNT] = pa.array(cells.counts[shown], pa.int64())
+        return Released(tables={"data": pa.table(columns)})

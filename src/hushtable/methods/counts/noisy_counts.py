@@ -5,7 +5,6 @@ The promise, the algorithm and the proofs are in ``noisy_counts.md`` beside this
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -15,9 +14,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import pyarrow as pa
 
-from hushtable.engine.base import Engine
-from hushtable.engine.cells import Cells
-from hushtable.engine.published import Whole
+from hushtable.engine.sealed import SealedTable
 from hushtable.errors import ParameterError, TooLarge
 from hushtable.methods import parameters
 from hushtable.methods.base import CountError, Forecast, Method, Plan, Released, misfits
@@ -27,12 +24,16 @@ from hushtable.methods.counts.cells import (
     NOISY_COUNT,
     QUANTILES,
     TYPICAL_ROWS,
+    commonest,
     describe_noise,
     label_tuples,
     memory_mb,
 )
 from hushtable.methods.parameters import parameter, whole
-from hushtable.privacy.count_mechanisms import BITS, CountMechanism, make_count_mechanism
+from hushtable.privacy.cell_counts import CellCounts
+from hushtable.privacy.composition import delta_per_row
+from hushtable.privacy.count_mechanisms import CountMechanism, make_count_mechanism
+from hushtable.privacy.domain_mechanism import NoisyCells
 from hushtable.privacy.guarantee import (
     ApproxDP,
     Guarantee,
@@ -40,7 +41,6 @@ from hushtable.privacy.guarantee import (
     Threshold,
 )
 from hushtable.privacy.noise import Noise
-from hushtable.privacy.rational import exp_bounds
 from hushtable.recoding import Recoding, Rule, recoded_domain, recodings
 from hushtable.schema import Schema
 
@@ -212,7 +212,7 @@ in a hundred in full. Choose a delta well below one over the number of people, s
 
 
 @dataclass(frozen=True)
-class NoisyCountsPlan(Plan[Engine]):
+class NoisyCountsPlan(Plan[SealedTable]):
     """Hold how the tuples of a schema are counted and noised."""
 
     method: NoisyCounts
@@ -290,15 +290,29 @@ class NoisyCountsPlan(Plan[Engine]):
             + " Rows are spread evenly over the tuples." * (self.method.k is not None),
         )
 
-    def run(self, source: Engine, noise: Noise) -> Released:
+    def hollow(self, rows: int) -> str:
+        """Expect the commonest tuple to be published."""
+        if self.method.k is None:
+            return super().hollow(rows)
+        sizes = recoded_domain(self.schema, list(self.schema.attributes), self.recode).shape
+        needed = self.mechanism.release_count(0.5)
+        if commonest(rows, sizes) >= needed:
+            return ""
+        return (
+            f"of {rows:,} rows over {self.n_cells:,} tuples none is expected to have the "
+            f"{needed:,} at which half of them are published, so the release would be empty. "
+            "Generalize more, or publish fewer columns."
+        )
+
+    def release(self, source: SealedTable, noise: Noise) -> Released:
         """Count the tuples once, draw the published counts, leave out what is suppressed."""
-        everything = self.method.k is None
         rows = source.publish_cells(
             list(self.schema.attributes),
-            partial(_published, self, everything),
+            CellCounts(self.mechanism),
+            partial(_published, self),
             noise,
+            what="tuples",
             recode=self.recode,
-            also=Whole() if everything else None,
         )
         return Released(
             tables={"data": rows},
@@ -316,47 +330,22 @@ class NoisyCountsPlan(Plan[Engine]):
         return make_count_mechanism("pure", epsilon=self.rows_epsilon / self.max_rows)
 
 
-def _published(plan: NoisyCountsPlan, everything: bool, cells: Cells, noise: Noise) -> pa.Table:
-    """Draw the published counts of some tuples and leave out what is suppressed."""
-    noisy = plan.mechanism.noisy(cells.counts, noise)
-    shown = np.ones(len(noisy), np.bool_) if everything else noisy > 0
-    # The order is that of the codes, so it says nothing beyond which tuples are there.
-    table = label_tuples(plan.schema, plan.recode, cells.codes[shown])
-    table[COUNT] = pa.array(np.maximum(noisy[shown], 0), pa.int64())
-    if everything:
-        table[NOISY_COUNT] = pa.array(noisy[shown], pa.int64())
+def _published(plan: NoisyCountsPlan, cells: NoisyCells) -> pa.Table:
+    """Write tuples with their published counts."""
+    table = label_tuples(plan.schema, plan.recode, cells.codes)
+    table[COUNT] = pa.array(np.maximum(cells.noisy, 0), pa.int64())
+    if plan.method.k is None:
+        table[NOISY_COUNT] = pa.array(cells.noisy, pa.int64())
     return pa.table(table)
 
 
-def _row_total(plan: NoisyCountsPlan, engine: Engine, noise: Noise) -> dict[str, Any] | None:
+def _row_total(plan: NoisyCountsPlan, source: SealedTable, noise: Noise) -> dict[str, Any] | None:
     """Publish the number of rows with noise, if a share of epsilon was set aside for it."""
     if plan.rows_mechanism is None:
         return None
-    drawn = plan.rows_mechanism.noisy(np.array([engine.n_rows()], np.int64), noise)
+    drawn = noise.open(source.n_rows(), plan.rows_mechanism, "number of rows")
     scale = 1 / plan.rows_mechanism.epsilon
     return {"value": max(0, int(drawn[0])), "scale": str(scale), "epsilon": str(plan.rows_epsilon)}
-
-
-def delta_per_row(epsilon: Fraction, delta: Fraction, max_rows: int) -> Fraction:
-    """Give the delta for one row that makes `max_rows` rows together keep (epsilon, delta).
-
-    That is delta / (1 + e**x + ... + e**((max_rows - 1) x)) with x = epsilon / max_rows, rounded
-    down to a dyadic fraction.
-
-    Examples
-    --------
-    >>> delta_per_row(Fraction(1), Fraction(1, 1000), 1)
-    Fraction(1, 1000)
-    >>> round(float(delta_per_row(Fraction(1), Fraction(1, 1000), 2)) * 1000, 4)
-    0.3775
-    """
-    if max_rows == 1:
-        return delta
-    exact = (
-        delta * (exp_bounds(epsilon / max_rows, BITS)[0] - 1) / (exp_bounds(epsilon, BITS)[1] - 1)
-    )
-    grid = 1 << (64 + math.ceil(1 / exact).bit_length())
-    return Fraction(exact.numerator * grid // exact.denominator, grid)
 
 
 def _checked(count: int) -> int:

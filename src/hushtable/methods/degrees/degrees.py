@@ -14,10 +14,9 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from hushtable.codes import as_numpy
-from hushtable.engine.graph import Graph
+from hushtable.engine.sealed_graph import SealedDegrees, SealedGraph
 from hushtable.errors import ParameterError
 from hushtable.methods import parameters
 from hushtable.methods.base import CountError, Forecast, GraphMethod, Plan, Released
@@ -29,11 +28,13 @@ from hushtable.methods.degrees.fit import (
     fit_regions,
     undo_projection,
 )
-from hushtable.methods.degrees.projection import OrderedEdges
 from hushtable.methods.parameters import parameter, part, whole
+from hushtable.privacy.degree_mechanisms import FirstLow, MiddleCuts
 from hushtable.privacy.distributions import laplace_variance
 from hushtable.privacy.guarantee import Guarantee, PureDP
-from hushtable.privacy.noise import Noise, add_noise
+from hushtable.privacy.mechanism import Laplace
+from hushtable.privacy.noise import Noise
+from hushtable.privacy.sealed import Sealed
 from hushtable.schema import Schema
 
 Mechanism = Literal["cumulative", "partition"]
@@ -218,7 +219,7 @@ class Degrees(GraphMethod):
 
 
 @dataclass(frozen=True)
-class DegreesPlan(Plan[Graph]):
+class DegreesPlan(Plan[SealedGraph]):
     """Hold how degrees are bounded, counted and noised, and what is published of them."""
 
     method: Degrees
@@ -284,11 +285,11 @@ class DegreesPlan(Plan[Graph]):
 
     # --- the run ----------------------------------------------------------------------------------
 
-    def run(self, source: Graph, noise: Noise) -> Released:
+    def release(self, source: SealedGraph, noise: Noise) -> Released:
         """Measure; the rest is post-processing."""
         return self._released(*self.measure(source, noise))
 
-    def measure(self, graph: Graph, noise: Noise) -> tuple[pa.Table, dict[str, Any]]:
+    def measure(self, graph: SealedGraph, noise: Noise) -> tuple[pa.Table, dict[str, Any]]:
         """Bound the degrees, count, add noise: all that ever sees the graph.
 
         Returns
@@ -297,76 +298,52 @@ class DegreesPlan(Plan[Graph]):
             The table of noisy counts; the bound, and the noisy number of nodes or None.
         """
         self.method.check_input(listed=graph.listed)
-        edges = OrderedEdges(graph, key=noise.integer_below(1 << 64))
-        bound = self.choose_bound(edges, noise)
-        histogram = np.bincount(edges.degrees(bound), minlength=bound + 1).astype(np.int64)
+        degrees = graph.bounded(key=noise.integer_below(1 << 64))
+        bound = self.choose_bound(degrees, noise)
         if self.method.mechanism == "partition":
-            noisy = self._partition(histogram, noise)
+            noisy = self._partition(degrees.histogram(bound), bound, noise)
         else:
-            noisy = self._cumulative(histogram, noise)
+            noisy = self._cumulative(degrees.cumulative(bound), bound, noise)
         n_nodes = None
         if self.method.listed:
-            drawn = noise.discrete_laplace(1 / self.method.shares.n_nodes, size=1)
-            n_nodes = int(add_noise(np.array([graph.n_nodes], np.int64), drawn)[0])
+            law = Laplace(1 / self.method.shares.n_nodes)
+            n_nodes = int(noise.open(graph.n_nodes(), law, "number of nodes")[0])
         return noisy, {"max_degree": bound, "n_nodes": n_nodes}
 
-    def choose_bound(self, edges: OrderedEdges, noise: Noise) -> int:
+    def choose_bound(self, degrees: SealedDegrees, noise: Noise) -> int:
         """Take the first bound that leaves few nodes at it (sparse vector), doubled."""
         bounds, epsilon = self.method.bounds, self.method.shares.bound
         if not epsilon:
             return bounds[0]
-        scale = 4 / epsilon
-        few = scale + int(noise.discrete_laplace(scale / 2, size=1)[0])
-        for place, bound in enumerate(bounds[:-1]):
-            n_full = int(np.count_nonzero(edges.degrees(bound) == bound))
-            drawn = int(noise.discrete_laplace(scale, size=1)[0])
-            if Fraction(n_full, bound + 1) + drawn <= few:
-                return bounds[min(place + DOUBLINGS, len(bounds) - 1)]
-        return bounds[-1]
+        few = FirstLow(scale=4 / epsilon, limit=4 / epsilon)
+        place = noise.open(degrees.full_shares(bounds[:-1]), few, "choice of the bound")
+        last = len(bounds) - 1
+        return bounds[last if place is None else min(place + DOUBLINGS, last)]
 
-    def _cumulative(self, histogram: NDArray[np.int64], noise: Noise) -> pa.Table:
-        bound = len(histogram) - 1
-        drawn = noise.discrete_laplace(self.method.counts_scale(bound), size=bound)
+    def _cumulative(self, counts: Sealed, bound: int, noise: Noise) -> pa.Table:
+        noisy = noise.open(counts, Laplace(self.method.counts_scale(bound)), "counts")
         if self.method.listed:
-            counts = np.cumsum(histogram)[:-1]
-            names, degrees = "nodes_up_to_degree", np.arange(bound)
-        else:
-            counts = np.cumsum(histogram[::-1])[::-1][1:].copy()
-            names, degrees = "nodes_from_degree", np.arange(1, bound + 1)
-        return pa.table({"degree": degrees, names: add_noise(counts, drawn)})
+            return pa.table({"degree": np.arange(bound), "nodes_up_to_degree": noisy})
+        return pa.table({"degree": np.arange(1, bound + 1), "nodes_from_degree": noisy})
 
-    def _partition(self, histogram: NDArray[np.int64], noise: Noise) -> pa.Table:
+    def _partition(self, histogram: Sealed, bound: int, noise: Noise) -> pa.Table:
         """Cut all regions once per level, in their middle as far as that can be seen privately."""
-        bound = len(histogram) - 1
         lowest = 0 if self.method.listed else 1
+        last = bound - lowest  # places of the histogram, whose first is that of the lowest degree
         # Nodes at the bound are a region of their own: the model of the tail needs their number.
-        regions = [(lowest, bound), (bound, bound + 1)] if bound > lowest else [(lowest, bound + 1)]
-        per_level = self.method.shares.splits / self.method.n_levels
+        regions = [(0, last), (last, last + 1)] if last else [(0, 1)]
+        rate = self.method.shares.splits / self.method.n_levels / self.method.sensitivity(bound)
         for _ in range(self.method.n_levels):
-            cut: list[tuple[int, int]] = []
-            for begin, end in regions:
-                if end - begin == 1:
-                    cut.append((begin, end))
-                    continue
-                left = np.cumsum(histogram[begin : end - 1])
-                scores = np.minimum(left, histogram[begin:end].sum() - left)
-                # Not that scores are monotone: the loss is bounded through their range, which the
-                # exponential mechanism (and only it) allows; see the proof.
-                place = noise.choose(
-                    scores,
-                    epsilon=per_level,
-                    sensitivity=Fraction(2 * bound + 1),
-                    monotone=True,
-                    rule="exponential",
-                )
-                cut += [(begin, begin + place + 1), (begin + place + 1, end)]
-            regions = cut
-        starts = np.array([begin for begin, _ in regions], np.int64)
-        counts = np.add.reduceat(histogram, starts)
-        drawn = noise.discrete_laplace(self.method.counts_scale(bound), size=len(starts))
-        ends = np.array([end - 1 for _, end in regions], np.int64)
+            regions = noise.open(histogram, MiddleCuts(tuple(regions), rate), "splits")
+        of_region = np.repeat(np.arange(len(regions)), [end - begin for begin, end in regions])
+        counts = histogram.merged(of_region, len(regions))
+        law = Laplace(self.method.counts_scale(bound))
         return pa.table(
-            {"first_degree": starts, "last_degree": ends, "nodes": add_noise(counts, drawn)}
+            {
+                "first_degree": np.array([lowest + begin for begin, _ in regions], np.int64),
+                "last_degree": np.array([lowest + end - 1 for _, end in regions], np.int64),
+                "nodes": noise.open(counts, law, "counts"),
+            }
         )
 
     # --- after the noise --------------------------------------------------------------------------

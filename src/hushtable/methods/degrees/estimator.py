@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hushtable.estimate.base import Estimate, Estimator
 from hushtable.estimate.drawing import Generator
-from hushtable.estimate.published import Published, published_rows
+from hushtable.estimate.published import About, Published, published_rows
 from hushtable.estimate.quantiles import NORMAL
 from hushtable.methods.degrees.degrees import Degrees
 from hushtable.methods.degrees.fit import DegreeDistribution
@@ -20,6 +20,8 @@ from hushtable.predicate import parse
 
 class DegreeEstimator(Estimator):
     """Answer counts from a release of degrees."""
+
+    counted: About = "nodes"
 
     def _open(self) -> None:
         """Take from the statement and the tables what answers need."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import ClassVar, Literal, get_args
 
 import numpy as np
@@ -14,11 +15,14 @@ from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 
 from hushtable.engine.graph import Graph
+from hushtable.engine.sealed import accounted
+from hushtable.engine.sealed_graph import SealedGraph
 from hushtable.methods import parameters
-from hushtable.methods.degrees.projection import OrderedEdges
 from hushtable.methods.parameters import Parameters, parameter, whole
 from hushtable.privacy.guarantee import Guarantee, PureDP, Unit
-from hushtable.privacy.noise import Noise, add_noise
+from hushtable.privacy.mechanism import Laplace
+from hushtable.privacy.noise import Noise
+from hushtable.privacy.spending import Account, Promise
 
 Level = Literal["node", "edge"]
 
@@ -79,15 +83,17 @@ class HayDegrees(Parameters):
 
     def sequence(self, graph: Graph, noise: Noise) -> NDArray[np.int64]:
         """Give the noisy degree sequence, from the largest down."""
-        highest = self.n_nodes - 1
-        degrees = graph.degrees()
-        if self.max_degree is not None:
-            edges = OrderedEdges(graph, key=noise.integer_below(1 << 64))
-            degrees, highest = edges.degrees(self.max_degree), self.max_degree
-        falling = np.zeros(self.n_nodes, np.int64)
-        kept = np.sort(degrees)[::-1][: self.n_nodes]
-        falling[: len(kept)] = kept
-        noisy = add_noise(falling, noise.discrete_laplace(self.scale, size=self.n_nodes))
+        account = Account(Promise.among(self.guarantee()))
+        return accounted(graph, account, partial(self._sequence, noise))
+
+    def _sequence(self, noise: Noise, graph: SealedGraph) -> NDArray[np.int64]:
+        if self.max_degree is None:
+            highest, falling = self.n_nodes - 1, graph.falling_degrees(self.n_nodes)
+        else:
+            degrees = graph.bounded(key=noise.integer_below(1 << 64))
+            highest = self.max_degree
+            falling = degrees.falling_degrees(self.n_nodes, self.max_degree)
+        noisy = noise.open(falling, Laplace(self.scale), "sorted degrees")
         inferred = isotonic_regression(noisy.astype(np.float64), increasing=False).x
         whole: NDArray[np.int64] = np.clip(np.rint(inferred), 0, highest).astype(np.int64)
         return whole

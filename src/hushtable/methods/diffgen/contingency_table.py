@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
-from hushtable.engine.base import Engine
+from hushtable.engine.sealed import SealedTable
 from hushtable.errors import ParameterError, TooLarge
 from hushtable.methods import parameters
 from hushtable.methods.base import CountError, Forecast, Method, Plan, Released, misfits
@@ -65,7 +65,7 @@ class ContingencyTable(Method):
 
 
 @dataclass(frozen=True)
-class ContingencyTablePlan(Plan[Engine]):
+class ContingencyTablePlan(Plan[SealedTable]):
     """Hold the noise of the cells of a schema."""
 
     method: ContingencyTable
@@ -102,12 +102,11 @@ class ContingencyTablePlan(Plan[Engine]):
             "The question takes the same share of all combinations as of the rows.",
         )
 
-    def run(self, source: Engine, noise: Noise) -> Released:
+    def release(self, source: SealedTable, noise: Noise) -> Released:
         """Count all combinations once and add noise to every one."""
         schema, groups = self.schema, self.groups
         columns = list(schema.attributes)
-        cells = source.counts(columns)
-        noisy = groups.add(cells.codes, cells.counts, noise)
+        noisy = noise.open(source.counts(columns), groups, "counts")
         return Released(
             tables={"data": generalized_table(schema, {}, columns, noisy)},
             settings={

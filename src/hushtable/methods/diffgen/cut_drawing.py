@@ -63,5 +63,5 @@ def _lines(
     yield depth, f"{name}  (split {at})", depth == 0
     for child in done.children:
         yield from _lines(child, number, depth + 1, last=False)
-    if part.holds_missing:
-        yield depth + 1, "missing", False
+    for name in part.apart:
+        yield depth + 1, name, False

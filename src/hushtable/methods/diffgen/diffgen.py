@@ -11,21 +11,14 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
-from hushtable.engine.base import MAX_HISTOGRAM, Engine
+from hushtable.engine.base import MAX_HISTOGRAM
+from hushtable.engine.sealed import SealedTable
 from hushtable.errors import ParameterError, Refused, TooLarge
 from hushtable.methods import parameters
 from hushtable.methods.base import CountError, Forecast, Method, Plan, Released
 from hushtable.methods.count_error import laplace_error, n_asked, needed_rows
 from hushtable.methods.diffgen.cut_drawing import draw_cuts
 from hushtable.methods.diffgen.generalized_table import COUNT, NOISY_COUNT, generalized_table
-from hushtable.methods.diffgen.scores import (
-    BALANCED,
-    InformationGain,
-    Integers,
-    Score,
-    ScoreName,
-    make_score,
-)
 from hushtable.methods.diffgen.specialize import (
     ClassCounts,
     Cuts,
@@ -38,9 +31,19 @@ from hushtable.methods.diffgen.specialize import (
 )
 from hushtable.methods.diffgen.target import target_and_predictors
 from hushtable.methods.parameters import Reader, parameter, whole
+from hushtable.privacy.class_scores import (
+    BALANCED,
+    InformationGain,
+    Integers,
+    Score,
+    ScoreName,
+    make_score,
+)
 from hushtable.privacy.domain_mechanism import DomainMechanism
 from hushtable.privacy.guarantee import Guarantee, PureDP
-from hushtable.privacy.noise import Noise, add_noise
+from hushtable.privacy.mechanism import Laplace
+from hushtable.privacy.noise import Noise
+from hushtable.privacy.sealed import Sealed
 from hushtable.recoding import recoded_domain
 from hushtable.schema import Categorical, Schema
 
@@ -102,8 +105,9 @@ class DiffGen(Method):
         are large, and fewer for many; it is 1/2 for ``paper`` and for specializations that are
         ``auto``.
     consistent : bool
-        Publish least-squares counts: non-negative, with the right total. Otherwise they are only
-        cut off at 0.
+        Make rows from least-squares counts: non-negative, and together as many as the number of
+        rows that is published. Otherwise counts are only cut off at 0, and the noise of empty
+        groups comes out as rows.
     max_groups : int
         Publish all groups up to this number, else only those of high noisy counts: so high that
         about this many empty groups at most reach them.
@@ -138,7 +142,7 @@ total-variation.
     structure_share: Fraction | str = parameter(
         read=_or_auto(parameters.part, "lie between 0 and 1"), default=AUTO
     )
-    consistent: bool = parameter(default=False)
+    consistent: bool = parameter(default=True)
     max_groups: int = parameter(read=whole(), default=100_000)
 
     def _problems(self, *, fields_are_right: bool) -> list[str]:
@@ -166,7 +170,7 @@ total-variation.
 
 
 @dataclass(frozen=True)
-class DiffGenPlan(Plan[Engine]):
+class DiffGenPlan(Plan[SealedTable]):
     """Hold what a run of DiffGen does under a schema, all of it public.
 
     Parameters
@@ -238,6 +242,8 @@ class DiffGenPlan(Plan[Engine]):
                 f"the taxonomies and grids allow {self.most_rounds} splits; it stops there."
             )
         if rows is not None:
+            if method.consistent:
+                lines["rows that come out, about"] = rows
             lines["rows per group, if spread evenly"] = rows / n_cells
             if rows / n_cells < spread:
                 lines["warning"] = (
@@ -267,7 +273,12 @@ class DiffGenPlan(Plan[Engine]):
             f"groups as {n_rounds} specializations can make.",
         )
 
-    def run(self, source: Engine, noise: Noise) -> Released:
+    @property
+    def spends_all(self) -> bool:
+        """The paper's calibration sets aside for choices that are not always made."""
+        return self.method.calibration == "tight"
+
+    def release(self, source: SealedTable, noise: Noise) -> Released:
         """Count values by class once, choose the cuts, count the groups once, add noise to all."""
         histograms = source.histograms(self.predictors, by=self.target)
         sizes = self.class_sizes(next(iter(histograms.values())).sum(axis=0), noise)
@@ -288,9 +299,14 @@ class DiffGenPlan(Plan[Engine]):
             rate=self.rate,
             max_cells=self.method.max_groups,
         )
-        noisy = groups.add(cells.codes, cells.counts, noise)
+        noisy = noise.open(cells, groups, "groups")
         table = generalized_table(
-            self.schema, recode, counted, noisy, total=total, consistent=self.method.consistent
+            self.schema,
+            recode,
+            counted,
+            noisy,
+            total=groups.total_of(noisy) if total is None else total,
+            consistent=self.method.consistent,
         )
         return Released(
             tables={"data": table},
@@ -427,12 +443,12 @@ class DiffGenPlan(Plan[Engine]):
 
     # --- the sizes of the classes -----------------------------------------------------------------
 
-    def class_sizes(self, sizes: Integers, noise: Noise) -> Integers | None:
+    def class_sizes(self, sizes: Sealed, noise: Noise) -> Integers | None:
         """Draw the published sizes of the classes, if they are needed; they may be negative."""
         if not self.sizes_epsilon:
             return None
-        drawn = noise.discrete_laplace(self.class_sizes_scale, size=len(sizes))
-        return add_noise(sizes, drawn)
+        drawn: Integers = noise.open(sizes, Laplace(self.class_sizes_scale), "class sizes")
+        return drawn
 
     def row_total(self, sizes: Integers | None) -> int | None:
         """Give the number of rows as far as it is public: told, or the sum of the class sizes."""

@@ -10,17 +10,30 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
 
 from hushtable.engine.base import Engine
+from hushtable.engine.sealed import SealedTable, accounted
 from hushtable.methods import parameters
-from hushtable.methods.diffgen.scores import Integers
 from hushtable.methods.diffgen.target import target_and_predictors
 from hushtable.methods.parameters import Parameters, parameter, whole
+from hushtable.privacy.class_scores import Integers, Max
 from hushtable.privacy.guarantee import Guarantee, PureDP
-from hushtable.privacy.noise import Noise, add_noise
+from hushtable.privacy.mechanism import Laplace
+from hushtable.privacy.noise import Noise
+from hushtable.privacy.sealed import Sealed, SealedCells
+from hushtable.privacy.spending import Account, Promise
+from hushtable.privacy.splits import (
+    ScoreChoice,
+    SealedClassTable,
+    SealedWays,
+    SealedWaysOfParts,
+    WayChoice,
+    scores_of_ways,
+)
 from hushtable.schema import Categorical, Schema
 
 Codes = Mapping[str, Integers]
@@ -114,59 +127,42 @@ class DpC45(Parameters):
     def fit(self, engine: Engine, noise: Noise) -> DecisionTree:
         """Hold the distinct rows, grow the tree by private questions, prune it."""
         schema = engine.schema
+        # Not every path is as long as the budget allows.
+        account = Account(Promise.among(self.guarantee(schema)), spends_all=False)
+        return accounted(engine, account, partial(self._grown, noise))
+
+    def _grown(self, noise: Noise, source: SealedTable) -> DecisionTree:
+        schema = source.schema
         target, predictors = self._columns(schema)
-        cells = engine.counts([*predictors, target])
-        rows = _ClassedRows(
-            {name: cells.codes[:, at] for at, name in enumerate(predictors)},
-            cells.codes[:, -1],
-            cells.counts,
-        )
         grower = _Grower(
             schema=schema,
-            n_classes=schema.attributes[target].size,
+            target=target,
             epsilon=self.step_epsilon(schema),
             max_rows=schema.unit.max_rows or 1,
             noise=noise,
         )
+        rows = source.counts([*predictors, target])
         return _pruned(grower.grow(rows, predictors, self.depth))
 
     def _columns(self, schema: Schema) -> tuple[str, tuple[str, ...]]:
         return target_and_predictors(schema, self.target, method=self.name)
 
 
-@dataclass(frozen=True)
-class _ClassedRows:
-    """Distinct rows with their class and number."""
-
-    codes: dict[str, Integers]
-    classes: Integers
-    n: Integers
-
-    def part(self, rows: Integers) -> _ClassedRows:
-        return _ClassedRows(
-            {name: codes[rows] for name, codes in self.codes.items()},
-            self.classes[rows],
-            self.n[rows],
-        )
-
-    def by_value(self, name: str, size: int, n_classes: int) -> Integers:
-        """Count values by class."""
-        key = self.codes[name] * n_classes + self.classes
-        tally = np.bincount(key, weights=self.n, minlength=size * n_classes)
-        return tally.astype(np.int64).reshape(size, n_classes)
-
-
 @dataclass(frozen=True, kw_only=True)
 class _Grower:
     schema: Schema
-    n_classes: int
+    target: str
     epsilon: Fraction
     max_rows: int
     noise: Noise
 
-    def grow(self, rows: _ClassedRows, names: tuple[str, ...], depth: int) -> DecisionTree:
+    @property
+    def n_classes(self) -> int:
+        return self.schema.attributes[self.target].size
+
+    def grow(self, rows: SealedCells, names: tuple[str, ...], depth: int) -> DecisionTree:
         """Grow a subtree; nodes of one level hold different rows and share one budget."""
-        total = self._noisy(np.array([int(rows.n.sum())]))[0]
+        total = self._noisy(rows.total(), "rows of a node")[0]
         columns = self.schema.attributes
         widest = max(
             (columns[n].size if isinstance(columns[n], Categorical) else 2 for n in names),
@@ -176,55 +172,44 @@ class _Grower:
         enough = total / (widest * self.n_classes) >= math.sqrt(2) / float(self.epsilon)
         ways = [way for name in names for way in self._ways(rows, name)] if depth and enough else []
         if not ways:
-            return DecisionTree(tuple(map(int, self._noisy(self._class_counts(rows)))))
-        name, split, _ = ways[self._choose(np.array([score for *_, score in ways]))]
-        asked = rows.codes[name]
-        branch = asked if split is None else (asked >= split).astype(np.int64)
+            counts = self._noisy(rows.table([self.target]), "classes of a leaf")
+            return DecisionTree(tuple(map(int, counts)))
+        scores = scores_of_ways([(sealed, way) for _, sealed, way in ways])
+        name, _, way = ways[self.noise.open(scores, ScoreChoice(self._eta), "questions")]
+        split = None if way < 0 else way
+        size = columns[name].size
+        branch = np.arange(size) if split is None else (np.arange(size) >= split).astype(np.int64)
         left = tuple(n for n in names if n != name or split is not None)
-        size = columns[name].size if split is None else 2
         children = tuple(
-            self.grow(rows.part(np.flatnonzero(branch == at)), left, depth - 1)
-            for at in range(size)
+            self.grow(part, left, depth - 1) for part in rows.divided(name, branch.tolist())
         )
         sums = tuple(map(sum, zip(*(child.counts for child in children), strict=True)))
         return DecisionTree(sums, name, split, children)
 
-    def _ways(self, rows: _ClassedRows, name: str) -> list[tuple[str, int | None, int]]:
-        """Give how a column may be asked for, with its score: the rows a majority gets right."""
+    @property
+    def _eta(self) -> Fraction:
+        """The exponent per row, as if scores were not monotone: as published."""
+        return self.epsilon / (2 * self.max_rows)
+
+    def _ways(self, rows: SealedCells, name: str) -> list[tuple[str, SealedWays, int]]:
+        """Give how a column may be asked for, valued by the rows that a majority gets right."""
         column = self.schema.attributes[name]
-        table = rows.by_value(name, column.size, self.n_classes)
-        if isinstance(column, Categorical):
-            return [(name, None, int(table.max(axis=1).sum()))] if column.size > 1 else []
         if column.size < 2:
             return []
+        ordered = not isinstance(column, Categorical)
+        table = SealedClassTable.of(rows.table([name, self.target]), column.size, ordered)
+        if not ordered:
+            values = [[code] for code in range(column.size)]
+            return [(name, table.group_ways(values, Max(), with_apart=False), -1)]
         # Splits between the same occupied codes score alike: draw a run by its length.
-        occupied = np.flatnonzero(table.any(axis=1))
-        below = np.concatenate((np.zeros((1, self.n_classes), np.int64), table[occupied])).cumsum(0)
-        starts = np.concatenate(([1], occupied + 1))
-        lasts = np.concatenate((occupied, [column.size - 1]))
-        runs = np.flatnonzero(lasts >= starts)
-        scores = below[runs].max(axis=1) + (below[-1] - below[runs]).max(axis=1)
-        lengths = (lasts - starts + 1)[runs]
-        at = self._choose(scores, lengths.tolist())
-        split = int(starts[runs[at]]) + self.noise.integer_below(int(lengths[at]))
-        return [(name, split, int(scores[at]))]
+        ways = table.span_ways(0, column.size - 1, Max(), with_apart=False)
+        choice = WayChoice(self._eta, (1,), by_levels=False)
+        _, split = self.noise.open(SealedWaysOfParts.of_one(ways), choice, "splits")
+        return [(name, ways, split)]
 
-    def _choose(self, scores: Integers, base: list[int] | None = None) -> int:
-        return self.noise.choose(
-            scores,
-            epsilon=self.epsilon,
-            sensitivity=Fraction(self.max_rows),
-            monotone=False,
-            base=base,
-        )
-
-    def _noisy(self, counts: Integers) -> Integers:
-        scale = self.max_rows / self.epsilon
-        return add_noise(counts, self.noise.discrete_laplace(scale, size=len(counts)))
-
-    def _class_counts(self, rows: _ClassedRows) -> Integers:
-        tally = np.bincount(rows.classes, weights=rows.n, minlength=self.n_classes)
-        return tally.astype(np.int64)
+    def _noisy(self, counts: Sealed, what: str) -> Integers:
+        drawn: Integers = self.noise.open(counts, Laplace(self.max_rows / self.epsilon), what)
+        return drawn
 
 
 def _pruned(tree: DecisionTree) -> DecisionTree:

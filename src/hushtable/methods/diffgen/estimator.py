@@ -13,7 +13,8 @@ unbiased; rows in groups left out are not seen, which the total reveals where it
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import operator
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -24,15 +25,28 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hushtable.codes import as_numpy, repeated, to_labels
+from hushtable.errors import Refused
+from hushtable.estimate.associations import after_cuts
 from hushtable.estimate.base import CONFIDENCE, Estimate, Estimator
-from hushtable.estimate.drawing import draw_inside, fresh
+from hushtable.estimate.cell_sums import Cells
+from hushtable.estimate.drawing import Generator, draw_inside, fresh
 from hushtable.estimate.error_law import ErrorLaw
 from hushtable.estimate.quantiles import NORMAL
+from hushtable.estimate.row_functions import RowFunction
+from hushtable.estimate.simplex import on_simplex
+from hushtable.estimate.sums import Sums
 from hushtable.estimate.uneven import cut_error
 from hushtable.methods.diffgen.generalized_table import COUNT, NOISY_COUNT
 from hushtable.predicate import Predicate, parse
 from hushtable.privacy.distributions import laplace_mass
 from hushtable.recoding import Intervals, Recoding, ValueGroups
+
+CUT_NOTE = (
+    "The condition cuts through generalized groups; rows are taken as spread evenly inside them."
+)
+
+LIKENESS = 8.0
+"""How well rows of listed groups tell those of groups that are not: as a sample of so many."""
 
 _FAR = 40.0  # noise beyond 40 scales has probability e**-40
 
@@ -95,6 +109,11 @@ class GeneralizedEstimator(Estimator):
         rows = self.table.select(list(self.schema.attributes))
         return rows.take(pa.array(self._repeated()))
 
+    @property
+    def n_rows(self) -> int:
+        """How many rows `frame` gives."""
+        return int(as_numpy(self.table.column(COUNT)).sum())
+
     def drawn_frame(self) -> pa.Table:
         """Draw a value inside its part for every generalized one, evenly and independently."""
         repeats, rng = self._repeated(), fresh()
@@ -119,6 +138,67 @@ class GeneralizedEstimator(Estimator):
             }
         )
 
+    def kept(self) -> dict[tuple[str, str], float]:
+        """Tell what drawing values from inside generalized cells leaves."""
+        return after_cuts(self.schema, self.recode, self.codes, self.noisy)
+
+    def redrawn(self, rng: Generator) -> tuple[dict[str, NDArray[np.int64]], NDArray[np.float64]]:
+        """Draw the counts of cells from their uncertainty, and places inside cells evenly."""
+        total = max(1.0, float(self.noisy.sum()))
+        drawn = self.noisy + rng.normal(0.0, self.noise.variance**0.5, len(self.noisy))
+        weights = on_simplex(drawn, total)
+        rows = rng.choice(len(weights), round(total), p=weights / weights.sum())
+        codes = {name: own[rows] for name, own in self.codes.items()}
+        for name in self.recode:
+            if name in codes:
+                codes[name] = draw_inside(self.recode[name], codes[name], rng)
+        return codes, np.ones(len(rows))
+
+    # --- sums -------------------------------------------------------------------------------------
+
+    def sums(self, functions: Sequence[RowFunction], *, together: bool = True) -> Sums:
+        """Estimate sums over rows.
+
+        The number of rows, where it is published, takes off what all functions have in common. Rows
+        in groups that are not listed are taken to be like those of listed ones.
+        """
+        cells = Cells(self.schema, self.recode, self.codes)
+        inside = np.stack([cells.means(function) for function in functions])
+        model = cells.inside(functions, self.noisy, together=together)
+        notes = [CUT_NOTE] if model.any() else []
+        variance = self.noise.variance
+        if self.total is None:
+            if self.threshold is not None:
+                raise Refused(
+                    f"groups with a noisy count below {self.threshold} are not listed, and the "
+                    "number of rows is not published; counts can be asked for, and so can frame(), "
+                    "which has the rows of listed groups alone."
+                )
+            values, weights, of_total = inside @ self.noisy, inside, np.zeros((len(functions), 1))
+        else:
+            of_total = (inside.mean(axis=1) if self.threshold is None else self._like(inside))[
+                :, None
+            ]
+            weights = inside - of_total
+            values = weights @ self.noisy + of_total[:, 0] * self.total
+        total_std = self.total_noise.std if self.total_noise else 0.0
+        privacy = variance * (weights @ weights.T) + total_std**2 * (of_total @ of_total.T)
+        if self.threshold is not None and self.total is not None:
+            there = np.maximum(self.noisy, 0.0)
+            apart = weights * np.sqrt(there / max(1.0, float(there.sum())))
+            hidden = max(0.0, self.total - float(self.noisy.sum()))
+            model = model + hidden**2 / LIKENESS * (apart @ apart.T)
+            notes.append("Rows in groups that are not listed are taken to be like the others.")
+        if not together:
+            privacy, model = np.diag(privacy.diagonal()), np.diag(model.diagonal())
+        return Sums(values, privacy, model, notes=tuple(notes))
+
+    def _like(self, inside: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Give the means of functions over the rows of listed groups."""
+        there = np.maximum(self.noisy, 0.0)
+        means: NDArray[np.float64] = inside @ there / max(1.0, float(there.sum()))
+        return means
+
     # --- answers ----------------------------------------------------------------------------------
 
     def count(self, where: str) -> Estimate:
@@ -134,10 +214,7 @@ class GeneralizedEstimator(Estimator):
             if from_total.privacy_std < inside.privacy_std:
                 answer = from_total
         if inside.model_std > 0:
-            notes.append(
-                "The condition cuts through generalized groups; rows are taken as spread evenly "
-                "inside them."
-            )
+            notes.append(CUT_NOTE)
         if self.threshold is not None and inside.high > 0:
             answer, more = self._with_hidden(answer, shares)
             notes += more
@@ -177,19 +254,23 @@ class GeneralizedEstimator(Estimator):
         value = float(shares @ self.noisy)
         variance = float(shares @ shares) * self.noise.variance
         error = cut_error(shares[cut], self.noisy[cut])
-        at_most = (n_whole + float(error.most @ error.most)) * self.noise.variance
+        at_least = n_whole * self.noise.variance
+        at_most = at_least + float(error.most @ error.most) * self.noise.variance
         if self.threshold is not None:
             mean, spread = self._left_out
             n_hidden = max(0.0, all_shares - float(shares.sum()))
             value += mean * n_hidden
             variance += spread * n_hidden
+            at_least += spread * n_hidden
             at_most += spread * n_hidden
         if not cut.any() and self.threshold is None:
             least, most = self.noise.quantiles(n_whole, CONFIDENCE)
             low, high = value - most, value - least
         else:
-            low = value - math.hypot(NORMAL * math.sqrt(variance), error.below)
-            high = value + math.hypot(NORMAL * math.sqrt(at_most), error.above)
+            # The ends are whole groups again, without those that are cut and with them, and noise
+            # comes on top of either.
+            low = value - error.below - NORMAL * math.sqrt(at_least)
+            high = value + error.above + NORMAL * math.sqrt(at_most)
         return Estimate(
             value=max(value, 0.0),
             low=max(low, 0.0),
@@ -240,10 +321,12 @@ def _complement(part: Estimate, total: float, noise: TotalError | None) -> Estim
     """Take a part off the number of rows: what is left."""
     noise = noise or TotalError(0.0, 0.0, 0.0)
     value = total - part.value
+    # Independent noise adds up in squares; on top of what is cut, which may be at its end, plainly.
+    together = math.hypot if part.model_std == 0 else operator.add
     return Estimate(
         value=max(0.0, value),
-        low=max(0.0, value - math.hypot(noise.high, part.high - part.value)),
-        high=max(0.0, value) + math.hypot(noise.low, part.value - part.low),
+        low=max(0.0, value - together(noise.high, part.high - part.value)),
+        high=max(0.0, value) + together(-noise.low, part.value - part.low),
         privacy_std=math.hypot(part.privacy_std, noise.std),
         model_std=part.model_std,
     )
@@ -260,5 +343,6 @@ def _recoding(cut: Mapping[str, Any]) -> Recoding:
     """Read a cut back."""
     known = (tuple(cut["labels"]), int(cut["n_values"]), bool(cut["has_missing"]))
     if "starts" in cut:
-        return Intervals(*known, tuple(cut["starts"]))
+        special = tuple(cut.get("special", ()))
+        return Intervals(*known, tuple(cut["starts"]), special=special)
     return ValueGroups(*known, tuple(cut["groups"]))

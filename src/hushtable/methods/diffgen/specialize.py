@@ -17,35 +17,47 @@ from math import lcm
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hushtable.methods.diffgen.scores import Integers, Score
+from hushtable.privacy.class_scores import Integers, Score
 from hushtable.privacy.noise import Noise
+from hushtable.privacy.sealed import Sealed
+from hushtable.privacy.splits import (
+    ClassTable,
+    Codes,
+    ScoreChoice,
+    SealedClassTable,
+    SealedWays,
+    SealedWaysOfParts,
+    WayChoice,
+    Ways,
+    scores_of_ways,
+)
 from hushtable.recoding import Intervals, Recoding, ValueGroups
-from hushtable.schema import Categorical, Column, Integer, Number
+from hushtable.schema import Categorical, Column
 from hushtable.taxonomy import Node, Taxonomy
-
-_FAR = 256  # a way this many levels below the best has a chance of e**-256
-
-_CHUNK = 1 << 22  # cells of child-by-class tables that are scored at a time
 
 
 @dataclass(frozen=True, eq=False)  # a part is itself: told apart by identity
 class Part(ABC):
-    """One part of a cut; at the top it also holds the missing values, if there may be any."""
+    """One part of a cut; at the top it also holds what is apart, special values and missing."""
 
     attribute: str
-    holds_missing: bool
+    holds_apart: bool
 
     @property
     @abstractmethod
     def label(self) -> str:
-        """What the part is called, the missing values apart."""
+        """What the part is called, without what is apart."""
+
+    @property
+    def apart(self) -> tuple[str, ...]:
+        """What it holds that is apart, and that is split off first, each by itself."""
+        return ("missing",) if self.holds_apart else ()
 
     @property
     def full_label(self) -> str:
         """What the part is called."""
-        return f"{self.label} or missing" if self.holds_missing else self.label
+        return " or ".join((self.label, *self.apart))
 
     @property
     @abstractmethod
@@ -66,9 +78,9 @@ class Branch(Part):
 
     @property
     def children(self) -> tuple[Branch, ...]:
-        """The parts it splits into, missing values apart."""
+        """The parts it splits into, without what is apart."""
         below = self.node.children
-        if not below and self.holds_missing:
+        if not below and self.holds_apart:
             below = (self.node,)  # all there is to split off are the missing values
         return tuple(Branch(self.attribute, False, node) for node in below)
 
@@ -80,11 +92,17 @@ class Branch(Part):
 
 @dataclass(frozen=True, eq=False)
 class Span(Part):
-    """An interval of the grid, by its first and last code."""
+    """An interval of a line, by its first and last code."""
 
-    column: Integer | Number
+    column: Column
     first: int
     last: int
+
+    @property
+    def apart(self) -> tuple[str, ...]:
+        """The special values, and missing."""
+        names = map(self.column.name, range(self.column.n_values, self.column.size))
+        return tuple(names) if self.holds_apart else ()
 
     @property
     def label(self) -> str:
@@ -94,8 +112,12 @@ class Span(Part):
 
     @property
     def n_rounds(self) -> int:
-        """One for each grid point but the first."""
-        return self.last - self.first
+        """One for each grid point, or public bin, but the first."""
+        begins = bin_starts(self.column)
+        if begins is None:
+            return self.last - self.first
+        inside = np.searchsorted(begins, [self.first, self.last], side="right")
+        return int(inside[1] - inside[0])
 
     def halves(self, split: int) -> tuple[Span, Span]:
         """Split before a code."""
@@ -105,13 +127,28 @@ class Span(Part):
         )
 
 
+def is_span(column: Column) -> bool:
+    """Say whether a column is cut along a line: numbers, moments, and categories with an order.
+
+    A taxonomy says more than an order does.
+    """
+    return column.is_line and getattr(column, "taxonomy", None) is None
+
+
+def bin_starts(column: Column) -> Integers | None:
+    """Give the codes at which alone a column may be cut, if its schema declares bins."""
+    starts = getattr(column, "bin_starts", None)
+    return None if starts is None else np.asarray(starts, np.int64)
+
+
 def top(attribute: str, column: Column) -> Part:
     """Give the one part of the topmost cut."""
-    missing = column.missing_code is not None
-    if not isinstance(column, Categorical):
-        return Span(attribute, missing, column, 0, column.n_values - 1)
+    apart = column.n_apart > 0
+    if is_span(column):
+        return Span(attribute, apart, column, 0, column.n_values - 1)
+    assert isinstance(column, Categorical)  # noqa: S101 - all others are lines
     taxonomy = column.taxonomy or Taxonomy.from_nested(list(column.values))
-    return Branch(attribute, missing, _without_single_children(taxonomy.root))
+    return Branch(attribute, apart, _without_single_children(taxonomy.root))
 
 
 def largest_gains(part: Part, most: int) -> list[int]:
@@ -125,10 +162,10 @@ def largest_gains(part: Part, most: int) -> list[int]:
     """
     if isinstance(part, Span):
         gains = [1] * min(part.n_rounds, most)
-        return [gains[0] + part.holds_missing, *gains[1:]] if gains else []
+        return [gains[0] + len(part.apart), *gains[1:]] if gains else []
     assert isinstance(part, Branch)  # noqa: S101 - there is no other kind
     below = [gain for child in part.children for gain in largest_gains(child, most)]
-    own = [len(part.children) - 1 + part.holds_missing] if part.children else []
+    own = [len(part.children) - 1 + len(part.apart)] if part.children else []
     return sorted(own + below, reverse=True)[:most]
 
 
@@ -142,6 +179,9 @@ def _without_single_children(node: Node) -> Node:
 # --- counts ---------------------------------------------------------------------------------------
 
 
+Table = ClassTable | SealedClassTable
+
+
 class ClassCounts:
     """Hold one attribute's value-by-class histogram, ready to be split.
 
@@ -149,94 +189,71 @@ class ClassCounts:
     ----------
     column : Column
         The attribute's public description.
-    histogram : array (codes, classes)
-        Private counts.
+    histogram : Sealed, or array (codes, classes)
+        Counts: sealed, or bare for methods that open them so.
     """
 
-    def __init__(self, column: Column, histogram: Integers) -> None:
+    def __init__(self, column: Column, histogram: Sealed | Integers) -> None:
         self.column = column
-        missing = column.missing_code
-        values = histogram[: column.n_values]
-        self.missing = None if missing is None else histogram[missing]
+        values = column.n_values, is_span(column), bin_starts(column)
+        self.table: Table = (
+            SealedClassTable.of(histogram, *values)
+            if isinstance(histogram, Sealed)
+            else ClassTable(histogram, *values)
+        )
         if isinstance(column, Categorical):
-            self.rows_of = dict(zip(column.values, values, strict=True))
-        else:
-            # Cells that are not empty, then their codes once each: several times faster than any().
-            codes = np.flatnonzero(values) // values.shape[1]
-            self.occupied = codes[np.diff(codes, prepend=-1) != 0]
-            self.below = np.zeros((len(self.occupied) + 1, values.shape[1]), np.int64)
-            np.cumsum(values[self.occupied], axis=0, out=self.below[1:])
+            self._code_of = {value: code for code, value in enumerate(column.values)}
 
-    def of_node(self, node: Node) -> Integers:
-        """Count the classes below a node."""
-        return np.asarray(sum(self.rows_of[value] for value in node.leaves()))
+    def codes_below(self, node: Node) -> list[int]:
+        """Give the codes of the values below a node."""
+        return [self._code_of[value] for value in node.leaves()]
+
+    def codes_of(self, part: Part) -> Codes:
+        """Give the codes of the values of a part."""
+        if isinstance(part, Span):
+            return range(part.first, part.last + 1)
+        assert isinstance(part, Branch)  # noqa: S101 - the only other kind
+        return frozenset(self.codes_below(part.node))
 
 
 @dataclass(frozen=True)
-class Choice(ABC):
+class Choice:
     """The ways to split one part: equally good ways share a score and are counted together."""
 
     part: Part
-    scores: NDArray[np.int64]
-    n_ways: NDArray[np.int64]
+    ways: Ways | SealedWays
 
-    @abstractmethod
-    def split(self, at: int, noise: Noise) -> tuple[Part, ...]:
-        """Split in one of the ways behind a score, all of them equally likely."""
+    @property
+    def n_in_all(self) -> int:
+        """How many ways there are: public."""
+        return self.part.n_rounds if isinstance(self.part, Span) else 1
 
-
-@dataclass(frozen=True)
-class BranchChoice(Choice):
-    """A node is split in one way only."""
-
-    part: Branch
-
-    def split(self, at: int, noise: Noise) -> tuple[Part, ...]:
-        """Give the children."""
+    def split(self, way: int) -> tuple[Part, ...]:
+        """Split in a way: a node into its children, an interval before a code or a public bin."""
+        if isinstance(self.part, Span):
+            begins = bin_starts(self.part.column)
+            return self.part.halves(way if begins is None else int(begins[way]))
+        assert isinstance(self.part, Branch)  # noqa: S101 - the only other kind
         return self.part.children
 
 
-@dataclass(frozen=True)
-class SpanChoice(Choice):
-    """An interval is split at any grid point, both ends of the data's range included.
+def choice_of(
+    part: Part, counts: ClassCounts, score: Score, table: Table | None = None
+) -> Choice | None:
+    """Score every way to split a part; None if there is none, which the schema alone decides.
 
-    Between two occupied codes all splits have the same score: they form a run.
+    `table` is the part's own, if it has one already; by default that of the whole attribute.
     """
-
-    part: Span
-    starts: NDArray[np.int64]
-
-    def split(self, at: int, noise: Noise) -> tuple[Part, ...]:
-        """Split at a uniformly drawn point of a run."""
-        return self.part.halves(int(self.starts[at]) + noise.integer_below(int(self.n_ways[at])))
-
-
-def choice_of(part: Part, counts: ClassCounts, score: Score) -> Choice | None:
-    """Score every way to split a part; None if there is none, which the schema alone decides."""
     if part.n_rounds == 0:
         return None
-    missing = [counts.missing] if part.holds_missing and counts.missing is not None else []
+    table = counts.table if table is None else table
     if isinstance(part, Branch):
-        children = np.stack([counts.of_node(child.node) for child in part.children] + missing)
-        scores = np.asarray(score.of(children[None]), np.int64)
-        return BranchChoice(part, scores, np.ones(1, np.int64))
+        children = [counts.codes_below(child.node) for child in part.children]
+        ways = table.group_ways(children, score, with_apart=part.holds_apart)
+        return Choice(part, ways)
     assert isinstance(part, Span)  # noqa: S101 - the only other kind
-    begin = int(np.searchsorted(counts.occupied, part.first))
-    end = int(np.searchsorted(counts.occupied, part.last, side="right"))
-    inside = counts.occupied[begin:end]
-    # A run's splits come after one occupied code and not after the next one.
-    starts = np.concatenate(([part.first + 1], inside + 1))
-    lasts = np.concatenate((inside, [part.last]))
-    at = np.flatnonzero(lasts >= starts)
-    scores = np.empty(len(at), np.int64)
-    step = max(1, _CHUNK // (3 * counts.below.shape[1]))
-    for chunk in range(0, len(at), step):
-        here = begin + at[chunk : chunk + step]
-        left = counts.below[here] - counts.below[begin]
-        right = counts.below[end] - counts.below[here]
-        rest = [np.broadcast_to(row, left.shape) for row in missing]
-        scores[chunk : chunk + step] = score.of(np.stack([left, right, *rest], axis=1))
-    return SpanChoice(part, scores, lasts[at] - starts[at] + 1, starts[at])
+    between = table.span_ways(part.first, part.last, score, with_apart=part.holds_apart)
+    return Choice(part, between)
 
 
 # --- the search -----------------------------------------------------------------------------------
@@ -255,7 +272,7 @@ class Specialization:
         return {
             "column": self.part.attribute,
             "part": self.part.full_label,
-            "into": [*children, "missing"] if self.part.holds_missing else children,
+            "into": [*children, *self.part.apart],
         }
 
 
@@ -276,17 +293,18 @@ class Cuts:
     parts: dict[str, list[Part]] = field(init=False)
     rounds: list[Specialization] = field(init=False, default_factory=list)
     _choices: dict[Part, Choice] = field(init=False, default_factory=dict)
+    _tables: dict[Part, Table] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         tops = [top(attribute, counts.column) for attribute, counts in self.counts.items()]
         self.parts = {part.attribute: [part] for part in tops}
         for part in tops:
-            self._open(part)
+            self._open(part, self.counts[part.attribute].table)
 
-    def _open(self, part: Part) -> None:
-        choice = choice_of(part, self.counts[part.attribute], self.score)
+    def _open(self, part: Part, table: Table) -> None:
+        choice = choice_of(part, self.counts[part.attribute], self.score, table)
         if choice is not None:
-            self._choices[part] = choice
+            self._choices[part], self._tables[part] = choice, table
 
     def choices(self) -> Iterator[Choice]:
         """Go through what may be split, in the order of the attributes and of their cuts."""
@@ -301,8 +319,12 @@ class Cuts:
         at = cut.index(part)
         cut[at : at + 1] = children
         del self._choices[part]
-        for child in children:
-            self._open(child)
+        counts = self.counts[part.attribute]
+        tables: Sequence[Table] = self._tables.pop(part).divided(
+            [counts.codes_of(child) for child in children]
+        )
+        for child, table in zip(children, tables, strict=True):
+            self._open(child, table)
         self.rounds.append(Specialization(part, children))
 
     def recodings(self) -> dict[str, Recoding]:
@@ -324,8 +346,8 @@ def specialize_jointly(
     eta = epsilon / (sensitivity * (1 if cuts.score.monotone else 2))
     for _ in range(n_rounds):
         choices = list(cuts.choices())
-        choice, at = choose_way(choices, base_measure(choices), eta=eta, noise=noise)
-        cuts.specialize(choice.part, choice.split(at, noise))
+        choice, way = choose_way(choices, base_measure(choices), eta=eta, noise=noise)
+        cuts.specialize(choice.part, choice.split(way))
 
 
 def base_measure(choices: Sequence[Choice]) -> list[int]:
@@ -333,18 +355,18 @@ def base_measure(choices: Sequence[Choice]) -> list[int]:
 
     Examples
     --------
-    >>> one = BranchChoice(Branch("a", False, Node("x")), np.zeros(1, int), np.ones(1, int))
+    >>> some = Ways(np.zeros(1, int), np.ones(1, int), np.zeros(1, int))
+    >>> from hushtable.schema import Integer
     >>> grid = Integer(type="integer", low=0, high=9)
-    >>> two = SpanChoice(
-    ...     Span("b", False, grid, 0, 9), np.zeros(2, int), np.array([3, 6]), np.array([1, 4])
-    ... )
+    >>> one = Choice(Branch("a", False, Node("x")), some)
+    >>> two = Choice(Span("b", False, grid, 0, 9), some)
     >>> base_measure([one, two])  # b has 9 ways, each of weight 1
     [9, 1]
     """
     n_parts: dict[str, int] = {}
     for choice in choices:
         n_parts[choice.part.attribute] = n_parts.get(choice.part.attribute, 0) + 1
-    shares = [n_parts[choice.part.attribute] * int(choice.n_ways.sum()) for choice in choices]
+    shares = [n_parts[choice.part.attribute] * choice.n_in_all for choice in choices]
     whole = lcm(*shares)
     return [whole // share for share in shares]
 
@@ -352,45 +374,15 @@ def base_measure(choices: Sequence[Choice]) -> list[int]:
 def choose_way(
     choices: Sequence[Choice], weights: Sequence[int], *, eta: Fraction, noise: Noise
 ) -> tuple[Choice, int]:
-    """Draw a score of a choice with probability proportional to weight * ways * exp(eta * score).
+    """Draw a way of a choice with probability proportional to weight * exp(eta * score)."""
+    ways = SealedWaysOfParts.of([_sealed(choice) for choice in choices])
+    which, way = noise.open(ways, WayChoice(eta, tuple(weights)), "cuts")
+    return choices[which], way
 
-    The exponential mechanism over single ways, drawn exactly. With gap the distance to the best
-    score, ways are put on levels, level = floor(eta * gap), all beyond `_FAR` on the last one. A
-    level of a choice is drawn by (its weighted ways) * exp(-level), then a way on it evenly, and
-    kept with probability exp(-(eta * gap - level)); otherwise all is drawn again. The product of
-    the three is the weight wanted. Only levels are handled one by one, not ways.
-    """
-    scores = np.concatenate([choice.scores for choice in choices])
-    n_ways = np.concatenate([choice.n_ways for choice in choices])
-    owner = np.repeat(np.arange(len(choices)), [len(choice.scores) for choice in choices])
-    scaled = scores.max() - scores
-    if int(scaled.max()) * eta.numerator >= 1 << 62:
-        scaled = scaled.astype(object)
-    scaled = scaled * eta.numerator
-    level = np.minimum(scaled // eta.denominator, _FAR).astype(np.int64)
-    key = owner * (_FAR + 1) + level
-    # Ways of one column are fewer than 2**32, so sums of them are exact in double precision.
-    totals = np.bincount(key, weights=n_ways)
-    occupied = np.flatnonzero(totals)
-    base = [
-        weights[at // (_FAR + 1)] * int(total)
-        for at, total in zip(occupied.tolist(), totals[occupied].tolist(), strict=True)
-    ]
-    while True:
-        drawn = noise.choose(
-            -(occupied % (_FAR + 1)),
-            epsilon=Fraction(1),
-            sensitivity=Fraction(1),
-            monotone=True,
-            base=base,
-        )
-        members = np.flatnonzero(key == occupied[drawn])
-        ends = np.cumsum(n_ways[members])
-        pick = members[int(np.searchsorted(ends, noise.integer_below(int(ends[-1])), "right"))]
-        above = int(scaled[pick]) - int(level[pick]) * eta.denominator
-        if noise.bernoulli_exp(Fraction(above, eta.denominator), size=1)[0]:
-            first = int(np.searchsorted(owner, owner[pick]))
-            return choices[int(owner[pick])], int(pick) - first
+
+def _sealed(choice: Choice) -> SealedWays:
+    assert isinstance(choice.ways, SealedWays)  # noqa: S101 - bare ones are not drawn from
+    return choice.ways
 
 
 def specialize_as_printed(
@@ -401,22 +393,17 @@ def specialize_as_printed(
     Lines 4 and 9: a new interval gets its split at once. Line 7: one part is chosen, all of them
     equally likely but for their score. The exponent is epsilon' / (2 sensitivity) throughout.
     """
-    pending: dict[Part, tuple[int, tuple[Part, ...]]] = {}
+    pending: dict[Part, int] = {}
     eta = epsilon / (2 * sensitivity)
     for _ in range(n_rounds):
         choices = list(cuts.choices())
         for choice in choices:
             if choice.part not in pending:
-                _, at = choose_way([choice], [1], eta=eta, noise=noise)
-                pending[choice.part] = int(choice.scores[at]), choice.split(at, noise)
-        chosen = noise.choose(
-            np.array([pending[choice.part][0] for choice in choices], np.int64),
-            epsilon=epsilon,
-            sensitivity=Fraction(sensitivity),
-            monotone=False,
-        )
-        part = choices[chosen].part
-        cuts.specialize(part, pending.pop(part)[1])
+                ways = SealedWaysOfParts.of_one(_sealed(choice))
+                _, pending[choice.part] = noise.open(ways, WayChoice(eta, (1,)), "splits")
+        scores = scores_of_ways([(_sealed(choice), pending[choice.part]) for choice in choices])
+        chosen = choices[noise.open(scores, ScoreChoice(eta), "parts")]
+        cuts.specialize(chosen.part, chosen.split(pending.pop(chosen.part)))
 
 
 # --- the result -----------------------------------------------------------------------------------
@@ -425,8 +412,8 @@ def specialize_as_printed(
 def recoding_of(column: Column, cut: list[Part]) -> Recoding:
     """Turn a cut into a recoding.
 
-    A cut that was never pushed down has one code for everything, missing values included; in any
-    other, missing values have their own code, the last.
+    A cut that was never pushed down has one code for everything, what is apart included; in any
+    other, special values and missing have their own codes, the last.
 
     Examples
     --------
@@ -434,11 +421,12 @@ def recoding_of(column: Column, cut: list[Part]) -> Recoding:
     >>> recoding_of(sex, [top("sex", sex)]).labels
     ('* or missing',)
     """
-    whole = len(cut) == 1 and (cut[0].holds_missing or column.missing_code is None)
+    whole = len(cut) == 1 and (cut[0].holds_apart or column.n_apart == 0)
     n_values = column.size if whole else column.n_values
     has_missing = not whole and column.missing_code is not None
     labels = tuple(_labels_apart(cut))
-    if isinstance(column, Categorical):
+    if not is_span(column):
+        assert isinstance(column, Categorical)  # noqa: S101 - all others are lines
         code_of = {
             value: code
             for code, part in enumerate(cut)
@@ -448,7 +436,8 @@ def recoding_of(column: Column, cut: list[Part]) -> Recoding:
         groups = [0] * n_values if whole else [code_of[value] for value in column.values]
         return ValueGroups(labels, n_values, has_missing, tuple(groups))
     starts = tuple(part.first for part in cut if isinstance(part, Span))
-    return Intervals(labels, n_values, has_missing, starts)
+    special = () if whole else column.special_names
+    return Intervals(labels, n_values, has_missing, starts, special=special)
 
 
 def plain_cut(recoding: Recoding) -> dict[str, Any]:
@@ -462,6 +451,7 @@ def plain_cut(recoding: Recoding) -> dict[str, Any]:
         "labels": list(recoding.labels),
         "n_values": recoding.n_values,
         "has_missing": recoding.has_missing,
+        **({"special": list(recoding.special)} if recoding.special else {}),
         **codes,
     }
 

@@ -11,11 +11,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from hushtable.engine.base import Engine
+from hushtable.engine.sealed import SealedTable
 from hushtable.methods.base import Forecast, Method, Plan, Released
 from hushtable.methods.diffgen.cut_drawing import draw_cuts
 from hushtable.methods.diffgen.generalized_table import generalized_table
-from hushtable.methods.diffgen.scores import InformationGain, Integers
 from hushtable.methods.diffgen.specialize import (
     Branch,
     Choice,
@@ -23,14 +22,15 @@ from hushtable.methods.diffgen.specialize import (
     Cuts,
     Part,
     Span,
-    SpanChoice,
     plain_cut,
 )
 from hushtable.methods.diffgen.target import target_and_predictors
 from hushtable.methods.parameters import parameter, whole
+from hushtable.privacy.class_scores import InformationGain, Integers
 from hushtable.privacy.domain_mechanism import NoisyCells
 from hushtable.privacy.guarantee import Guarantee, KAnonymity
 from hushtable.privacy.noise import Noise
+from hushtable.privacy.splits import Ways
 from hushtable.schema import Categorical, Schema
 
 
@@ -57,6 +57,9 @@ class TopDownSpecialization(Method):
     paper: ClassVar[str] = "Fung, Wang and Yu, anonymizing classification data (TDS)."
     summary: ClassVar[str] = "Generalize until each group has k rows: k-anonymity, exact counts."
     estimator_kind: ClassVar[str] = "generalized"
+    opens_bare: ClassVar[str] = (
+        "groups are chosen by exact counts, and the counts of groups are published as they are."
+    )
 
     k: int = parameter(read=whole(at_least=2))
     target: str | None = parameter(default=None)
@@ -68,7 +71,7 @@ class TopDownSpecialization(Method):
 
 
 @dataclass(frozen=True)
-class TopDownSpecializationPlan(Plan[Engine]):
+class TopDownSpecializationPlan(Plan[SealedTable]):
     """Hold which column is predicted by which."""
 
     method: TopDownSpecialization
@@ -95,11 +98,12 @@ class TopDownSpecializationPlan(Plan[Engine]):
             memory_mb=max(1.0, memory),
         )
 
-    def run(self, source: Engine, noise: Noise) -> Released:
+    def release(self, source: SealedTable, noise: Noise) -> Released:
         """Hold the distinct rows, specialize the best valid part again and again."""
+        table = source.bare("groups and their counts")
         columns, k = self.schema.attributes, self.method.k
-        histograms = source.histograms(self.predictors, by=self.target)
-        cells = source.counts([*self.predictors, self.target])
+        histograms = table.histograms(self.predictors, by=self.target)
+        cells = table.counts([*self.predictors, self.target])
         cuts = Cuts(
             {name: ClassCounts(columns[name], histograms[name]) for name in self.predictors},
             InformationGain(),
@@ -111,7 +115,7 @@ class TopDownSpecializationPlan(Plan[Engine]):
         recode = cuts.recodings()
         split = [name for name in self.predictors if recode[name].size > 1]
         counted = [*split, self.target]
-        groups = source.counts(counted, recode={name: recode[name] for name in split})
+        groups = table.counts(counted, recode={name: recode[name] for name in split})
         kept = slice(None) if n_rows >= k else slice(0)  # fewer than k rows: none are shown
         listed = NoisyCells(groups.codes[kept], groups.counts[kept])
         return Released(
@@ -147,8 +151,8 @@ class _RowGroups:
                 number[child.first : child.last + 1] = at
             elif isinstance(child, Branch) and isinstance(column, Categorical):
                 number[[column.values.index(value) for value in child.node.leaves()]] = at
-        if part.holds_missing:
-            number[column.missing_code] = len(children) + 1
+        if part.holds_apart:
+            number[column.n_values :] = len(children) + 1 + np.arange(column.n_apart)
         return number[codes]
 
     def divided(self, child: Integers) -> tuple[Integers, Integers]:
@@ -185,8 +189,7 @@ def _specialize(cuts: Cuts, groups: _RowGroups, k: int) -> None:
 
 def _best_way(choice: Choice) -> tuple[int, tuple[Part, ...]]:
     """Give the information gain of the best way to split a part, and its children."""
-    at = int(choice.scores.argmax())
-    if isinstance(choice, SpanChoice):
-        return int(choice.scores[at]), choice.part.halves(int(choice.starts[at]))
-    assert isinstance(choice.part, Branch)  # noqa: S101 - the only other kind
-    return int(choice.scores[at]), choice.part.children
+    ways = choice.ways
+    assert isinstance(ways, Ways)  # noqa: S101 - the histograms are bare
+    at = int(ways.scores.argmax())
+    return int(ways.scores[at]), choice.split(int(ways.starts[at]))

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from hushtable.schema import Categorical, Column
+from hushtable.schema import Categorical, Column, OnGrid
 
 Integers = NDArray[np.int64]
 
@@ -38,6 +38,10 @@ class Axis:
         Number of positions.
     subsets : bool
         Whether any subset may be a part.
+    starts : tuple of int or None
+        The first code of each position, where positions are public bins.
+    n_apart : int
+        How many of the last positions are apart: special values, and missing.
 
     Examples
     --------
@@ -53,6 +57,8 @@ class Axis:
     codes: tuple[int, ...] | None
     size: int
     subsets: bool
+    starts: tuple[int, ...] | None = None
+    n_apart: int = 0
 
     @property
     def whole(self) -> tuple[int, int]:
@@ -67,6 +73,8 @@ class Axis:
 
     def positions(self, codes: Integers) -> NDArray[np.int32]:
         """Turn codes of the schema into positions."""
+        if self.starts is not None:
+            return np.searchsorted(self.starts, codes, side="right").astype(np.int32) - 1
         places = codes if self._position_of is None else self._position_of[codes]
         return places.astype(np.int32)
 
@@ -103,8 +111,18 @@ class Axis:
             return (cut, 0), (first & ~cut, 0)
         return (first, cut - 1), (cut, last)
 
+    def code_bounds(self, parts: Integers) -> Integers:
+        """Give the first and the last code of parts (n, 2) of an axis whose codes are in order."""
+        if self.starts is None:
+            return parts
+        starts = np.asarray(self.starts, np.int64)
+        return np.stack((starts[parts[:, 0]], starts[1:][parts[:, 1]] - 1), axis=1)
+
     def codes_of(self, first: int, last: int) -> Integers:
         """List the codes of a part, rising."""
+        if self.starts is not None:
+            (bounds,) = self.code_bounds(np.array([[first, last]])).tolist()
+            return np.arange(bounds[0], bounds[1] + 1)
         if self.subsets:
             places = np.flatnonzero([first >> position & 1 for position in range(self.size)])
         else:
@@ -127,7 +145,7 @@ def axis_of(name: str, column: Column) -> Axis:
     >>> axis_of("age", Integer(type="integer", low=0, high=9, missing="category")).size
     11
     """
-    ordered = not isinstance(column, Categorical) or column.ordered or column.taxonomy is not None
+    ordered = column.is_line or getattr(column, "taxonomy", None) is not None
     if ordered or column.size > MAX_SUBSET_VALUES:
         return ordered_axis_of(name, column)
     return Axis(name, None, column.size, True)
@@ -135,8 +153,21 @@ def axis_of(name: str, column: Column) -> Axis:
 
 def ordered_axis_of(name: str, column: Column) -> Axis:
     """Put the codes of a column in a public order and cut only between neighbors."""
-    if not isinstance(column, Categorical) or column.ordered or column.taxonomy is None:
+    if not isinstance(column, Categorical):
+        return _line(name, column)
+    if column.ordered or column.taxonomy is None:
         return Axis(name, None, column.size, False)
     code_of = {value: code for code, value in enumerate(column.values)}
     codes = [code_of[value] for value in column.taxonomy.values]
     return Axis(name, (*codes, *range(column.n_values, column.size)), column.size, False)
+
+
+def _line(name: str, column: OnGrid) -> Axis:
+    """Cut numbers and moments between neighbors, or between public bins."""
+    n_special = len(column.special_names)
+    apart = column.n_apart if n_special else 0  # a missing value alone is one more at the end
+    if column.bin_starts is None:
+        return Axis(name, None, column.size, False, n_apart=apart)
+    # The last start is that of no position: where the last one ends.
+    starts = (*column.bin_starts, *range(column.n_values, column.size + 1))
+    return Axis(name, None, len(starts) - 1, False, starts, apart)

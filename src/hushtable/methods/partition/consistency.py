@@ -12,6 +12,7 @@ Sherman-Morrison formula), and its inverse is the covariance of the estimate.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -139,6 +140,22 @@ class NoisyTree:
             Its standard deviation and excess kurtosis, and the largest weight with which a single
             whole-numbered noise enters.
         """
+        factors, scales = self._noise_of(weights)
+        variances = factors**2 * laplace_variance(scales)
+        variance = float(variances.sum())
+        if variance <= 0.0:
+            return 0.0, 0.0, 0.0
+        kurtosis = float((variances**2) @ laplace_kurtosis(scales)) / variance**2
+        return variance**0.5, kurtosis, float(np.abs(factors).max())
+
+    def covariance(self, weights: Sequence[Floats]) -> Floats:
+        """Give the covariance of the errors of several weighted sums of the fitted cells."""
+        found = [self._noise_of(one) for one in weights]
+        factors = np.stack([factor for factor, _ in found])
+        return np.asarray((factors * laplace_variance(found[0][1])) @ factors.T)
+
+    def _noise_of(self, weights: Floats) -> tuple[Floats, Floats]:
+        """Write the error of a weighted sum as weights of independent noises, with their scales."""
         solved, sums = self._solve(weights)
         if self.total is not None:
             ones, sums_of_ones = self._of_ones
@@ -148,10 +165,4 @@ class NoisyTree:
         factors = np.concatenate(
             ((solved / self._cell_variance).ravel(), (self._weight * sums)[measured])
         )
-        scales = np.concatenate((self.cell_scale.ravel(), self.node_scale[measured]))
-        variances = factors**2 * laplace_variance(scales)
-        variance = float(variances.sum())
-        if variance <= 0.0:
-            return 0.0, 0.0, 0.0
-        kurtosis = float((variances**2) @ laplace_kurtosis(scales)) / variance**2
-        return variance**0.5, kurtosis, float(np.abs(factors).max())
+        return factors, np.concatenate((self.cell_scale.ravel(), self.node_scale[measured]))

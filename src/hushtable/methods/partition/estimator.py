@@ -14,11 +14,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hushtable.codes import as_numpy, repeated
+from hushtable.codes import as_numpy, repeated, typed
 from hushtable.estimate.base import Estimate, Estimator
+from hushtable.estimate.cell_sums import Cells
 from hushtable.estimate.drawing import Generator, fresh
 from hushtable.estimate.published import Published, encoded, published_rows
 from hushtable.estimate.quantiles import nearly_normal
+from hushtable.estimate.row_functions import RowFunction
+from hushtable.estimate.sums import Sums
 from hushtable.estimate.uneven import cut_error
 from hushtable.methods.partition.axes import Axis
 from hushtable.methods.partition.consistency import NoisyTree
@@ -33,7 +36,9 @@ from hushtable.methods.partition.regions import (
 )
 from hushtable.predicate import parse
 from hushtable.predicate.covering import Covering
-from hushtable.schema import Categorical, Column, Integer, Schema
+from hushtable.schema import Column, Schema
+
+CUT_NOTE = "The condition cuts through regions; rows are taken as spread evenly inside them."
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -90,11 +95,12 @@ class RegionEstimator(Estimator):
         cut = (shares > 0.0) & (shares < 1.0)
         if cut.any():
             error = cut_error(shares[cut], self.counts[cut])
-            at_most = shares.copy()
-            at_most[cut] = error.most
+            at_least, at_most = shares.copy(), shares.copy()
+            at_least[cut], at_most[cut] = 0.0, error.most
             model_std = error.std
-            below = float(np.hypot(half, error.below))
-            above = float(np.hypot(self._noise_of(at_most)[1], error.above))
+            # The ends are whole regions again, and noise comes on top of either.
+            below = self._noise_of(at_least)[1] + error.below
+            above = self._noise_of(at_most)[1] + error.above
         known = self.schema.counted_rows
         most = np.inf if known is None else float(known)
         return Estimate(
@@ -104,10 +110,28 @@ class RegionEstimator(Estimator):
             high=float(np.clip(max(value, 0.0) + above, 0.0, most)),
             privacy_std=privacy_std,
             model_std=model_std,
-            notes=(
-                "The condition cuts through regions; rows are taken as spread evenly inside them.",
-            )
-            * bool(cut.any()),
+            notes=(CUT_NOTE,) * bool(cut.any()),
+        )
+
+    def sums(self, functions: Sequence[RowFunction], *, together: bool = True) -> Sums:
+        """Estimate sums over rows."""
+        names = tuple(dict.fromkeys(name for one in functions for name in one.columns))
+        coverings, codes = self._coverings(names)
+        cells = Cells(self.schema, coverings, codes)
+        inside = [cells.means(function) for function in functions]
+        counts = self.counts.ravel()
+        shaped = [one.reshape(self._shape) for one in inside]
+        tree = self._measured[0]
+        if together:
+            privacy = tree.covariance(shaped)
+        else:
+            privacy = np.diag([tree.error(one)[0] ** 2 for one in shaped])
+        model = cells.inside(functions, counts, together=together)
+        return Sums(
+            values=np.stack(inside) @ counts,
+            privacy=privacy,
+            model=model,
+            notes=(CUT_NOTE,) * bool(model.any()),
         )
 
     def _noise_of(self, shares: Floats) -> tuple[float, float]:
@@ -119,17 +143,21 @@ class RegionEstimator(Estimator):
     def _shares(self, where: str) -> Floats:
         """Give the part of each region (and class) that satisfies a condition, by volume."""
         predicate = parse(where, self.schema)
+        coverings, codes = self._coverings(predicate.columns)
+        return predicate.shares(coverings, codes).reshape(self._shape)
+
+    def _coverings(self, names: Sequence[str]) -> tuple[dict[str, Covering], dict[str, Integers]]:
+        """Give the parts of some columns as sets of codes, and the part of each region."""
         n_leaves, n_classes = self._shape
-        target = self._plan.target
         coverings, codes = {}, {}
-        for name in dict.fromkeys((*predicate.columns, self._plan.axes[0].name)):
-            if name == target:
+        for name in dict.fromkeys((*names, self._plan.axes[0].name)):
+            if name == self._plan.target:
                 codes[name] = np.tile(np.arange(n_classes), n_leaves)
             else:
                 axis, parts, which = self._parts[name]
                 coverings[name] = _covering(axis, parts)
                 codes[name] = np.repeat(which, n_classes)
-        return predicate.shares(coverings, codes).reshape(self._shape)
+        return coverings, codes
 
     # --- rows ---------------------------------------------------------------------------------
 
@@ -207,7 +235,8 @@ def draw_rows(
 def _covering(axis: Axis, parts: Integers) -> Covering:
     """Write parts as sets of codes."""
     if not axis.subsets and axis.codes is None:
-        return Covering(len(parts), np.arange(len(parts)), parts[:, 0], parts[:, 1])
+        bounds = axis.code_bounds(parts)
+        return Covering(len(parts), np.arange(len(parts)), bounds[:, 0], bounds[:, 1])
     sets = [axis.codes_of(*part) for part in parts.tolist()]
     codes = np.concatenate(sets)
     return Covering(len(parts), np.repeat(np.arange(len(sets)), list(map(len, sets))), codes, codes)
@@ -223,27 +252,23 @@ def _drawn(
     rng: Generator,
 ) -> Integers:
     """Give a code of its part for each row."""
-    ordered = not isinstance(column, Categorical) or column.ordered
-    if summarize == "sample" or not ordered:
+    in_order = not axis.subsets and axis.codes is None
+    bounds = axis.code_bounds(parts) if in_order else parts
+    if summarize == "sample" or not column.is_line:
+        if in_order:
+            return np.asarray(rng.integers(bounds[which, 0], bounds[which, 1] + 1))
         n_codes = axis.n_codes(parts[:, 0], parts[:, 1])
         drawn = rng.integers(0, n_codes[which])
-        if not axis.subsets and axis.codes is None:
-            return np.asarray(parts[which, 0] + drawn)
         sets = [axis.codes_of(*part) for part in parts.tolist()]
         starts = np.cumsum(n_codes) - n_codes
         return np.asarray(np.concatenate(sets)[starts[which] + drawn])
-    first = parts[:, 0]
-    if summarize == "midpoint":  # of the values: a missing one is at the end and has no middle
-        first = (first + np.maximum(first, np.minimum(parts[:, 1], column.n_values - 1))) // 2
+    first = bounds[:, 0]
+    if summarize == "midpoint":  # of the values: what is apart is at the end and has no middle
+        first = (first + np.maximum(first, np.minimum(bounds[:, 1], column.n_values - 1))) // 2
     return np.asarray(first[which])
 
 
 def _values(column: Column, codes: Integers) -> pa.Array:
     """Turn codes into values; missing is null."""
     present, position = np.unique(codes, return_inverse=True)
-    kind = pa.float64()
-    if isinstance(column, Categorical):
-        kind = pa.string()
-    elif isinstance(column, Integer):
-        kind = pa.int64()
-    return pa.array([column.value(int(code)) for code in present], kind).take(pa.array(position))
+    return typed(column, [column.value(int(code)) for code in present]).take(pa.array(position))

@@ -14,10 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.engine.base import Engine
+from hushtable.engine.sealed import seal
 from hushtable.errors import ParameterError, Refused
 from hushtable.methods.parameters import Parameters, parameter, whole
 from hushtable.methods.partition.axes import Axis, ordered_axis_of
 from hushtable.privacy.guarantee import Guarantee, KAnonymity
+from hushtable.privacy.spending import Account
 from hushtable.schema import Schema
 
 Integers = NDArray[np.int64]
@@ -76,6 +78,7 @@ class Mondrian(Parameters):
         "LeFevre, DeWitt and Ramakrishnan, Mondrian multidimensional k-anonymity, to compare with."
     )
     summary: ClassVar[str] = "Divide rows into groups of at least k by halving at medians; not DP."
+    opens_bare: ClassVar[str] = "groups are halved by exact counts, which are given as they are."
 
     k: int = parameter(read=whole(at_least=2))
     relaxed: bool = parameter(default=False)
@@ -117,7 +120,8 @@ class Mondrian(Parameters):
         schema = engine.schema
         axes, target = self._axes(schema)
         names = [axis.name for axis in axes]
-        cells = engine.counts(names if target is None else [*names, target])
+        table = seal(engine, Account(None, bare=self.opens_bare)).bare("rows")
+        cells = table.counts(names if target is None else [*names, target])
         positions = np.stack(
             [axis.positions(cells.codes[:, at]).astype(np.int64) for at, axis in enumerate(axes)],
             axis=1,

@@ -14,7 +14,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from hushtable.engine.base import Engine
+from hushtable.engine.sealed import SealedTable
 from hushtable.errors import ParameterError, TooLarge
 from hushtable.estimate.simplex import whole_on_simplex
 from hushtable.methods import parameters
@@ -31,10 +31,12 @@ from hushtable.methods.partition.regions import (
     measurements,
     tree_table,
 )
-from hushtable.methods.partition.tree import GrowthRules, OrderedCells, Split, Tree, grow
+from hushtable.methods.partition.tree import GrowthRules, Split, Tree, apart_cuts, grow
 from hushtable.privacy.distributions import laplace_variance
 from hushtable.privacy.guarantee import Guarantee, PureDP
-from hushtable.privacy.noise import MAX_SCALE, Noise, add_noise
+from hushtable.privacy.mechanism import Laplace
+from hushtable.privacy.noise import MAX_SCALE, Noise
+from hushtable.privacy.regions import SealedRegions
 from hushtable.schema import Schema
 
 Summarize = Literal["sample", "midpoint", "lower"]
@@ -173,7 +175,7 @@ class Partition(Method):
 
 
 @dataclass(frozen=True)
-class PartitionPlan(Plan[Engine]):
+class PartitionPlan(Plan[SealedTable]):
     """Hold the axes, the classes and the rules by which the tree grows."""
 
     method: Partition
@@ -196,7 +198,8 @@ class PartitionPlan(Plan[Engine]):
     @property
     def most_regions(self) -> int:
         """How many regions there may be."""
-        return min(self.rules.max_regions, 1 << self.rules.max_depth, self.n_cells)
+        n_free = len(apart_cuts(self.axes, self.rules.max_regions))
+        return min(self.rules.max_regions, 1 << (self.rules.max_depth + n_free), self.n_cells)
 
     @cached_property
     def split_cost(self) -> Fraction:
@@ -258,17 +261,14 @@ class PartitionPlan(Plan[Engine]):
             "stop earlier have fewer and less noisy counts.",
         )
 
-    def run(self, source: Engine, noise: Noise) -> Released:
+    def release(self, source: SealedTable, noise: Noise) -> Released:
         """Count the occupied cells once, grow the tree on them, publish its leaves with noise."""
         names = [axis.name for axis in self.axes]
-        cells = source.counts(names if self.target is None else [*names, self.target])
-        classes = np.zeros(len(cells.counts), np.int64)
-        if self.target is not None:
-            classes = cells.codes[:, -1]
-        codes = cells.codes[:, : len(names)]
-        rows = OrderedCells(self.axes, codes, classes, self.n_classes, cells.counts)
-        tree, exact = grow(rows, self.rules, noise)
-        noisy, scales = _noisy_leaves(tree, exact, self.rules, noise)
+        by_class = self.target is not None
+        cells = source.counts([*names, self.target] if self.target is not None else names)
+        rows = SealedRegions.of(cells, self.axes, n_classes=self.n_classes if by_class else None)
+        tree, leaves = grow(rows, self.axes, self.rules, noise)
+        noisy, scales = _noisy_leaves(tree, rows, leaves, self.rules, noise)
         nodes = tree_table(tree, self.axes, self.rules)
         measured, node_counts = measurements(
             nodes, scales, total=self.schema.counted_rows, consistent=self.method.consistent
@@ -277,23 +277,24 @@ class PartitionPlan(Plan[Engine]):
         # The nearest whole counts in the metric of the noise, none below 0.
         total = round(float(fitted.sum()))
         counts = whole_on_simplex(fitted.ravel(), total, laplace_variance(scales).ravel())
-        leaves = leaf_table(
+        table = leaf_table(
             self.schema, nodes, self.axes, self.target, counts=counts, noisy=noisy, scales=scales
         )
-        return Released(tables={"data": leaves, "tree": nodes})
+        return Released(tables={"data": table, "tree": nodes})
 
 
 def _noisy_leaves(
-    tree: Tree, exact: Integers, rules: GrowthRules, noise: Noise
+    tree: Tree, rows: SealedRegions, leaves: list[int], rules: GrowthRules, noise: Noise
 ) -> tuple[Integers, NDArray[np.float64]]:
     """Add to each count of a leaf the noise that what is left on its path pays for."""
     with_same: dict[Fraction, list[int]] = {}
     for at, leaf in enumerate(tree.leaves.tolist()):
         with_same.setdefault(tree.epsilon[leaf], []).append(at)
-    noisy, scales = np.empty_like(exact), np.empty(exact.shape)
+    shape = len(leaves), rows.n_classes
+    noisy, scales = np.empty(shape, np.int64), np.empty(shape)
     for epsilon, these in with_same.items():
         scale = rules.max_rows / epsilon
-        drawn = noise.discrete_laplace(scale, size=len(these) * exact.shape[1])
-        noisy[these] = add_noise(exact[these], drawn.reshape(len(these), -1))
+        counts = rows.class_counts([leaves[at] for at in these])
+        noisy[these] = noise.open(counts, Laplace(scale), "counts of leaves")
         scales[these] = float(scale)
     return noisy, scales

@@ -12,11 +12,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hushtable.codes import as_numpy
+from hushtable.codes import arrow_type, as_numpy, typed
 from hushtable.methods.partition.axes import Axis
 from hushtable.methods.partition.consistency import NoisyTree
 from hushtable.methods.partition.tree import GrowthRules, Tree
-from hushtable.schema import Categorical, Column, Integer, Schema
+from hushtable.schema import Categorical, Column, Schema
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -107,7 +107,8 @@ def leaf_table(
     """Write the leaves: the region, the class, the fitted and the noisy count.
 
     A region lists the values of categorical columns, null for missing; of a numeric column it has
-    the lowest and the highest value and whether missing values are in it, too.
+    the lowest and the highest value and whether missing values are in it, too, and which special
+    values where it has any.
     """
     n_leaves, n_classes = noisy.shape
     first, last = leaf_parts(nodes, axes)
@@ -121,7 +122,7 @@ def leaf_table(
         columns[axis.name] = values.take(pa.array(which[by_class]))
     if target is not None:
         column = schema.attributes[target]
-        classes = pa.array([column.value(code) for code in range(n_classes)], _kind(column))
+        classes = typed(column, [column.value(code) for code in range(n_classes)])
         columns[target] = classes.take(pa.array(np.tile(np.arange(n_classes), n_leaves)))
     ordered = {NODE: columns[NODE]} | {name: columns[name] for name in schema.attributes}
     ordered[COUNT] = pa.array(counts, pa.int64())
@@ -141,26 +142,27 @@ def distinct_parts(parts: Integers) -> tuple[Integers, Integers]:
     return ordered[fresh], which
 
 
-def _kind(column: Column) -> pa.DataType:
-    if isinstance(column, Categorical):
-        return pa.string()
-    return pa.int64() if isinstance(column, Integer) else pa.float64()
-
-
 def _part_values(column: Column, axis: Axis, parts: Integers) -> pa.Array:
-    kind = _kind(column)
+    kind = arrow_type(column)
     if isinstance(column, Categorical):
-        lists = [[column.value(int(c)) for c in axis.codes_of(*part)] for part in parts.tolist()]
-        return pa.array(lists, pa.list_(kind))
-    ranges = []
-    for first, last in parts.tolist():
+        lists = [typed(column, [column.value(int(c)) for c in axis.codes_of(*part)])
+                 for part in parts.tolist()]  # fmt: skip
+        return pa.array([values.to_pylist() for values in lists], pa.list_(kind))
+    lows, highs, missing, special = [], [], [], []
+    for first, last in axis.code_bounds(parts).tolist():
         top = min(last, column.n_values - 1)
         some = first <= top
-        ranges.append(
-            {
-                "low": column.value(first) if some else None,
-                "high": column.value(top) if some else None,
-                "missing": last == column.missing_code,
-            }
-        )
-    return pa.array(ranges, pa.struct([("low", kind), ("high", kind), ("missing", pa.bool_())]))
+        lows.append(column.value(first) if some else None)
+        highs.append(column.value(top) if some else None)
+        missing.append(last == column.missing_code)
+        names = column.special_names
+        special.append([names[c - column.n_values] for c in range(max(first, column.n_values),
+                        min(last + 1, column.n_values + len(names)))])  # fmt: skip
+    fields = {
+        "low": typed(column, lows),
+        "high": typed(column, highs),
+        "missing": pa.array(missing),
+    }
+    if column.special_names:
+        fields["special"] = pa.array(special, pa.list_(pa.string()))
+    return pa.StructArray.from_arrays(list(fields.values()), list(fields))

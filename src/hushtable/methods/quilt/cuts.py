@@ -131,5 +131,5 @@ def _recoded(values: Values, starts: Integers) -> Values:
     """Say how the column is counted in these intervals, in codes of the schema."""
     codes = starts if values.recoding is None else values.first_codes[starts]
     lowest = [values.column.value(int(code)) for code in codes]
-    rule = [value for value in lowest if not isinstance(value, str) and value is not None]
+    rule = [value for value in lowest if value is not None]
     return replace(values, rule=rule, recoding=recode(values.name, values.column, rule))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from hushtable.errors import ParameterError, TooLarge
 from hushtable.estimate.simplex import on_simplex
-from hushtable.recoding import Intervals, Recoding, Rule, ValueGroups, recode
+from hushtable.recoding import Intervals, Recoding, Rule, ValueGroups, bins_of, recode
 from hushtable.schema import Categorical, Column, Schema
 from hushtable.taxonomy import Node
 
@@ -69,13 +69,13 @@ class Values:
 
     @property
     def size(self) -> int:
-        """Number of values that are counted, missing included."""
+        """Number of values that are counted, those apart included."""
         return self.column.size if self.recoding is None else self.recoding.size
 
     @property
     def n_values(self) -> int:
-        """The same without missing."""
-        return self.size - (self.column.missing_code is not None)
+        """The same without special values and missing."""
+        return self.size - self.column.n_apart
 
     @property
     def zero(self) -> set[int]:
@@ -105,7 +105,7 @@ class Values:
     @property
     def is_ordered(self) -> bool:
         """Whether neighbors are alike."""
-        return not isinstance(self.column, Categorical) or self.column.ordered
+        return self.column.is_line
 
     @property
     def widths(self) -> Integers:
@@ -115,7 +115,7 @@ class Values:
     def buckets(self, noisy: Integers, std: float, *, is_target: bool = False) -> Integers:
         """Choose a bucket for each counted value, from noisy counts alone.
 
-        Missing is a bucket of its own, the last. A target keeps its values where they are few.
+        What is apart has buckets of its own, the last. A target keeps its values if they are few.
         """
         n_values, most = self.n_values, MAX_BUCKETS - 1
         counts = np.asarray(noisy[:n_values], np.float64)
@@ -126,9 +126,7 @@ class Values:
             found = merge_neighbors(counts, heavy, MAX_INTERVALS)
         else:
             found = merge_rare(counts, HEAVY_APART * heavy, most, self._tree())
-        if n_values == self.size:
-            return found
-        return np.append(found, found.max() + 1)
+        return np.append(found, found.max() + 1 + np.arange(self.size - n_values))
 
     def _tree(self) -> Node | None:
         """Give the taxonomy with the positions of values as labels; none if it says nothing."""
@@ -178,7 +176,10 @@ class Values:
         first = np.flatnonzero(np.diff(merged, prepend=-1))
         if isinstance(self.recoding, Intervals):
             first = np.asarray(self.recoding.starts)[first]
-        return Intervals(labels, self.column.n_values, has_missing, tuple(first.tolist()))
+        special = self.column.special_names
+        return Intervals(
+            labels, self.column.n_values, has_missing, tuple(first.tolist()), special=special
+        )
 
     def codes(
         self,
@@ -255,7 +256,12 @@ def values_of(schema: Schema) -> list[Values]:
     """Say how each column is counted, or refuse those that cannot be."""
     found, problems = [], []
     for name, column in schema.attributes.items():
-        values = Values(name, column)
+        values, bins = Values(name, column), bins_of(column)
+        if bins is not None:
+            lowest = [column.value(start) for start in bins.starts]
+            rule = [value for value in lowest if value is not None]
+            found.append(replace(values, rule=rule, recoding=bins))
+            continue
         if not isinstance(column, Categorical):
             wide = column.n_values > N_BINS
             found.append(replace(values, recoding=_bins(values)) if wide else values)
@@ -263,15 +269,15 @@ def values_of(schema: Schema) -> list[Values]:
         if column.size <= MAX_VALUES:
             found.append(values)
             continue
-        rule = _level(column)
-        if rule is None:
+        level = _level(column)
+        if level is None:
             problems.append(
                 f"column {name!r} has {column.size:,} values, and at most {MAX_VALUES:,} can be "
                 "counted one by one; give it a taxonomy with a level of fewer groups."
             )
             continue
         try:
-            found.append(Values(name, column, rule, recode(name, column, rule)))
+            found.append(Values(name, column, level, recode(name, column, level)))
         except ParameterError as error:
             problems += error.problems
     if problems:
@@ -289,7 +295,13 @@ def _bins(values: Values) -> Intervals:
     starts = {*range(0, n, -(-n // N_BINS)), *alone, *(code + 1 for code in alone)} - {n}
     has_missing = values.column.missing_code is not None
     # Nobody reads their labels: the column is cut further, and published by that.
-    return Intervals(tuple(range(len(starts))), n, has_missing, tuple(sorted(starts)))
+    return Intervals(
+        tuple(range(len(starts))),
+        n,
+        has_missing,
+        tuple(sorted(starts)),
+        special=values.column.special_names,
+    )
 
 
 def _level(column: Categorical) -> int | None:

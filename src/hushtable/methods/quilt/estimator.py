@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -13,9 +15,16 @@ from numpy.typing import NDArray
 
 from hushtable.codes import as_numpy
 from hushtable.estimate.base import Estimate, Estimator
-from hushtable.methods.quilt.domains import Integers
-from hushtable.methods.quilt.field_error import FieldError, Missed
+from hushtable.estimate.drawing import Generator
+from hushtable.estimate.moments import count_of
+from hushtable.estimate.row_functions import RowFunction, of_predicate
+from hushtable.estimate.sums import Sums, joined
+from hushtable.methods.quilt.domains import Floats, Integers, values_of
+from hushtable.methods.quilt.field_error import FieldError, Missed, ValueOf
+from hushtable.methods.quilt.kept import kept
 from hushtable.methods.quilt.measured_tables import LinearAnswer, MeasuredTable, MeasuredTables
+from hushtable.methods.quilt.redraw import Rows, redrawn_weights
+from hushtable.methods.quilt.table_sums import TableSums
 from hushtable.predicate import Predicate, parse
 from hushtable.recoding import recode
 
@@ -32,6 +41,10 @@ so errors have heavier tails (2.57 is right for Student's t with five degrees of
 """
 
 _MEASURED = "The condition lies in measured tables: the answer is unbiased, its error is noise."
+_MERGED = (
+    "The answer is from measured tables; values that were merged there are taken to hang together "
+    "with other columns as their neighbors do."
+)
 _MODELED = (
     "No measured table decides the condition: the answer is the model's, and the interval allows "
     "for dependence that was not measured."
@@ -45,6 +58,8 @@ class QuiltEstimator(Estimator):
     zero, which is given as zero), with an interval from the noise alone. Any other is counted in
     the rows, with an interval that allows for what the model does not know.
     """
+
+    counts_are_sums = True
 
     def frame(self) -> pa.Table:
         """Give the rows."""
@@ -97,16 +112,53 @@ class QuiltEstimator(Estimator):
         return max(0.0, self.measured.total.value) / max(1, n_rows)
 
     @cached_property
-    def error(self) -> FieldError:
-        """What is known about the error of counts over the rows."""
+    def table_sums(self) -> TableSums:
+        """What the noisy tables say about sums over rows."""
+        return TableSums(self.measured, self.bins)
+
+    @cached_property
+    def _missed(self) -> Missed:
+        return missed(self.settings["rounds"], self.measured)
+
+    def error(self, columns: Sequence[str]) -> FieldError:
+        """Tell what is known about the error of sums over the rows, by some columns."""
+        key = frozenset(columns)
+        if key not in self._errors:
+            self._errors.clear()  # questions come in runs about the same columns
+            self._errors[key] = self._error(columns)
+        return self._errors[key]
+
+    @cached_property
+    def _errors(self) -> dict[frozenset[str], FieldError]:
+        return {}
+
+    def _error(self, columns: Sequence[str]) -> FieldError:
+        codes, times = self._distinct(columns)
         return FieldError(
-            self.codes,
+            codes,
             self.bins,
             self.weight,
             self.measured,
             shrinkage=float(self.settings["fit"]["shrinkage"]),
-            missed=missed(self.settings["rounds"], self.measured),
+            missed=self._missed,
+            times=times,
+            ordered=frozenset(v.name for v in values_of(self.schema) if v.is_ordered),
         )
+
+    def _distinct(self, columns: Sequence[str]) -> tuple[dict[str, Integers], Floats]:
+        """Give the different rows of some columns, and how often each is there."""
+        names = list(columns) or [next(iter(self.schema.attributes))]
+        keys = np.zeros(self.table.num_rows, np.int64)
+        size = math.prod(self.schema.attributes[name].size for name in names)
+        if size >= 2**62 or not len(keys):
+            return {name: self.codes[name] for name in names}, np.ones(len(keys))
+        for name in names:
+            keys = keys * self.schema.attributes[name].size + self.codes[name]
+        order = np.argsort(keys, kind="stable")
+        first = np.flatnonzero(np.diff(keys[order], prepend=-1))
+        times = np.diff(first, append=len(keys)).astype(np.float64)
+        rows = order[first]
+        return {name: self.codes[name][rows] for name in names}, times
 
     # --- answers ----------------------------------------------------------------------------------
 
@@ -121,6 +173,11 @@ class QuiltEstimator(Estimator):
             found = self._from_tables(columns, truth)
             if found is not None:
                 return _estimate(found)
+        if len(columns) > 1:  # a condition that cuts through buckets of measured tables
+            linear = self.table_sums.linear(of_predicate(predicate))
+            if linear is not None:
+                cut = replace(self.table_sums.sums([linear], together=False), notes=(_MERGED,))
+                return count_of(cut, 0, max(1.0, self.measured.total.value), scope="people")
         return self._from_rows(columns, predicate)
 
     def _decided(self, predicate: Predicate) -> tuple[tuple[str, ...], NDArray[np.bool_] | None]:
@@ -159,11 +216,65 @@ class QuiltEstimator(Estimator):
             return self.measured.of_column(columns[0], truth)
         return self.measured.of_cells(columns, truth)
 
+    def kept(self) -> dict[tuple[str, str], float]:
+        """Compare the rows with the noisy tables they were made from."""
+        return kept(
+            self.table_sums,
+            {name: self.bins[name][codes] for name, codes in self.codes.items()},
+            weight=self.weight,
+            shrinkage=float(self.settings["fit"]["shrinkage"]),
+        )
+
+    def redrawn(self, rng: Generator) -> tuple[dict[str, Integers], Floats]:
+        """Draw weights of the rows from the uncertainty of the tables."""
+        values = {name: self.bins[name][codes] for name, codes in self.codes.items()}
+        rows = Rows(self.schema, self.codes, values)
+        return self.codes, redrawn_weights(self.table_sums, rows, rng)
+
+    # --- sums -------------------------------------------------------------------------------------
+
+    def sums(self, functions: Sequence[RowFunction], *, together: bool = True) -> Sums:
+        """Estimate sums over rows: from measured tables where they tell them, else from the rows.
+
+        The two kinds of error are taken as unrelated.
+        """
+        linear = [self.table_sums.linear(function) for function in functions]
+        told = [place for place, one in enumerate(linear) if one is not None]
+        rest = [place for place, one in enumerate(linear) if one is None]
+        parts = []
+        if told:
+            found = self.table_sums.sums([one for one in linear if one], together=together)
+            note = _MEASURED if not found.model.any() else _MERGED
+            parts.append((told, replace(found, notes=(note,))))
+        if rest:
+            parts.append((rest, self._sums_of_rows([functions[p] for p in rest], together)))
+        return joined(len(functions), parts)
+
+    def _sums_of_rows(self, functions: Sequence[RowFunction], together: bool) -> Sums:
+        """Add up over the rows; covariances are those of sums of two functions."""
+        columns = tuple(dict.fromkeys(name for one in functions for name in one.columns))
+        error = self.error(columns)
+        added = [function.values(error.codes) for function in functions]
+        values = self.weight * np.array([one @ error.times for one in added])
+        n = len(functions)
+        privacy, model = np.zeros((n, n)), np.zeros((n, n))
+        for i, one in enumerate(functions):
+            spread = error.of(one.columns, added[i], one.values)
+            privacy[i, i], model[i, i] = spread.privacy, spread.model
+        for i, j in combinations(range(n), 2) if together else ():
+            one, two = functions[i], functions[j]
+            names = tuple(dict.fromkeys((*one.columns, *two.columns)))
+            both = error.of(names, added[i] + added[j], _added(one, two))
+            privacy[i, j] = privacy[j, i] = (both.privacy - privacy[i, i] - privacy[j, j]) / 2
+            model[i, j] = model[j, i] = (both.model - model[i, i] - model[j, j]) / 2
+        return Sums(values, privacy, model, MODELED_REACH, MODELED_REACH, notes=(_MODELED,))
+
     def _from_rows(self, columns: tuple[str, ...], predicate: Predicate) -> Estimate:
         """Answer from the rows, with what may be wrong with them."""
-        mask = predicate.mask(self.codes)
-        value = self.weight * float(np.count_nonzero(mask))
-        spread = self.error.of(columns, mask, predicate)
+        error = self.error(predicate.columns)
+        mask = predicate.mask(error.codes).astype(np.float64)
+        value = self.weight * float(mask @ error.times)
+        spread = error.of(columns, mask, lambda codes: predicate.mask(codes).astype(np.float64))
         half = MODELED_REACH * (spread.privacy + spread.model) ** 0.5
         total = self.measured.total
         most = max(0.0, total.value + total.reach)
@@ -175,6 +286,10 @@ class QuiltEstimator(Estimator):
             model_std=spread.model**0.5,
             notes=(_MODELED,),
         )
+
+
+def _added(one: RowFunction, two: RowFunction) -> ValueOf:
+    return lambda codes: one.values(codes) + two.values(codes)
 
 
 def _merged(truth: NDArray[np.bool_], axis: int, places: Integers) -> NDArray[np.bool_] | None:
@@ -224,7 +339,22 @@ def missed(rounds: Sequence[Mapping[str, Any]], measured: MeasuredTables) -> Mis
     slack = _choice_noise(rounds[-1]) if rounds else 0.0
     rows = max(1.0, measured.total.value) * sum(free)
     share = math.hypot(share, slack * len(free) / ((2 / math.pi) ** 0.5 * rows))
-    return Missed(share, share**2 * squares / rows)
+    return Missed(share, share**2 * squares / rows, _per_cell(rounds, measured))
+
+
+def _per_cell(rounds: Sequence[Mapping[str, Any]], measured: MeasuredTables) -> float:
+    """Give the penalty of a cell in the last choice, as a share of all rows that are off by it."""
+    if not rounds:
+        return 0.0
+    names = list(measured.buckets)
+    penalties = [
+        penalty / np.prod([measured.n_buckets[names[column]] for column in group])
+        for group, penalty in zip(
+            rounds[-1].get("chosen", ()), rounds[-1].get("penalties", ()), strict=True
+        )
+    ]
+    rows = max(1.0, measured.total.value)
+    return float(max(penalties, default=0.0) / ((2 / math.pi) ** 0.5 * rows))
 
 
 def _choice_noise(made: Mapping[str, Any]) -> float:

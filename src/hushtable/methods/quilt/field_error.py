@@ -32,7 +32,7 @@ and the drawing, however badly the pairs are known.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -40,8 +40,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.methods.quilt.domains import Floats, Integers
-from hushtable.methods.quilt.measured_tables import MeasuredTables
-from hushtable.predicate import Predicate
+from hushtable.methods.quilt.measured_tables import MeasuredTable, MeasuredTables
+
+ValueOf = Callable[[Mapping[str, Integers]], Floats]
+"""What a row adds to a sum, for rows as codes."""
 
 TRIPLE_SHARE = 0.5
 """Error of cells of triples, as a share of that of pairs never measured."""
@@ -52,9 +54,14 @@ BUCKET_SHARE = 1.0
 DRAWING = 2.0
 """Variance of a count for being drawn: once the table from the field, once the rows."""
 
+MAX_TRIPLES = 24
+"""Triples of columns that are looked at; a condition on 7 columns has more."""
+
 _FEW = 20  # values with fewer rows are looked at through rows of other values, too
 _STAND_INS = 5.0  # for how many rows these count
-_MAX_STAND_INS = 200_000
+_MAX_STAND_INS = 50_000
+_MAX_LOOKED_INTO = 100_000  # cells of two columns that are told by single values
+_MAX_KEPT = 5000  # rows whose cells are remembered from one question to the next
 
 
 @dataclass(frozen=True)
@@ -66,6 +73,10 @@ class Spread:
 
     def __add__(self, other: Spread) -> Spread:
         return Spread(self.privacy + other.privacy, self.model + other.model)
+
+    def times(self, factor: float) -> Spread:
+        """Give so many times the variances."""
+        return Spread(factor * self.privacy, factor * self.model)
 
 
 @dataclass(frozen=True)
@@ -82,15 +93,40 @@ class Missed:
         The standard deviation of a cell as a share of its count.
     per_row : float
         The variance of a cell for each of its rows.
+    per_cell : float
+        What a table's noise costs it when tables are chosen, for each cell, as a share of all rows:
+        a table of many cells may be missed by so much more and not be chosen. It is taken to be
+        anywhere up to that.
     """
 
     share: float
     per_row: float
+    per_cell: float = 0.0
+
+    def rising(self, part: Floats, counts: Floats) -> float:
+        """Give the variance that comes from columns that rise or fall together unseen.
+
+        Errors of cells then have the same sign wherever both columns are high or both are low, and
+        add up in a sum that tells such cells from others: by its part along the product of ranks.
+        """
+        scores = np.multiply.outer(*(_ranks(counts.sum(axis=1 - axis)) for axis in (0, 1)))
+        along = float(np.sum(counts * part * scores)) ** 2
+        squares = max(float(np.sum(counts * scores**2)), 1e-12)
+        share = self.share**2 + min(1.0, self.per_cell * counts.size) ** 2 / 3
+        return share * float(counts.sum()) * along / squares
 
     def variance(self, part: Floats, counts: Floats) -> float:
         """Give the variance that this makes in a sum over cells."""
         by_squares = self.share**2 * float(np.sum((counts * part) ** 2))
         return max(by_squares, self.per_row * float(np.sum(counts * part**2)))
+
+
+@dataclass(frozen=True)
+class Added:
+    """What is added up: the rows that add anything, and how much."""
+
+    where: Integers
+    weights: Floats
 
 
 class FieldError:
@@ -110,6 +146,10 @@ class FieldError:
         How strongly the fit was held back, in standard deviations of the noise.
     missed : Missed
         How far cells of a pair never measured are off.
+    times : float array, optional
+        How many rows each of them stands for; one, unless it is said.
+    ordered : frozenset of str
+        The columns whose values have an order.
     """
 
     def __init__(
@@ -121,69 +161,92 @@ class FieldError:
         *,
         shrinkage: float,
         missed: Missed,
+        times: Floats | None = None,
+        ordered: frozenset[str] = frozenset(),
     ) -> None:
+        self.ordered = ordered
         self.codes = codes
         self.bins = bins
+        n_rows = len(next(iter(codes.values())))
+        self.times = np.ones(n_rows) if times is None else times
         self.weight = weight
         self.measured = measured
         self.shrinkage = shrinkage
         self.missed = missed
         self._values: dict[str, Integers] = {}
         self._bucketed: dict[str, Integers] = {}
+        self._column_noise: dict[str, Floats] = {}
+        self._known: dict[tuple[str, ...], MeasuredTable | None] = {}
+        self._counts: dict[tuple[tuple[str, ...], frozenset[str]], tuple[Integers, Floats]] = {}
 
-    def of(self, columns: Sequence[str], mask: NDArray[np.bool_], predicate: Predicate) -> Spread:
-        """Give the error of a count over the rows.
+    def of(self, columns: Sequence[str], added: Floats, function: ValueOf) -> Spread:
+        """Give the error of a sum over the rows.
 
         Parameters
         ----------
         columns : sequence of str
             The columns that decide.
-        mask : bool array
-            The rows that are counted.
-        predicate : Predicate
-            What they satisfy.
+        added : float array
+            What is added up: 1 for rows that are counted, 0 for others.
+        function : callable
+            Gives the same for other rows, as codes.
         """
-        n_inside, n = float(np.count_nonzero(mask)), float(len(mask))
-        share = n_inside / n if n else 0.0
-        spread = Spread(share**2 * self.measured.total.std**2)
+        n = float(self.times.sum())
+        mean = float(added @ self.times) / n if n else 0.0
+        least = float(np.max(added**2, initial=0.0)) or 1.0
+        squares = float((added - mean) ** 2 @ self.times) + least * (1 - min(1.0, abs(mean)))
+        return self._of(columns, self._added(added), function) + Spread(
+            mean**2 * self.measured.total.std**2,
+            DRAWING * self.weight * squares,  # one row more than is seen: nothing is sure
+        )
+
+    def _added(self, values: Floats) -> Added:
+        where = np.flatnonzero(values)
+        return Added(where, (values * self.times)[where])
+
+    def _of(self, columns: Sequence[str], added: Added, function: ValueOf) -> Spread:
+        spread = Spread()
         for name in columns:
-            spread += self._column(name, mask, predicate)
-        for order in (2, 3):
-            for group in combinations(sorted(columns), order):
-                spread += self._group(group, mask)
-        # One more than is seen, since nothing is known to be nothing.
-        return spread + Spread(0.0, DRAWING * self.weight * (n_inside + 1) * (1 - share))
+            spread += self._column(name, added, function)
+        for pair in combinations(sorted(columns), 2):
+            spread += self._group(pair, added)
+        triples = list(combinations(sorted(columns), 3))
+        # Of many triples some stand for all.
+        some = triples[:: -(-len(triples) // MAX_TRIPLES)] if triples else []
+        for group in some:
+            spread += self._group(group, added).times(len(triples) / len(some))
+        return spread
 
     # --- single columns -------------------------------------------------------------------------
 
-    def _column(self, name: str, mask: NDArray[np.bool_], predicate: Predicate) -> Spread:
+    def _column(self, name: str, added: Added, function: ValueOf) -> Spread:
         """Single columns are known up to noise: between buckets, and between values of one."""
         places = self.measured.buckets[name]
-        inside, everyone = self._rows_by_value(name, mask, predicate)
+        inside, everyone = self._rows_by_value(name, added, function)
         shares = inside / everyone
         merged = np.bincount(places, inside) / np.bincount(places, everyone)
         overall = inside.sum() / everyone.sum()
-        between = float(self.measured.noise(name) @ (merged - overall) ** 2)
+        if name not in self._column_noise:
+            self._column_noise[name] = self.measured.noise(name)
+        between = float(self._column_noise[name] @ (merged - overall) ** 2)
         apart = (shares - merged[places])[_is_merged(places)]
         within = float(apart @ apart) * self.measured.value_variance(name)
-        return Spread(between + within, self._inside_bins(name, predicate))
+        return Spread(between + within, self._inside_bins(name, function))
 
-    def _rows_by_value(
-        self, name: str, mask: NDArray[np.bool_], predicate: Predicate
-    ) -> tuple[Floats, Floats]:
-        """Count the rows in the mask, and all, by the values of a column; none has no rows."""
+    def _rows_by_value(self, name: str, added: Added, function: ValueOf) -> tuple[Floats, Floats]:
+        """Give the sums, and the rows, by the values of a column; none has no rows."""
         values, size = self._values_of(name), len(self.measured.buckets[name])
-        everyone = np.bincount(values, minlength=size).astype(np.float64)
-        inside = np.bincount(values[mask], minlength=size).astype(np.float64)
+        everyone = np.bincount(values, self.times, size).astype(np.float64)
+        inside = np.bincount(values[added.where], added.weights, size).astype(np.float64)
         rare = np.flatnonzero(everyone < _FEW)
         if len(rare):
             # Rows that noise has removed would count too: those of other values stand in for them.
-            inside[rare] += _STAND_INS * self._stand_ins(name, rare, predicate)
+            inside[rare] += _STAND_INS * self._stand_ins(name, rare, function)
             everyone[rare] += _STAND_INS
         return inside, everyone
 
-    def _inside_bins(self, name: str, predicate: Predicate) -> float:
-        """Variance from public bins that the condition cuts through: any share may be inside."""
+    def _inside_bins(self, name: str, function: ValueOf) -> float:
+        """Variance from public bins that the function cuts through: rows may be at either end."""
         bins = self.bins[name]
         if len(bins) == len(self.measured.buckets[name]):
             return 0.0
@@ -191,29 +254,29 @@ class FieldError:
         order = np.argsort(bins, kind="stable")
         starts = np.searchsorted(bins[order], np.arange(len(self.measured.buckets[name]) + 1))
         codes[name] = order[starts[values]]
-        differ = predicate.mask(codes)
+        first = function(codes)
         codes[name] = order[starts[values + 1] - 1]
-        differ ^= predicate.mask(codes)
-        cut = self.weight * np.bincount(values[differ])
+        differ = np.abs(function(codes) - first)
+        cut = self.weight * np.bincount(values, differ * self.times)
         return float(cut @ cut) / 12
 
-    def _stand_ins(self, name: str, values: Integers, predicate: Predicate) -> Floats:
-        """Give the share of rows that would be counted if they had a certain value."""
+    def _stand_ins(self, name: str, values: Integers, function: ValueOf) -> Floats:
+        """Give what rows would add on average if they had a certain value."""
         n = max(16, min(500, _MAX_STAND_INS // len(values)))
         codes = {
             other: np.tile(taken, len(values))
-            for other, taken in self._some_rows(predicate.columns, n).items()
+            for other, taken in self._some_rows(tuple(self.codes), n).items()
         }
         first = np.unique(self.bins[name], return_index=True)[1]
         codes[name] = np.repeat(first[values], n)
-        held = predicate.mask(codes).reshape(len(values), n)
-        return np.asarray(held.mean(axis=1))
+        return np.asarray(function(codes).reshape(len(values), n).mean(axis=1))
 
     def _some_rows(self, columns: Sequence[str], n: int) -> dict[str, Integers]:
         """Take some of the rows; where there are none, some combinations of codes."""
-        n_rows = len(self.codes[columns[0]])
+        n_rows = float(self.times.sum())
         if n_rows:
-            taken = np.linspace(0, n_rows - 1, n).astype(np.int64)
+            ends = np.cumsum(self.times)
+            taken = np.searchsorted(ends, np.linspace(0, n_rows - 1, n), side="right")
             return {name: self.codes[name][taken] for name in columns}
         return {
             name: np.arange(n) * (2 * place + 1) % len(self.bins[name])
@@ -222,14 +285,19 @@ class FieldError:
 
     # --- groups of columns ------------------------------------------------------------------------
 
-    def _group(self, group: tuple[str, ...], mask: NDArray[np.bool_]) -> Spread:
+    def _group(self, group: tuple[str, ...], added: Added) -> Spread:
         """Tell the error of a group by its table, or by how far others were off."""
-        shares, model = self._shares(group, mask)
+        shares, model = self._means(group, added)
         part = _interaction(shares, model)
-        known = self.measured.of_group(group)
+        if group not in self._known:
+            self._known[group] = self.measured.of_group(group)
+        known = self._known[group]
         scale = 1.0 if len(group) == 2 else TRIPLE_SHARE**2
         if known is None:
-            spread = Spread(0.0, scale * self.missed.variance(part, model))
+            missed = self.missed.variance(part, model)
+            if len(group) == 2 and self.ordered >= set(group):
+                missed = max(missed, self.missed.rising(part, model))
+            spread = Spread(0.0, scale * missed)
         else:
             # What a coarse table says, and what differs inside its cells, which none has measured.
             own = _summed(model, known.cells)
@@ -238,7 +306,7 @@ class FieldError:
             inside = part - mean[np.ix_(*known.cells)]
             spread += Spread(0.0, scale * self.missed.variance(inside, model))
         if len(group) == 2:
-            spread += Spread(0.0, self._inside_buckets(group, part, mask))
+            spread += Spread(0.0, self._inside_buckets(group, part, added))
         return spread
 
     def _fitted(self, part: Floats, model: Floats, noisy: Floats, std: float) -> Spread:
@@ -251,46 +319,72 @@ class FieldError:
         held_back = max(0.0, float(held_back)) + unsure
         scale = held_back / max(float(noise.sum()), 1e-12)
         variance = float(np.sum(noise * part**2))
-        return Spread(variance, min(scale, 25.0) * variance)
+        # Cells may be held back in one direction; along the function that is seen, up to noise.
+        along = float(np.sum((noisy - model) * part)) ** 2 - std**2 * float(np.sum(part**2))
+        return Spread(variance, max(min(scale, 25.0) * variance, along))
 
-    def _inside_buckets(
-        self, group: tuple[str, ...], coarse: Floats, mask: NDArray[np.bool_]
-    ) -> float:
+    def _inside_buckets(self, group: tuple[str, ...], coarse: Floats, added: Added) -> float:
         """Variance from dependence between single values of merged buckets.
 
         `coarse` is the part of the condition that belongs to the pair, told by buckets.
         """
-        first, second = (self.measured.buckets[name] for name in group)
+        fine = self._looked_into(group)
+        first, second = (
+            self.measured.buckets[name]
+            if name in fine
+            else np.arange(self.measured.n_buckets[name])
+            for name in group
+        )
         inside = _is_merged(first)[:, None] | _is_merged(second)
         if not inside.any():
             return 0.0
-        shares, model = self._shares(group, mask, by_values=True)
+        shares, model = self._means(group, added, fine)
         rest = _interaction(shares, model) - coarse[first[:, None], second]
         return BUCKET_SHARE**2 * float(np.sum((model * rest)[inside] ** 2))
 
+    def _looked_into(self, group: tuple[str, ...]) -> frozenset[str]:
+        """Say which columns are told by values; of two with many, the one with more."""
+        sizes = {name: len(self.measured.buckets[name]) for name in group}
+        if np.prod(list(sizes.values())) <= _MAX_LOOKED_INTO:
+            return frozenset(group)
+        return frozenset([max(group, key=lambda name: sizes[name])])
+
     # --- counting rows ----------------------------------------------------------------------------
 
-    def _shares(
-        self, group: tuple[str, ...], mask: NDArray[np.bool_], *, by_values: bool = False
+    def _means(
+        self, group: tuple[str, ...], added: Added, fine: frozenset[str] = frozenset()
     ) -> tuple[Floats, Floats]:
-        """Give the share of each cell's rows that is in the mask, and the cells' counts.
+        """Give the mean of what is added up in each cell, and the cells' counts.
 
-        Cells are of buckets, or of single values.
+        Cells are of buckets, or of single values for the columns that are `fine`.
         """
-        sizes, cells = [], np.zeros(len(mask), np.int64)
-        for name in group:
-            places = self.measured.buckets[name]
-            sizes.append(len(places) if by_values else self.measured.n_buckets[name])
-            codes = self._values_of(name) if by_values else self._buckets_of(name)
-            cells = cells * sizes[-1] + codes
-        n = int(np.prod(sizes))
-        everyone = np.bincount(cells, minlength=n)
-        inside = np.bincount(cells[mask], minlength=n)
-        # An empty cell is given the overall share.
-        overall = float(mask.mean()) if len(mask) else 0.0
-        shares = np.where(everyone > 0, inside / np.maximum(everyone, 1), overall)
-        counts = self.weight * everyone.astype(np.float64)
-        return shares.astype(np.float64).reshape(sizes), counts.reshape(sizes)
+        sizes, cells, everyone = self._cells(group, fine)
+        inside = np.bincount(cells[added.where], added.weights, len(everyone)).astype(np.float64)
+        # An empty cell is given the overall mean.
+        overall = float(inside.sum()) / max(float(everyone.sum()), 1.0)
+        means = np.where(everyone > 0, inside / np.maximum(everyone, 1), overall)
+        return means.reshape(sizes), (self.weight * everyone).reshape(sizes)
+
+    def _cells(
+        self, group: tuple[str, ...], fine: frozenset[str]
+    ) -> tuple[list[int], Integers, Floats]:
+        """Give the shape of a table, the cell of each row, and the number of rows of each cell."""
+        sizes = [
+            len(self.measured.buckets[name]) if name in fine else self.measured.n_buckets[name]
+            for name in group
+        ]
+        key = group, fine
+        if key in self._counts:
+            return sizes, *self._counts[key]
+        cells = np.zeros(len(self.times), np.int64)
+        for name, size in zip(group, sizes, strict=True):
+            cells *= size
+            cells += self._values_of(name) if name in fine else self._buckets_of(name)
+        rows = np.bincount(cells, self.times, int(np.prod(sizes)))
+        found = cells, rows.astype(np.float64)
+        if len(cells) <= _MAX_KEPT:
+            self._counts[key] = found
+        return sizes, *found
 
     def _values_of(self, name: str) -> Integers:
         if name not in self._values:
@@ -314,6 +408,12 @@ def _summed(counts: Floats, cells: Sequence[Integers]) -> Floats:
     result = np.zeros([int(places.max()) + 1 for places in cells])
     np.add.at(result, np.ix_(*cells), counts)
     return result
+
+
+def _ranks(counts: Floats) -> Floats:
+    """Give the mean rank of each value, from -1 to 1."""
+    ends = np.cumsum(counts)
+    return np.asarray((2 * ends - counts) / max(float(ends[-1]), 1e-12) - 1)
 
 
 def _is_merged(places: Integers) -> NDArray[np.bool_]:

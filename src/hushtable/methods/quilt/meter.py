@@ -1,4 +1,4 @@
-"""What quilt spends, and the one place that sees exact counts; proofs are in ``quilt.md``."""
+"""What quilt spends, and the one place that opens its counts; proofs are in ``quilt.md``."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ from fractions import Fraction
 
 import numpy as np
 
-from hushtable.engine.base import Engine
+from hushtable.engine.sealed import SealedTable
 from hushtable.errors import Refused
 from hushtable.methods.quilt.domains import Integers
 from hushtable.methods.quilt.particles import Group
+from hushtable.privacy.choices import TopChoices, distance_scores
 from hushtable.privacy.distributions import laplace_variance
-from hushtable.privacy.noise import Noise, add_noise
+from hushtable.privacy.mechanism import Gaussian, Laplace
+from hushtable.privacy.noise import Noise
+from hushtable.privacy.sealed import Sealed
 from hushtable.recoding import Recoding
 
 _GRID = 2**32  # shares are multiples of 1 / _GRID
@@ -47,10 +50,10 @@ class TableMechanism:
             return math.sqrt(self.parameter)
         return math.sqrt(laplace_variance(float(self.parameter)))
 
-    def add(self, counts: Integers, noise: Noise) -> Integers:
-        """Give noisy counts."""
-        draw = noise.discrete_laplace if self.pure else noise.discrete_gaussian
-        return add_noise(counts, draw(self.parameter, size=len(counts)))
+    @property
+    def law(self) -> Laplace | Gaussian:
+        """The noise itself."""
+        return Laplace(self.parameter) if self.pure else Gaussian(self.parameter)
 
 
 @dataclass
@@ -133,56 +136,55 @@ class PaidTable:
 
 
 class Meter:
-    """Hold exact counts, and let out only noisy tables and private choices, each paid first.
+    """Hold sealed counts, and let out only noisy tables and private choices, each paid first.
+
+    The shares of the purse say how much noise there is; what it costs is booked in the account of
+    the run by the noise layer, from the noise and from how far one unit moves the counts.
 
     Parameters
     ----------
-    engine : Engine
-        Where exact counts come from.
+    source : SealedTable
+        Where counts come from, sealed.
     noise : Noise
-        What protects them.
+        What protects and opens them.
     purse : Purse
         What may be spent.
     """
 
-    def __init__(self, engine: Engine, noise: Noise, purse: Purse) -> None:
+    def __init__(self, source: SealedTable, noise: Noise, purse: Purse) -> None:
         self.purse = purse
-        self._engine, self._noise = engine, noise
-        self._names = list(engine.schema.attributes)
-        self.__exact: dict[Group, Integers] = {}
+        self._source, self._noise = source, noise
+        self._names = list(source.schema.attributes)
+        self._sealed: dict[Group, Sealed] = {}
 
     def read(self, groups: Sequence[Group], recode: Mapping[str, Recoding]) -> None:
-        """Have the engine count groups of columns; nothing of it leaves this object."""
+        """Have groups of columns counted."""
         if not groups:
             return
         named = [[self._names[column] for column in group] for group in groups]
-        tables = self._engine.marginals(named, recode=recode)
-        self.__exact.update(zip(groups, (table.ravel() for table in tables), strict=True))
+        tables = self._source.marginals(named, recode=recode)
+        self._sealed.update(zip(groups, (table.ravel() for table in tables), strict=True))
 
     def row_count(self, share: Fraction) -> PaidTable:
         """Give a noisy number of rows."""
-        self.purse.pay("number of rows", share)
-        exact = next(iter(self.__exact.values())).sum(keepdims=True)
-        count_noise = self.purse.count_noise(share)
-        return PaidTable((), count_noise.add(exact, self._noise), count_noise)
+        rows = next(iter(self._sealed.values())).sum().reshape(1)
+        return self._paid("number of rows", (), rows, share)
 
     def measure(
         self, step: str, group: Group, share: Fraction, cells: Integers | None = None
     ) -> PaidTable:
         """Give a noisy table, at a public resolution; one row changes one of its cells by one."""
+        return self._paid(step, group, self._counts(group, cells), share)
+
+    def _paid(self, step: str, group: Group, counts: Sealed, share: Fraction) -> PaidTable:
         self.purse.pay(step, share)
         count_noise = self.purse.count_noise(share)
-        exact = self.__counts(group, cells)
-        return PaidTable(group, count_noise.add(exact, self._noise), count_noise)
+        return PaidTable(group, self._noise.open(counts, count_noise.law, step), count_noise)
 
-    def __counts(self, group: Group, cells: Integers | None) -> Integers:
-        """Add exact counts up to cells: a row that was in one place still is."""
-        exact = self.__exact[group]
-        if cells is None:
-            return exact
-        found = np.zeros(int(cells.max()) + 1, np.int64)
-        np.add.at(found, cells, exact)
-        return found
+    def _counts(self, group: Group, cells: Integers | None) -> Sealed:
+        """Add counts up to cells: a row that was in one place still is."""
+        sealed = self._sealed[group]
+        return sealed if cells is None else sealed.merged(cells, int(cells.max()) + 1)
 
     def choose(
         self,
@@ -200,37 +202,21 @@ class Meter:
         that was chosen leaves with all others of the same columns.
         """
         self.purse.pay(step, k * share)
-        scores = [
-            candidate.weight
-            * (
-                int(
-                    np.abs(
-                        self.__counts(candidate.group, candidate.cells) - candidate.expected
-                    ).sum()
-                )
-                - candidate.penalty
-            )
-            for candidate in candidates
-        ]
-        offered = np.array([*scores, 0] if may_stop else scores, np.int64)
-        left, chosen = list(range(len(offered))), list[int]()
-        while len(chosen) < k and left:
-            # Permute-and-flip errs less for the same epsilon, but its range is wider than what the
-            # accounting by zCDP takes.
-            (at,) = self._noise.choose_top(
-                offered[left],
-                k=1,
-                epsilon=self.purse.choice_epsilon(share),
-                sensitivity=Fraction(sensitivity(candidates, self.purse.reach)),
-                monotone=False,
-                rule="permute-and-flip" if self.purse.pure else "exponential",
-            )
-            place = left[at]
-            if place == len(candidates):
-                break
-            chosen.append(place)
-            group = candidates[place].group
-            left = [i for i in left if i == len(candidates) or candidates[i].group != group]
+        scores = distance_scores(
+            [self._counts(candidate.group, candidate.cells) for candidate in candidates],
+            [candidate.expected for candidate in candidates],
+            weights=[candidate.weight for candidate in candidates],
+            penalties=[candidate.penalty for candidate in candidates],
+            beside=[0] if may_stop else [],
+        )
+        # Permute-and-flip errs less for the same epsilon, but its range is wider than what the
+        # accounting by zCDP takes.
+        choice = TopChoices(
+            self.purse.choice_epsilon(share), k,
+            "permute-and-flip" if self.purse.pure else "exponential",
+            alike=tuple(candidate.group for candidate in candidates),
+        )  # fmt: skip
+        chosen: list[int] = self._noise.open(scores, choice, step)
         return chosen
 
 

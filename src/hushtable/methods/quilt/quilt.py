@@ -55,7 +55,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hushtable.codes import numbers, to_values
-from hushtable.engine.base import Engine
+from hushtable.engine.sealed import SealedTable
 from hushtable.errors import ParameterError
 from hushtable.methods import parameters
 from hushtable.methods.base import CountError, Forecast, Method, Plan, Released, misfits
@@ -165,7 +165,7 @@ class Quilt(Method):
 
 
 @dataclass(frozen=True)
-class QuiltPlan(Plan[Engine]):
+class QuiltPlan(Plan[SealedTable]):
     """Hold how the columns of a schema are counted, and what may be spent on them.
 
     Parameters
@@ -279,7 +279,7 @@ class QuiltPlan(Plan[Engine]):
                 lines[f"column {values.name!r} has too many values"] = (
                     "cut into intervals where people are, by noisy counts"
                 )
-            elif values.rule is not None:
+            elif isinstance(values.rule, int):
                 lines[f"column {values.name!r} has too many values"] = (
                     f"counted in {values.n_values:,} groups of its taxonomy"
                 )
@@ -312,7 +312,12 @@ class QuiltPlan(Plan[Engine]):
         ]
         return max(errors, key=lambda error: error.half_width)
 
-    def run(self, source: Engine, noise: Noise) -> Released:
+    @property
+    def spends_all(self) -> bool:
+        """Noise is rounded up, and shares too small to buy anything are left."""
+        return False
+
+    def release(self, source: SealedTable, noise: Noise) -> Released:
         """Measure, choose, fit, draw."""
         purse = self.purse()
         quilt = sew(

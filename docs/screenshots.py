@@ -1,0 +1,174 @@
+"""Make the pictures of the workbench from the embedded sample: every screen, in a real browser.
+
+``PYTHONPATH=tests python docs/screenshots.py FOLDER`` writes them light, dark and narrow; without
+FOLDER only those that the documents show are written, to ``docs/images``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pyarrow.csv as pa_csv
+from PIL import Image
+
+from browser import Browser
+from hushtable.datasets import sample
+
+IMAGES = Path(__file__).parent / "images"
+SHOWN = (
+    "projects", "data", "schema", "ledger", "plan", "advisor", "rehearse", "publish", "report",
+    "analyst",
+)  # fmt: skip
+_COLORS = 96  # of a small picture
+
+
+class Desk:
+    """A workbench in a process of its own, and a browser that uses it as a person would."""
+
+    def __init__(self, browser: Browser, folder: Path) -> None:
+        self.browser = browser
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "hushtable.cli.app", "workbench", str(folder), "--no-browse"],
+            stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        self.address = address_of(self.process)
+        self.root = self.address.split("/?")[0]
+
+    def submit(self, selector: str, **fields: str) -> None:
+        """Fill in fields of a form, press its button, and wait for the next page."""
+        for name, value in fields.items():
+            field = json.dumps(f'{selector} [name="{name}"]')
+            self.browser.value(f"document.querySelector({field}).value = {json.dumps(value)}")
+        self.browser.events.clear()
+        self.browser.value(f"document.querySelector({json.dumps(selector + ' button')}).click()")
+        self.browser.wait_for_load()
+
+    def finish_job(self) -> None:
+        """Wait until the job of the page is over."""
+        until = time.monotonic() + 300
+        while self.browser.value("document.querySelector('#state').dataset.status") in {
+            "starting", "running",
+        }:  # fmt: skip
+            assert time.monotonic() < until, "the job does not end"
+            time.sleep(0.2)
+
+
+def address_of(process: subprocess.Popen[str]) -> str:
+    """Read the address that a server prints."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        if found := re.search(r"http://\S+", line):
+            return found[0]
+    raise RuntimeError("the server did not start")
+
+
+def main(folder: Path | None) -> None:
+    """Walk through all screens and take pictures of them."""
+    root = Path(tempfile.gettempdir(), "pictures")  # a path that looks well in a picture
+    root.mkdir()
+    with Browser() as browser:
+        pa_csv.write_csv(sample(), root / "visits.csv")
+        desk = Desk(browser, root)
+
+        def shoot(name: str, path: str | None = None) -> None:
+            where = path or browser.value("location.pathname + location.search")
+            views = {"": {}} if folder is None else {
+                "": {}, "-dark": {"dark": True}, "-narrow": {"width": 400},
+            }  # fmt: skip
+            if folder is None and name not in SHOWN:
+                return
+            for suffix, view in views.items():
+                address = where if where.startswith("http") else desk.root + where
+                browser.open(address, **view)
+                browser.value("window.scrollTo(0, document.body.scrollHeight)")
+                until = time.monotonic() + 30
+                while "…" in browser.value("document.body.innerText") and "job" not in name:
+                    if time.monotonic() > until:
+                        break
+                    time.sleep(0.2)
+                time.sleep(0.6)
+                browser.value("window.scrollTo(0, 0)")
+                if folder is not None:
+                    browser.screenshot(folder / f"{name}{suffix}.png")
+                    continue
+                if name == "analyst":
+                    browser.value("document.getElementById('ask').scrollIntoView()")
+                shot = IMAGES / f"{name}.png"
+                browser.screenshot(shot, whole=False)
+                Image.open(shot).convert("RGB").quantize(_COLORS).save(shot, optimize=True)
+            if folder is not None:
+                browser.open(address)
+
+        try:
+            browser.open(desk.address)
+            desk.submit("form[action='/projects']", name="visits")
+            shoot("projects", "/")
+            browser.open(f"{desk.root}/p/visits/data")
+            shoot("data-empty")
+            browser.open(f"{desk.root}/p/visits/data")
+            desk.submit("form[action$='/data']", path=str(root / "visits.csv"))
+            shoot("data")
+            browser.open(f"{desk.root}/p/visits/data")
+            desk.submit("form[action$='/draft']")
+            shoot("job")
+            desk.finish_job()
+            browser.open(f"{desk.root}/p/visits/schema")
+            shoot("schema", "/p/visits/schema")
+            browser.open(f"{desk.root}/p/visits/schema")
+            while browser.value("document.querySelectorAll('form.confirm').length"):
+                browser.value(
+                    "document.querySelectorAll('form.confirm')[0]"
+                    ".querySelectorAll('[name=part]').forEach(box => { box.checked = true; })"
+                )
+                desk.submit("form.confirm", reason="the public questionnaire of 2025")
+            shoot("schema-confirmed", "/p/visits/schema")
+            shoot("tree", "/p/visits/schema/tree?column=region")
+            browser.open(f"{desk.root}/p/visits/ledger")
+            shoot("ledger-empty", "/p/visits/ledger")
+            desk.submit("form[action$='/ledger']")
+            shoot("advisor", "/p/visits/advisor?use=rows&who=public&rows=12000&one_row=yes")
+            shoot("plan", "/p/visits/plan?rows=12000")
+            browser.open(f"{desk.root}/p/visits/plan?method=quilt&rows=12000")
+            desk.submit("form.sliders")
+            shoot("rehearse", "/p/visits/rehearse")
+            desk.submit("form[action$='/rehearse']", rows="2000")
+            time.sleep(3)
+            shoot("job-running")
+            desk.finish_job()
+            shoot("job-done")
+            shoot("rehearsal", "/p/visits/rehearsals/001")
+            shoot("publish", "/p/visits/publish")
+            browser.open(f"{desk.root}/p/visits/publish")
+            desk.submit("form[action$='/publish']", typed="visits-1", purpose="yearly table")
+            desk.finish_job()
+            shoot("ledger", "/p/visits/ledger")
+            shoot("report", "/p/visits/report")
+            shoot("overview", "/p/visits/")
+            shoot("refused", "/p/nowhere/")
+            analyst = subprocess.Popen(
+                [sys.executable, "-m", "hushtable.cli.app", "serve", "--port", "0",
+                 str(root / "visits" / "releases" / "visits-1")],
+                stdout=subprocess.PIPE, text=True,
+            )  # fmt: skip
+            try:
+                page = address_of(analyst)
+                shoot("analyst", f"{page}?from:age=40&in:sex=F&by=diagnosis")
+                shoot("analyst-cross", f"{page}?by=diagnosis&by=sex")
+            finally:
+                analyst.terminate()
+                analyst.wait()
+        finally:
+            desk.process.terminate()
+            desk.process.wait()
+            shutil.rmtree(root)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else None)

@@ -1,0 +1,283 @@
+"""Look for what differs with certainty between neighbors, in all that is published.
+
+A feature tells two inputs apart if all its values on one lie below all those on the other, or if it
+is there on one and never on the other. Pairs are run a few times; those without such a feature are
+dropped, the others are run again, as often as before. What is left after 96 runs on each side is
+counted afresh. Only these last runs prove anything; see ``auditor.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from hushtable.audit.bounds import EventTally, loss_at_least
+from hushtable.audit.clock import Clock
+from hushtable.audit.events import Event, Not, Samples, Within
+from hushtable.audit.features import Features
+from hushtable.audit.inputs import Input
+from hushtable.audit.loss import LossClaim
+from hushtable.audit.neighbors import Pair
+from hushtable.audit.report import Finding, Witness
+
+ROUNDS = (4, 4, 8, 16, 32, 32)
+"""Runs of each round of the search, on every input that is still in it."""
+
+CANDIDATES = 4
+"""Differences that are counted afresh, at most; each gets its part of the error."""
+
+KEPT = (48, 24, 8, 4, 4)
+"""Pairs that stay in the search after each round, at most, because of a feature that varies.
+
+Of those with a feature that is the same in all runs on each side, the first round drops none: such
+a feature may tell a single pair apart. What tells many pairs apart is seen at any of them.
+"""
+
+CHUNK = 50
+"""Pairs of the first round that are run between two looks at the clock."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """A way to look at runs, and the neighbors to look at.
+
+    Parameters
+    ----------
+    name : str
+        What is looked at.
+    see : callable
+        Runs the method once on an input and lists what is seen.
+    pairs : sequence of Pair
+        The neighbors.
+    """
+
+    name: str
+    see: Callable[[Input], Features]
+    pairs: Sequence[Pair]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """An event that happened in all runs on one input and in none on its neighbor."""
+
+    look: Look
+    pair: Pair
+    event: Event  # always on the first input of the pair, never on the second
+
+
+@dataclass
+class DifferenceTest:
+    """Test that nothing differs with certainty.
+
+    Parameters
+    ----------
+    claim : LossClaim
+        What is promised; its own pairs are among those of the looks.
+    looks : iterable of Look
+        What is looked at, and where.
+    runs : int
+        Runs on each side of a pair, at most.
+    error : float
+        Chance of a false alarm.
+    clock : Clock
+        How much time there is.
+    """
+
+    claim: LossClaim
+    looks: Iterable[Look]
+    runs: int
+    error: float
+    clock: Clock
+    _seen: dict[Input, list[Features]] = field(default_factory=dict)
+
+    def finding(self) -> Finding:
+        """Search, then count what was found afresh."""
+        needed = runs_to_prove(
+            min(self.claim.forward, self.claim.backward), self.claim.delta, self.error / CANDIDATES
+        )
+        n_pairs, n_tested = 0, 0
+        notes: tuple[str, ...] = ()
+        for look in self.looks:
+            differences, n_tried = self._search(look)
+            n_pairs += n_tried
+            for difference in differences[: CANDIDATES - n_tested]:
+                if needed > self.runs:
+                    notes = (
+                        f"In all of {sum(ROUNDS)} runs on each side, {difference.pair.name}: "
+                        f"{difference.event.describe()}. To prove that against what is promised "
+                        f"takes {needed:,} runs on each side.",
+                    )
+                    break
+                n_tested += 1
+                tested = self._tested(difference, min(self.runs, needed + needed // 2), n_pairs)
+                if tested is not None:
+                    return tested
+            self._seen.clear()
+            if self._is_over():
+                break
+        promise = (
+            f"Nothing published differs with certainty between neighbors. {self.claim.promise}"
+        )
+        if needed > self.runs or not n_pairs:
+            return Finding(
+                promise=promise,
+                verdict="NOT TESTED",
+                reason=f"{self.runs:,} runs on each side are too few"
+                if needed > self.runs
+                else "there was no time to run",
+                n_inputs=n_pairs,
+                notes=notes,
+            )
+        return Finding(
+            promise=promise,
+            verdict="NO VIOLATION FOUND",
+            would_see=f"any difference that is certain, on any of {n_pairs:,} pairs",
+            n_inputs=n_pairs,
+        )
+
+    def _is_over(self) -> bool:
+        return self.clock.seconds is not None and self.clock.now() > self.clock.seconds
+
+    def _search(self, look: Look) -> tuple[list[Difference], int]:
+        """Give the differences that were there in all runs, and how many pairs were tried."""
+        pairs: list[Pair] = []
+        start = 0
+        for start in range(0, len(look.pairs), CHUNK):
+            chunk = look.pairs[start : start + CHUNK]
+            inputs = _inputs(chunk)
+            self._run(look, [given for given in inputs if given not in self._seen], ROUNDS[0])
+            pairs += self._told_apart(chunk)
+            self.clock.tell("comparing", min(1.0, start / len(look.pairs)))
+            if self._is_over():
+                break
+        n_tried = min(len(look.pairs), start + CHUNK)
+        for more, most in zip(ROUNDS[1:], KEPT, strict=True):
+            fixed = [pair for pair in pairs if self._event(pair, fixed=True) is not None]
+            kept = {id(pair) for pair in fixed}
+            varied = [pair for pair in pairs if id(pair) not in kept]
+            pairs = [*(fixed if most == KEPT[0] else _some(fixed, most)), *_some(varied, most)]
+            self._run(look, _inputs(pairs), more)
+            pairs = self._told_apart(pairs)
+        events = [(pair, self._event(pair)) for pair in pairs]
+        return [Difference(look, pair, e) for pair, e in events if e is not None], n_tried
+
+    def _run(self, look: Look, inputs: Sequence[Input], times: int) -> None:
+        """Run inputs some times more, one after the other, and again.
+
+        So nothing that changes with time tells them apart.
+        """
+        for _ in range(times):
+            for given in inputs:
+                self._seen.setdefault(given, []).append(look.see(given))
+
+    def _told_apart(self, pairs: Sequence[Pair]) -> list[Pair]:
+        return [pair for pair in pairs if self._event(pair) is not None]
+
+    def _event(self, pair: Pair, *, fixed: bool = False) -> Event | None:
+        return separating(self._seen[pair.one], self._seen[pair.two], fixed=fixed)
+
+    def _tested(self, difference: Difference, n: int, n_pairs: int) -> Finding | None:
+        """Count the event afresh, on both sides in turn."""
+        claim, pair = self.claim, difference.pair
+        samples = Samples(), Samples()
+        for _ in range(n):
+            for kept, given in zip(samples, (pair.one, pair.two), strict=True):
+                kept.add([difference.look.see(given)])
+        # The event is certain on the first input, and its opposite on the second.
+        on_first = claim.forward <= claim.backward
+        event = difference.event if on_first else Not(difference.event)
+        sides = (pair.one, pair.two) if on_first else (pair.two, pair.one)
+        hits = [int(event.mask(kept).sum()) for kept in samples]
+        ordered = hits if on_first else hits[::-1]
+        tallies = EventTally(ordered[0], n), EventTally(ordered[1], n)
+        limit = claim.forward if on_first else claim.backward
+        bound = loss_at_least(*tallies, delta=claim.delta, error=self.error / CANDIDATES)
+        if bound <= limit:
+            return None
+        return Finding(
+            promise=f"Nothing published differs with certainty between neighbors. {claim.promise}",
+            verdict="VIOLATION",
+            measure=claim.measure,
+            limit=limit,
+            bound=bound,
+            n_inputs=n_pairs,
+            witness=Witness(
+                f"{pair.name} ({difference.look.name})", sides[0], sides[1], event.describe(),
+                tallies[0], tallies[1],
+            ),
+        )  # fmt: skip
+
+
+def _some(pairs: list[Pair], most: int) -> list[Pair]:
+    """Take at most so many, evenly."""
+    return pairs[:: max(1, -(-len(pairs) // most))]
+
+
+def _inputs(pairs: Sequence[Pair]) -> list[Input]:
+    return list(dict.fromkeys(side for pair in pairs for side in (pair.one, pair.two)))
+
+
+def separating(
+    one: Sequence[Features], two: Sequence[Features], *, fixed: bool = False
+) -> Event | None:
+    """Find a feature that tells the runs on two inputs apart, all of them; None if there is none.
+
+    With `fixed`, only features that are the same in all runs on each side.
+
+    Examples
+    --------
+    >>> event = separating([{"n": 3.0}, {"n": 4.0}], [{"n": 5.0}, {"n": 7.0}])
+    >>> event.describe() if event else None
+    'n is there and <= 4.5'
+    >>> separating([{"n": 3.0}, {"n": 6.0}], [{"n": 5.0}, {"n": 7.0}]) is None
+    True
+    """
+    always, never = set(one[0]), set(two[0])
+    for run in one:
+        always &= run.keys()
+    for run in two:
+        never |= run.keys()
+    for name in sorted(always - never):
+        return Within(name)
+    there, ever = set(two[0]), set(one[0])
+    for run in two:
+        there &= run.keys()
+    for run in one:
+        ever |= run.keys()
+    for name in sorted(there - ever):
+        return Not(Within(name))
+    for name in sorted(always & there):
+        x, y = [run[name] for run in one], [run[name] for run in two]
+        if fixed and (min(x) < max(x) or min(y) < max(y)):
+            continue
+        if max(x) < min(y):
+            return Within(name, high=(max(x) + min(y)) / 2)
+        if max(y) < min(x):
+            return Within(name, low=(max(y) + min(x)) / 2)
+    return None
+
+
+def runs_to_prove(limit: float, delta: float, error: float) -> int:
+    """Give how many runs on each side prove more than a limit, if an event is certain and never.
+
+    Examples
+    --------
+    >>> runs_to_prove(1.0, 0.0, 1e-8)
+    62
+    """
+    if math.isinf(limit):
+        return 1 << 62
+    low, high = 0, 1
+    while not _proves(high, limit, delta, error):
+        low, high = high, 2 * high
+        if high > 1 << 40:
+            return high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if _proves(middle, limit, delta, error) else (middle, high)
+    return high
+
+
+def _proves(n: int, limit: float, delta: float, error: float) -> bool:
+    return loss_at_least(EventTally(n, n), EventTally(0, n), delta=delta, error=error) > limit

@@ -1,0 +1,119 @@
+"""Look for randomness that does not come from the noise layer.
+
+A run is a function of its input and its noise. With the same seed twice it must publish the same:
+what differs was drawn elsewhere, or is a clock's. And while it runs, nobody outside the noise layer
+may ask another generator, seeded or not: such draws are floats, or hang on the few bits of a seed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import secrets
+import sys
+import sysconfig
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+
+import hushtable.privacy
+from hushtable.audit.everything import everything
+from hushtable.audit.features import Features
+from hushtable.audit.inputs import Input
+from hushtable.audit.report import Finding
+from hushtable.audit.subject import Subject
+from hushtable.errors import HushtableError
+from hushtable.privacy.noise import SeededNoise
+
+PROMISE = "Whatever a run draws, it draws from the noise that it was given."
+
+_LIBRARIES = tuple(
+    {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+)
+_NOISE_LAYER = str(Path(hushtable.privacy.__file__ or "").parent)
+_NAMES = {
+    random: ["Random", "SystemRandom", "random", "randint", "randrange", "uniform", "gauss",
+             "normalvariate", "expovariate", "choice", "choices", "shuffle", "sample", "seed",
+             "getrandbits", "betavariate", "triangular"],
+    np.random: ["default_rng", "RandomState", "Generator", "PCG64", "MT19937", "Philox", "SFC64",
+                "SeedSequence", "rand", "randn", "random", "random_sample", "randint", "normal",
+                "standard_normal", "laplace", "geometric", "exponential", "uniform", "choice",
+                "shuffle", "permutation", "seed", "binomial", "poisson", "gumbel"],
+    secrets: ["randbelow", "randbits", "choice", "token_bytes", "token_hex", "SystemRandom"],
+    os: ["urandom"],
+}  # fmt: skip
+
+
+@contextlib.contextmanager
+def overheard() -> Iterator[list[str]]:
+    """List who asks a generator for randomness: from the project's code or a method's, by name."""
+    heard: list[str] = []
+
+    def listening(name: str, real: Any) -> Any:
+        is_class = isinstance(real, type)
+
+        def ask(*given: Any, **named: Any) -> Any:
+            caller = sys._getframe(1).f_code
+            if not caller.co_filename.startswith((*_LIBRARIES, _NOISE_LAYER, "<frozen")):
+                heard.append(f"{name}, by {caller.co_name} in {Path(caller.co_filename).name}")
+            return (
+                getattr(real, "__init__", real)(*given, **named)
+                if is_class
+                else real(*given, **named)
+            )
+
+        # A class stays one, for those who ask what something is an instance of.
+        return type(real.__name__, (real,), {"__init__": ask}) if is_class else ask
+
+    with contextlib.ExitStack() as stack:
+        for module, names in _NAMES.items():
+            for name in names:
+                real = getattr(module, name)
+                spoken = f"{module.__name__}.{name}"
+                stack.enter_context(mock.patch.object(module, name, listening(spoken, real)))
+        yield heard
+
+
+def checked(subject: Subject, inputs: Sequence[Input]) -> Finding:
+    """Run on some inputs, twice with each seed, and listen."""
+    problems: dict[str, None] = {}
+    n_runs = 0
+    for given in inputs:
+        _seen(subject, given, 1)  # what is imported late is imported now
+        for seed in (1, 2):
+            with overheard() as heard:
+                runs = [_seen(subject, given, seed) for _ in range(2)]
+            n_runs += 2
+            problems |= dict.fromkeys(f"{who} was asked for randomness." for who in heard)
+            if runs[0] != runs[1]:
+                differs = sorted(
+                    name
+                    for name in runs[0].keys() | runs[1].keys()
+                    if runs[0].get(name) != runs[1].get(name)
+                )[0]
+                problems[
+                    f"With the same noise twice, {differs} was not the same: something else was "
+                    "drawn, or a clock was read."
+                ] = None
+    if problems:
+        return Finding(
+            promise=PROMISE, verdict="VIOLATION", n_inputs=len(inputs), notes=tuple(problems)[:8]
+        )
+    return Finding(
+        promise=PROMISE,
+        verdict="NO VIOLATION FOUND",
+        would_see=f"any other draw, in {n_runs} runs",
+        n_inputs=len(inputs),
+    )
+
+
+def _seen(subject: Subject, given: Input, seed: int) -> Features:
+    noise = SeededNoise(seed)
+    try:
+        return everything(subject.prepared.run(given.open(noise), noise), subject.schema)
+    except HushtableError as error:
+        return {f"refused: {error}": 1.0}

@@ -1,0 +1,165 @@
+"""All that can be seen of a release: what the tables say, in which order, every word beside them.
+
+Nothing of this is weighed or chosen: `hushtable.audit.differences` asks of each feature whether it
+tells two inputs apart with certainty. Tables are looked at in the form in which they are written
+(`hushtable.files.written_rows`), so that what never reaches a file accuses nobody. A folder is
+looked at byte by byte besides.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from hushtable.audit.features import Features, features
+from hushtable.files.written_rows import bare
+from hushtable.methods.base import Released
+from hushtable.schema import Schema
+
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
+
+MOST_NUMBERS = 300
+"""Numbers of one text that are looked at; its digest is about all of it."""
+
+MOST_PLACES = 300
+"""Rows of one table whose order is looked at one by one; a digest is about all of them."""
+
+
+def everything(released: Released, schema: Schema) -> Features:
+    """List what is seen of a release before it is written: rows, order, settings, texts.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> content = {"name": "t", "columns": {"x": {"type": "integer", "low": 0, "high": 9}}}
+    >>> released = Released({"data": pa.table({"x": [7, 3]})}, {"notes": ["12 rows were read."]})
+    >>> found = everything(released, Schema.from_dict(content))
+    >>> found["place of data[3]"], found["notes[0], number 1"]
+    (1.0, 12.0)
+    """
+    found = features(released, schema.attributes)
+    for name, table in released.tables.items():
+        written = bare(table, schema)
+        found[f"{name}: {_types(written)}"] = 1.0
+        _read_order(name, written, schema, found)
+    for place, note in enumerate(released.settings.get("notes", ())):
+        _read_text(f"notes[{place}]", str(note), found)
+    for file, text in released.attachments.items():
+        _read_text(file, text, found)
+    return found
+
+
+def folder(path: Path) -> Features:
+    """List what is seen of a folder: its files, their sizes and bytes, and what Parquet tells."""
+    found: Features = {}
+    for file in sorted(path.rglob("*")):
+        name = str(file.relative_to(path))
+        if file.is_dir():
+            found[f"folder {name}"] = 1.0
+            continue
+        content = file.read_bytes()
+        found[f"size of {name}"] = float(len(content))
+        found[f"bytes of {name}={_digest(content)}"] = 1.0
+        found[f"mode of {name}"] = float(file.stat().st_mode)
+        if file.suffix == ".parquet":
+            _read_parquet(name, file, found)
+        elif file.suffix == ".json":
+            _read_json(name, json.loads(content), found)
+        else:
+            _read_text(name, content.decode("utf-8", "replace"), found)
+    return found
+
+
+def seen_of(act: Callable[[], Features]) -> Features:
+    """List what is seen of something that publishes: of what it prints and how it fails, too."""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+        try:
+            found = act()
+        except Exception as error:
+            found = refused(error)
+    if printed.getvalue():
+        _read_text("what is printed", printed.getvalue(), found)
+    return found
+
+
+def refused(error: Exception) -> Features:
+    """List what is seen of a refusal: its kind and every word."""
+    found: Features = {f"refused: {type(error).__name__}": 1.0}
+    _read_text("refusal", str(error), found)
+    return found
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.blake2b(content, digest_size=8).hexdigest()
+
+
+def _types(table: Any) -> str:
+    return ", ".join(f"{field.name} {field.type}" for field in table.schema)
+
+
+def _read_order(name: str, table: Any, schema: Schema, found: Features) -> None:
+    keys = [column for column in table.column_names if column in schema.attributes]
+    if not keys:
+        return
+    rows = list(zip(*(table.column(key).to_pylist() for key in keys), strict=True))
+    shown = [",".join(map(str, row)) for row in rows]
+    found[f"order of {name}={_digest(json.dumps(shown).encode())}"] = 1.0
+    for place, row in enumerate(shown[:MOST_PLACES]):
+        found.setdefault(f"place of {name}[{row}]", float(place))
+
+
+def _read_text(name: str, text: str, found: Features) -> None:
+    found[f"length of {name}"] = float(len(text))
+    found[f"text of {name}={_digest(text.encode())}"] = 1.0
+    # The words alone: a sentence that is there or not, whatever numbers stand in it.
+    found[f"words of {name}={_digest(_NUMBER.sub('', text).encode())}"] = 1.0
+    for place, number in enumerate(_NUMBER.findall(text)[:MOST_NUMBERS]):
+        found[f"{name}, number {place + 1}"] = float(number)
+
+
+def _read_json(path: str, value: Any, found: Features) -> None:
+    if isinstance(value, dict):
+        for name, part in value.items():
+            _read_json(f"{path}.{name}", part, found)
+    elif isinstance(value, list):
+        found[f"length of {path}"] = float(len(value))
+        for place, part in enumerate(value[:MOST_PLACES]):
+            _read_json(f"{path}[{place}]", part, found)
+    elif isinstance(value, str):
+        _read_text(path, value, found)
+    elif isinstance(value, bool) or value is None:
+        found[f"{path}={value}"] = 1.0
+    else:
+        found[path] = float(value)
+
+
+def _read_parquet(name: str, file: Path, found: Features) -> None:
+    """Read what a Parquet file says beside its values."""
+    about = pq.read_metadata(file)
+    found[f"{name}: rows"] = float(about.num_rows)
+    found[f"{name}: row groups"] = float(about.num_row_groups)
+    kept = {key.decode(): _digest(value) for key, value in (about.metadata or {}).items()}
+    found[f"{name}: metadata {kept}"] = 1.0
+    for group in range(about.num_row_groups):
+        for number in range(about.num_columns):
+            column = about.row_group(group).column(number)
+            place = f"{name}[{group}].{column.path_in_schema}"
+            found[f"{place}: encodings {column.encodings}"] = 1.0
+            found[f"{place}: bytes"] = float(column.total_compressed_size)
+            if column.has_dictionary_page:
+                found[f"{place}: dictionary, bytes"] = float(
+                    column.data_page_offset - (column.dictionary_page_offset or 0)
+                )
+            if column.is_stats_set:
+                told = column.statistics
+                found[f"{place}: from {told.min!r}"] = found[f"{place}: to {told.max!r}"] = 1.0
+                found[f"{place}: missing"] = float(told.null_count or 0)

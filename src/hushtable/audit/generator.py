@@ -1,0 +1,341 @@
+"""Check where noise comes from: fresh words, exact samplers, and nothing else.
+
+None of this looks at what is published. Words are compared with each other: a seed of few bits, a
+state that a later run or a forked child repeats, give equal words. Samplers are compared draw for
+draw with `hushtable.privacy.bit_reader` on the same words: one that rounds or clips departs.
+Samplers of another make are held against the exact law by Clopper and Pearson, out to where one
+draw in ten thousand lies, and must be able to go further than any double.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushtable.audit.bounds import EventTally, at_least, at_most
+from hushtable.audit.report import Finding
+from hushtable.privacy.bit_reader import BitReader, Words
+from hushtable.privacy.noise import Noise, SecureNoise, SeededNoise
+
+PROMISE = (
+    "All randomness comes from the noise layer: fresh words of the operating system, and samplers "
+    "that are exact."
+)
+
+SHORT, LONG = 1 << 15, 1 << 12
+"""Requests of two words, and of forty, that are compared with each other."""
+
+DRAWS = 400
+"""Draws that are compared one by one, for each sampler and parameter."""
+
+LAW_DRAWS = 1 << 18
+"""Draws that are held against the exact law, where a sampler is of another make."""
+
+FARTHEST = 40
+"""Scales that a double does not reach: -ln(2**-53) is 36.7."""
+
+LAPLACE = (Fraction(1), Fraction(7, 2), Fraction(20))
+GAUSSIAN = (Fraction(1), Fraction(9, 2), Fraction(100))
+GEOMETRIC = (Fraction(1), Fraction(1, 7))
+COINS = (Fraction(1, 3), Fraction(7, 1000))
+BELOW = (5, 1000)
+
+Draw = Callable[[Noise, int], NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Sampler:
+    """A sampler with its parameter, and what it must give.
+
+    Parameters
+    ----------
+    name : str
+        What it is.
+    draw : callable
+        Draws so many numbers.
+    exact : callable
+        Reads the same draws from words, one by one.
+    reaches : callable, optional
+        The chance of a distance of at least so much, where there is a tail.
+    scale : float
+        What one step of the tail is.
+    """
+
+    name: str
+    draw: Draw
+    exact: Callable[[BitReader], int]
+    reaches: Callable[[int], float] | None = None
+    scale: float = 1.0
+
+
+def samplers() -> Iterator[Sampler]:
+    """List the samplers that noise is made of."""
+    for scale in LAPLACE:
+        yield Sampler(
+            f"discrete_laplace of scale {scale}",
+            lambda noise, n, s=scale: noise.discrete_laplace(s, size=n),  # type: ignore[misc]
+            lambda reader, s=scale: reader.laplace(s.numerator, s.denominator),  # type: ignore[misc]
+            lambda t, s=float(scale): 2 * math.exp(-t / s) / (1 + math.exp(-1 / s)),  # type: ignore[misc]
+            float(scale),
+        )
+    for rate in GEOMETRIC:
+        yield Sampler(
+            f"geometric of rate {rate}",
+            lambda noise, n, x=rate: noise.geometric(x, size=n),  # type: ignore[misc]
+            lambda reader, x=rate: reader.geometric(x.numerator, x.denominator),  # type: ignore[misc]
+            lambda t, x=float(rate): math.exp(-x * t),  # type: ignore[misc]
+            float(1 / rate),
+        )
+    for variance in GAUSSIAN:
+        a, b = variance.numerator, variance.denominator
+        yield Sampler(
+            f"discrete_gaussian of variance {variance}",
+            lambda noise, n, v=variance: noise.discrete_gaussian(v, size=n),  # type: ignore[misc]
+            lambda reader, a=a, b=b: reader.gaussian(a, b, math.isqrt(a // b) + 1),  # type: ignore[misc]
+            lambda t, v=float(variance): _gaussian_tail(v, t),  # type: ignore[misc]
+            math.sqrt(variance),
+        )
+    for p in COINS:
+        yield Sampler(
+            f"bernoulli of {p}",
+            lambda noise, n, p=p: noise.bernoulli(p, size=n).astype(np.int64),  # type: ignore[misc]
+            lambda reader, p=p: int(Fraction(reader.take(64), 1 << 64) < p),  # type: ignore[misc]
+            lambda t, p=float(p): p if t == 1 else 0.0,  # type: ignore[misc]
+        )
+    for n_values in BELOW:
+        yield Sampler(
+            f"uniform_below {n_values}",
+            lambda noise, n, m=n_values: noise.uniform_below(m, size=n),  # type: ignore[misc]
+            lambda reader, m=n_values: reader.below(m),  # type: ignore[misc]
+            lambda t, m=n_values: max(0.0, 1 - t / m),  # type: ignore[misc]
+        )
+
+
+def _gaussian_tail(variance: float, t: int) -> float:
+    reach = math.ceil(12 * math.sqrt(variance)) + 2
+    masses = {z: math.exp(-z * z / (2 * variance)) for z in range(-reach, reach + 1)}
+    return sum(mass for z, mass in masses.items() if abs(z) >= t) / sum(masses.values())
+
+
+def checked(noise: Noise, *, error: float) -> Finding:
+    """Check the words and the samplers of a noise; wrong with probability `error` at most."""
+    problems = [*_repeats(noise), *_uneven(noise, error=error / 2)]
+    departed = [sampler for sampler in samplers() if not is_exact(sampler, noise)]
+    own = type(noise) in {SecureNoise, SeededNoise}
+    for sampler in departed:
+        if own:
+            problems.append(f"{sampler.name} departs from the exact sampler on the same words")
+        else:
+            problems += _unlawful(sampler, noise, error=error / (2 * len(departed)))
+    problems += _choices(noise, error=error / 4)
+    if problems:
+        return Finding(promise=PROMISE, verdict="VIOLATION", notes=(*(f"{p}." for p in problems),))
+    seen = (
+        "any draw that is not the exact sampler's"
+        if own or not departed
+        else "tails that end before one draw in 10,000, or before 40 scales"
+    )
+    return Finding(
+        promise=PROMISE,
+        verdict="NO VIOLATION FOUND",
+        would_see=f"{seen}, words from seeds of up to 27 bits, and sources from seeds of up to 21",
+    )
+
+
+# --- words ----------------------------------------------------------------------------------------
+
+
+def _repeats(noise: Noise) -> Iterator[str]:
+    """Look for words that come twice: in one noise, in another of its kind, after a fork."""
+    fresh: Callable[[], Noise] = (lambda: noise) if isinstance(noise, SeededNoise) else type(noise)
+    for n_words, times in ((2, SHORT), (40, LONG)):
+        seen = np.stack([noise._words(n_words)[:2] for _ in range(times)])
+        if n_repeated(seen):
+            yield f"of {times:,} requests of {n_words} words, {n_repeated(seen):,} repeat another"
+    others = np.stack([fresh()._words(2) for _ in range(LONG)])
+    if n_repeated(others):
+        yield f"of {LONG:,} fresh sources, {n_repeated(others):,} begin as another did"
+    if _is_forked_alike(noise):
+        yield "a forked child draws the same words as its parent"
+
+
+def n_repeated(words: NDArray[np.uint64]) -> int:
+    """Count the rows that were there before.
+
+    Examples
+    --------
+    >>> n_repeated(np.array([[1, 2], [3, 4], [1, 2]], np.uint64))
+    1
+    """
+    return len(words) - len(np.unique(words, axis=0))
+
+
+def _is_forked_alike(noise: Noise) -> bool:
+    if not hasattr(os, "fork") or isinstance(noise, SeededNoise):  # which repeats itself: no secret
+        return False
+    reading, writing = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # the child draws words, nothing else
+        child = os.fork()
+    if child == 0:
+        try:
+            os.write(writing, noise._words(4).tobytes())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as theirs:
+        words = theirs.read()
+    os.waitpid(child, 0)
+    return words == noise._words(4).tobytes()
+
+
+def _uneven(noise: Noise, *, error: float) -> Iterator[str]:
+    """Look for bits that are not fair coins."""
+    n = 1 << 15
+    words = noise._words(n)
+    for bit in range(64):
+        hits = int(((words >> np.uint64(bit)) & np.uint64(1)).sum())
+        tally = EventTally(hits, n)
+        if not (at_least(tally, error=error / 128) <= 0.5 <= at_most(tally, error=error / 128)):
+            yield f"bit {bit} of {n:,} words is 1 in {hits:,} of them"
+
+
+# --- samplers -------------------------------------------------------------------------------------
+
+
+def driven(noise: Noise, words: Words) -> Noise:
+    """Make a noise of the same kind that reads these words, and then none."""
+    place = [0]
+
+    def read(self: Noise, n: int) -> Words:
+        start, place[0] = place[0], place[0] + n
+        if place[0] > len(words):
+            raise EOFError("no more words")
+        return words[start : place[0]].copy()
+
+    made: Noise = object.__new__(type("Driven", (type(noise),), {"_words": read}))
+    made.__dict__.update(vars(noise))
+    return made
+
+
+def _made_words(n: int, label: str) -> Words:
+    raw = hashlib.shake_256(f"words for {label}".encode()).digest(8 * n)
+    return np.frombuffer(raw, "<u8").astype(np.uint64)
+
+
+def is_exact(sampler: Sampler, noise: Noise) -> bool:
+    """Tell whether a sampler's draws are the exact ones on the same words.
+
+    Examples
+    --------
+    >>> all(is_exact(sampler, SeededNoise(1)) for sampler in samplers())
+    True
+    """
+    words = _made_words(1 << 16, sampler.name)
+    place = [0]
+
+    def take(n: int) -> Words:
+        place[0] += n
+        return words[place[0] - n : place[0]]
+
+    reader = BitReader(take)
+    exact = [sampler.exact(reader) for _ in range(DRAWS)]
+    try:
+        drawn = sampler.draw(driven(noise, words), DRAWS)
+    except EOFError:
+        return False
+    return bool(exact == np.asarray(drawn).tolist())
+
+
+def _unlawful(sampler: Sampler, noise: Noise, *, error: float) -> Iterator[str]:
+    """Hold a sampler against its law, and see how far it goes."""
+    if sampler.reaches is None:
+        return
+    if sampler.name.startswith(("discrete_laplace", "geometric")):
+        reached = farthest(sampler, noise)
+        if reached < FARTHEST * sampler.scale:
+            yield (
+                f"{sampler.name} goes {reached / sampler.scale:.1f} scales out and never beyond "
+                f"{FARTHEST}, whatever words it reads; an exact one has no end"
+            )
+    drawn = np.abs(np.asarray(sampler.draw(noise, LAW_DRAWS), np.int64))
+    steps = [t for t in range(1, math.ceil(12 * sampler.scale) + 1)
+             if sampler.reaches(t) >= 1e-4]  # fmt: skip
+    for t in steps[:: max(1, len(steps) // 24)] + steps[-1:]:
+        tally = EventTally(int((drawn >= t).sum()), LAW_DRAWS)
+        low, high = (bound(tally, error=error / 64) for bound in (at_least, at_most))
+        if not low <= sampler.reaches(t) <= high:
+            yield (
+                f"{sampler.name} reaches {t} in {tally.hits:,} of {LAW_DRAWS:,} draws; its law "
+                f"says {sampler.reaches(t) * LAW_DRAWS:,.1f}"
+            )
+            return
+
+
+def farthest(sampler: Sampler, noise: Noise) -> int:
+    """Give the largest number that a sampler draws from words that are far from random.
+
+    Examples
+    --------
+    >>> laplace = next(samplers())
+    >>> farthest(laplace, SeededNoise(1)) > FARTHEST
+    True
+    """
+    most = 0
+    for pattern in _PATTERNS:
+        # Some words of one kind, then random ones, so that every sampler comes to an end.
+        for length in (1, 8, 64, 512):
+            words = np.concatenate(
+                (np.resize(np.array(pattern, np.uint64), length),
+                 _made_words(1 << 14, f"{pattern} {length}"))
+            )  # fmt: skip
+            try:
+                drawn = sampler.draw(driven(noise, words), 2)
+            except EOFError:
+                continue
+            most = max(most, int(np.abs(np.asarray(drawn, np.int64)).max()))
+    return most
+
+
+_ALL = (1 << 64) - 1
+_PATTERNS = (
+    (0,), (_ALL,), (0, _ALL), (0x5555555555555555,), (0xAAAAAAAAAAAAAAAA,), (1,), (1 << 63,),
+    (0x9249249249249249, 0x4924924924924924, 0x2492492492492492),
+    (0x6DB6DB6DB6DB6DB6, 0xB6DB6DB6DB6DB6DB, 0xDB6DB6DB6DB6DB6D),
+)  # fmt: skip
+
+
+CHOICES = 2_000
+"""Private choices that are held against their law."""
+
+
+def _choices(noise: Noise, *, error: float) -> Iterator[str]:
+    """Hold private choices against the exponential mechanism's law."""
+    scores, epsilon = [0, 1, 4], Fraction(1)
+    for monotone in (True, False):
+        factor = 1.0 if monotone else 0.5
+        weights = np.exp(factor * np.array(scores))
+        chances = weights / weights.sum()
+        drawn = np.bincount(
+            [noise.choose(scores, epsilon=epsilon, sensitivity=Fraction(1), monotone=monotone)
+             for _ in range(CHOICES)],
+            minlength=len(scores),
+        )  # fmt: skip
+        for place, chance in enumerate(chances):
+            tally = EventTally(int(drawn[place]), CHOICES)
+            low, high = (bound(tally, error=error / 12) for bound in (at_least, at_most))
+            if not low <= chance <= high:
+                yield (
+                    f"choose takes candidate {place} in {tally.hits:,} of {CHOICES:,} draws; its "
+                    f"law says {chance * CHOICES:,.1f}"
+                )
+                return

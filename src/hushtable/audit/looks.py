@@ -1,0 +1,182 @@
+"""What is looked at for certain differences: which inputs, under which schemas, how deep."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from hushtable.audit import sweep
+from hushtable.audit.cases import Case
+from hushtable.audit.coverage import Lines, changes, lines_of
+from hushtable.audit.differences import Look
+from hushtable.audit.features import Features
+from hushtable.audit.folders import published, scratch
+from hushtable.audit.inputs import Input, TableInput
+from hushtable.audit.loss import LossClaim
+from hushtable.audit.neighbors import Pair
+from hushtable.audit.subject import Prepared, Subject
+from hushtable.errors import HushtableError
+from hushtable.methods.base import GraphMethod, Plan
+from hushtable.privacy.guarantee import ApproxDP, PureDP
+from hushtable.privacy.noise import SeededNoise
+from hushtable.schema import Schema
+
+VARIANT_SIZES = (0, 1, 2, 5, 9, 10, 11, 29, 30, 39, 40, 49, 50, 60, 99, 100, 128, 200, 255, 299)
+"""Rows of tables under other schemas."""
+
+FOLDER_SIZES = (0, 5, 40, 150)
+"""Rows of tables whose release is looked at on disk."""
+
+GRAPH_SIZES = (*range(1, 41), 49, 50, 63, 64, 99, 100)
+"""Edges of graphs in a few shapes."""
+
+FAR_SIZES = (sweep.MOST_ROWS, 512, 1024, 2048, 4096, 8192)
+"""Sizes between which a change of the lines executed is looked for."""
+
+SEEDS = (1, 2)
+"""Coins with which lines are traced."""
+
+TRACED = 2.0
+"""Seconds of a processor after which no more changes are looked for."""
+
+
+def some_inputs(claim: LossClaim) -> list[Input]:
+    """Give some inputs that are unlike each other."""
+    pairs = list(claim.pairs)
+    chosen = [pairs[0], pairs[len(pairs) // 2], pairs[-1]]
+    return list(dict.fromkeys(side for pair in chosen for side in (pair.one, pair.two)))[:4]
+
+
+def looks_at(
+    claim: LossClaim, case: Case[Any], subject: Subject, *, is_given: bool, is_watched: bool
+) -> Iterator[Look]:
+    """Give what is looked at for certain differences, one after the other.
+
+    Where all runs were watched (`hushtable.audit.white_box`), tables of many sizes were looked at
+    already, more closely.
+    """
+    plan = plan_of(subject)
+    known_only = is_given or is_watched
+    tried = neighbors_for(claim, case, subject, is_given=known_only)
+    for number, (of, name, pairs) in enumerate(tried):
+        yield Look(name, of.seen_in_full, pairs)
+        if plan is not None and number == 0:
+            yield from _folder(claim, subject, plan, is_given=is_given)
+
+
+def neighbors_for(
+    claim: LossClaim, case: Case[Any], subject: Subject, *, is_given: bool
+) -> Iterator[tuple[Subject, str, list[Pair]]]:
+    """Give the neighbors to try, with what is run on them; where pairs are given, only these."""
+    yield subject, "what is published", list(claim.pairs)
+    if is_given:
+        return
+    if isinstance(subject.method, GraphMethod):
+        listed = getattr(subject.method, "population", "listed") == "listed"
+        graphs = list(sweep.swept_graphs(GRAPH_SIZES, listed=listed))
+        yield subject, "graphs of many sizes", graphs
+        plan = plan_of(subject)
+        if plan is not None:
+            # What follows the measurements is published, too, and is slower.
+            whole = replace(subject, prepared=Prepared(plan.guarantees, plan.run))
+            yield whole, "whole releases of graphs", graphs[::4]
+        return
+    if claim.relation == "add-remove" and subject.schema.rows is not None:
+        return  # the number of rows is public, and one row more would not be
+    for name, other in _variants(claim, case, subject):
+        pairs = list(sweep.swept(other.schema, claim.relation, VARIANT_SIZES))
+        yield other, f"tables where {name}", pairs
+    plan = plan_of(subject)
+    sizes = sweep.sizes_of(plan)
+    if plan is not None:
+        sizes = sorted({*sizes, *_turns(subject, plan)})
+    swept = list(sweep.swept(subject.schema, claim.relation, sizes))
+    yield subject, "tables of many sizes", swept
+
+
+def plan_of(subject: Subject) -> Plan[Any] | None:
+    """Give the plan of the method that is run; None where it has none of its own."""
+    method: Any = subject.method
+    if not hasattr(method, "plan"):
+        return None
+    plan: Plan[Any] = (
+        method.plan(subject.schema.name)
+        if isinstance(method, GraphMethod)
+        else method.plan(subject.schema)
+    )
+    return plan
+
+
+def _folder(
+    claim: LossClaim, subject: Subject, plan: Plan[Any], *, is_given: bool
+) -> Iterator[Look]:
+    """Look at the folder as it is written, for some of the neighbors."""
+    pairs: list[Pair] = list(claim.pairs)[:: max(1, len(claim.pairs) // 8)][:8]
+    is_graph = isinstance(subject.method, GraphMethod)
+    if not is_given and not is_graph and subject.schema.rows is None:
+        swept = sweep.swept(subject.schema, claim.relation, FOLDER_SIZES)
+        pairs += list(swept)
+    with scratch() as place:
+
+        def see(given: Input) -> Features:
+            subject.n_runs += 1
+            return published(plan, subject.opened(given), subject.noise, place)
+
+        yield Look("the folder", see, pairs)
+
+
+def _turns(subject: Subject, plan: Plan[Any]) -> list[int]:
+    """List sizes beyond the sweep at which runs begin to go through other lines."""
+    files = [_file_of(kind) for kind in type(plan).__mro__ if _file_of(kind)]
+    found: list[int] = []
+    started = time.process_time()
+    for rows_of in list(sweep.shapes(subject.schema).values())[:2]:
+
+        def lines_at(n: int, rows_of: sweep.Rows = rows_of) -> Lines:
+            opened = TableInput(subject.schema, tuple(rows_of(n))).open(SeededNoise(1))
+
+            def act() -> None:
+                for seed in SEEDS:
+                    try:
+                        subject.prepared.run(opened, SeededNoise(seed))
+                    except HushtableError:
+                        continue
+
+            return lines_of(act, files)
+
+        found += changes(lines_at, FAR_SIZES, enough=lambda: time.process_time() - started > TRACED)
+    return found
+
+
+def _file_of(kind: type) -> str:
+    import inspect  # noqa: PLC0415 - here alone
+
+    try:
+        return inspect.getfile(kind)
+    except (TypeError, OSError):
+        return ""
+
+
+def _variants(claim: LossClaim, case: Case[Any], subject: Subject) -> Iterator[tuple[str, Subject]]:
+    """Prepare the method for other schemas, where it promises the same."""
+    counted = [p for p in subject.prepared.guarantees if isinstance(p, PureDP | ApproxDP)]
+    if not counted:
+        return
+    prepared: dict[int, Prepared] = {}
+
+    def fits(schema: Schema) -> None:
+        prepared[id(schema)] = case.prepare(subject.method, schema)
+
+    for name, schema in sweep.variants(subject.schema, fits):
+        ready = prepared[id(schema)]
+        same = [
+            p
+            for p in ready.guarantees
+            if isinstance(p, PureDP | ApproxDP)
+            and (float(p.epsilon), float(p.delta)) == (claim.forward, claim.delta)
+            and p.neighbors == claim.relation
+        ]
+        if same:
+            yield name, Subject(subject.method, schema, ready, subject.noise)

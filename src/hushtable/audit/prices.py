@@ -1,0 +1,178 @@
+"""What draws cost, computed apart from the code that books them: floats, from the formulas."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from hushtable.privacy.cell_counts import CellCounts
+from hushtable.privacy.choices import TopChoices
+from hushtable.privacy.count_mechanisms import CountMechanism
+from hushtable.privacy.degree_mechanisms import FirstLow, MiddleCuts
+from hushtable.privacy.domain_mechanism import DomainMechanism
+from hushtable.privacy.mechanism import Gaussian, InTurn, Laplace
+from hushtable.privacy.row_replacement import RowReplacement
+from hushtable.privacy.splits import ScoreChoice, WayChoice
+from hushtable.privacy.tuple_counts import TupleCounts
+
+_SLACK = 1e-9
+"""By so much of itself a sum of floats may be off."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What draws cost together: epsilon and delta of pure and approximate ones, rho of others."""
+
+    epsilon: float = 0.0
+    delta: float = 0.0
+    rho: float = 0.0
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(self.epsilon + other.epsilon, self.delta + other.delta, self.rho + other.rho)
+
+    def is_within(self, epsilon: float, delta: float) -> bool:
+        """Tell whether it implies (epsilon, delta)-differential privacy, up to rounding.
+
+        Examples
+        --------
+        >>> Cost(epsilon=1.0).is_within(1.0, 0.0), Cost(epsilon=1.1).is_within(1.0, 0.0)
+        (True, False)
+        >>> Cost(rho=0.01).is_within(1.0, 1e-6), Cost(rho=0.1).is_within(1.0, 1e-6)
+        (True, False)
+        """
+        left = epsilon * (1 + _SLACK) - self.epsilon, delta * (1 + _SLACK) - self.delta
+        if min(left) < 0:
+            return False
+        return self.rho == 0 or delta_of(self.rho, left[0]) <= left[1] * (1 + _SLACK)
+
+    def told(self) -> str:
+        """Say it in words."""
+        parts = {"epsilon": self.epsilon, "delta": self.delta, "rho": self.rho}
+        return " and ".join(f"{name} {part:.6g}" for name, part in parts.items() if part)
+
+
+def delta_of(rho: float, epsilon: float) -> float:
+    """Give the least delta that rho-zCDP is known to imply beside epsilon.
+
+    The infimum over orders a of exp((a - 1) (a rho - epsilon)) / (a - 1) (1 - 1/a)**a (Canonne,
+    Kamath and Steinke 2020, proposition 12).
+
+    Examples
+    --------
+    >>> f"{delta_of(0.02, 1.0):.1e}"
+    '8.8e-08'
+    """
+
+    def log_delta(order: float) -> float:
+        return (
+            (order - 1) * (order * rho - epsilon)
+            - math.log(order - 1)
+            + order * math.log1p(-1 / order)
+        )
+
+    # The exponent is convex in the order; thirds of a wide bracket find its least value.
+    low, high = 1 + 1e-9, 10 + 10 * (epsilon + 1) / rho
+    for _ in range(300):
+        one, two = low + (high - low) / 3, high - (high - low) / 3
+        low, high = (low, two) if log_delta(one) <= log_delta(two) else (one, high)
+    return min(1.0, math.exp(log_delta((low + high) / 2)))
+
+
+def own_price(mechanism: Any, sensitivity: Any, *, in_rho: bool) -> Cost | None:
+    """Give what a draw costs; None for mechanisms that are not known here."""
+    price: Cost | None = None
+    if isinstance(mechanism, InTurn):
+        mechanism = mechanism.each
+    if isinstance(mechanism, CellCounts):
+        mechanism = mechanism.count
+    if isinstance(mechanism, Laplace):
+        price = _pure(sensitivity.l1 / float(mechanism.scale), in_rho=in_rho)
+    elif isinstance(mechanism, DomainMechanism):
+        price = _pure(sensitivity.l1 * float(mechanism.rate), in_rho=in_rho)
+    elif isinstance(mechanism, Gaussian):
+        price = Cost(rho=sensitivity.l2_squared / (2 * float(mechanism.variance)))
+    elif isinstance(mechanism, TopChoices):
+        each, k = float(mechanism.epsilon), mechanism.k
+        # The exponential mechanism's loss spans epsilon and not twice that: a factor of four.
+        divisor = 8 if mechanism.rule == "exponential" else 2
+        price = Cost(rho=k * each**2 / divisor) if in_rho else Cost(k * each)
+    elif isinstance(mechanism, WayChoice | ScoreChoice):
+        each = float(mechanism.eta) * sensitivity.l1
+        price = Cost(rho=each**2 / 8) if in_rho else Cost(each)
+    elif isinstance(mechanism, FirstLow):
+        price = _pure(4 * sensitivity.most / float(mechanism.scale), in_rho=in_rho)
+    elif isinstance(mechanism, MiddleCuts):
+        price = _pure(sensitivity.l1 * float(mechanism.rate), in_rho=in_rho)
+    elif isinstance(mechanism, RowReplacement):
+        g, m = float(mechanism.retention), mechanism.n_tuples
+        price = _pure(sensitivity.l1 / 2 * math.log1p(g * m / (1 - g)), in_rho=in_rho)
+    elif isinstance(mechanism, TupleCounts):
+        price = _of_groups(mechanism, sensitivity.cells)
+    elif isinstance(mechanism, CountMechanism):
+        epsilon, steps = float(mechanism.epsilon), sensitivity.l1
+        delta = float(getattr(mechanism, "delta", 0)) * sum(
+            math.exp(i * epsilon) for i in range(steps)
+        )
+        price = _pure(steps * epsilon, in_rho=in_rho) if not delta else Cost(steps * epsilon, delta)
+    return price
+
+
+def _of_groups(mechanism: TupleCounts, n: int) -> Cost:
+    """Compose n mechanisms optimally (Kairouz, Oh and Viswanath 2015, theorem 3.3)."""
+    each, spared = float(mechanism.count.epsilon), mechanism.spared
+    delta = float(getattr(mechanism.count, "delta", 0))
+    used = (
+        sum(
+            math.comb(n, at) * (math.exp((n - at) * each) - math.exp((n - 2 * spared + at) * each))
+            for at in range(spared)
+        )
+        / (1 + math.exp(each)) ** n
+    )
+    return Cost((n - 2 * spared) * each, 1 - (1 - used) * (1 - delta) ** n)
+
+
+def _pure(epsilon: float, *, in_rho: bool) -> Cost:
+    return Cost(rho=epsilon**2 / 2) if in_rho else Cost(epsilon)
+
+
+def spent_at_most(account: Any, *, epsilon: Fraction) -> Cost | None:
+    """Add up what an account was booked; None where a mechanism is not known here.
+
+    Where it was booked row by row, all rows of a unit together cost more: group privacy. There are
+    as many as divide the promised `epsilon` into that of a row.
+
+    Parts of one division are disjoint, and the dearest of them is paid; a part that is divided
+    twice pays for both.
+    """
+    promise = account.promise
+    if promise is None:
+        return None
+    in_rho = promise.rho is not None
+    own: dict[int, Cost] = {}
+    for opening in account.openings:
+        price = own_price(opening.mechanism, opening.sensitivity, in_rho=in_rho)
+        if price is None:
+            return None
+        whole = not (opening.sensitivity.divisible or opening.sensitivity.rows == 1)
+        for part in [account.root] * len(opening.parts) if whole else opening.parts:
+            own[id(part)] = own.get(id(part), Cost()) + price
+    total = _with_parts(account.root, own)
+    if not promise.of_row:
+        return total
+    rows = max(1, round(epsilon / promise.epsilon))
+    grown = sum(math.exp(at * total.epsilon) for at in range(rows))
+    return Cost(rows * total.epsilon, grown * total.delta, rows**2 * total.rho)
+
+
+def _with_parts(part: Any, own: dict[int, Cost]) -> Cost:
+    total = own.get(id(part), Cost())
+    for division in part.divisions or []:
+        inside = [_with_parts(one, own) for one in division]
+        total += Cost(
+            max((cost.epsilon for cost in inside), default=0.0),
+            max((cost.delta for cost in inside), default=0.0),
+            max((cost.rho for cost in inside), default=0.0),
+        )
+    return total

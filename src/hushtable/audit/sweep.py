@@ -1,0 +1,205 @@
+"""Inputs of every size: neighbors that grow row by row, under more than one schema.
+
+A method that behaves otherwise from some count on (a threshold, a cap, a power of two) shows it at
+the pair of neighbors that crosses it. All sizes up to a limit are tried, and beyond it those around
+every number that the plan or the code of the method holds.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from fractions import Fraction
+from types import CodeType, FunctionType
+from typing import Any
+
+from hushtable.audit.inputs import GraphInput, Row, TableInput
+from hushtable.audit.neighbors import Pair, corner_cells, graph_pair, with_and_without
+from hushtable.errors import HushtableError
+from hushtable.privacy.guarantee import Neighbors
+from hushtable.schema import Schema
+
+MOST_ROWS = 300
+"""All tables up to this size are tried, in every shape."""
+
+LARGEST_CONSTANT = 5_000
+"""Numbers of a plan up to this one are tried as sizes."""
+
+Rows = Callable[[int], Sequence[Row]]
+
+
+def shapes(schema: Schema) -> dict[str, Rows]:
+    """Give ways to grow a table: the rows of n are the first of those of n + 1."""
+    corners = corner_cells(schema)
+    first, second = corners[0], corners[min(1, len(corners) - 1)]
+
+    def different(n: int) -> Sequence[Row]:
+        return list(itertools.islice(itertools.cycle(_grid(schema)), n))
+
+    return {
+        "copies of a row": lambda n: [first] * n,
+        "rows, evenly over corners": lambda n: list(itertools.islice(itertools.cycle(corners), n)),
+        "different rows": different,
+        "rows of two kinds": lambda n: [second, *[first, second] * (n // 2 + 1)][:n],
+    }
+
+
+def _grid(schema: Schema) -> list[Row]:
+    """List the first cells of a domain, the last column fastest."""
+    sizes = schema.domain.shape
+    cells = itertools.product(*(range(size) for size in sizes))
+    return [tuple(cell) for cell in itertools.islice(cells, MOST_ROWS)]
+
+
+def swept(schema: Schema, relation: Neighbors, sizes: Iterable[int]) -> Iterator[Pair]:
+    """List neighbors of so many rows, in every shape."""
+    listed = list(sizes)
+    for shape, rows_of in shapes(schema).items():
+        corners = corner_cells(schema)
+        for n in listed:
+            base = tuple(rows_of(n))
+            name = f"{n} {shape}, and one more"
+            if relation == "replace":
+                one, two = corners[0], corners[-1]
+                yield Pair(
+                    f"{n} {shape}, and one or another",
+                    TableInput(schema, (*base, one)),
+                    TableInput(schema, (*base, two)),
+                )
+            elif schema.unit.kind == "person":
+                yield with_and_without(schema, name, base, [rows_of(n + 1)[-1]])
+            else:
+                yield Pair(name, TableInput(schema, tuple(rows_of(n + 1))),
+                           TableInput(schema, base))  # fmt: skip
+
+
+def swept_graphs(sizes: Iterable[int], *, listed: bool) -> Iterator[Pair]:
+    """List graphs of so many nodes, with and without one of them."""
+    for n in sizes:
+        star = tuple(("hub", f"leaf{i}") for i in range(n))
+        pairs = tuple((f"left{i}", f"right{i}") for i in range(n))
+        line = tuple((f"node{i}", f"node{i + 1}") for i in range(n))
+        for shape, edges, node in (
+            ("leaves of a star", star, f"leaf{n - 1}"),
+            ("leaves of a star, and its hub", star, "hub"),
+            ("pairs", pairs, f"left{n - 1}"),
+            ("edges in a row", line, f"node{n}"),
+        ):
+            nodes = tuple(dict.fromkeys(end for edge in edges for end in edge))
+            if node in nodes:
+                yield graph_pair(f"{n} {shape}", GraphInput(nodes, edges, listed), node)
+
+
+# --- which sizes ----------------------------------------------------------------------------------
+
+
+def constants(plan: Any, limit: int = LARGEST_CONSTANT) -> list[int]:
+    """List the whole numbers that a plan holds and that its code names, up to a limit.
+
+    Examples
+    --------
+    >>> @dataclasses.dataclass
+    ... class Plan:
+    ...     threshold: int = 40
+    ...     share: Fraction = Fraction(1, 7)
+    >>> {7, 40} <= set(constants(Plan()))
+    True
+    """
+    found: set[int] = set()
+    _collect(plan, found, limit, set())
+    for kind in type(plan).__mro__:
+        if kind.__module__ in {"builtins", "abc", "typing"}:
+            continue
+        for value in vars(sys.modules[kind.__module__]).values():
+            inner = value.fget if isinstance(value, property) else value
+            if isinstance(inner, FunctionType):
+                _named(inner.__code__, found, limit)
+        for value in vars(kind).values():
+            if isinstance(value, FunctionType):
+                _named(value.__code__, found, limit)
+    return sorted(found)
+
+
+def _collect(value: Any, found: set[int], limit: int, met: set[int]) -> None:
+    if id(value) in met or len(met) > 10_000:
+        return
+    met.add(id(value))
+    if isinstance(value, bool):
+        return
+    if isinstance(value, int):
+        if 1 < abs(value) <= limit:
+            found.add(abs(value))
+    elif isinstance(value, Fraction):
+        _collect(value.numerator, found, limit, met)
+        _collect(value.denominator, found, limit, met)
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type | Schema):
+        for part in dataclasses.fields(value):
+            _collect(getattr(value, part.name, None), found, limit, met)
+    elif isinstance(value, dict):
+        for part in value.values():
+            _collect(part, found, limit, met)
+    elif isinstance(value, list | tuple):
+        for part in value:
+            _collect(part, found, limit, met)
+
+
+def _named(code: CodeType, found: set[int], limit: int) -> None:
+    for value in code.co_consts:
+        if isinstance(value, CodeType):
+            _named(value, found, limit)
+        elif isinstance(value, int) and not isinstance(value, bool) and 1 < value <= limit:
+            found.add(value)
+
+
+def sizes_of(plan: Any, most: int = MOST_ROWS) -> list[int]:
+    """List the sizes to sweep: all up to a limit, then around constants and powers of two."""
+    around = {n + step for n in (*constants(plan), 512, 1024, 2048, 4096) for step in (-2, -1, 0)}
+    return sorted({*range(most), *(n for n in around if n >= most)})
+
+
+# --- under which schemas --------------------------------------------------------------------------
+
+
+def variants(schema: Schema, fits: Callable[[Schema], Any]) -> Iterator[tuple[str, Schema]]:
+    """Give the schema with persons of two rows, with missing cells, and with taxonomies.
+
+    Only those for which `fits` does not raise.
+    """
+    document = schema.to_dict()
+    columns: dict[str, dict[str, Any]] = document["columns"]
+    changed = {
+        "persons of two rows": {
+            **document,
+            "unit": {"kind": "person", "column": "who-it-is", "max_rows": 2},
+            "columns": {"who-it-is": {"role": "identifier"}, **columns},
+        },
+        "cells may be missing": {
+            **document,
+            "columns": {
+                name: column
+                if column.get("role") in {"identifier", "target"}
+                else {**column, "missing": "category"}
+                for name, column in columns.items()
+            },
+        },
+        "a column with a taxonomy": {
+            **document,
+            "columns": {
+                "kind-of": {
+                    "type": "categorical",
+                    "values": ["l1", "l2", "r1", "r2"],
+                    "taxonomy": {"all": {"left": ["l1", "l2"], "right": ["r1", "r2"]}},
+                },
+                **columns,
+            },
+        },
+    }
+    for name, content in changed.items():
+        try:
+            other = Schema.from_dict(content)
+            fits(other)
+        except (HushtableError, ValueError, KeyError):
+            continue
+        yield name, other

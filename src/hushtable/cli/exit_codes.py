@@ -1,0 +1,17 @@
+"""What the exit code of a command means; docs/command-line.md has the same table."""
+
+from __future__ import annotations
+
+DONE = 0
+REFUSED = 1
+WRONG_USAGE = 2
+NOT_TESTED = 3
+INTERRUPTED = 130
+
+MEANING = {
+    DONE: "done",
+    REFUSED: "refused, failed, or a check that does not hold; one message on standard error",
+    WRONG_USAGE: "wrong usage: an unknown or impossible option or argument",
+    NOT_TESTED: "an audit that found no violation and left a promise untested",
+    INTERRUPTED: "interrupted (Ctrl-C)",
+}

@@ -1,0 +1,42 @@
+"""What a method forecasts, in words: shown by ``plan``, and by ``publish`` before the charge."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from hushtable.cli.screen import console
+
+if TYPE_CHECKING:
+    import hushtable as ht
+
+
+def show_forecast(forecast: ht.Forecast) -> None:
+    """Print what to expect of a release."""
+    console.print("Expected", style="bold")
+    for what, figure in forecast.lines.items():
+        console.print(f"  {what}: {written(figure)}", highlight=False)
+    console.print(f"  memory: about {forecast.memory_mb:,.0f} MB", highlight=False)
+
+
+def written(figure: str | float) -> str:
+    """Write a figure as a person reads it: no digits that mean nothing, no powers unexplained.
+
+    Examples
+    --------
+    >>> written(8.10545e-16), written(0.25), written(1234.5678), written(3.2e25)
+    ('next to none', '0.25', '1,234.57', 'about 3 x 10^25')
+    >>> written(10**400)
+    'about 1 x 10^400'
+    """
+    if isinstance(figure, str):
+        return figure
+    if 0 < abs(figure) < 1e-4:
+        return "next to none"
+    if abs(figure) < 1e12:
+        return f"{figure:,.6g}" if abs(figure) < 1e6 else f"{figure:,.0f}"
+    # Whole numbers may be larger than any float.
+    power = math.floor(math.log10(abs(figure)))
+    first = round(10 ** (math.log10(abs(figure)) - power))
+    sign = "-" if figure < 0 else ""
+    return f"about {sign}{first} x 10^{power}"

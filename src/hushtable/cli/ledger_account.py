@@ -1,0 +1,186 @@
+"""How ``hushtable ledger show`` tells people what was spent and what is left."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from fractions import Fraction
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from hushtable.cli.screen import bars, console, print_whole, visible
+from hushtable.privacy.decision import Decision
+from hushtable.privacy.values import rounded
+
+ACCOUNTS = {"basic": ("epsilon", "delta"), "concentrated": ("rho", "delta")}
+"""The two accounts and what each counts."""
+
+MOST_BARS = 60
+
+
+def show_account(content: Mapping[str, Any], *, protects: str) -> None:
+    """Print what `Ledger.show` gives."""
+    _show_what_it_is_for(content, protects=protects)
+    _show_accounts(content)
+    _show_history(content["history"])
+    console.print(
+        Text.assemble(("Left", "bold"), f": {content['left']['in_words']}"), highlight=False
+    )
+    for what, became in (("entries", _entry_became), ("reservations", _reservation_became)):
+        if content[what]:
+            console.print(what.capitalize(), style="bold")
+            print_whole(_table(content[what], became))
+    for entry in content["entries"]:
+        _show_decision(f"Entry {entry['id']}", entry["decision"])
+    if not content["entries"]:
+        console.print("Nothing has been charged.")
+
+
+def _show_what_it_is_for(content: Mapping[str, Any], *, protects: str) -> None:
+    name = f"{_one_line(content['name'])}: " if content["name"] else ""
+    epsilon, delta = _amounts(content["cap"])
+    console.print(
+        f"{name}started {_time(content['created'])} UTC, counts for {visible(protects)}. All "
+        f"releases together: epsilon {epsilon}, delta {delta}.",
+        highlight=False,
+    )
+    _show_decision("The cap", content["decision"])
+    for about in content["tables"]:
+        since = f", since entry {about['record']}" if about["record"] else ""
+        reason = f": {_one_line(about['reason'])}" if about["reason"] else ""
+        console.print(
+            f"Pays for {_one_line(about['name'])} (schema {about['digest'][:16]}){since}{reason}.",
+            highlight=False,
+        )
+    if not content["tables"]:
+        console.print("Not bound to a table yet; the first charge for one binds it.")
+    if content["holds_uncounted"]:
+        allowed = "It was started to take" if content["allow_uncounted"] else "It holds"
+        console.print(
+            f"WARNING: {allowed} releases that it does not count: {content['n_uncounted']} so far. "
+            "What is spent says nothing about them.",
+            style="bold red",
+            highlight=False,
+        )
+
+
+def _show_decision(what: str, stated: Mapping[str, str]) -> None:
+    """Say who answers for something, and that it is time to look at it again."""
+    if not stated:
+        return
+    said = [
+        f"{words} {_one_line(stated[name])}"
+        for name, words in (
+            ("responsible", "answered for by"),
+            ("reason", "because:"),
+            ("review_by", "to be reviewed by"),
+        )
+        if name in stated
+    ]
+    console.print(f"{what}: {'; '.join(said)}.", highlight=False)
+    if Decision(**stated).is_overdue(datetime.now(UTC).date()):
+        console.print(f"{what}: the review is overdue.", style="bold red", highlight=False)
+
+
+def _show_accounts(content: Mapping[str, Any]) -> None:
+    """Show both accounts side by side; a release must fit one of them."""
+    table = Table(box=None, header_style="bold")
+    for name in ("account", "counts"):
+        table.add_column(name, no_wrap=True)
+    parts = ("limit", "spent", "reserved", "left")
+    for name in parts:
+        table.add_column(
+            name, justify="right", no_wrap=True, style="bold" if name == "left" else None
+        )
+    for account, counted in ACCOUNTS.items():
+        if content[account]:
+            for number in counted:
+                amounts = (rounded(Fraction(content[account][part][number])) for part in parts)
+                table.add_row(account if number == counted[0] else "", number, *amounts)
+    print_whole(table)
+    if content["concentrated"]:
+        console.print(
+            "A release must fit one of the two; delta is shared out between them.", highlight=False
+        )
+
+
+def _show_history(history: Sequence[Mapping[str, Any]]) -> None:
+    """Draw how full each account was over time."""
+    if len(history) < 2:
+        return
+    times = [datetime.fromisoformat(step["time"]) for step in history]
+    width = max(2, min(MOST_BARS, console.width - 24))
+    first, last = min(times), max(times)  # a clock may have been set back
+    places = _places(times, width) if last > first else list(range(len(history)))[-width:]
+    console.print(
+        Text.assemble(
+            ("Spent over time", "bold"),
+            f", {_time(first.isoformat())} to {_time(last.isoformat())} UTC",
+        )
+    )
+    for account in ACCOUNTS:
+        shares = [history[place][account] for place in places]
+        if shares[-1] is None:
+            continue
+        now = f"{100 * shares[-1]:.3g} %"  # more than 100 % where the other account has room
+        console.print(f"  {account:<12}  {bars(shares)}  {now}", highlight=False)
+
+
+def _places(times: Sequence[datetime], width: int) -> list[int]:
+    """Say what was the last step at each of equally spaced times."""
+    ordered = sorted(times)
+    span = ordered[-1] - ordered[0]
+    return [
+        bisect_right(ordered, ordered[0] + span * column / (width - 1)) - 1
+        for column in range(width)
+    ]
+
+
+def _table(records: list[dict[str, Any]], became: Callable[[Mapping[str, Any]], str]) -> Table:
+    table = Table(box=None, header_style="bold")
+    for name in ("number", "time (UTC)"):
+        table.add_column(name, no_wrap=True)
+    has_receipts = any("receipt" in record for record in records)
+    if has_receipts:
+        table.add_column("receipt", no_wrap=True)
+    table.add_column("purpose", min_width=12, overflow="fold")
+    for name in ("epsilon", "delta"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("status", min_width=8, overflow="fold")
+    for record in records:
+        amounts = _amounts(record["cost" if "cost" in record else "amount"])
+        if not record.get("counted", True):
+            amounts = ("not counted", "")
+        purpose, time = _one_line(record["purpose"]), _time(record["time"])
+        receipt = (record["receipt"][:16],) if has_receipts else ()
+        table.add_row(str(record["id"]), time, *receipt, purpose, *amounts, became(record))
+    return table
+
+
+def _entry_became(entry: Mapping[str, Any]) -> str:
+    """Say what became of a charge: where it was drawn from, and why it is void."""
+    source = f", from reservation {entry['reservation']}" if entry["reservation"] else ""
+    reason = f": {_one_line(entry['note'])}" if entry["status"] == "void" else ""
+    return f"{entry['status']}{source}{reason}"
+
+
+def _reservation_became(reservation: Mapping[str, Any]) -> str:
+    if reservation["left"] == reservation["amount"] or reservation["status"] != "open":
+        return str(reservation["status"])
+    epsilon, delta = _amounts(reservation["left"])
+    return f"open, epsilon {epsilon} and delta {delta} left"
+
+
+def _one_line(text: str) -> str:
+    return visible(" ".join(text.split()))
+
+
+def _time(written: str) -> str:
+    return written[:16].replace("T", " ")
+
+
+def _amounts(budget: Mapping[str, str]) -> tuple[str, str]:
+    return rounded(Fraction(budget["epsilon"])), rounded(Fraction(budget["delta"]))

@@ -1,0 +1,92 @@
+"""``hushtable workbench`` and ``hushtable serve``: the pages in a browser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import hushtable as ht
+from hushtable.cli.options import ReleasePath
+from hushtable.cli.screen import console
+from hushtable.errors import ParameterError
+
+_EXTRA = {"starlette", "uvicorn", "jinja2", "markupsafe", "multipart", "python_multipart", "ruamel"}
+
+Port = Annotated[int, typer.Option(help="Port; 0 takes any that is free.", min=0, max=65535)]
+
+
+def workbench(  # noqa: PLR0917 - the options of a command
+    folder: Annotated[
+        Path, typer.Argument(metavar="[FOLDER]", help="Where projects are kept.")
+    ] = Path(),
+    data: Annotated[
+        list[Path] | None,
+        typer.Option(help="A folder outside it whose tables may be read; may be repeated."),
+    ] = None,
+    host: Annotated[str, typer.Option(help="Address of this machine.")] = "127.0.0.1",
+    port: Port = 0,
+    max_upload: Annotated[int, typer.Option(help="Megabytes that may be uploaded.", min=1)] = 512,
+    browse: Annotated[bool, typer.Option(help="Open the browser.")] = True,
+) -> None:
+    """Open the custodian's desk in a browser, for this machine alone."""
+    try:
+        from hushtable.web.desk import make_desk  # noqa: PLC0415 - an extra
+        from hushtable.web.security import Door  # noqa: PLC0415
+        from hushtable.web.server import listen, require_loopback, run  # noqa: PLC0415
+        from hushtable.web.workbench import Workbench  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        _require_extra(error)
+        raise
+    require_loopback(host, port)
+    bench = Workbench(folder, data_folders=data or ())
+    held, door = listen(host, port), Door()
+    taken: int = held.getsockname()[1]
+    named = f"[{host}]" if ":" in host else host
+    address = f"http://{named}:{taken}/?token={door.token}"
+
+    def ready() -> None:
+        console.print(f"The workbench for {bench.folder} is at", highlight=False)
+        console.print(f"  {address}", highlight=False, soft_wrap=True)
+        console.print("Only this machine can open it. Press Ctrl-C to close it.")
+        if browse:
+            typer.launch(address)
+
+    desk = make_desk(bench, door=door, port=taken, max_upload=max_upload * 2**20)
+    run(desk, held, ready=ready)
+
+
+def serve(
+    release: ReleasePath,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Port = 8000,
+    root_path: Annotated[
+        str, typer.Option(help="Path under which a reverse proxy shows the page.")
+    ] = "",
+) -> None:
+    """Show a release in a browser, to ask it questions; reads nothing else."""
+    try:
+        from hushtable.web.analyst import make_analyst_page  # noqa: PLC0415 - an extra
+        from hushtable.web.server import listen, run  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        _require_extra(error)
+        raise
+    app = make_analyst_page(ht.Release.load(release))
+    held = listen(host, port)
+    named = f"[{host}]" if ":" in host else host
+    address = f"http://{named}:{held.getsockname()[1]}{root_path}/"
+    run(
+        app,
+        held,
+        root_path=root_path.rstrip("/"),
+        ready=lambda: console.print(f"{release} is at {address}", highlight=False, soft_wrap=True),
+    )
+
+
+def _require_extra(error: ModuleNotFoundError) -> None:
+    if (error.name or "").partition(".")[0] in _EXTRA:
+        raise ParameterError(
+            f"the pages need more libraries, and {error.name!r} is missing: install them with "
+            "pip install 'hushtable[web]'."
+        ) from None

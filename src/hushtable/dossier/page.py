@@ -1,0 +1,22 @@
+"""The page of a dossier."""
+
+from __future__ import annotations
+
+from markupsafe import Markup
+
+from hushtable.dossier.content import Dossier
+from hushtable.evaluation.report.page import fill_page
+
+
+def render(dossier: Dossier, *, data: str) -> str:
+    """Write a dossier as one self-contained page that also holds it as `data`."""
+    answers = dossier.answers
+    return fill_page(
+        "dossier.html",
+        dossier=dossier,
+        name=dossier.name,
+        internal=dossier.internal,
+        answers=answers,
+        open_questions=[answer for answer in answers.values() if not answer.is_stated],
+        data=Markup(data),  # noqa: S704 - escaped JSON
+    )

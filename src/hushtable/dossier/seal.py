@@ -1,0 +1,229 @@
+"""Dossiers as files: written whole, sealed by a digest or a signature, and checked again.
+
+The seal of a ``.json`` file covers the canonical text of its dossier. That of an ``.html`` page
+covers every byte before the seal, which is the last line; the page holds the dossier as JSON, too.
+A signature is Ed25519 by a key of the custodian's. Without one, the seal shows damage and nothing
+else: whoever changes a dossier on purpose can seal it anew.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from hushtable.dossier.content import Dossier, File, Seal, SealedDossier
+from hushtable.errors import HushtableError, ParameterError, Refused
+from hushtable.files.whole_file import write_whole
+from hushtable.privacy.ledger import Ledger
+from hushtable.release import sha256_of
+
+_PURPOSE = b"hushtable dossier 1\n"  # a signature under anything else is none under a dossier
+_MARK = "<!-- seal "
+_END = " -->\n"
+_OPEN, _CLOSE = '<script type="application/json" id="dossier">', "</script>"
+
+
+def canonical(dossier: Dossier) -> str:
+    """Spell a dossier in the one way that is sealed."""
+    return json.dumps(dossier.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
+
+
+def write_dossier(path: str | Path, dossier: Dossier, *, key: str | Path | None = None) -> None:
+    """Write a dossier to a new ``.html`` or ``.json`` file, signed if there is a key.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+    dossier : Dossier
+        What to write.
+    key : path, optional
+        A PEM file with an Ed25519 private key, without a password.
+    """
+    path, private = Path(path), None if key is None else _private_key(Path(key))
+    if path.suffix == ".json":
+        seal = _sealed(canonical(dossier).encode(), private)
+        content = SealedDossier(dossier=dossier, seal=seal).model_dump(mode="json")
+        write_whole(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+    elif path.suffix == ".html":
+        from hushtable.dossier.page import render  # noqa: PLC0415 - needs jinja2, an extra
+
+        page = render(dossier, data=f"{_OPEN}{_harmless(canonical(dossier))}{_CLOSE}")
+        seal = _sealed(page.encode(), private)
+        write_whole(path, f"{page}{_MARK}{seal.model_dump_json()}{_END}")
+    else:
+        raise ParameterError(f"{str(path)!r} must end in .html or .json.")
+
+
+def _harmless(text: str) -> str:
+    """Escape what would end the element that the text stands in; it stays the same JSON."""
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _sealed(body: bytes, key: Ed25519PrivateKey | None) -> Seal:
+    digest = hashlib.sha256(body).hexdigest()
+    if key is None:
+        return Seal(sha256=digest)
+    raw = key.public_key().public_bytes_raw()
+    return Seal(
+        sha256=digest,
+        signature=base64.b64encode(key.sign(_PURPOSE + digest.encode())).decode(),
+        public_key=base64.b64encode(raw).decode(),
+    )
+
+
+# --- checking -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Verified:
+    """Say what was found out about a dossier that is intact.
+
+    ``signer`` is the fingerprint of the key that signed it, if one did, and ``expected`` whether
+    that is the key that was asked for.
+    """
+
+    dossier: Dossier
+    signer: str | None
+    expected: bool
+
+
+def verify_dossier(
+    path: str | Path, *, key: str | Path | None = None, folder: str | Path | None = None
+) -> Verified:
+    """Check a dossier's seal, its signature, and the digest of every file it was made from.
+
+    Parameters
+    ----------
+    path : path
+        The dossier.
+    key : path, optional
+        The signer's public key, a PEM file. Without it, a signature shows that nobody else changed
+        the dossier, and not who the signer is.
+    folder : path, optional
+        Where the files lie; by default beside the dossier.
+
+    Raises
+    ------
+    Refused
+        If anything is not as it was, naming all of it.
+    """
+    path = Path(path)
+    expected = None if key is None else _public_key(Path(key))
+    dossier, seal, body = _read(path)
+    if hashlib.sha256(body).hexdigest() != seal.sha256:
+        raise Refused(f"{str(path)!r} was changed after it was sealed; get a fresh copy.")
+    signer = _signer(path, seal)
+    if expected is not None and signer != expected:
+        found = "not signed" if signer is None else f"signed by the key {fingerprint(signer)}"
+        raise Refused(
+            f"{str(path)!r} is {found}, and not by the key {fingerprint(expected)} that was given."
+        )
+    beside = path.parent if folder is None else Path(folder)
+    problems = [problem for file in dossier.files if (problem := _problem(file, beside))]
+    if problems:
+        raise Refused(
+            [f"{str(path)!r} is intact, but not all that it was made from is the same:", *problems]
+        )
+    named = None if signer is None else fingerprint(signer)
+    return Verified(dossier, named, expected is not None)
+
+
+def fingerprint(raw: bytes) -> str:
+    """Name a public key, for people to compare."""
+    return hashlib.sha256(raw).hexdigest()[:32]
+
+
+def _read(path: Path) -> tuple[Dossier, Seal, bytes]:
+    """Give the dossier in a file, its seal, and the bytes that the seal covers."""
+    problem = ParameterError(f"{str(path)!r} is no dossier that hushtable wrote.")
+    try:
+        text = path.read_bytes().decode()
+    except OSError as error:
+        raise ParameterError(f"{str(path)!r} cannot be read: {error.strerror}.") from None
+    except ValueError:
+        raise problem from None
+    try:
+        if path.suffix == ".json":
+            whole = SealedDossier.model_validate_json(text)
+            return whole.dossier, whole.seal, canonical(whole.dossier).encode()
+        page, mark, rest = text.rpartition(_MARK)
+        _, opened, data = page.partition(_OPEN)
+        embedded, closed, _ = data.partition(_CLOSE)
+        if not (mark and opened and closed and rest.endswith(_END)):
+            raise problem
+        seal = Seal.model_validate_json(rest[: -len(_END)])
+        return Dossier.model_validate_json(embedded), seal, page.encode()
+    except (ValueError, RecursionError, HushtableError):
+        raise problem from None
+
+
+def _signer(path: Path, seal: Seal) -> bytes | None:
+    """Give the key that signed a dossier, if one did; refuse a signature that is none."""
+    if seal.signature is None and seal.public_key is None:
+        return None
+    try:
+        raw = base64.b64decode(seal.public_key or "", validate=True)
+        signature = base64.b64decode(seal.signature or "", validate=True)
+        Ed25519PublicKey.from_public_bytes(raw).verify(signature, _PURPOSE + seal.sha256.encode())
+    except (ValueError, InvalidSignature):
+        raise Refused(f"the signature of {str(path)!r} is not valid; get a fresh copy.") from None
+    return raw
+
+
+def _problem(file: File, beside: Path) -> str | None:
+    """Say why a file is not the one that the dossier was made from."""
+    path = beside / file.path
+    if file.kind == "ledger":
+        try:
+            Ledger.open(path).verify(receipt=file.digest)
+        except HushtableError as error:
+            return f"{file.path}: {error}"
+        return None
+    try:
+        same = sha256_of(path) == file.digest
+    except OSError as error:
+        return f"{file.path} cannot be read: {error.strerror}. Say where the files lie (--folder)."
+    return None if same else f"{file.path} is another than it was."
+
+
+# --- keys -----------------------------------------------------------------------------------------
+
+
+def _private_key(path: Path) -> Ed25519PrivateKey:
+    key = _read_key(path, lambda pem: serialization.load_pem_private_key(pem, password=None))
+    if not isinstance(key, Ed25519PrivateKey):
+        raise ParameterError(
+            f"{str(path)!r} is no Ed25519 private key without a password; make one with "
+            "'openssl genpkey -algorithm ed25519 -out KEY.pem'."
+        )
+    return key
+
+
+def _public_key(path: Path) -> bytes:
+    """Read a public key; a private one will not do, so that nobody hands it around."""
+    key = _read_key(path, serialization.load_pem_public_key)
+    if not isinstance(key, Ed25519PublicKey):
+        raise ParameterError(
+            f"{str(path)!r} is no Ed25519 public key; make it with 'openssl pkey -in KEY.pem "
+            "-pubout -out PUBLIC.pem'."
+        )
+    return key.public_bytes_raw()
+
+
+def _read_key(path: Path, load: Callable[[bytes], object]) -> object:
+    """Give the key in a PEM file, of whatever kind; None if there is none."""
+    try:
+        return load(path.read_bytes())
+    except OSError as error:
+        raise ParameterError(f"{str(path)!r} cannot be read: {error.strerror}.") from None
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        return None

@@ -1,0 +1,91 @@
+"""Tables that are named by a URL: in a database, or a file on another machine."""
+
+from __future__ import annotations
+
+import atexit
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
+
+from hushtable.errors import DataError, ParameterError
+
+DATABASES = {"duckdb": "duckdb", "sqlite": "sqlite", "postgres": "postgres",
+             "postgresql": "postgres"}  # fmt: skip
+
+
+def is_address(data: Any) -> bool:
+    """Say whether data is a URL, rather than a path."""
+    return isinstance(data, str) and "://" in data
+
+
+def at_address(address: str) -> Any:
+    """Give the ibis table, or the path of a copy of the file, that a URL names; reads no row.
+
+    A table of a database is named by ``?table=NAME``, or by ``?query=SELECT ...``.
+    """
+    parts = urlsplit(address)
+    if parts.scheme in DATABASES:
+        return _table(address)
+    if parts.scheme == "file":
+        return unquote(parts.path)
+    return _copy(address)
+
+
+def _table(address: str) -> Any:
+    import ibis  # noqa: PLC0415 - slow to import
+
+    parts = urlsplit(address)
+    given = dict(parse_qsl(parts.query))
+    table, query = given.pop("table", None), given.pop("query", None)
+    if (table is None) == (query is None):
+        raise ParameterError(
+            f"{parts.scheme}://: name what to read, either ?table=NAME or ?query=SELECT ...; for "
+            "example sqlite:///people.db?table=visits."
+        )
+    where = urlunsplit((DATABASES[parts.scheme], parts.netloc, parts.path, urlencode(given), ""))
+    try:
+        if parts.scheme in ("duckdb", "sqlite"):
+            file = Path(unquote(parts.netloc + parts.path).removeprefix("/"))
+            file = file if file.exists() else Path("/") / file
+            if not file.is_file():
+                raise DataError(f"database {str(file)!r} does not exist.")
+            connection = (
+                ibis.duckdb.connect(file, read_only=True)
+                if parts.scheme == "duckdb"
+                else ibis.sqlite.connect(file)
+            )
+        else:
+            connection = ibis.connect(where)
+        return connection.table(table) if table is not None else connection.sql(query)
+    except DataError:
+        raise
+    except Exception as error:  # drivers raise what they like, with passwords in it
+        raise DataError(
+            f"{parts.scheme}://: the database or the table cannot be opened "
+            f"({type(error).__name__}); check the address, and that the driver is installed."
+        ) from None
+
+
+def _copy(address: str) -> Path:
+    """Bring a file here, into a folder that is the owner's alone and goes with the process."""
+    scheme = urlsplit(address).scheme
+    try:
+        import fsspec  # noqa: PLC0415 - an extra
+    except ModuleNotFoundError:
+        raise ParameterError(
+            f"{scheme}:// needs fsspec, which is not installed: run pip install 'hushtable[files]'."
+        ) from None
+    folder = Path(tempfile.mkdtemp(prefix="hushtable-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    file = folder / (Path(urlsplit(address).path).name or "data")
+    try:
+        with fsspec.open(address, "rb") as there, file.open("wb") as here:
+            shutil.copyfileobj(there, here)
+    except Exception as error:  # file systems raise what they like
+        raise DataError(
+            f"{scheme}://: the file cannot be fetched ({type(error).__name__}); check the address, "
+            "and that what fsspec needs for it is installed."
+        ) from None
+    return file

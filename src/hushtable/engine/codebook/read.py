@@ -1,0 +1,105 @@
+"""Find out what kind of description a file is, and read it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree.ElementTree import ParseError
+
+from hushtable.engine.codebook.ddi import read_ddi
+from hushtable.engine.codebook.descriptors import read_descriptor
+from hushtable.engine.codebook.dictionary import is_dictionary, read_dictionary
+from hushtable.engine.codebook.domains import Content
+from hushtable.errors import HushtableError, InvalidInput, ParameterError
+from hushtable.schema import Schema
+from hushtable.taxonomy import Taxonomy
+
+
+@dataclass(frozen=True)
+class Codebook:
+    """Hold what public sources say about columns, by their names.
+
+    Parameters
+    ----------
+    columns : mapping of str to dict
+        The part of a schema that each becomes.
+    sources : mapping of str to str
+        The file that says it.
+    """
+
+    columns: Mapping[str, Content]
+    sources: Mapping[str, str]
+
+
+def read_codebook(*given: str | Path) -> Codebook:
+    """Read public descriptions of columns.
+
+    Parameters
+    ----------
+    *given : str or path
+        Each a DDI codebook (``.xml``), a data dictionary (``.csv``), a Frictionless or CSVW
+        description (``.json``), a schema (``.yaml``), the folder of a release, or the hierarchy of
+        one column as ARX writes it (``COLUMN=FILE.csv``).
+    """
+    columns: dict[str, Content] = {}
+    sources: dict[str, str] = {}
+    problems: list[str] = []
+    for one in given:
+        try:
+            found = _read(str(one))
+        except HushtableError as error:
+            problems += error.problems
+            continue
+        twice = sorted(columns.keys() & found.keys())
+        problems += [f"column {name!r} is in {sources[name]} and in {one}." for name in twice]
+        columns |= found
+        sources |= dict.fromkeys(found, Path(one).name)
+    if problems:
+        raise ParameterError(problems)
+    return Codebook(columns, sources)
+
+
+def _read(given: str) -> dict[str, Content]:
+    column, sign, file = given.partition("=")
+    if sign and not Path(given).exists():
+        taxonomy = Taxonomy.load(Path(file))
+        return {
+            column: {
+                "type": "categorical", "values": list(taxonomy.values), "taxonomy": taxonomy,
+            }
+        }  # fmt: skip
+    path = Path(given)
+    try:
+        if path.is_dir():
+            statement = json.loads((path / "statement.json").read_text(encoding="utf-8"))
+            return _of_schema(Schema.from_dict(statement["schema"]))
+        ending = path.suffix.lower()
+        if ending in (".yaml", ".yml"):
+            return _of_schema(Schema.load(path))
+        if ending == ".xml":
+            found = read_ddi(path)
+        elif ending == ".json":
+            found = read_descriptor(json.loads(path.read_text(encoding="utf-8")))
+        elif ending in (".csv", ".tsv") and is_dictionary(path):
+            found = read_dictionary(path)
+        else:
+            raise InvalidInput(
+                f"{given!r} is no codebook: give a DDI .xml, a .csv with a column 'name', a "
+                "Frictionless or CSVW .json, a schema .yaml, a release, or COLUMN=HIERARCHY.csv."
+            )
+    except OSError as error:
+        raise InvalidInput(f"cannot read {given!r}: {error.strerror or 'no such file'}.") from None
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, ParseError) as error:
+        if isinstance(error, HushtableError):
+            raise
+        raise InvalidInput(f"{given!r} cannot be read as a codebook.") from None
+    if not found:
+        raise InvalidInput(f"{given!r} tells neither values nor a range of any column.")
+    return found
+
+
+def _of_schema(schema: Schema) -> dict[str, Content]:
+    content = schema.to_dict()["columns"]
+    return {name: column for name, column in content.items() if not column.pop("confirm", None)}

@@ -1,0 +1,214 @@
+"""Files that are read as a whole: workbooks, JSON lines, Feather, and those of Stata, SPSS and SAS.
+
+Their columns are known from the file's head. Rows are read when a method asks, after the charge,
+and held in memory.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from hushtable.errors import DataError, HushtableError, ParameterError
+from hushtable.file_format import FileFormat
+
+
+@dataclass(frozen=True, eq=False)
+class Deferred:
+    """Hold the names of a file's columns, and what reads its rows."""
+
+    file: Path
+    names: tuple[str, ...]
+    load: Callable[[], pa.Table]
+
+
+def deferred(file: Path, layout: FileFormat) -> Deferred | None:
+    """Open a file that is read as a whole; None for one that is not of such a kind."""
+    ending = file.suffix.lower()
+    if ending in _TEXTS and not layout.is_utf8:
+        return _open(file, "text", lambda: _csv(file, layout))
+    opener = _OPENERS.get(ending)
+    return None if opener is None else _open(file, ending, lambda: opener(file, layout))
+
+
+def _open(file: Path, kind: str, opener: Callable[[], Deferred]) -> Deferred:
+    with _explained(file, kind):
+        opened = opener()
+    return Deferred(opened.file, opened.names, lambda: _load(opened, kind))
+
+
+def _load(opened: Deferred, kind: str) -> pa.Table:
+    with _explained(opened.file, kind):
+        table = opened.load()
+    if tuple(table.column_names) != opened.names:
+        raise DataError("the columns of the data have changed since it was opened; try again.")
+    return table
+
+
+@contextmanager
+def _explained(file: Path, kind: str) -> Iterator[None]:
+    """Say in words of our own why a file cannot be read: a reader's message may quote values."""
+    try:
+        yield
+    except HushtableError:
+        raise
+    except ModuleNotFoundError as error:
+        raise ParameterError(
+            f"reading {kind} files needs {error.name}, which is not installed: run pip install "
+            "'hushtable[files]'."
+        ) from None
+    except UnicodeDecodeError:
+        raise DataError(
+            f"file {str(file)!r} is not text of the encoding that was said (reading: encoding)."
+        ) from None
+    except Exception as error:  # readers raise what they like
+        raise DataError(
+            f"file {str(file)!r} cannot be read as a {kind} file ({type(error).__name__})."
+        ) from None
+
+
+# --- text in another encoding ---------------------------------------------------------------------
+
+
+def _csv(file: Path, layout: FileFormat) -> Deferred:
+    with file.open(encoding=layout.encoding, newline="") as text:
+        first = text.readline()
+    delimiter = layout.delimiter or max((",", ";", "\t"), key=first.count)
+    names = tuple(next(csv.reader([first], delimiter=delimiter), []))
+
+    def load() -> pa.Table:
+        with file.open(encoding=layout.encoding, newline="") as text:
+            rows = list(csv.reader(text, delimiter=delimiter))[1:]
+        odd = sum(len(row) != len(names) for row in rows)
+        if odd:
+            raise DataError(f"{odd} lines of {str(file)!r} have other fields than the first.")
+        columns = [[row[place] for row in rows] for place in range(len(names))]
+        return pa.Table.from_arrays([pa.array(c, pa.string()) for c in columns], list(names))
+
+    return Deferred(file, names, load)
+
+
+# --- workbooks ------------------------------------------------------------------------------------
+
+
+def _workbook(file: Path, layout: FileFormat) -> Deferred:
+    def rows(most: int | None = None) -> list[tuple[Any, ...]]:
+        import openpyxl  # noqa: PLC0415 - an extra
+
+        book = openpyxl.load_workbook(file, read_only=True, data_only=True)
+        try:
+            if layout.sheet is not None and layout.sheet not in book.sheetnames:
+                raise DataError(f"file {str(file)!r} has no sheet {layout.sheet!r}.")
+            sheet = book[layout.sheet] if layout.sheet else book.worksheets[0]
+            return list(sheet.iter_rows(max_row=most, values_only=True))
+        finally:
+            book.close()
+
+    head = rows(1)
+    names = tuple("" if cell is None else str(cell) for cell in head[0]) if head else ()
+    if not names:
+        raise DataError(f"file {str(file)!r} is empty.")
+
+    def load() -> pa.Table:
+        cells = [row[: len(names)] for row in rows()[1:]]
+        cells = [row for row in cells if any(cell is not None for cell in row)]
+        columns = [_column([row[place] for row in cells]) for place in range(len(names))]
+        return pa.Table.from_arrays(columns, list(names))
+
+    return Deferred(file, names, load)
+
+
+def _column(values: list[Any]) -> pa.Array:
+    """Give cells one type; what mixes types is text."""
+    try:
+        return pa.array(values)
+    except (pa.ArrowException, TypeError, ValueError):
+        return pa.array([None if value is None else str(value) for value in values], pa.string())
+
+
+# --- JSON lines and Feather -----------------------------------------------------------------------
+
+
+def _json_lines(file: Path, _: FileFormat) -> Deferred:
+    with file.open(encoding="utf-8") as text:
+        first = json.loads(text.readline())
+    if not isinstance(first, dict) or not first:
+        raise DataError(f"the first line of {str(file)!r} is not a JSON object with columns.")
+    names = tuple(map(str, first))
+
+    def load() -> pa.Table:
+        with file.open(encoding="utf-8") as text:
+            records = [json.loads(line) for line in text if line.strip()]
+        more = {key for record in records for key in record} - set(names)
+        if more:
+            raise DataError(
+                f"{len(more)} columns of {str(file)!r} are not in its first line; every line must "
+                "have the keys of the first, or fewer."
+            )
+        return pa.Table.from_arrays(
+            [_column([record.get(name) for record in records]) for name in names], list(names)
+        )
+
+    return Deferred(file, names, load)
+
+
+def _feather(file: Path, _: FileFormat) -> Deferred:
+    with pa.memory_map(str(file)) as mapped:
+        names = tuple(pa.ipc.open_file(mapped).schema.names)
+
+    def load() -> pa.Table:
+        with pa.memory_map(str(file)) as mapped:
+            return pa.ipc.open_file(mapped).read_all()
+
+    return Deferred(file, names, load)
+
+
+# --- Stata, SPSS, SAS -----------------------------------------------------------------------------
+
+
+def _statistical(reader: str) -> Callable[[Path, FileFormat], Deferred]:
+    def opener(file: Path, _: FileFormat) -> Deferred:
+        import pyreadstat  # noqa: PLC0415 - an extra
+
+        read = getattr(pyreadstat, reader)
+        _, meta = read(file, metadataonly=True, output_format="dict")
+
+        def load() -> pa.Table:
+            columns, _ = read(file, output_format="dict")
+            names = list(meta.column_names)
+            return pa.Table.from_arrays([_column(_plain(columns[name])) for name in names], names)
+
+        return Deferred(file, tuple(meta.column_names), load)
+
+    return opener
+
+
+def _plain(values: Any) -> list[Any]:
+    """Take NaN for no value, as these programs do."""
+    listed = values.tolist() if hasattr(values, "tolist") else list(values)
+    return [None if isinstance(value, float) and value != value else value for value in listed]  # noqa: PLR0124 - NaN
+
+
+_TEXTS = (".csv", ".tsv", ".txt")
+_OPENERS: Mapping[str, Callable[[Path, FileFormat], Deferred]] = {
+    ".xlsx": _workbook,
+    ".jsonl": _json_lines,
+    ".ndjson": _json_lines,
+    ".feather": _feather,
+    ".arrow": _feather,
+    ".dta": _statistical("read_dta"),
+    ".sav": _statistical("read_sav"),
+    ".zsav": _statistical("read_sav"),
+    ".por": _statistical("read_por"),
+    ".sas7bdat": _statistical("read_sas7bdat"),
+    ".xpt": _statistical("read_xport"),
+}
+WHOLE_FILES = tuple(_OPENERS)
+"""Endings of files that are read as a whole."""

@@ -1,0 +1,251 @@
+"""A first schema from the data, for the custodian's eyes.
+
+A schema is public, and what was taken from private data is not: one row can change the type or the
+role of a column, whether it has missing values, which words mean that, whose rows they are, and of
+course bounds and lists. So all of a draft but the names in it is marked ``confirm``, each part by
+its name, and nothing is published before a person has checked that it is public (see
+`Schema.require_confirmed`). Remarks say what a person would see at a glance. They come from the
+data, too, and stand beside the schema, never in it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import ibis
+
+from hushtable.engine import door
+from hushtable.engine.codebook import Codebook, read_codebook
+from hushtable.engine.drafting.between import between_columns
+from hushtable.engine.drafting.columns import Proposal, identifier, propose
+from hushtable.engine.drafting.people import Person, whose_rows
+from hushtable.engine.drafting.profile import MISSING_WORDS, Profile, profiles
+from hushtable.engine.drafting.readings import as_number
+from hushtable.engine.header import Data
+from hushtable.engine.silence import silenced
+from hushtable.errors import DataError
+from hushtable.file_format import FileFormat, proposed_names
+from hushtable.schema import Schema
+
+_TARGET = re.compile(
+    r"(^|[_ .-])(target|class|label|outcome|response|y|income|default|churn|recid|credit[_ ]?risk"
+    r"|diagnosis)($|[_ .-])",
+    re.IGNORECASE,
+)
+_FEW_CLASSES = 10
+
+
+@dataclass(frozen=True)
+class Draft:
+    """Hold a draft and what was seen on the way; for the custodian's eyes.
+
+    Parameters
+    ----------
+    schema : Schema
+        The draft, with its marks.
+    remarks : mapping of str to tuple of str
+        What a person should know of a column, by its name; of the table under ``""``.
+    """
+
+    schema: Schema
+    remarks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def to_yaml(self) -> str:
+        """Write the schema, with remarks as comments."""
+        lines = []
+        for line in self.schema.to_yaml().splitlines():
+            found = re.fullmatch(r"  (\S.*):", line)
+            name = self._named.get(found[1]) if found else None
+            lines += [f"  # {remark}" for remark in self.remarks.get(name or "", ()) if name]
+            lines.append(line)
+        about = [f"# {remark}" for remark in self.remarks.get("", ())]
+        return "\n".join([*about, *lines]) + "\n"
+
+    @property
+    def _named(self) -> dict[str, str]:
+        """The names of columns by how YAML writes them."""
+        from hushtable.files.yaml_text import write_yaml  # noqa: PLC0415 - only for this
+
+        written = {}
+        for name in self.schema.columns:
+            written[write_yaml({name: 0}).removesuffix(": 0\n")] = name
+        return written
+
+
+def draft(
+    data: Data, *, name: str | None = None, codebook: Codebook | Sequence[str | Path] = ()
+) -> Schema:
+    """Propose a schema for a table, marking what came from the data as ``confirm``.
+
+    That is everything but the names: for two tables that differ in one row, whatever differs
+    between their drafts stands under a mark in both. `drafted` also says what it saw.
+
+    Whole numbers become ``integer``, other numbers ``number`` on a grid of a power of ten, a short
+    list of texts ``categorical``. Texts that are many, and numbers that all differ, are taken for
+    identifiers, which are never published.
+
+    Parameters
+    ----------
+    data : path, frame or ibis table
+        See `hushtable.engine.connect`.
+    name : str, optional
+        Name of the table; by default that of the file.
+    codebook : Codebook, or sequence of path
+        Public descriptions of columns, see `read_codebook`. What they say is not marked, since it
+        was not taken from the data.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> table = pa.table({"age": [41, 7, 58], "sex": ["F", "M", None]})
+    >>> age, sex = draft(table, name="clinic").attributes.values()
+    >>> age.type, age.low, age.high, age.confirm
+    ('integer', 7, 58, ('role', 'type', 'low', 'high', 'missing', 'outside'))
+    >>> sex.values, sex.missing, sex.outside
+    (('F', 'M'), 'category', 'missing')
+    """
+    return drafted(data, name=name, codebook=codebook).schema
+
+
+@silenced
+def drafted(
+    data: Data, *, name: str | None = None, codebook: Codebook | Sequence[str | Path] = ()
+) -> Draft:
+    """Propose a schema as `draft` does, and say what a person would see.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> visits = pa.table({"id": [n // 3 for n in range(90)], "sex": ["F", "M", "F"] * 30})
+    >>> made = drafted(visits)
+    >>> made.schema.unit.describe()
+    "one person (column 'id', at most 3 rows of whom are used)"
+    """
+    book = codebook if isinstance(codebook, Codebook) else read_codebook(*codebook)
+    table = door.open(data)
+    renamed = proposed_names(table.header.names)
+    table = table.read_as(FileFormat(rename=renamed)).loaded()
+    source, header = table.source(), table.header
+    if name is None:
+        files = header.files or ((Path(data),) if isinstance(data, str | Path) else ())
+        name = _stem(files[0]) if files else "table"
+    source = source.here(header.names)
+    rows = source.select({f"c{i}": column for i, column in enumerate(header.names)})
+    n_rows = int(source.fetch(rows.agg(n=ibis._.count()))["n"][0].as_py())
+    if n_rows == 0:
+        raise DataError("the data has no rows to draft a schema from.")
+    seen = list(profiles(source, header, n_rows))
+    person = whose_rows([profile for profile in seen if profile.name not in book.columns])
+    proposals = {
+        profile.name: _told(book, profile.name) or _proposal(profile, person) for profile in seen
+    }
+    if all(made.content.get("role") == "identifier" for made in proposals.values()):
+        raise DataError("every column looks like an identifier; write the schema by hand.")
+    has_target = any(made.content.get("role") == "target" for made in proposals.values())
+    target = None if has_target else _target(seen, proposals)
+    if target is not None:
+        _make_target(proposals[target], seen[header.names.index(target)])
+    remarks = {name: list(made.remarks) for name, made in proposals.items()}
+    for column, remark in between_columns(seen):
+        remarks[column].append(remark)
+    remarks[""] = _about_the_table(person, renamed, target)
+    absent = [column for column in book.columns if column not in header.names]
+    if absent:
+        remarks[""].append(f"In the codebook but not in the data: {', '.join(absent)}.")
+    return Draft(
+        Schema.from_dict(_content(name, seen, proposals, person, renamed)),
+        {column: tuple(said) for column, said in remarks.items() if said},
+    )
+
+
+def _stem(file: Path) -> str:
+    return file.name.split(".")[0] or "table"
+
+
+def _proposal(profile: Profile, person: Person | None) -> Proposal:
+    if person is not None and profile.name == person.column:
+        return identifier("it names persons; see unit")
+    return propose(profile)
+
+
+def _target(seen: Sequence[Profile], proposals: Mapping[str, Proposal]) -> str | None:
+    """Find a column of few values whose name says that it is what one predicts."""
+    likely = [
+        profile.name
+        for profile in seen
+        if _TARGET.search(profile.name)
+        and 2 <= len(profile.values) <= _FEW_CLASSES
+        and not proposals[profile.name].public
+        and proposals[profile.name].content.get("type") in ("categorical", "integer")
+    ]
+    return likely[-1] if likely else None
+
+
+def _make_target(proposal: Proposal, profile: Profile) -> None:
+    """Make a column what models predict: a list of classes."""
+    content = proposal.content
+    content["role"] = "target"
+    if content["type"] == "integer":
+        has_missing = profile.n_missing > 0
+        for part in ("low", "high", "special"):
+            content.pop(part, None)
+        content |= {
+            "type": "categorical",
+            "values": sorted(
+                {str(number.whole) for v in profile.values if (number := as_number(v))}, key=int
+            ),
+            "outside": "missing" if has_missing else "other",
+        }
+
+
+def _told(book: Codebook, name: str) -> Proposal | None:
+    """Take a column from a public source, where there is one."""
+    if name not in book.columns:
+        return None
+    return Proposal(dict(book.columns[name]), [f"from {book.sources[name]}."], public=True)
+
+
+def _about_the_table(
+    person: Person | None, renamed: Mapping[int, str], target: str | None
+) -> list[str]:
+    about = []
+    if person is not None:
+        about.append(person.question)
+    if renamed:
+        listed = ", ".join(f"column {place}: {new!r}" for place, new in renamed.items())
+        about.append(f"Names that stand twice or are empty got new ones ({listed}); see reading.")
+    if target is not None:
+        about.append(f"{target!r} is taken for what models predict (role: target), by its name.")
+    return about
+
+
+def _content(
+    name: str,
+    seen: Sequence[Profile],
+    proposals: Mapping[str, Proposal],
+    person: Person | None,
+    renamed: Mapping[int, str],
+) -> dict[str, Any]:
+    words = {""}.union(*(profile.words for profile in seen))
+    reading: dict[str, Any] = {"rename": dict(renamed)} if renamed else {}
+    if any(made.decimal_comma for made in proposals.values()):
+        reading["decimal"] = ","
+    content: dict[str, Any] = {"name": name}
+    if person is not None:
+        unit = {"kind": "person", "column": person.column, "max_rows": person.max_rows}
+        content["unit"] = unit
+    return content | {
+        "missing_values": [word for word in MISSING_WORDS if word in words],
+        "reading": reading,
+        "confirm": ["unit", "missing_values", "reading"],
+        "columns": {
+            column: made.content
+            if made.public
+            else {**made.content, "confirm": list(dict.fromkeys(["role", *made.content]))}
+            for column, made in proposals.items()
+        },
+    }

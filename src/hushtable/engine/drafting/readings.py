@@ -1,0 +1,140 @@
+"""What values can be read as: numbers, days, addresses, free text."""
+
+from __future__ import annotations
+
+import datetime
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from hushtable.engine.encode import (
+    ABOVE_ALL,
+    BELOW_ALL,
+    NOT_A_NUMBER,
+    NOT_PLAIN,
+    NUMBER,
+    WHOLE,
+)
+
+_EDGE = 2**63
+_LONG = 400  # characters; longer ones are slow to turn into a number, and none
+
+_DECIMAL_COMMA = re.compile(r" *[+-]?[0-9]+,[0-9]+ *")
+_LEADING_ZERO = re.compile(r" *0[0-9]")
+_EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[A-Za-z]{2,}")
+_DAYS = (
+    ("%Y-%m-%d", re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")),
+    ("%Y/%m/%d", re.compile(r"[0-9]{4}/[0-9]{1,2}/[0-9]{1,2}")),
+    ("%d.%m.%Y", re.compile(r"[0-9]{1,2}\.[0-9]{1,2}\.[0-9]{4}")),
+    ("%d/%m/%Y", re.compile(r"[0-9]{1,2}/[0-9]{1,2}/[0-9]{4}")),
+    ("%m/%d/%Y", re.compile(r"[0-9]{1,2}/[0-9]{1,2}/[0-9]{4}")),
+)
+_MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?")
+
+
+@dataclass(frozen=True)
+class NumberRead:
+    """Hold a value as a number: exactly where it is whole, else in double precision."""
+
+    real: float
+    whole: int | None
+
+
+def as_number(value: Any) -> NumberRead | None:
+    """Read a value as `hushtable.engine.encode` does; None if it is no number.
+
+    Examples
+    --------
+    >>> as_number(" 3e0 "), as_number("1,5")
+    (NumberRead(real=3.0, whole=3), None)
+    """
+    if isinstance(value, str):
+        if len(value) > _LONG or re.search(NOT_PLAIN, value):
+            return None
+        if re.search(WHOLE, value):
+            exact = int(value)
+            return NumberRead(float(exact), exact if -_EDGE <= exact < _EDGE else None)
+        if not any(re.search(pattern, value) for pattern in (NUMBER, ABOVE_ALL, BELOW_ALL)):
+            return None
+        value = float(value)
+    if isinstance(value, int):
+        return NumberRead(float(value), value if -_EDGE <= value < _EDGE else None)
+    if isinstance(value, Decimal | float):
+        real = float(value)
+        is_whole = math.isfinite(real) and value == int(value) and abs(real) < _EDGE
+        return NumberRead(real, int(value) if is_whole else None)
+    return None
+
+
+def is_nan_text(value: Any) -> bool:
+    """Say whether a text spells that there is no number."""
+    return isinstance(value, str) and bool(re.search(NOT_A_NUMBER, value))
+
+
+def has_leading_zero(values: Iterable[Any]) -> bool:
+    """Say whether some text is a code such as 00501, which is no number: its zeros would go."""
+    return any(isinstance(value, str) and _LEADING_ZERO.match(value) for value in values)
+
+
+def with_decimal_commas(values: Sequence[Any]) -> bool:
+    """Say whether texts are numbers with a comma for the decimal point.
+
+    Examples
+    --------
+    >>> with_decimal_commas(["1,5", "2", "-0,25"]), with_decimal_commas(["1", "2"])
+    (True, False)
+    """
+    commas = [isinstance(value, str) and bool(_DECIMAL_COMMA.fullmatch(value)) for value in values]
+    return any(commas) and all(
+        comma or (isinstance(value, str) and re.search(WHOLE, value) is not None)
+        for comma, value in zip(commas, values, strict=True)
+    )
+
+
+def day_format(values: Sequence[Any]) -> str | None:
+    """Find the one spelling of days that fits all texts.
+
+    Examples
+    --------
+    >>> day_format(["2013-01-27", "2014-12-31"]), day_format(["27/01/2013", "01/02/2013"])
+    ('%Y-%m-%d', '%d/%m/%Y')
+    """
+    if not values or not all(isinstance(value, str) for value in values):
+        return None
+    for spelling, pattern in _DAYS:
+        if all(pattern.fullmatch(v) and _as_day(v, spelling) for v in values):
+            return spelling
+    return None
+
+
+def _as_day(text: str, spelling: str) -> datetime.date | None:
+    try:
+        return datetime.datetime.strptime(text, spelling).date()
+    except ValueError:
+        return None
+
+
+def days_of(values: Sequence[str], spelling: str) -> list[datetime.date]:
+    """Read texts as days."""
+    return [day for value in values if (day := _as_day(value, spelling)) is not None]
+
+
+def are_moments(values: Sequence[Any]) -> bool:
+    """Say whether all texts are a day with a time."""
+    return bool(values) and all(isinstance(v, str) and _MOMENT.fullmatch(v) for v in values)
+
+
+def are_addresses(values: Sequence[Any]) -> bool:
+    """Say whether most texts are e-mail addresses."""
+    n_found = sum(isinstance(v, str) and bool(_EMAIL.fullmatch(v.strip())) for v in values)
+    return n_found > len(values) / 2 and n_found > 0
+
+
+def is_free_text(values: Sequence[Any]) -> bool:
+    """Say whether texts are sentences rather than names of categories."""
+    texts = [value for value in values if isinstance(value, str)]
+    words = sum(len(text.split()) for text in texts)
+    return bool(texts) and words >= 5 * len(texts)

@@ -1,0 +1,159 @@
+"""Moments and lengths of time as whole numbers, inside the engine that holds them.
+
+A moment becomes the number of its period, a length of time the number of its steps: from there on
+both are coded like whole numbers. Texts are checked sign by sign before an engine reads them, and
+an instant with a zone is its seconds since 1970: no engine is asked where it is.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import lazy_loader
+
+from hushtable.schema import Duration, OnCalendar, Time
+from hushtable.schema.moments import DAY, MONTHS, SHORT
+from hushtable.schema.numbers import SECONDS
+
+ibis = lazy_loader.load("ibis")  # a small table is counted without it
+
+Expression = Any  # ibis has no types that a checker could follow
+
+DATE = r"^ *[0-9]{4}-[0-9]{2}-[0-9]{2}"
+CLOCK = r"[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?"
+DATE_TEXT = rf"{DATE}([T ]{CLOCK}Z?)? *$"
+CLOCK_TEXT = rf"^ *{CLOCK} *$"
+UNITS = {**SECONDS, "s": 1}
+PARTS = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+IN_PARTS = rf"^ *-?[0-9]{{1,19}} *({'|'.join(PARTS)}) *$"
+IN_UNITS = rf"^ *-?[0-9]{{1,12}} *({'|'.join(UNITS)})s? *$"  # so many fit 64 bits as seconds
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Hold a moment as expressions; NULL where there is none.
+
+    Parameters
+    ----------
+    days : int64 expression
+        Days since 1970; 0 for a time of day.
+    clock : int64 expression or None
+        Seconds since midnight; None where there is nothing but a date.
+    date : date expression or None
+        The date, where the engine has one.
+    """
+
+    days: Expression
+    clock: Expression | None
+    date: Expression | None = None
+
+    @property
+    def seconds(self) -> Expression:
+        """Seconds since 1970, or since midnight."""
+        return self.days * DAY if self.clock is None else self.days * DAY + self.clock
+
+    def period(self, step: str) -> Expression:
+        """Give the number of the period that the moment lies in.
+
+        An expression is written out wherever it is used, so each part is used as rarely as can be.
+        """
+        if step in MONTHS:
+            return _over(self._months(), MONTHS[step])
+        if step == "week":
+            return _over(self.days + 3, 7)  # 1970 began on a Thursday
+        return self.days if step == "day" else _over(self.seconds, SHORT[step])
+
+    def _months(self) -> Expression:
+        """Count the months since 1970."""
+        if self.date is not None:
+            year, month = self.date.year().cast("int64"), self.date.month().cast("int64")
+            return year * 12 + month - (1970 * 12 + 1)
+        # From days alone, in eras of 400 years whose years begin with March.
+        days = (self.days + 719468) * 4 + 3
+        of_era = _over(days % 146097, 4) * 4 + 3
+        years = _over(days, 146097) * 100 + _over(of_era, 1461)
+        from_march = _over(_over(of_era % 1461, 4) * 5 + 2, 153)
+        return years * 12 + from_march + (2 - 1970 * 12)
+
+
+def read_moment(raw: Expression, column: OnCalendar) -> Moment:
+    """Read a raw value as a moment."""
+    kind, none = raw.type(), ibis.literal(0, "int64")
+    clock_only = isinstance(column, Time)
+    if kind.is_string():
+        return _from_text(raw, clock_only=clock_only)
+    if kind.is_timestamp() and kind.timezone is not None:
+        seconds = raw.epoch_seconds().cast("int64")
+        of_day = ((seconds % DAY) + DAY) % DAY
+        return Moment(none if clock_only else _over(seconds, DAY), of_day)
+    clock = None
+    if not kind.is_date():
+        clock = _clock(raw.hour(), raw.minute(), raw.second())
+    if clock_only:
+        return Moment(none, clock)
+    date = raw if kind.is_date() else raw.date()
+    return Moment(date.epoch_days().cast("int64"), clock, date)
+
+
+def _clock(hour: Expression, minute: Expression, second: Expression) -> Expression:
+    return hour.cast("int64") * 3600 + minute.cast("int64") * 60 + second.cast("int64")
+
+
+def _over(number: Expression, divisor: int) -> Expression:
+    """Divide, rounding down."""
+    return number if divisor == 1 else (number // divisor).cast("int64")
+
+
+def _from_text(raw: Expression, *, clock_only: bool) -> Moment:
+    fits = ~raw.re_search(r"[^ -~]") & raw.re_search(CLOCK_TEXT if clock_only else DATE_TEXT)
+    text = fits.ifelse(raw.strip(), ibis.null("string"))
+    at = 0 if clock_only else 11
+    hour, minute, second = (text.substr(at + 3 * part, 2) for part in range(3))
+    # 18:30 has no seconds, and a date alone no clock at all.
+    parts = [part.nullif("").fill_null("0").try_cast("int64") for part in (hour, minute, second)]
+    clock = (text.notnull() & (parts[0] < 24) & (parts[1] < 60) & (parts[2] < 60)).ifelse(
+        _clock(*parts), ibis.null("int64")
+    )
+    if clock_only:
+        return Moment(ibis.literal(0, "int64"), clock)
+    date = text.substr(0, 10).try_cast("date")
+    return Moment(date.epoch_days().cast("int64"), clock, date)
+
+
+def steps_of_text(raw: Expression, column: Duration) -> Expression:
+    """Give the number of steps of a length of time that is written with its unit, else NULL."""
+    plain = ~raw.re_search(r"[^ -~]")
+    unit = raw.re_extract("[a-z]+", 0)
+    branches = []
+    for pattern, sizes in ((IN_PARTS, PARTS), (IN_UNITS, UNITS)):
+        # Only what fits is read, so that nothing overflows in other rows.
+        fits = plain & raw.re_search(pattern)
+        number = fits.ifelse(raw.re_extract("-?[0-9]+", 0), ibis.literal("")).try_cast("int64")
+        for name, many in sizes.items():
+            if sizes is PARTS:
+                steps = _over(number, many * column.step_seconds)
+            else:
+                steps = _over(number * many, column.step_seconds)
+            branches.append((fits & unit.isin([name, f"{name}s"]), steps))
+    return ibis.cases(*branches)
+
+
+def steps_of(text: str, column: Duration) -> int | None:
+    """Give the number of steps of a length of time that is written with its unit, else None.
+
+    Examples
+    --------
+    >>> stay = Duration(type="duration", low=0, high=30, step="day")
+    >>> steps_of("36 hours", stay), steps_of("-1 s", stay), steps_of("long", stay)
+    (1, -1, None)
+    """
+    for pattern, sizes in ((IN_PARTS, PARTS), (IN_UNITS, UNITS)):
+        if found := re.search(pattern, text):
+            number = int(re.findall("-?[0-9]+", text)[0])
+            if sizes is PARTS:
+                inside = -(2**63) <= number < 2**63
+                return number // (sizes[found[1]] * column.step_seconds) if inside else None
+            return number * sizes[found[1]] // column.step_seconds
+    return None

@@ -1,0 +1,468 @@
+"""The questions an analyst may ask of any release: what is wrong with them, and their answers.
+
+Every answer is made of sums over rows (`Estimator.sums`), but for counts that an estimator answers
+by itself. A question is checked whole before anything is computed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Literal
+
+import numpy as np
+
+from hushtable.errors import HushtableError, ParameterError, Refused, TooLarge
+from hushtable.estimate import moments, regression
+from hushtable.estimate.base import CONFIDENCE, Estimate, Estimator, Scope
+from hushtable.estimate.estimate_table import EstimateTable, of_terms
+from hushtable.estimate.formula import kind_of, read_formula
+from hushtable.estimate.moments import Numbers
+from hushtable.estimate.quantiles import NORMAL, normal_quantile
+from hushtable.estimate.row_functions import ONE, RowFunction, condition, is_code
+from hushtable.estimate.simplex import on_simplex
+from hushtable.estimate.sums import Sums
+from hushtable.predicate import parse
+from hushtable.schema import Column, Integer, Number, Value
+
+Family = Literal["each", "all"]
+
+MAX_CELLS = 20_000
+ALL = "all"
+"""What stands for all values of a column in the margins of a cross table."""
+
+Answer = Estimate | EstimateTable
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """Answer questions from one release.
+
+    Parameters
+    ----------
+    estimator : Estimator
+        What reads the release.
+    """
+
+    estimator: Estimator
+
+    @property
+    def columns(self) -> Mapping[str, Column]:
+        """What questions may be about."""
+        return self.estimator.asked.attributes
+
+    # --- counts -----------------------------------------------------------------------------------
+
+    def total(self, where: str | None, scope: Scope) -> Estimate:
+        """Count rows."""
+        problems = self._problems(where=where, scope=scope)
+        _raise(problems)
+        return self._count(where, scope)
+
+    def share(self, where: str, of: str | None, by: Sequence[str], scope: Scope) -> Answer:
+        """Give the share of rows that satisfy a condition, among all or among those of another."""
+        problems = self._problems(where=of, by=by, scope=scope)
+        problems += [p for p in self._problems(where=where) if p not in problems]
+        _raise(problems)
+        part = condition(where, self.estimator.asked)
+        return self._by(by, of, lambda base: moments.share(self._ask, part, base, scope=scope))
+
+    def crosstab(
+        self,
+        by: Sequence[str],
+        where: str | None,
+        *,
+        family: Family,
+        margins: bool,
+        scope: Scope,
+    ) -> EstimateTable:
+        """Count the rows of each combination of values."""
+        problems = self._problems(where=where, by=by, scope=scope)
+        if family not in ("each", "all"):
+            problems.append(f"family is 'each' or 'all', not {family!r}.")
+        if not by:
+            problems.append("a cross table needs columns to count by.")
+        _raise(problems)
+        groups = self._groups(by, margins=margins)
+        sums = self._sums_of_cells(by, groups, where)
+        if sums is None:
+            estimates = [self._count(_clause(self._conditions(by, g), where), scope)
+                         for g in groups]  # fmt: skip
+            stretch = _family_reach(len(groups), normal=False) if family == "all" else 1.0
+            estimates = [_stretched(estimate, stretch) for estimate in estimates]
+        else:
+            n_rows = max(float(sums.values[-1]), 1.0)
+            stretch = _family_reach(len(groups), normal=True) if family == "all" else 1.0
+            estimates = [
+                moments.count_of(sums, place, n_rows, scope=scope, reach=stretch)
+                for place in range(len(groups))
+            ]
+        if margins:
+            estimates = self._consistent(groups, estimates)
+        elif sums is not None:
+            estimates = _not_negative(estimates, sums)
+        keys = tuple(self._key(by, group, as_text=margins) for group in groups)
+        return EstimateTable(tuple(by), keys, tuple(estimates))
+
+    def _sums_of_cells(
+        self, by: Sequence[str], groups: Sequence[tuple[int | None, ...]], where: str | None
+    ) -> Sums | None:
+        """Add up all cells at once, where the release is about sums; its counts are the same."""
+        if not self.estimator.counts_are_sums:
+            return None
+        base = condition(where, self.estimator.asked)
+        functions = [self._cell(by, group) * base for group in groups]
+        return self.estimator.sums([*functions, ONE], together=False)
+
+    def _count(self, where: str | None, scope: Scope) -> Estimate:
+        answer = self.estimator.count(where or self._everything())
+        everybody = self.estimator.count(self._everything()) if where else answer
+        n_rows = max(everybody.value, answer.value, 1.0)
+        sampling = answer.value * (1 - answer.value / n_rows)
+        answer = replace(
+            answer, sampling_std=math.sqrt(sampling), scope=scope, what=self.estimator.counted
+        )
+        if scope == "people":
+            return answer
+        more = NORMAL**2 * (sampling + 1.0)
+        return replace(
+            answer,
+            low=max(0.0, answer.value - math.sqrt((answer.value - answer.low) ** 2 + more)),
+            high=answer.value + math.sqrt((answer.high - answer.value) ** 2 + more),
+        )
+
+    def _everything(self) -> str:
+        name = quoted(next(iter(self.columns)))
+        return f"{name} IS NULL OR {name} IS NOT NULL"
+
+    def _consistent(
+        self, groups: Sequence[tuple[int | None, ...]], estimates: Sequence[Estimate]
+    ) -> list[Estimate]:
+        """Make margins the sums of their cells, and the cells those nearest to all estimates."""
+        inner = [place for place, group in enumerate(groups) if None not in group]
+        overall = next(p for p, group in enumerate(groups) if set(group) == {None})
+        raw = np.array([estimates[place].value for place in inner])
+        widths = np.array([max(estimates[place].std, 1e-9) ** 2 for place in inner])
+        # The total is told best as it is; cells share what is missing by their variances.
+        cells = on_simplex(raw, max(0.0, estimates[overall].value), widths / widths.max())
+        made = list(estimates)
+        for place, group in enumerate(groups):
+            mine = [
+                cell
+                for cell, of in zip(cells, inner, strict=True)
+                if all(g is None or g == h for g, h in zip(group, groups[of], strict=True))
+            ]
+            made[place] = _with_value(made[place], float(np.sum(mine)))
+        return made
+
+    # --- numbers ----------------------------------------------------------------------------------
+
+    def statistic(
+        self,
+        name: str,
+        column: str,
+        where: str | None,
+        by: Sequence[str],
+        scope: Scope,
+    ) -> Answer:
+        """Give the mean, sum or variance of a column."""
+        _raise(self._problems(numbers=(column,), where=where, by=by, scope=scope))
+        compute = {"mean": moments.mean, "sum": moments.total, "variance": moments.variance}[name]
+        number = self._number(column)
+        return self._by(
+            by, where, lambda base: compute(self._ask, Numbers(column, number, base), scope=scope)
+        )
+
+    def quantile(
+        self, column: str, probability: float, where: str | None, by: Sequence[str], scope: Scope
+    ) -> Answer:
+        """Give a quantile of a column."""
+        problems = self._problems(numbers=(column,), where=where, by=by, scope=scope)
+        if not isinstance(probability, int | float) or not 0 <= probability <= 1:
+            problems.append(f"a quantile is between 0 and 1, not {probability!r}.")
+        _raise(problems)
+        number = self._number(column)
+        if self.estimator.quantiles_by_counts:
+            return self._quantiles_by_counts(column, float(probability), where, by, scope)
+        return self._by(
+            by,
+            where,
+            lambda base: moments.quantile(
+                self._ask_apart, Numbers(column, number, base), float(probability), scope=scope
+            ),
+        )
+
+    def _quantiles_by_counts(
+        self, column: str, probability: float, where: str | None, by: Sequence[str], scope: Scope
+    ) -> Answer:
+        groups = self._groups(by)
+        answers = tuple(
+            self._quantile_by_counts(
+                column, probability, _clause(self._conditions(by, group), where), scope
+            )
+            for group in groups
+        )
+        if not by:
+            return answers[0]
+        return EstimateTable(tuple(by), tuple(self._key(by, g) for g in groups), answers)
+
+    def _quantile_by_counts(
+        self, column: str, probability: float, where: str | None, scope: Scope
+    ) -> Estimate:
+        """Find the values up to which counts may, do, and surely reach the share asked for."""
+        number, name = self._number(column), quoted(column)
+        base = self._count(_clause([f"{name} IS NOT NULL"], where), scope)
+
+        def reaches(code: int, end: str, rows: float) -> bool:
+            clause = _clause([f"{name} <= {number.value(code)!r}"], where)
+            return bool(getattr(self._count(clause, scope), end) >= rows * probability)
+
+        def first(end: str, rows: float) -> float:
+            low, high = 0, number.n_values - 1
+            while low < high:
+                middle = (low + high) // 2
+                if reaches(middle, end, rows):
+                    high = middle
+                else:
+                    low = middle + 1
+            return float(number.value(low) or 0)
+
+        value = first("value", base.value)
+        low, high = min(value, first("high", base.low)), max(value, first("low", base.high))
+        return Estimate(
+            value=value,
+            low=low,
+            high=high,
+            privacy_std=0.0,
+            model_std=(high - low) / (2 * NORMAL),
+            scope=scope,
+            what=moments.name_of_quantile(probability, column),
+            notes=base.notes,
+        )
+
+    def correlation(
+        self, one: str, other: str, where: str | None, by: Sequence[str], scope: Scope
+    ) -> Answer:
+        """Give the correlation of two columns."""
+        problems = self._problems(numbers=(one, other), where=where, by=by, scope=scope)
+        if one == other:
+            problems.append(f"column {one!r} is perfectly correlated with itself; name another.")
+        _raise(problems)
+
+        def compute(base: RowFunction) -> Estimate:
+            pair = [Numbers(name, self._number(name), base) for name in (one, other)]
+            return regression.correlation(self._ask, pair[0], pair[1], scope=scope)
+
+        return self._by(by, where, compute)
+
+    def regression(
+        self, formula: str, where: str | None, *, logistic: bool, scope: Scope
+    ) -> EstimateTable:
+        """Give the coefficients of a regression."""
+        problems = self._problems(where=where, scope=scope)
+        try:
+            read = read_formula(formula, self.columns, two_valued=logistic)
+        except ParameterError as error:
+            raise ParameterError([*error.problems, *problems]) from None
+        _raise(problems)
+        base = condition(where, self.estimator.asked)
+        fit = regression.logistic_regression if logistic else regression.linear_regression
+        return of_terms(fit(self._ask, read, self.columns, base, scope=scope))
+
+    # --- checking and grouping --------------------------------------------------------------------
+
+    def _ask(self, functions: Sequence[RowFunction]) -> Sums:
+        return self.estimator.sums(functions)
+
+    def _ask_apart(self, functions: Sequence[RowFunction]) -> Sums:
+        return self.estimator.sums(functions, together=False)
+
+    def _number(self, name: str) -> Integer | Number:
+        column = self.columns[name]
+        assert isinstance(column, Integer | Number)  # noqa: S101 - checked before
+        return column
+
+    def _problems(
+        self,
+        *,
+        numbers: Sequence[str] = (),
+        where: str | None = None,
+        by: Sequence[str] = (),
+        scope: str = "people",
+    ) -> list[str]:
+        """List all that is wrong with a question."""
+        problems = []
+        for name in (*numbers, *by):
+            if name not in self.columns:
+                problems.append(
+                    f"column {name!r} is not a published column; there are "
+                    f"{', '.join(self.columns)}."
+                )
+            elif name in numbers and not isinstance(self.columns[name], Integer | Number):
+                problems.append(
+                    f"column {name!r} is {kind_of(self.columns[name])} and has no mean or "
+                    "quantile; ask for the share of one of its values, or for a cross table."
+                )
+        if len(set(by)) < len(by):
+            problems.append("a column is named twice in by; name each once.")
+        if scope not in ("people", "population"):
+            problems.append(f"scope is 'people' or 'population', not {scope!r}.")
+        if where is not None:
+            try:
+                predicate = parse(where, self.estimator.asked)
+                if predicate.count(predicate.columns) == 0:
+                    problems.append(
+                        f"no row can satisfy {str(predicate)!r}: the group is empty by the schema."
+                    )
+            except TooLarge:
+                pass  # too wide to be counted, so not known to be empty
+            except HushtableError as error:
+                problems += error.problems
+        return problems
+
+    def _groups(self, by: Sequence[str], *, margins: bool = False) -> list[tuple[int | None, ...]]:
+        sizes = [self.columns[name].size for name in by]
+        if math.prod(sizes) > MAX_CELLS:
+            raise TooLarge(
+                f"{', '.join(by)} have {math.prod(sizes):,} combinations, and the limit of a table "
+                f"is {MAX_CELLS:,}; count by fewer columns, or by ranges with where."
+            )
+        last: tuple[None, ...] = (None,) if margins else ()
+        return list(product(*((*range(size), *last) for size in sizes)))
+
+    def _key(
+        self, by: Sequence[str], group: tuple[int | None, ...], *, as_text: bool = False
+    ) -> tuple[Value, ...]:
+        values = [
+            ALL if code is None else self._value(name, code)
+            for name, code in zip(by, group, strict=True)
+        ]
+        if as_text:
+            return tuple(None if value is None else str(value) for value in values)
+        return tuple(values)
+
+    def _value(self, name: str, code: int) -> Value:
+        """Give a value, a special one by its name; a missing one is None."""
+        column = self.columns[name]
+        special = column.n_values <= code != column.missing_code
+        return column.name(code) if special else column.value(code)
+
+    def _cell(self, by: Sequence[str], group: tuple[int | None, ...]) -> RowFunction:
+        function = ONE
+        for name, code in zip(by, group, strict=True):
+            if code is not None:
+                function = function * is_code(name, self.columns[name], code)
+        return function
+
+    def _conditions(self, by: Sequence[str], group: tuple[int | None, ...]) -> list[str]:
+        """Write a group as conditions."""
+        made = []
+        for name, code in zip(by, group, strict=True):
+            if code is None:
+                continue
+            column = self.columns[name]
+            value = column.value(code) if code < column.n_values else column.name(code)
+            if code == column.missing_code:
+                made.append(f"{quoted(name)} IS NULL")
+            elif isinstance(value, str):
+                made.append(f"{quoted(name)} = '" + value.replace("'", "''") + "'")
+            else:
+                made.append(f"{quoted(name)} = {value!r}")
+        return made
+
+    def _by(
+        self, by: Sequence[str], where: str | None, compute: Callable[[RowFunction], Estimate]
+    ) -> Answer:
+        """Answer for all rows of a condition, or for each of its groups."""
+        base = condition(where, self.estimator.asked)
+        if not by:
+            answer = compute(base)
+            if math.isnan(answer.value):
+                raise Refused(
+                    "the noise leaves open whether there are such rows at all, so there is nothing "
+                    "to compute; ask about a larger group."
+                )
+            return answer
+        groups = [
+            group for group in self._groups(by) if not _is_empty(self._cell(by, group) * base)
+        ]
+        answers = []
+        for group in groups:
+            try:
+                answers.append(compute(self._cell(by, group) * base))
+            except Refused as refusal:
+                if isinstance(refusal, TooLarge):
+                    raise
+                answers.append(_unknown(refusal))
+        what = next((a.what for a in answers if not math.isnan(a.value)), answers[0].what)
+        answers = [replace(answer, what=what) for answer in answers]
+        return EstimateTable(tuple(by), tuple(self._key(by, g) for g in groups), tuple(answers))
+
+
+def quoted(name: str) -> str:
+    """Write the name of a column for a WHERE clause."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _raise(problems: Sequence[str]) -> None:
+    if problems:
+        raise ParameterError(list(dict.fromkeys(problems)))
+
+
+def _clause(conditions: Sequence[str], where: str | None) -> str | None:
+    parts = [*conditions, *([f"({where})"] if where else [])]
+    return " AND ".join(parts) or None
+
+
+def _is_empty(function: RowFunction) -> bool:
+    return any(not factor.any() for factor in function.factors.values())
+
+
+def _unknown(refusal: Refused) -> Estimate:
+    """Stand for a group that nothing can be said of."""
+    return Estimate(
+        value=math.nan,
+        low=-math.inf,
+        high=math.inf,
+        privacy_std=math.inf,
+        model_std=0.0,
+        notes=refusal.problems,
+    )
+
+
+def _family_reach(n: int, *, normal: bool) -> float:
+    """Say how much wider intervals must be to hold all together, as a factor.
+
+    For normal errors by Šidák (1967), whatever their correlation; for others as if their tails were
+    those of Laplace noise, by Bonferroni.
+    """
+    if normal:
+        return normal_quantile((1 + CONFIDENCE ** (1 / n)) / 2) / NORMAL
+    tail = 1 - CONFIDENCE
+    return math.log(tail / n) / math.log(tail)
+
+
+def _stretched(estimate: Estimate, factor: float) -> Estimate:
+    return replace(
+        estimate,
+        low=max(0.0, estimate.value - factor * (estimate.value - estimate.low)),
+        high=estimate.value + factor * (estimate.high - estimate.value),
+    )
+
+
+def _with_value(estimate: Estimate, value: float) -> Estimate:
+    return replace(
+        estimate, value=value, low=min(estimate.low, value), high=max(estimate.high, value)
+    )
+
+
+def _not_negative(estimates: Sequence[Estimate], sums: Sums) -> list[Estimate]:
+    """Give cells values that add up to their sum, where noise made some negative."""
+    raw = sums.values[:-1]
+    widths = np.maximum(sums.privacy.diagonal()[:-1] + sums.model.diagonal()[:-1], 1e-9)
+    cells = on_simplex(raw, max(0.0, float(raw.sum())), widths / widths.max())
+    return [
+        _with_value(estimate, float(cell)) for estimate, cell in zip(estimates, cells, strict=True)
+    ]

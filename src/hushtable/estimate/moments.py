@@ -1,0 +1,376 @@
+"""Means, sums, variances, shares and quantiles from sums over rows, each with its interval.
+
+A ratio of two sums has the interval of Fieller (1954): all ratios r for which the first sum less r
+times the second is not farther from zero than its error allows. It holds however large the error
+of the denominator is; where that may be zero, all that is left are the bounds of the column. A
+quantile is found the same way: a value is one if neither too few nor too many rows are below it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushtable.estimate.base import Estimate, Scope
+from hushtable.estimate.quantiles import NORMAL
+from hushtable.estimate.row_functions import ONE, Floats, RowFunction, Ruler, power, present
+from hushtable.estimate.sums import Sums
+from hushtable.schema import Integer, Number
+
+Ask = Callable[[Sequence[RowFunction]], Sums]
+
+TOO_FEW = "The noise leaves open whether there are such rows at all: any value is possible."
+_ALL_THRESHOLDS = 1024  # values of a column that are all tried as a quantile
+_FEW_THRESHOLDS = 33  # of a column with very many values, before it is known where to look
+_MAX_NUMBERS = 8_000_000  # thresholds times values
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """A numeric column, under a condition.
+
+    Parameters
+    ----------
+    name : str
+        The column.
+    column : Integer or Number
+        As the schema has it.
+    where : RowFunction
+        1 for the rows that count.
+    """
+
+    name: str
+    column: Integer | Number
+    where: RowFunction
+
+    @property
+    def ruler(self) -> Ruler:
+        """Where its values lie between -1 and 1."""
+        return Ruler.of(self.column)
+
+    def powers(self, most: int) -> list[RowFunction]:
+        """Give the powers from 0 on, over rows that have a value."""
+        return [power(self.name, self.column, k) * self.where for k in range(most + 1)]
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """The least and the largest place that the condition leaves."""
+        places = self.ruler.places(self.column)[: self.column.n_values]
+        left = self.where.factors.get(self.name, np.ones(self.column.size))
+        there = places[left[: self.column.n_values] > 0]
+        return float(there.min()), float(there.max())
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Where the error of an answer comes from, as standard deviations."""
+
+    privacy: float
+    model: float
+    sampling: float
+
+    @classmethod
+    def of(cls, sums: Sums, sampling: float, scale: float = 1.0) -> Parts:
+        """Read those of a single sum, times a scale."""
+        return cls(
+            privacy=scale * math.sqrt(max(0.0, float(sums.privacy[0, 0]))),
+            model=scale * math.sqrt(max(0.0, float(sums.model[0, 0]))),
+            sampling=scale * math.sqrt(max(0.0, sampling)),
+        )
+
+
+def fieller(values: Floats, squares: Floats) -> tuple[float, float]:
+    """Give the interval of values[0] / values[1], from the squares of half-intervals.
+
+    Examples
+    --------
+    >>> fieller(np.array([50.0, 100.0]), np.array([[4.0, 0.0], [0.0, 0.0]]))
+    (0.48, 0.52)
+    >>> fieller(np.array([50.0, 1.0]), np.diag([4.0, 4.0]))
+    (-inf, inf)
+    """
+    (top, bottom), (a, b), c = values, squares[0], squares[1, 1]
+    lead, middle, last = bottom**2 - c, bottom * top - b, top**2 - a
+    root = middle**2 - lead * last
+    if lead <= 0 or bottom <= 0:
+        return -math.inf, math.inf
+    half = math.sqrt(max(root, 0.0))
+    return (middle - half) / lead, (middle + half) / lead
+
+
+def count(ask: Ask, where: RowFunction, *, scope: Scope) -> Estimate:
+    """Count the rows of a condition from their sum; `n_rows` is asked for to tell sampling."""
+    found = ask([where, ONE])
+    return count_of(found, 0, max(float(found.values[1]), 1.0), scope=scope)
+
+
+def count_of(
+    sums: Sums, place: int, n_rows: float, *, scope: Scope, reach: float = 1.0
+) -> Estimate:
+    """Read one of several sums as a count, with its interval stretched by a factor."""
+    raw = float(sums.values[place])
+    value = max(0.0, raw)
+    sampling = value * max(0.0, 1.0 - value / n_rows)
+    added = sampling + 1.0 if scope == "population" else 0.0
+    half = reach * math.sqrt(
+        sums.privacy_reach**2 * float(sums.privacy[place, place])
+        + sums.model_reach**2 * float(sums.model[place, place])
+        + NORMAL**2 * added
+    )
+    return Estimate(
+        value=value,
+        low=max(0.0, raw - half),
+        high=value + half,  # around what can be: an answer below zero is not sure of zero
+        privacy_std=math.sqrt(float(sums.privacy[place, place])),
+        model_std=math.sqrt(float(sums.model[place, place])),
+        sampling_std=math.sqrt(sampling),
+        scope=scope,
+        what=sums.counted,
+        notes=sums.notes,
+    )
+
+
+def share(ask: Ask, part: RowFunction, of: RowFunction, *, scope: Scope) -> Estimate:
+    """Give the share of the rows of one condition that satisfy another, too."""
+    found = ask([part * of, of])
+    return _ratio(
+        found,
+        bounds=(0.0, 1.0),
+        squares=float(found.values[0]),
+        scope=scope,
+        what=f"share of {found.counted}",
+    )
+
+
+def mean(ask: Ask, numbers: Numbers, *, scope: Scope) -> Estimate:
+    """Give the mean of a column."""
+    zero, one, two = numbers.powers(2)
+    found = ask([one, zero, two])
+    first_two = found.combined(np.eye(3)[:2])
+    ruler = numbers.ruler
+    answer = _ratio(
+        first_two,
+        bounds=numbers.range,
+        squares=float(found.values[2]),
+        scope=scope,
+        what=f"mean of {numbers.name}",
+    )
+    return _moved(answer, ruler.half, ruler.middle)
+
+
+def _ratio(
+    sums: Sums, *, bounds: tuple[float, float], squares: float, scope: Scope, what: str
+) -> Estimate:
+    """Divide the first sum by the second; `squares` is the sum of squares of what is added up."""
+    top, bottom = sums.values.tolist()
+    # What noise made impossible of the squares is taken as what is possible.
+    largest = max(abs(bounds[0]), abs(bounds[1]))
+    n_rows = max(bottom, 1.0)
+    squares = min(max(squares, top**2 / n_rows), largest**2 * n_rows)
+    spread = np.array([[squares, top], [top, n_rows]])
+    sampling = spread if scope == "population" else 0.0 * spread
+    low, high = fieller(sums.values, sums.reach_squared(sampling))
+    low, high = max(low, bounds[0]), min(high, bounds[1])
+    notes = sums.notes
+    if bottom <= 0 or low > high:
+        notes, (low, high) = (*notes, TOO_FEW), bounds
+    value = min(max(top / bottom, low), high) if bottom > 0 else math.nan
+    at = np.array([[1.0, -value]]) if bottom > 0 else np.array([[1.0, 0.0]])
+    parts = Parts.of(sums.combined(at), (at @ spread @ at.T).item(), 1 / n_rows)
+    return Estimate(
+        value=value,
+        low=low,
+        high=high,
+        privacy_std=parts.privacy,
+        model_std=parts.model,
+        sampling_std=parts.sampling,
+        scope=scope,
+        what=what,
+        notes=notes,
+    )
+
+
+def _moved(answer: Estimate, scale: float, shift: float) -> Estimate:
+    """Write an answer about places as one about values."""
+    return Estimate(
+        value=shift + scale * answer.value,
+        low=shift + scale * answer.low,
+        high=shift + scale * answer.high,
+        privacy_std=scale * answer.privacy_std,
+        model_std=scale * answer.model_std,
+        sampling_std=scale * answer.sampling_std,
+        scope=answer.scope,
+        what=answer.what,
+        notes=answer.notes,
+    )
+
+
+def total(ask: Ask, numbers: Numbers, *, scope: Scope) -> Estimate:
+    """Give the sum of a column."""
+    found = ask([*numbers.powers(2), ONE])
+    ruler = numbers.ruler
+    weights = np.array([[ruler.middle, ruler.half, 0.0, 0.0]])
+    sums = found.combined(weights)
+    n_rows = max(float(found.values[3]), 1.0)
+    middle, half = ruler.middle, ruler.half
+    squares = float(np.array([middle**2, 2 * middle * half, half**2, 0.0]) @ found.values)
+    sampling = max(0.0, squares - float(sums.values[0]) ** 2 / n_rows)
+    parts = Parts.of(sums, sampling)
+    added = sampling if scope == "population" else 0.0
+    reach = math.sqrt(float(sums.reach_squared(added)[0, 0]))
+    value = float(sums.values[0])
+    low, high = value - reach, value + reach
+    places = [middle + half * end for end in numbers.range]
+    if places[0] >= 0:
+        value, low = max(value, 0.0), max(low, 0.0)
+        high = max(high, value)
+    return Estimate(
+        value=value,
+        low=low,
+        high=high,
+        privacy_std=parts.privacy,
+        model_std=parts.model,
+        sampling_std=parts.sampling,
+        scope=scope,
+        what=f"sum of {numbers.name}",
+        notes=found.notes,
+    )
+
+
+def variance(ask: Ask, numbers: Numbers, *, scope: Scope) -> Estimate:
+    """Give the variance of a column, as that of the people in the table (divided by their number).
+
+    Given the mean, it is the mean of the squared distances; to first order the error of the mean
+    does not matter, and what it does to second order is taken off.
+    """
+    found = ask(numbers.powers(4))
+    n_rows, first = float(found.values[0]), float(found.values[1])
+    center = first / n_rows if n_rows > 0 else 0.0
+    center = min(max(center, numbers.range[0]), numbers.range[1])
+    weights = np.array([[center**2, -2 * center, 1.0, 0.0, 0.0], [1.0, 0, 0, 0, 0]])
+    sums = found.combined(weights)
+    of_mean = np.array([[-center, 1.0, 0.0, 0.0, 0.0]])
+    noise = found.combined(of_mean)
+    second_order = float(noise.privacy[0, 0]) / max(n_rows, 1.0)
+    shifted = sums.values + np.array([second_order, 0.0])
+    fourth = float(np.array([center**4, -4 * center**3, 6 * center**2, -4 * center, 1.0])
+                   @ found.values)  # fmt: skip
+    low_end, high_end = numbers.range
+    most = ((high_end - low_end) / 2) ** 2
+    answer = _ratio(
+        replace(sums, values=shifted),
+        bounds=(0.0, most),
+        squares=max(fourth, 0.0),
+        scope=scope,
+        what=f"variance of {numbers.name}",
+    )
+    return _moved(answer, numbers.ruler.half**2, 0.0)
+
+
+def quantile(ask: Ask, numbers: Numbers, probability: float, *, scope: Scope) -> Estimate:
+    """Give the least value that at least this share of the rows do not exceed."""
+    column, name = numbers.column, numbers.name
+    left = numbers.where.factors.get(name, np.ones(column.size))[: column.n_values] > 0
+    there = np.flatnonzero(left)
+    base = present(name, column) * numbers.where
+    notes: tuple[str, ...] = ()
+    scales: list[tuple[float, float, float]] = []
+
+    known: dict[int, tuple[float, float]] = {}
+
+    def surplus(places: NDArray[np.int64]) -> tuple[Floats, Floats]:
+        """Give how many rows too many are at or below each value, and how far that may be off."""
+        new = [place for place in places.tolist() if place not in known]
+        at_once = max(1, _MAX_NUMBERS // column.size)
+        for start in range(0, len(new), at_once):
+            known.update(_surplus(new[start : start + at_once]))
+        found = np.array([known[place] for place in places.tolist()])
+        return found[:, 0], found[:, 1]
+
+    def _surplus(places: list[int]) -> dict[int, tuple[float, float]]:
+        nonlocal notes
+        functions = []
+        for code in there[places].tolist():
+            factor = np.where(np.arange(column.size) <= code, 1.0 - probability, -probability)
+            functions.append(RowFunction({name: factor}) * base)
+        functions.append(base)
+        found = ask(functions)
+        notes = found.notes
+        n_rows = max(float(found.values[-1]), 1.0)
+        variances = found.reach_squared().diagonal()[:-1].copy()
+        sampling = probability * (1 - probability) * n_rows
+        if scope == "population":
+            variances = variances + NORMAL**2 * sampling
+        scales.append(
+            (
+                float(np.median(found.privacy.diagonal()[:-1])),
+                float(np.median(found.model.diagonal()[:-1])),
+                sampling,
+            )
+        )
+        # Half a row, since counts are whole.
+        reach = np.sqrt(np.maximum(variances, 0.0)) + 0.5
+        return dict(zip(places, zip(found.values[:-1], reach, strict=True), strict=False))
+
+    first, last, value = _crossing(surplus, len(there))
+    low_code, high_code, code = there[[first, last, value]].tolist()
+    # To a standard deviation of rows belongs one of values: the reach tells how much.
+    privacy, model, sampling = scales[-1]
+    values = [float(column.value(at) or 0) for at in (code, low_code, high_code)]
+    all_of_it = privacy + model + (sampling if scope == "population" else 0.0)
+    per_row = (values[2] - values[1]) / (2 * NORMAL) / math.sqrt(all_of_it) if all_of_it else 0.0
+    return Estimate(
+        value=values[0],
+        low=values[1],
+        high=values[2],
+        privacy_std=per_row * math.sqrt(privacy),
+        model_std=per_row * math.sqrt(model),
+        sampling_std=per_row * math.sqrt(sampling),
+        scope=scope,
+        what=name_of_quantile(probability, name),
+        notes=notes,
+    )
+
+
+def name_of_quantile(probability: float, name: str) -> str:
+    """Say what quantile it is."""
+    return f"median of {name}" if probability == 0.5 else f"quantile {probability:g} of {name}"
+
+
+def _crossing(
+    surplus: Callable[[NDArray[np.int64]], tuple[Floats, Floats]], size: int
+) -> tuple[int, int, int]:
+    """Find the first and the last place that may be the crossing, and the likeliest."""
+    n_first = min(size, max(_FEW_THRESHOLDS, min(_ALL_THRESHOLDS, _MAX_NUMBERS // size)))
+    places = np.unique(np.linspace(0, size - 1, n_first).astype(np.int64))
+    while True:
+        found, reach = surplus(places)
+        before = np.concatenate([[-1.0], (found - reach)[:-1]])
+        may_be = (found + reach >= 0) & (before < 0)
+        may_be[-1] |= not may_be.any()
+        hits = np.flatnonzero(may_be)
+        first, last = int(hits[0]), int(hits[-1])
+        # Between the last place that is too low for sure and the first, nothing was tried.
+        gap_low = places[first] - (places[first - 1] if first else -1)
+        gap_high = places[last] - (places[last - 1] if last else -1)
+        if max(gap_low, gap_high) <= 1:
+            break
+        more = [places]
+        for at in {first, last, (first + last) // 2}:
+            start = int(places[at - 1]) if at else 0
+            more.append(np.linspace(start, places[at], 9).astype(np.int64))
+        finer = np.unique(np.concatenate(more))
+        if len(finer) == len(places):
+            break
+        places = finer
+    # Noise makes the cumulated counts wobble: the middle between the first and the last crossing.
+    above = np.flatnonzero(found >= 0)
+    below = np.flatnonzero(found < 0)
+    up = int(above[0]) if len(above) else len(places) - 1
+    down = min(int(below[-1]) + 1, len(places) - 1) if len(below) else 0
+    middle = min(max((up + down) // 2, first), last)
+    return int(places[first]), int(places[last]), int(places[middle])

@@ -1,0 +1,406 @@
+"""Regressions and correlations from sums over rows, with what noise in the sums does to them.
+
+A linear regression needs the mean product of each pair of its columns, nothing else. These are
+sums over rows that a release tells with known error, so the rows that a release may have are not
+used, nor what noise and shrinkage did to them.
+
+A coefficient is the ratio of two sums: the products of what the other columns leave of its column
+and of the outcome, and the squares of the former. Errors in what the others explain cancel to first
+order (Frisch and Waugh 1933; Neyman 1959), so that both are sums with known errors, and the ratio
+has Fieller's interval: it holds where noise in the denominator would make others too short.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations_with_replacement
+
+import numpy as np
+
+from hushtable.errors import Refused
+from hushtable.estimate.base import Estimate, Scope
+from hushtable.estimate.formula import Formula
+from hushtable.estimate.moments import Ask, Numbers, fieller
+from hushtable.estimate.quantiles import NORMAL
+from hushtable.estimate.row_functions import (
+    Codes,
+    Floats,
+    RowFunction,
+    Ruler,
+    is_code,
+    power,
+    present,
+)
+from hushtable.estimate.sums import Sums
+from hushtable.schema import Column, Integer, Number
+
+INTERCEPT = "(intercept)"
+PAIRWISE = "Rows without a value are left out of those products alone that need it, not altogether."
+LOGISTIC_STEPS = 25
+
+
+@dataclass(frozen=True, eq=False)
+class Regressor:
+    """A column of the design: its name, what it is of a row, and its scale.
+
+    Parameters
+    ----------
+    name : str
+        What it is called.
+    function : RowFunction
+        Its value; of numbers the place between the column's bounds.
+    there : RowFunction
+        1 where it has a value.
+    half, middle : float
+        How to get from places to values.
+    """
+
+    name: str
+    function: RowFunction
+    there: RowFunction
+    half: float = 1.0
+    middle: float = 0.0
+
+
+def design(formula: Formula, columns: Mapping[str, Column], where: RowFunction) -> list[Regressor]:
+    """List intercept, numbers and groups; the first value of a group is what others are against."""
+    made = [Regressor(INTERCEPT, where, where)]
+    for name in formula.numbers:
+        column = columns[name]
+        assert isinstance(column, Integer | Number)  # noqa: S101 - the formula was checked
+        ruler = Ruler.of(column)
+        function = power(name, column, 1) * where
+        there = present(name, column) * where
+        made.append(Regressor(name, function, there, ruler.half, ruler.middle))
+    for name in formula.groups:
+        column = columns[name]
+        there = present(name, column) * where
+        for code in range(1, column.n_values):
+            label = f"C({name})[{column.value(code)}]"
+            made.append(Regressor(label, is_code(name, column, code) * where, there))
+    return made
+
+
+def linear_regression(
+    ask: Ask, formula: Formula, columns: Mapping[str, Column], where: RowFunction, *, scope: Scope
+) -> dict[str, Estimate]:
+    """Regress a number on others and on groups, by least squares."""
+    outcome = Numbers(formula.outcome, columns[formula.outcome], where)  # type: ignore[arg-type]
+    regressors = design(formula, columns, where)
+    y = Regressor(
+        formula.outcome,
+        power(outcome.name, outcome.column, 1) * where,
+        present(outcome.name, outcome.column) * where,
+        outcome.ruler.half,
+        outcome.ruler.middle,
+    )
+    products = Products([*regressors, y], ask)
+    n = len(regressors)
+    moments = products.means
+    inner, explained = moments[:n, :n], moments[:n, n]
+    if np.linalg.eigvalsh(inner)[0] <= 0:
+        raise Refused(
+            "the noise drowns the columns that are to explain: they cannot be told apart from "
+            "sums of each other. Use fewer of them, or groups with more rows."
+        )
+    coefficients: Floats = np.linalg.solve(inner, explained).astype(np.float64)
+    residual = max(0.0, float(moments[n, n] - coefficients @ explained))
+    sampling: Floats = (residual * np.linalg.inv(inner) / products.n_rows).astype(np.float64)
+    answers = [
+        _coefficient(products, place, coefficients, float(sampling[place, place]), scope)
+        for place in range(n)
+    ]
+    scaled = {
+        one.name: _scaled(answer, y.half / one.half, one.name)
+        for one, answer in zip(regressors[1:], answers[1:], strict=True)
+    }
+    intercept = _intercept(products, [*regressors, y], coefficients, sampling, scope)
+    return {INTERCEPT: intercept, **scaled}
+
+
+class Products:
+    """The mean product of each pair of columns of a design.
+
+    Parameters
+    ----------
+    of : sequence of Regressor
+        The columns.
+    ask : callable
+        Gives sums over rows.
+    """
+
+    def __init__(self, of: Sequence[Regressor], ask: Ask) -> None:
+        n = len(of)
+        self.pairs = list(combinations_with_replacement(range(n), 2))
+        functions = [of[i].function * of[j].function for i, j in self.pairs]
+        counts = [of[i].there * of[j].there for i, j in self.pairs]
+        is_whole = all(one.there is of[0].there for one in of) or all(
+            set(one.there.factors) == set(of[0].there.factors) for one in of
+        )
+        if is_whole:  # no column lacks values: all products are over the same rows
+            found = ask([*functions, counts[0]])
+            n_rows = np.full(len(self.pairs), found.values[-1])
+            n_functions = len(functions)
+            lift = np.zeros((n_functions, n_functions + 1))
+            lift[:, :n_functions] = np.eye(n_functions)
+            means = found.values[:-1] / max(float(found.values[-1]), 1.0)
+            lift[:, -1] = -means
+        else:
+            found = ask([*functions, *counts])
+            k = len(functions)
+            n_rows = np.maximum(found.values[k:], 1.0)
+            means = found.values[:k] / n_rows
+            lift = np.concatenate([np.eye(k), -np.diag(means)], axis=1)
+        self.n_rows = float(np.maximum(n_rows, 1.0).min())
+        if float(n_rows.min()) <= 0:
+            raise Refused("the noise leaves open whether there are such rows at all.")
+        self.errors = found.combined(lift / np.maximum(n_rows, 1.0)[:, None])
+        self.notes = found.notes if is_whole else (*found.notes, PAIRWISE)
+        self.means: Floats = np.zeros((n, n))
+        for (i, j), mean in zip(self.pairs, means, strict=True):
+            self.means[i, j] = self.means[j, i] = mean
+
+    def form(self, left: Floats, right: Floats) -> Floats:
+        """Write the mean product of two combinations of columns as weights of the pairs."""
+        return np.array(
+            [left[i] * right[j] + (left[j] * right[i] if i != j else 0.0) for i, j in self.pairs]
+        )
+
+    @property
+    def n(self) -> int:
+        """How many columns there are."""
+        return len(self.means)
+
+
+def _coefficient(
+    products: Products, place: int, coefficients: Floats, sampling: float, scope: Scope
+) -> Estimate:
+    """Give a coefficient as the ratio of what the others leave of two columns."""
+    n = products.n - 1
+    others = [other for other in range(n) if other != place]
+    inner = products.means[:n, :n]
+    own, left = np.zeros(n + 1), np.zeros(n + 1)
+    own[place] = 1.0
+    left[n] = 1.0
+    if others:
+        rest = inner[np.ix_(others, others)]
+        own[others] = -np.linalg.solve(rest, inner[others, place])
+        left[others] = -np.linalg.solve(rest, products.means[others, n])
+    weights = np.stack([products.form(own, left), products.form(own, own)])
+    errors = products.errors.combined(weights)
+    value = float(coefficients[place])
+    bottom = float(own @ products.means @ own)
+    values = np.array([value * bottom, bottom])
+    spread = np.zeros((2, 2))
+    spread[0, 0] = sampling * bottom**2 if scope == "population" else 0.0
+    low, high = fieller(values, errors.reach_squared(spread))
+    at = errors.combined(np.array([[1.0, -value]]))
+    notes = products.notes
+    if math.isinf(low):
+        notes = (*notes, "The noise leaves open whether this column varies at all by itself.")
+    return Estimate(
+        value=value,
+        low=low,
+        high=high,
+        privacy_std=math.sqrt(max(0.0, float(at.privacy[0, 0]))) / bottom,
+        model_std=math.sqrt(max(0.0, float(at.model[0, 0]))) / bottom,
+        sampling_std=math.sqrt(sampling),
+        scope=scope,
+        notes=notes,
+    )
+
+
+def _scaled(answer: Estimate, scale: float, name: str) -> Estimate:
+    return replace(
+        answer,
+        value=scale * answer.value,
+        low=scale * answer.low,
+        high=scale * answer.high,
+        privacy_std=scale * answer.privacy_std,
+        model_std=scale * answer.model_std,
+        sampling_std=scale * answer.sampling_std,
+        what=f"coefficient of {name}",
+    )
+
+
+def _intercept(
+    products: Products,
+    columns: Sequence[Regressor],
+    coefficients: Floats,
+    sampling: Floats,
+    scope: Scope,
+) -> Estimate:
+    """Give the outcome where all columns are 0: a combination of all coefficients."""
+    *regressors, y = columns
+    n = len(regressors)
+    back = np.array([1.0, *(-one.middle / one.half for one in regressors[1:])])
+    value = y.middle + y.half * float(back @ coefficients)
+    # To first order coefficients move by the inverse times the products with the residual.
+    direction = np.zeros(n + 1)
+    direction[:n] = y.half * np.linalg.solve(products.means[:n, :n], back)
+    residual = np.append(-coefficients, 1.0)
+    errors = products.errors.combined(products.form(direction, residual)[None, :])
+    own = y.half**2 * float(back @ sampling @ back)
+    reach = math.sqrt(
+        float(errors.reach_squared()[0, 0]) + (NORMAL**2 * own if scope == "population" else 0.0)
+    )
+    return Estimate(
+        value=value,
+        low=value - reach,
+        high=value + reach,
+        privacy_std=math.sqrt(max(0.0, float(errors.privacy[0, 0]))),
+        model_std=math.sqrt(max(0.0, float(errors.model[0, 0]))),
+        sampling_std=math.sqrt(max(0.0, own)),
+        scope=scope,
+        what="intercept",
+        notes=products.notes,
+    )
+
+
+def correlation(ask: Ask, one: Numbers, two: Numbers, *, scope: Scope) -> Estimate:
+    """Give Pearson's correlation of two numbers; its interval is symmetric after Fisher's z."""
+    there = present(one.name, one.column) * present(two.name, two.column) * one.where
+    x, y = power(one.name, one.column, 1) * there, power(two.name, two.column, 1) * there
+    found = ask([there, x, y, x * x, y * y, x * y])
+    n_rows = max(float(found.values[0]), 1.0)
+    _, mx, my, mxx, myy, mxy = (found.values / n_rows).tolist()
+    vx, vy, cov = mxx - mx**2, myy - my**2, mxy - mx * my
+    if vx <= 0 or vy <= 0:
+        raise Refused(
+            f"the noise leaves open whether {one.name!r} and {two.name!r} vary at all among such "
+            "rows; ask about more rows."
+        )
+    value = float(np.clip(cov / math.sqrt(vx * vy), -1.0, 1.0))
+    # The product of the centered numbers, less what their squares would make of it.
+    scale = math.sqrt(vx * vy)
+
+    def squared(mean: float, variance: float) -> Floats:
+        return np.array([mean**2 - variance, -2 * mean, 1.0]) / variance
+
+    weights = np.zeros(6)
+    weights += np.array([mx * my - cov, -my, -mx, 0, 0, 1.0]) / scale
+    weights[[0, 1, 3]] -= value / 2 * squared(mx, vx)
+    weights[[0, 2, 4]] -= value / 2 * squared(my, vy)
+    errors = found.combined(weights[None, :] / n_rows)
+    sampling = (1 - value**2) ** 2 / n_rows
+    reach = math.sqrt(
+        float(errors.reach_squared()[0, 0])
+        + (NORMAL**2 * sampling if scope == "population" else 0.0)
+    )
+    low, high = _by_fisher(value, reach)
+    return Estimate(
+        value=value,
+        low=low,
+        high=high,
+        privacy_std=math.sqrt(max(0.0, float(errors.privacy[0, 0]))),
+        model_std=math.sqrt(max(0.0, float(errors.model[0, 0]))),
+        sampling_std=math.sqrt(sampling),
+        scope=scope,
+        what=f"correlation of {one.name} and {two.name}",
+        notes=found.notes,
+    )
+
+
+def _by_fisher(value: float, reach: float) -> tuple[float, float]:
+    inside = min(max(value, -0.9999), 0.9999)
+    z, half = math.atanh(inside), reach / (1 - inside**2)
+    return min(value, math.tanh(z - half)), max(value, math.tanh(z + half))
+
+
+# --- logistic regression --------------------------------------------------------------------------
+
+
+def logistic_regression(
+    ask: Ask, formula: Formula, columns: Mapping[str, Column], where: RowFunction, *, scope: Scope
+) -> dict[str, Estimate]:
+    """Regress the second of two values on numbers and groups, by maximum likelihood.
+
+    The likelihood's equations are sums over rows given the coefficients; they are solved by
+    Newton's steps, and their errors at the solution are those of the coefficients.
+    """
+    regressors = design(formula, columns, where)
+    everywhere = where
+    for name in formula.columns:
+        everywhere = everywhere * present(name, columns[name])
+    event = is_code(formula.outcome, columns[formula.outcome], 1)
+    tied = tuple(dict.fromkeys((*formula.numbers, *formula.groups)))
+    n = len(regressors)
+    coefficients = np.zeros(n)
+
+    def expected(at: Floats, codes: Codes) -> Floats:
+        score = sum(b * one.function.values(codes) for b, one in zip(at, regressors, strict=True))
+        chance: Floats = 1 / (1 + np.exp(-np.clip(score, -30.0, 30.0)))
+        return chance
+
+    def scores(at: Floats) -> list[RowFunction]:
+        def surplus(codes: Codes) -> Floats:
+            happened: Floats = event.values(codes)
+            return happened - expected(at, codes)
+
+        over = RowFunction({}, {}, (*tied, formula.outcome), surplus) * everywhere
+        return [over * one.function for one in regressors]
+
+    def curvature(at: Floats) -> list[RowFunction]:
+        def spread(codes: Codes) -> Floats:
+            chance = expected(at, codes)
+            return np.asarray(chance * (1 - chance))
+
+        over = RowFunction({}, {}, tied, spread) * everywhere
+        return [
+            over * regressors[i].function * regressors[j].function
+            for i, j in combinations_with_replacement(range(n), 2)
+        ]
+
+    inner = np.eye(n)
+    for _ in range(LOGISTIC_STEPS):
+        at = coefficients.copy()
+        found = ask([*scores(at), *curvature(at)])
+        for (i, j), value in zip(
+            combinations_with_replacement(range(n), 2), found.values[n:], strict=True
+        ):
+            inner[i, j] = inner[j, i] = value
+        if np.linalg.eigvalsh(inner)[0] <= 0:
+            raise Refused("the noise drowns this regression; use fewer columns or more rows.")
+        step = np.linalg.solve(inner, found.values[:n])
+        coefficients = coefficients + np.clip(step, -2.0, 2.0)
+        if float(np.max(np.abs(step))) < 1e-6:
+            break
+    else:
+        raise Refused("the noisy likelihood has no maximum; use fewer columns or more rows.")
+    return _logistic_answers(ask(scores(coefficients)), regressors, coefficients, inner, scope)
+
+
+def _logistic_answers(
+    errors: Sums, regressors: Sequence[Regressor], coefficients: Floats, inner: Floats, scope: Scope
+) -> dict[str, Estimate]:
+    inverse: Floats = np.linalg.inv(inner).astype(np.float64)
+    moved = errors.combined(inverse)
+    back = np.array([1.0, *(-one.middle / one.half for one in regressors[1:])])
+    answers = {}
+    for place, one in enumerate(regressors):
+        weights = np.zeros((1, len(regressors)))
+        if place == 0:
+            weights[0] = back
+        else:
+            weights[0, place] = 1 / one.half
+        mine = moved.combined(weights)
+        sampling = (weights @ inverse @ weights.T).item()
+        reach = math.sqrt(
+            float(mine.reach_squared()[0, 0])
+            + (NORMAL**2 * sampling if scope == "population" else 0.0)
+        )
+        value = float((weights @ coefficients).item())
+        answers[one.name] = Estimate(
+            value=value,
+            low=value - reach,
+            high=value + reach,
+            privacy_std=math.sqrt(max(0.0, float(mine.privacy[0, 0]))),
+            model_std=math.sqrt(max(0.0, float(mine.model[0, 0]))),
+            sampling_std=math.sqrt(max(0.0, sampling)),
+            scope=scope,
+            what="intercept" if place == 0 else f"log odds per unit of {one.name}",
+            notes=errors.notes,
+        )
+    return answers

@@ -1,0 +1,215 @@
+"""Functions of a row that are added up over the rows of the private table.
+
+Every answer beyond a count is made of such sums: a mean of two of them, a regression of a dozen. A
+function is a product of factors, one for each column it depends on, given over the column's codes;
+a condition that ties columns together (``a < b``) is one more factor, over whole rows.
+
+Numbers enter as their place between the public bounds of their column, from -1 to 1 (`Ruler`), so
+that sums of squares of large numbers lose no digits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushtable.errors import TooLarge
+from hushtable.predicate import Predicate, parse
+from hushtable.predicate.clause import independent_parts
+from hushtable.predicate.formula import Formula, Junction, evaluate, join
+from hushtable.schema import Column, Integer, Number, Schema
+
+Floats = NDArray[np.float64]
+Codes = Mapping[str, NDArray[np.int64]]
+
+MAX_TIED = 2_000_000  # combinations of columns that a condition ties together
+
+
+@dataclass(frozen=True)
+class Ruler:
+    """Place the values of a numeric column between -1 and 1.
+
+    Parameters
+    ----------
+    middle, half : float
+        The middle of the column's public range, and half its width.
+    """
+
+    middle: float
+    half: float
+
+    @classmethod
+    def of(cls, column: Integer | Number) -> Ruler:
+        """Read the range of a column."""
+        low, step = float(column.exact_low), float(column.exact_step)
+        high = low + (column.n_values - 1) * step
+        return cls((low + high) / 2, (high - low) / 2 or 1.0)
+
+    def places(self, column: Integer | Number) -> Floats:
+        """Give the place of each code's value; what is no number has 0."""
+        low, step = float(column.exact_low), float(column.exact_step)
+        places: Floats = np.zeros(column.size)
+        values = low + step * np.arange(column.n_values)
+        places[: column.n_values] = (values - self.middle) / self.half
+        return places
+
+
+@dataclass(frozen=True, eq=False)
+class RowFunction:
+    """A product of factors.
+
+    Parameters
+    ----------
+    factors : mapping of str to float array
+        For each column the factor of each of its codes; other columns do not matter.
+    powers : mapping of str to int
+        Which of the factors are powers of a number's place, and nothing else.
+    tied : tuple of str
+        Columns of the factor over whole rows.
+    over_rows : callable, optional
+        That factor: takes rows as codes, gives a number for each.
+    """
+
+    factors: Mapping[str, Floats] = field(default_factory=dict)
+    powers: Mapping[str, int] = field(default_factory=dict)
+    tied: tuple[str, ...] = ()
+    over_rows: Callable[[Codes], Floats] | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that it depends on."""
+        return tuple(dict.fromkeys((*self.factors, *self.tied)))
+
+    def __mul__(self, other: RowFunction) -> RowFunction:
+        factors = dict(self.factors)
+        powers = dict(self.powers)
+        for name, factor in other.factors.items():
+            both = name in factors
+            factors[name] = factors[name] * factor if both else factor
+            if both and name in powers and name in other.powers:
+                powers[name] += other.powers[name]
+            elif both:
+                powers.pop(name, None)
+            elif name in other.powers:
+                powers[name] = other.powers[name]
+        one, two = self.over_rows, other.over_rows
+        over_rows = one or two
+        if one is not None and two is not None:
+            over_rows = lambda codes: one(codes) * two(codes)  # noqa: E731
+        tied = tuple(dict.fromkeys((*self.tied, *other.tied)))
+        return RowFunction(factors, powers, tied, over_rows)
+
+    def values(self, codes: Codes) -> Floats:
+        """Give its value for each row."""
+        n_rows = len(next(iter(codes.values())))
+        result: Floats = np.ones(n_rows)
+        for name, factor in self.factors.items():
+            result *= factor[codes[name]]
+        return result if self.over_rows is None else result * self.over_rows(codes)
+
+    def over_domain(self, schema: Schema, weights: Mapping[str, Floats] | None = None) -> float:
+        """Add the function up over all combinations of a schema's columns.
+
+        Parameters
+        ----------
+        schema : Schema
+            The columns.
+        weights : mapping of str to float array, optional
+            A weight for each code of each column, by whose product combinations count.
+        """
+        given = weights or {}
+        result = 1.0
+        for name, column in schema.attributes.items():
+            if name in self.tied:
+                continue
+            factor = self.factors.get(name)
+            weight = given.get(name)
+            if factor is None:
+                result *= column.size if weight is None else float(weight.sum())
+            else:
+                result *= float(factor.sum() if weight is None else factor @ weight)
+        if self.over_rows is None:
+            return result
+        domain = schema.domain.project(self.tied)
+        if domain.size > MAX_TIED:
+            raise TooLarge(
+                f"the condition ties together {domain.size:,} combinations of "
+                f"{', '.join(self.tied)}, and the limit is {MAX_TIED:,}; compare columns with "
+                "constants."
+            )
+        grid = domain.grid()
+        codes = {name: grid[:, place] for place, name in enumerate(self.tied)}
+        values = self.over_rows(codes)
+        for name in self.tied:
+            for part in (self.factors.get(name), given.get(name)):
+                if part is not None:
+                    values = values * part[codes[name]]
+        return result * float(values.sum())
+
+
+ONE = RowFunction()
+"""What counts rows."""
+
+
+def power(name: str, column: Integer | Number, exponent: int) -> RowFunction:
+    """Give a power of a number's place; 0 where there is no number, even for the exponent 0."""
+    factor = Ruler.of(column).places(column) ** exponent
+    factor[column.n_values :] = 0.0
+    return RowFunction({name: factor}, {name: exponent})
+
+
+def present(name: str, column: Column) -> RowFunction:
+    """Give 1 where a column has a value that is neither missing nor special."""
+    if column.size == column.n_values:
+        return ONE
+    if isinstance(column, Integer | Number):
+        return power(name, column, 0)
+    return RowFunction({name: (np.arange(column.size) < column.n_values).astype(np.float64)})
+
+
+def is_code(name: str, column: Column, code: int) -> RowFunction:
+    """Give 1 where a column has this code."""
+    factor = np.zeros(column.size)
+    factor[code] = 1.0
+    return RowFunction({name: factor})
+
+
+def condition(where: str | None, schema: Schema) -> RowFunction:
+    """Give 1 where a WHERE clause holds.
+
+    Examples
+    --------
+    >>> schema = Schema.from_dict({"name": "t", "columns": {
+    ...     name: {"type": "integer", "low": 0, "high": 3} for name in "abc"}})
+    >>> asked = condition("a < 2 AND b < c", schema)
+    >>> asked.factors["a"].tolist(), asked.tied
+    ([1.0, 1.0, 0.0, 0.0], ('b', 'c'))
+    """
+    return ONE if where is None else of_predicate(parse(where, schema))
+
+
+def of_predicate(predicate: Predicate) -> RowFunction:
+    """Give 1 where a condition holds that was read already."""
+    schema, formula = predicate.schema, predicate.formula
+    splits = isinstance(formula, Junction) and formula.every
+    parts = independent_parts(formula) if splits else [formula]
+    factors, tied = {}, list[Formula]()
+    for part in parts:
+        if len(part.columns) == 1:
+            (name,) = part.columns
+            codes = np.arange(schema.attributes[name].size)
+            factors[name] = np.broadcast_to(evaluate(part, {name: codes}), len(codes)).astype(float)
+        else:
+            tied.append(part)
+    if not tied:
+        return RowFunction(factors)
+    rest = join(True, tied)
+
+    def over_rows(codes: Codes) -> Floats:
+        n_rows = len(next(iter(codes.values())))
+        return np.broadcast_to(evaluate(rest, codes), n_rows).astype(np.float64)
+
+    return RowFunction(factors, {}, rest.columns, over_rows)

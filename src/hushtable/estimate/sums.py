@@ -1,0 +1,83 @@
+"""Sums over the rows of the private table, as far as a release tells them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushtable.estimate.quantiles import NORMAL
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Several sums with the covariance of their errors.
+
+    Parameters
+    ----------
+    values : array (sums,)
+        The estimates; they may be impossible, such as a negative count.
+    privacy, model : array (sums, sums)
+        Covariance of the errors from noise, and from what the release leaves open.
+    privacy_reach, model_reach : float
+        Half of the 95 % interval of either error, in standard deviations.
+    counted : str
+        What is added up over: rows, or distinct tuples.
+    notes : tuple of str
+        What the analyst must know.
+    """
+
+    values: Floats
+    privacy: Floats
+    model: Floats
+    privacy_reach: float = NORMAL
+    model_reach: float = NORMAL
+    counted: str = "rows"
+    notes: tuple[str, ...] = ()
+
+    def combined(self, weights: Floats) -> Sums:
+        """Give weighted sums of the sums; one row of weights for each."""
+        return replace(
+            self,
+            values=weights @ self.values,
+            privacy=weights @ self.privacy @ weights.T,
+            model=weights @ self.model @ weights.T,
+        )
+
+    def reach_squared(self, sampling: Floats | float = 0.0) -> Floats:
+        """Give the square of half the 95 % interval as a quadratic form in weights."""
+        squares: Floats = (
+            self.privacy_reach**2 * self.privacy
+            + self.model_reach**2 * self.model
+            + NORMAL**2 * sampling
+        )
+        return squares
+
+
+def joined(n: int, parts: Sequence[tuple[Sequence[int], Sums]]) -> Sums:
+    """Put sums from several sources together, each at its places; their errors are unrelated."""
+    values, privacy, model = np.zeros(n), np.zeros((n, n)), np.zeros((n, n))
+    notes: list[str] = []
+    for places, part in parts:
+        at = np.ix_(places, places)
+        values[list(places)] = part.values
+        privacy[at], model[at] = part.privacy, part.model
+        notes += part.notes
+    return Sums(
+        values,
+        privacy,
+        model,
+        privacy_reach=max((part.privacy_reach for _, part in parts), default=NORMAL),
+        model_reach=max((part.model_reach for _, part in parts), default=NORMAL),
+        notes=tuple(dict.fromkeys(notes)),
+    )
+
+
+def no_less(covariance: Floats) -> Floats:
+    """Give the nearest covariance that is possible: none of its combinations has less than 0."""
+    values, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
+    return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)

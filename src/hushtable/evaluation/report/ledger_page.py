@@ -1,0 +1,78 @@
+"""The page of a ledger: what was spent, what is left and who decided, for whoever keeps it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+from hushtable.evaluation.report.page import fill_page
+from hushtable.evaluation.report.plots import steps_plot
+from hushtable.files.whole_file import write_whole
+from hushtable.privacy.decision import Decision
+from hushtable.privacy.values import rounded
+
+INTERNAL = (
+    "INTERNAL: for whoever keeps the ledger. It names people, reasons and failed attempts, which "
+    "releases do not tell."
+)
+LINES = {"basic": "release-line", "concentrated": "warn-line"}
+
+
+def write_ledger(path: str | Path, content: Mapping[str, Any], *, protects: str) -> None:
+    """Write what `Ledger.show` gives as one page, to a new file."""
+    write_whole(path, render(content, protects=protects))
+
+
+def render(content: Mapping[str, Any], *, protects: str) -> str:
+    """Write what `Ledger.show` gives as one self-contained page."""
+    today = datetime.now(UTC).date()
+    decisions = [("The cap", content["decision"])]
+    decisions += [(f"Entry {entry['id']}", entry["decision"]) for entry in content["entries"]]
+    return fill_page(
+        "ledger.html",
+        **{**content, "name": content["name"] or "Ledger"},
+        internal=INTERNAL,
+        protects=protects,
+        plot=_plot(content["history"]),
+        decisions=[
+            {"what": what, **stated, "overdue": Decision(**stated).is_overdue(today)}
+            for what, stated in decisions
+            if stated
+        ],
+        accounts=[
+            {
+                "account": account,
+                "number": number,
+                **{
+                    part: rounded(Fraction(content[account][part][number]))
+                    for part in ("limit", "spent", "reserved", "left")
+                },
+            }
+            for account, numbers in (
+                ("basic", ("epsilon", "delta")),
+                ("concentrated", ("rho", "delta")),
+            )
+            if content[account]
+            for number in numbers
+        ],
+    )
+
+
+def _plot(history: Sequence[Mapping[str, Any]]) -> Markup:
+    """Draw how full each account was over time."""
+    times = [datetime.fromisoformat(step["time"]).timestamp() for step in history]
+    first, span = min(times), max(times) - min(times)
+    steps: dict[str, tuple[str, list[tuple[float, float]]]] = {}
+    for account, kind in LINES.items():
+        shares = [step[account] for step in history]
+        if shares[-1] is not None:
+            places = ((time - first) / span if span else 0.0 for time in times)
+            steps[account] = kind, list(zip(places, shares, strict=True))
+    ends = (history[0]["time"][:10], history[-1]["time"][:10])
+    svg = steps_plot(steps, title="spent over time, as a share of each account", ends=ends)
+    return Markup(svg)  # noqa: S704 - made of numbers

@@ -1,0 +1,96 @@
+"""How the file of a private table is to be read: public, and written in the schema."""
+
+from __future__ import annotations
+
+import codecs
+from collections import Counter
+from collections.abc import Sequence
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+
+class FileFormat(BaseModel):
+    """Say what a file cannot say of itself; whatever is not given is found out.
+
+    Examples
+    --------
+    >>> FileFormat(rename={3: "age_2"}).names(["age", "sex", "age"])
+    ('age', 'sex', 'age_2')
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    delimiter: str | None = Field(
+        None, description="What separates the fields of a text file: one sign; \\t is a tab."
+    )
+    decimal: str = Field(".", pattern=r"^[.,]$", description="The decimal mark of its numbers.")
+    encoding: str = Field("utf-8", description="The encoding of a text file, such as latin-1.")
+    sheet: str | None = Field(None, description="The sheet of a workbook; by default the first.")
+    rename: dict[int, str] = Field(
+        default_factory=dict,
+        description="New names of columns, by their place in the file (1 is the first): for names "
+        "that stand twice, differ only in case, or are empty.",
+    )
+
+    @field_validator("delimiter")
+    @classmethod
+    def _one_sign(cls, given: str | None) -> str | None:
+        sign = {"\\t": "\t", "tab": "\t"}.get(given or "", given)
+        if sign is not None and (len(sign) != 1 or sign in '"\r\n'):
+            raise ValueError("a delimiter is one sign, and neither a quote nor a line end")
+        return sign
+
+    @field_validator("encoding")
+    @classmethod
+    def _is_known(cls, given: str) -> str:
+        try:
+            codecs.lookup(given)
+        except LookupError:
+            raise ValueError(f"encoding {given!r} is not known") from None
+        return given
+
+    @field_validator("rename")
+    @classmethod
+    def _are_places(cls, given: dict[int, str]) -> dict[int, str]:
+        if any(place < 1 for place in given):
+            raise ValueError("rename: columns are counted from 1")
+        return given
+
+    @model_validator(mode="after")
+    def _marks_differ(self) -> Self:
+        if self.delimiter == self.decimal:
+            raise ValueError("the delimiter and the decimal mark are the same sign")
+        return self
+
+    @property
+    def is_utf8(self) -> bool:
+        """Whether the encoding is that which needs no conversion."""
+        return codecs.lookup(self.encoding).name in {"utf-8", "ascii"}
+
+    def names(self, found: Sequence[str]) -> tuple[str, ...]:
+        """Give the names of columns, with new ones where there are any."""
+        return tuple(self.rename.get(place, name) for place, name in enumerate(found, 1))
+
+
+def proposed_names(found: Sequence[str]) -> dict[int, str]:
+    """Propose new names for columns without one, and for those that another one has already.
+
+    Examples
+    --------
+    >>> proposed_names(["count", "COUNT", "", "count"])
+    {2: 'COUNT_2', 3: 'column_3', 4: 'count_3'}
+    """
+    taken = {name.lower() for name in found}
+    seen: Counter[str] = Counter()
+    new = {}
+    for place, name in enumerate(found, 1):
+        seen[name.lower()] += 1
+        if name and seen[name.lower()] == 1:
+            continue
+        stem, number = (name, seen[name.lower()]) if name else ("column", place)
+        while f"{stem}_{number}".lower() in taken:
+            number += 1
+        new[place] = f"{stem}_{number}"
+        taken.add(new[place].lower())
+    return new

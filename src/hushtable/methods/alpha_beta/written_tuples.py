@@ -1,0 +1,18 @@
+"""Tuples as the columns that are published."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from hushtable.codes import to_values
+from hushtable.schema import Schema
+
+
+def written_tuples(schema: Schema, codes: NDArray[np.int64]) -> dict[str, pa.Array]:
+    """Write tuples, one row of codes each, as the columns that are published."""
+    return {
+        name: to_values(column, codes[:, position])
+        for position, (name, column) in enumerate(schema.attributes.items())
+    }

@@ -1,0 +1,123 @@
+"""Weigh the rows of a quilt anew, by what its noisy tables say within their uncertainty.
+
+The rows follow the tables only as far as the fit let them: noise was shrunk, and dependence with
+it. Here what the tables say is drawn from its uncertainty, and rows are weighed so that they agree:
+
+1. They are raked (Deming and Stephan 1940) to noisy tables with fresh noise of the same size, made
+   non-negative. That leaves noise in cells that are empty, which weakens how numbers hang together.
+2. So they are tilted until sums, squares and products of numbers are what is drawn for them. These
+   are linear in the noisy tables, unbiased, and drawn with all their covariances.
+
+Several such weightings differ from each other as each differs from the truth, as far as the tables
+tell it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from hushtable.estimate.drawing import Generator
+from hushtable.estimate.row_functions import RowFunction, power
+from hushtable.estimate.simplex import on_simplex
+from hushtable.methods.quilt.domains import Floats, Integers
+from hushtable.methods.quilt.table_sums import TableSums
+from hushtable.schema import Integer, Number, Schema
+
+N_SWEEPS = 4
+N_STEPS = 12
+MOST = 4.0
+"""By what a weight may change in one step: where tables contradict each other, none wins."""
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The rows of a quilt.
+
+    Parameters
+    ----------
+    schema : Schema
+        Their columns.
+    codes, values : mapping of str to int array
+        The codes of the schema, and the values that they are counted as.
+    """
+
+    schema: Schema
+    codes: Mapping[str, Integers]
+    values: Mapping[str, Integers]
+
+
+def redrawn_weights(tables: TableSums, rows: Rows, rng: Generator) -> Floats:
+    """Draw a weight for each row; they add up to the number of rows of the table."""
+    total = max(1.0, tables.draw_total(rng))
+    weights = _raked(tables, rows, total, rng)
+    functions = _numbers(tables, rows.schema)
+    if functions:
+        weights = _tilted(tables, rows, functions, weights, rng)
+    return np.asarray(weights * (total / max(float(weights.sum()), 1e-9)))
+
+
+def _raked(tables: TableSums, rows: Rows, total: float, rng: Generator) -> Floats:
+    n_rows = len(next(iter(rows.values.values())))
+    targets: list[tuple[Integers, Floats]] = []
+    for name, of_rows in rows.values.items():
+        buckets = tables.measured.buckets[name]
+        by_bucket = np.bincount(buckets, tables.draw_column(name, rng))
+        targets.append((buckets[of_rows], on_simplex(by_bucket, total)))
+    for margin in tables.margins():
+        cells = np.zeros(n_rows, np.int64)
+        for name, places in zip(margin.columns, margin.places, strict=True):
+            mine = places[tables.measured.buckets[name]][rows.values[name]]
+            cells = cells * (int(places.max()) + 1) + mine
+        noise = rng.normal(0.0, margin.variance**0.5, margin.counts.size)
+        targets.append((cells, on_simplex(margin.counts.ravel() + noise, total)))
+    weights: Floats = np.full(n_rows, total / max(1, n_rows))
+    for _ in range(N_SWEEPS):
+        for cells, target in targets:
+            there = np.bincount(cells, weights, len(target))
+            ratio = np.clip(target / np.maximum(there, 1e-9), 1 / MOST, MOST)
+            weights = weights * ratio[cells]
+    return weights
+
+
+def _numbers(tables: TableSums, schema: Schema) -> list[RowFunction]:
+    """List the numbers, their squares, and the products of those that were measured together."""
+    columns = {
+        name: column
+        for name, column in schema.attributes.items()
+        if isinstance(column, Integer | Number)
+    }
+    made = [power(name, column, k) for name, column in columns.items() for k in (1, 2)]
+    for one, two in combinations(columns, 2):
+        if tables.margin(tuple(sorted((one, two)))) is not None:
+            made.append(power(one, columns[one], 1) * power(two, columns[two], 1))
+    return made
+
+
+def _tilted(
+    tables: TableSums, rows: Rows, functions: list[RowFunction], weights: Floats, rng: Generator
+) -> Floats:
+    """Multiply weights by the exponential of a sum of functions until means are as drawn."""
+    told = [(one, tables.linear(one)) for one in functions]
+    known = [(one, linear) for one, linear in told if linear is not None]
+    found = tables.sums([linear for _, linear in known], together=True)
+    covariance = found.privacy + found.model
+    drawn = rng.multivariate_normal(found.values, covariance, method="eigh")
+    wanted = drawn / max(1.0, tables.total)
+    values = np.stack([one.values(rows.codes) for one, _ in known])
+    for _ in range(N_STEPS):
+        shares = weights / weights.sum()
+        means = values @ shares
+        apart = values - means[:, None]
+        spread = (apart * shares) @ apart.T
+        # A draw that no weights can have is met as far as they go.
+        ridge = 1e-3 * np.diag(np.maximum(spread.diagonal(), 1e-9))
+        step = np.linalg.solve(spread + ridge, wanted - means)
+        moved = np.clip(step @ apart, -np.log(MOST), np.log(MOST))
+        weights = weights * np.exp(moved)
+        if float(np.max(np.abs(wanted - means))) < 1e-5:
+            break
+    return weights

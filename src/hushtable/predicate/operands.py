@@ -1,0 +1,117 @@
+"""What may stand on one side of a comparison, and how columns of each kind become it."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+
+from hushtable.errors import PredicateError
+from hushtable.predicate.terms import Grid, Ranks, Term
+from hushtable.recoding import bins_of
+from hushtable.schema import Categorical, Column, OnCalendar, Time
+from hushtable.schema.moments import DAY, SHORT, read_clock, read_moment
+
+WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+
+
+class Category(NamedTuple):
+    """A column of texts as one side of a comparison, or texts that follow from a column.
+
+    With `ranks`, code c of the column stands for the value with that number.
+    """
+
+    name: str
+    column: Categorical
+    ranks: tuple[int, ...] | None = None
+
+    @property
+    def codes(self) -> Grid | Ranks:
+        """The texts as their numbers in the list."""
+        if self.ranks is not None:
+            return Ranks(self.name, self.ranks)
+        return Grid(self.name, Fraction(0), Fraction(1), len(self.column.values))
+
+    def ranked(self, rank: dict[str, int]) -> Ranks:
+        """Give the texts as numbers in another list."""
+        values = self.column.values
+        places = range(len(values)) if self.ranks is None else self.ranks
+        return Ranks(self.name, tuple(rank[values[place]] for place in places))
+
+
+class Text(NamedTuple):
+    """A text as one side of a comparison."""
+
+    text: str
+
+
+Operand = Term | Category | Text | None  # None is NULL
+
+
+def operand_of(name: str, column: Column) -> Grid | Ranks | Category:
+    """Give a column as one side of a comparison; moments are days, and parts of days."""
+    if isinstance(column, Categorical):
+        return Category(name, column)
+    if not isinstance(column, OnCalendar):
+        return Grid(name, column.exact_low, column.exact_step, column.n_values)
+    if column.step in SHORT:
+        step = Fraction(SHORT[column.step], DAY)
+        low = Fraction(int(column.second_of(np.zeros(1, np.int64))[0]), DAY)
+        return Grid(name, low, step, column.n_values)
+    seconds = column.second_of(np.arange(column.n_values))
+    return Ranks(name, tuple((seconds // DAY).tolist()))
+
+
+def with_special(name: str, column: Column) -> Grid:
+    """Give a column as the number of its code, special values included."""
+    n_codes = column.n_values + len(column.special_names)
+    return Grid(name, Fraction(0), Fraction(1), n_codes)
+
+
+def moment_of(text: str, columns: list[Column]) -> Fraction | None:
+    """Read a text that is compared with moments, as days; None if there are none."""
+    calendars = [column for column in columns if isinstance(column, OnCalendar)]
+    if not calendars:
+        return None
+    try:
+        clock = all(isinstance(column, Time) for column in calendars)
+        return Fraction(read_clock(text) if clock else read_moment(text), DAY)
+    except ValueError as error:
+        raise PredicateError(f"{error}.") from None
+
+
+def called(function: str, name: str, column: Column) -> Category | Ranks:
+    """Give what a function makes of a column."""
+    if function == "band":
+        bins = bins_of(column)
+        if bins is None:
+            raise PredicateError(
+                f"band({name}) needs public bins, and the schema declares none for {name!r}."
+            )
+        bands = bins.apply(np.arange(column.n_values)).tolist()
+        labels = tuple(str(label) for label in bins.labels)
+        return Category(name, _listed(labels), tuple(bands))
+    if not isinstance(column, OnCalendar) or (isinstance(column, Time) != (function == "hour")):
+        is_stamp = column.type == "timestamp"
+        if not (function == "hour" and is_stamp):
+            of = "times and timestamps" if function == "hour" else "dates and timestamps"
+            raise PredicateError(f"{function}({name}): {name!r} is no column of {of}.")
+    assert isinstance(column, OnCalendar)  # noqa: S101 - told apart above
+    seconds = column.second_of(np.arange(column.n_values))
+    moments = seconds.astype("M8[s]")
+    months = moments.astype("M8[M]").astype(np.int64)
+    if function == "weekday":
+        days = (seconds // DAY + 3) % len(WEEKDAYS)
+        return Category(name, _listed(WEEKDAYS), tuple(days.tolist()))
+    numbers = {
+        "year": months // 12 + 1970,
+        "quarter": months % 12 // 3 + 1,
+        "month": months % 12 + 1,
+        "hour": seconds % DAY // 3600,
+    }[function]
+    return Ranks(name, tuple(numbers.tolist()))
+
+
+def _listed(values: tuple[str, ...]) -> Categorical:
+    return Categorical(type="categorical", values=values, ordered=True)

@@ -1,0 +1,277 @@
+"""Which tuples of the domain are inserted as noise: all alike, or by a public source distribution.
+
+`UniformInsertions` and `SourceInsertions` answer the same questions: how likely is a tuple
+inserted, what is drawn, how often is a tuple of the table kept.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushtable.domain import Domain
+from hushtable.errors import ParameterError, TooLarge
+from hushtable.privacy.bounded_adversary import Adversary, Ratios
+from hushtable.privacy.bounded_coins import heads, power_bounds
+from hushtable.privacy.noise import Noise
+from hushtable.privacy.rational import as_rational
+from hushtable.privacy.sparse_subset import Keys, sparse_subset
+
+MAX_CLASSES = 5_000
+"""Most different source probabilities of tuples; the promise is checked for each."""
+
+_BITS = 192
+
+_ANY = Fraction(1)  # a number of tuples, where only the noise matters
+
+
+@dataclass(frozen=True)
+class UniformInsertions:
+    """Insert every tuple with probability beta, keep tuples of the table with alpha + beta."""
+
+    domain: Domain
+    alpha: Fraction
+    beta: Fraction
+
+    @property
+    def ratios(self) -> Ratios:
+        """Bound what can be told from one view of a tuple."""
+        return Ratios.of_one_view(keep=self.alpha + self.beta, insert=self.beta)
+
+    @property
+    def expected(self) -> float:
+        """Expected number of insertions into an empty table."""
+        return float(self.beta * self.domain.size)
+
+    def insert(self, noise: Noise) -> Keys:
+        """Draw the tuples to insert, from the whole domain."""
+        return sparse_subset(self.domain, p=self.beta, noise=noise)
+
+    def keep(self, codes: NDArray[np.int64], noise: Noise) -> NDArray[np.bool_]:
+        """Toss a coin for each tuple of the table."""
+        return noise.bernoulli(self.alpha + self.beta, size=len(codes))
+
+
+@dataclass(frozen=True)
+class SourceInsertions:
+    """Insert a tuple the more likely, the more likely it is under a public source distribution.
+
+    Every tuple t owns w(t) = w_1(t_1) ... w_l(t_l) of W = W_1 ... W_l lots, W_j the sum of column
+    j's weights. Each lot is drawn independently with probability `hit`, and a tuple is inserted if
+    any of its lots is. So tuples are inserted independently, with probability exactly
+    beta(t) = 1 - (1 - hit)**w(t), close to hit * W * source(t).
+
+    Parameters
+    ----------
+    domain : Domain
+        The tuples.
+    weights : tuple of tuple of int
+        For each column the weight of each code, at least 1.
+    alpha : Fraction
+        A tuple of the table is kept with probability alpha + beta(t).
+    hit : Fraction
+        The probability of a lot.
+    """
+
+    domain: Domain
+    weights: tuple[tuple[int, ...], ...]
+    alpha: Fraction
+    hit: Fraction
+
+    @cached_property
+    def lots(self) -> Domain:
+        """The lots, as a product of the columns' own."""
+        totals = map(sum, self.weights)
+        return Domain(dict(zip(self.domain.names, totals, strict=True)))
+
+    @property
+    def ratios(self) -> Ratios:
+        """Bound what can be told from one view of any tuple."""
+        each = [ratios for _, ratios in SourcePrior(self.domain, self.weights, _ANY).ratios(self)]
+        return Ratios(low=min(r.low for r in each), high=max(r.high for r in each))
+
+    @property
+    def expected(self) -> float:
+        """Expected number of lots drawn, hardly more than that of insertions."""
+        return float(self.hit * self.lots.size)
+
+    def beta_bounds(self, weight: int, bits: int = _BITS) -> tuple[Fraction, Fraction]:
+        """Bound the probability with which a tuple of this weight is inserted."""
+        low, high = power_bounds(1 - self.hit, weight, bits)
+        return 1 - high, 1 - low
+
+    def insert(self, noise: Noise) -> Keys:
+        """Draw the tuples to insert, from the whole domain."""
+        drawn = self.lots.unpack(sparse_subset(self.lots, p=self.hit, noise=noise))
+        codes = np.empty_like(drawn)
+        for position, weights in enumerate(self.weights):
+            ends = np.cumsum(weights)
+            codes[:, position] = np.searchsorted(ends, drawn[:, position], side="right")
+        # Lots are numbered along with the codes of their tuples, so equal keys are neighbors.
+        keys = self.domain.pack(codes)
+        keys = keys[np.lexsort(keys.T[::-1])]
+        return keys[np.r_[True, (keys[1:] != keys[:-1]).any(axis=1)]] if len(keys) else keys
+
+    def keep(self, codes: NDArray[np.int64], noise: Noise) -> NDArray[np.bool_]:
+        """Toss a coin for each tuple of the table."""
+        weights = np.ones(len(codes), object)
+        for position, column in enumerate(self.weights):
+            weights *= np.array(column, object)[codes[:, position]]
+        kept = np.zeros(len(codes), np.bool_)
+        for weight in sorted(set(weights.tolist())):
+            members = np.flatnonzero(weights == weight)
+
+            def bounds(bits: int, weight: int = weight) -> tuple[Fraction, Fraction]:
+                low, high = self.beta_bounds(weight, bits)
+                return self.alpha + low, min(Fraction(1), self.alpha + high)
+
+            kept[members[heads(noise, len(members), bounds)]] = True
+        return kept
+
+
+@dataclass(frozen=True)
+class SourcePrior:
+    """The observers that noise from a source distribution protects against.
+
+    To them a tuple's chance of being in the table is at most d(t) = expected_tuples * source(t).
+
+    Parameters
+    ----------
+    domain : Domain
+        The tuples.
+    weights : tuple of tuple of int
+        For each column the weight of each code, at least 1.
+    expected_tuples : Fraction
+        The public number of tuples, times the prior factor.
+    """
+
+    domain: Domain
+    weights: tuple[tuple[int, ...], ...]
+    expected_tuples: Fraction
+
+    @cached_property
+    def classes(self) -> list[int]:
+        """The different weights of tuples, rising."""
+        products = {1}
+        for column in self.weights:
+            products = {w * product for w in set(column) for product in products}
+            if len(products) > MAX_CLASSES:
+                raise TooLarge(
+                    f"source: tuples have more than {MAX_CLASSES:,} different probabilities, and "
+                    "the promise is checked for each. Use fewer different weights, such as powers "
+                    "of two."
+                )
+        return sorted(products)
+
+    def prior(self, weight: int) -> Fraction:
+        """Give the largest prior of a tuple of this weight."""
+        return self.expected_tuples * weight / math.prod(map(sum, self.weights))
+
+    def ratios(self, noise: SourceInsertions) -> Iterator[tuple[int, Ratios]]:
+        """Bound the likelihood ratios of each class of tuples."""
+        for weight in self.classes:
+            low, high = noise.beta_bounds(weight)
+            if low <= 0:
+                raise ParameterError(
+                    "source: the rarest tuples would be inserted with a chance too small to be "
+                    "told from none, so one that is published would be true. Spread the source "
+                    "more evenly."
+                )
+            yield (
+                weight,
+                Ratios(low=1 - noise.alpha / (1 - high), high=1 + noise.alpha / low),
+            )
+
+    def keeps(self, noise: SourceInsertions, gamma: Fraction, adversary: Adversary) -> bool:
+        """Decide the promise for every class of tuples, in exact arithmetic."""
+        each = dict(self.ratios(noise))
+        # What an exclusive observer sees of the other tuples of a group may be least likely there.
+        least = min(ratios.low for ratios in each.values())
+        return all(
+            Ratios(low=least, high=ratios.high).posterior(self.prior(weight), adversary) <= gamma
+            and ratios.low * gamma >= self.prior(weight)
+            for weight, ratios in each.items()
+        )
+
+    def solve(self, gamma: Fraction, adversary: Adversary) -> SourceInsertions:
+        """Find the least noise that keeps the promise, to three digits and on the safe side."""
+        most = self.prior(self.classes[-1])
+        if most >= gamma:
+            raise ParameterError(
+                f"the likeliest tuple has a prior of up to {float(most):.3g}, which is not below "
+                f"gamma = {float(gamma):g}. Raise gamma, lower prior_factor or n_public, or spread "
+                "the source more evenly."
+            )
+        n_lots = math.prod(map(sum, self.weights))
+
+        def holds(hit: Fraction) -> bool:
+            noise = self._noise(hit)
+            return noise.alpha > 0 and self.keeps(noise, gamma, adversary)
+
+        hit = min(Fraction(1, 2), self.expected_tuples * (1 - gamma) / gamma / n_lots / 4)
+        while not holds(hit):
+            hit *= 2
+            if hit >= 1 or self._noise(hit).alpha <= 0:
+                raise ParameterError(
+                    f"gamma = {float(gamma):g} cannot be kept with noise from this source. Raise "
+                    "gamma, lower prior_factor or n_public, or spread the source more evenly."
+                )
+        low = hit / 2
+        for _ in range(8):
+            middle = (low + hit) / 2
+            low, hit = (low, middle) if holds(middle) else (middle, hit)
+        return self._noise(hit)
+
+    def _noise(self, hit: Fraction) -> SourceInsertions:
+        """Keep half of the likeliest tuples; the others a little less."""
+        trial = SourceInsertions(self.domain, self.weights, alpha=Fraction(0), hit=hit)
+        _, largest = trial.beta_bounds(self.classes[-1])
+        alpha = Fraction(math.floor((Fraction(1, 2) - largest) * 2**40), 2**40)
+        return SourceInsertions(self.domain, self.weights, alpha=alpha, hit=hit)
+
+
+def source_weights(domain: Domain, source: Mapping[str, list[int]]) -> tuple[tuple[int, ...], ...]:
+    """Give the weights of every column; one that is not named is uniform."""
+    return tuple(tuple(source.get(name, [1] * size)) for name, size in domain.sizes.items())
+
+
+def whole_weights(name: str, given: object) -> dict[str, list[int]]:
+    """Read weights by column, as whole numbers without common divisor.
+
+    Examples
+    --------
+    >>> whole_weights("source", {"sex": ["1/2", 1]})
+    {'sex': [1, 2]}
+    """
+    if not isinstance(given, Mapping):
+        raise ParameterError(f"{name} is {given!r}; it must map column names to lists of weights.")
+    weights: dict[str, list[int]] = {}
+    problems: list[str] = []
+    for column, of_codes in given.items():
+        about = f"{name}: column {column!r}"
+        several = isinstance(of_codes, Sequence) and not isinstance(of_codes, str)
+        listed = of_codes if several else [of_codes]
+        try:
+            exact = [as_rational(weight, name=about) for weight in listed]
+        except ParameterError as error:
+            problems += error.problems
+            continue
+        if min(exact, default=0) <= 0:
+            problems.append(
+                f"{about} has a weight that is not above 0; a tuple that is never inserted as "
+                "noise is certainly true when it is published."
+            )
+            continue
+        scale = math.lcm(*(weight.denominator for weight in exact))
+        whole = [int(weight * scale) for weight in exact]
+        divisor = math.gcd(*whole)
+        weights[str(column)] = [weight // divisor for weight in whole]
+    if problems:
+        raise ParameterError(problems)
+    return weights

@@ -1,0 +1,89 @@
+"""What a ledger is told: checked before anything is opened or written."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hushtable.errors import LedgerError, ParameterError
+from hushtable.privacy.decision import MAX_TEXT, Decision
+from hushtable.privacy.guarantee import Guarantee
+from hushtable.privacy.ledger_tables import table_document
+
+if TYPE_CHECKING:
+    from hushtable.schema import Schema
+
+
+def resolved(path: str | os.PathLike[str]) -> Path:
+    """Give the whole path of a file, or refuse what is none."""
+    try:
+        return Path(path).resolve()
+    except (OSError, ValueError, TypeError) as error:
+        raise LedgerError(f"{path!r} is not a path to a file: {error}.") from error
+
+
+def documents(guarantees: Sequence[Guarantee]) -> list[dict[str, Any]]:
+    """Write promises as a record holds them."""
+    # A single guarantee is iterable too (over its fields), hence the check of both.
+    if isinstance(guarantees, Guarantee) or not all(isinstance(g, Guarantee) for g in guarantees):
+        raise ParameterError("guarantees must be a sequence of guarantees, such as [PureDP(...)].")
+    if not guarantees:
+        raise ParameterError("there is no guarantee; for a release without one give [NoGuarantee].")
+    return [guarantee.to_dict() for guarantee in guarantees]
+
+
+def text(name: str, value: str, *, required: bool = True) -> str:
+    """Give a text that a record may hold, or refuse it."""
+    if not isinstance(value, str) or len(value) > MAX_TEXT or (required and not value.strip()):
+        raise ParameterError(
+            f"{name} must be text of 1 to {MAX_TEXT} characters; "
+            + (f"{len(value)} were given." if isinstance(value, str) else f"{value!r} was given.")
+        )
+    return value
+
+
+def require_schema(schema: object) -> None:
+    """Refuse what is no schema."""
+    if not hasattr(schema, "digest"):  # which is all that it writes down of a schema
+        raise ParameterError(f"schema is a {type(schema).__name__}; give a Schema.")
+
+
+def about(
+    schema: Schema | None, same_people: str | None, decision: Decision | None = None
+) -> dict[str, Any]:
+    """Give what a charge says about whom it is for and who decided on it."""
+    if schema is not None:
+        require_schema(schema)
+    if same_people is not None:
+        text("same_people", same_people)
+    return {"table": table_document(schema), "same_people": same_people, **decided(decision)}
+
+
+def decided(decision: Decision | None) -> dict[str, Any]:
+    """Give what a record says about who decided: nothing, unless something was stated."""
+    if decision is not None and not isinstance(decision, Decision):
+        raise ParameterError(f"decision is a {type(decision).__name__}; give a Decision.")
+    return {"decision": decision.to_dict()} if decision is not None and decision.is_stated else {}
+
+
+def salt() -> str:
+    """Draw the random number of a record."""
+    # Without it, whoever knows a receipt could try out records until one gives the next receipt.
+    return secrets.token_hex(16)
+
+
+def number(name: str, value: int) -> int:
+    """Give the number of a record, or refuse what is none."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ParameterError(f"{name} must be a whole number, as `show` lists them; not {value!r}.")
+    return value
+
+
+def now() -> str:
+    """Give the time for a record."""
+    # For people only: nothing is decided by the time, so a clock that jumps does no harm.
+    return datetime.now(UTC).isoformat(timespec="microseconds")

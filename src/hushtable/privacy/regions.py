@@ -1,0 +1,208 @@
+"""Regions of a table that are divided again and again: counted and scored while sealed.
+
+Regions of one division hold different rows, so a look at each of them is paid once; whoever looks
+at a region and at what it was divided from pays for both. The score of a split is that of Qardaji
+and Li, and what one unit changes in it is proved in ``methods/partition/partition.md``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushtable import kernels
+from hushtable.privacy.sealed import Seal, SealedCells, inside, require_one_cell
+from hushtable.privacy.spending import Account, Part, Sensitivity
+from hushtable.privacy.splits import SealedWays, SealedWaysOfParts, Ways, require_counts
+
+Integers = NDArray[np.int64]
+
+
+class OrderedAxis(Protocol):
+    """Say where codes lie on an axis, and whether it is cut into intervals or into any subsets."""
+
+    @property
+    def subsets(self) -> bool:
+        """Whether any subset of its values may be cut off."""
+        ...
+
+    def positions(self, codes: Integers) -> Any:
+        """Give the places of codes."""
+        ...
+
+
+class OrderedCells:
+    """Hold the frequency table, ordered along every axis inside every open region.
+
+    Parameters
+    ----------
+    axes : sequence of OrderedAxis
+        The attributes that are cut.
+    codes : array (cells, axes)
+        Codes of the occupied cells.
+    classes : array
+        Class of each cell.
+    n_classes : int
+        Number of classes.
+    counts : array
+        Rows in each cell.
+    """
+
+    def __init__(
+        self,
+        axes: Sequence[OrderedAxis],
+        codes: Integers,
+        classes: Integers,
+        n_classes: int,
+        counts: Integers,
+    ) -> None:
+        self.axes, self.n_classes = axes, n_classes
+        self.positions = np.empty((len(axes), len(counts)), np.int32)
+        self.orders = np.empty_like(self.positions)
+        for at, axis in enumerate(axes):
+            self.positions[at] = axis.positions(codes[:, at])
+            self.orders[at] = np.argsort(self.positions[at], kind="stable")
+        self.classes, self.counts = classes.astype(np.int32), counts
+        self._subsets = np.array([axis.subsets for axis in axes], np.bool_)
+
+    def class_counts(self, begins: Integers, ends: Integers) -> Integers:
+        """Count the rows of regions by class."""
+        tally: Integers = kernels.regions.class_counts(
+            self.orders[0], self.counts, self.classes, begins, ends, self.n_classes
+        )
+        return tally
+
+    def runs(
+        self, at: int, part: tuple[int, int], where: slice, *, whole: Integers, by_class: bool
+    ) -> Ways:
+        """Score the splits of a region along one axis."""
+        order = self.orders[at, where]
+        known = order, self.positions[at], self.counts, self.classes, whole
+        if self.axes[at].subsets:
+            out = np.empty((3, 1 << part[0].bit_count()), np.int64)
+            n_runs = kernels.regions.score_subsets(*known, part[0], by_class, *out)
+        else:
+            out = np.empty((3, len(order) + 1), np.int64)
+            n_runs = kernels.regions.score_interval(*known, *part, by_class, *out)
+        return Ways(out[0, :n_runs], out[1, :n_runs], out[2, :n_runs])
+
+    def divide(self, begins: Integers, ends: Integers, axes: Integers, cuts: Integers) -> Integers:
+        """Carry out splits; say where the left halves end."""
+        middles: Integers = kernels.regions.divide(
+            self.orders, self.positions, begins, ends, axes, self._subsets, cuts
+        )
+        return middles
+
+
+class SealedRegions(Seal):
+    """Hold a table that is divided into regions, sealed. Regions are named by numbers from 0 on.
+
+    Parameters
+    ----------
+    inside : OrderedCells
+        The table.
+    sensitivity : Sensitivity
+        How far one unit moves its counts.
+    part : Part
+        What it is a part of.
+    """
+
+    __slots__ = ("__begins", "__ends", "n_classes", "parts")
+
+    def __init__(self, inside: OrderedCells, sensitivity: Sensitivity, part: Part) -> None:
+        super().__init__(inside, sensitivity, part)
+        require_one_cell(sensitivity)
+        require_counts(sensitivity)
+        self.n_classes = inside.n_classes
+        self.parts = [part]
+        # The ends of regions among occupied cells are as private as the cells.
+        self.__begins, self.__ends = [0], [len(inside.counts)]
+
+    @classmethod
+    def of(
+        cls, cells: SealedCells, axes: Sequence[OrderedAxis], *, n_classes: int | None = None
+    ) -> SealedRegions:
+        """Order cells along axes; with `n_classes`, their last column holds the class."""
+        exact = inside(cells)
+        classes = np.zeros(len(exact.counts), np.int64) if n_classes is None else exact.codes[:, -1]
+        codes = exact.codes[:, : len(axes)]
+        ordered = OrderedCells(axes, codes, classes, n_classes or 1, exact.counts)
+        return cls(ordered, cells.sensitivity, cells.part)
+
+    def _where(self, regions: Sequence[int]) -> tuple[Integers, Integers]:
+        begins = np.array([self.__begins[region] for region in regions], np.int64)
+        return begins, np.array([self.__ends[region] for region in regions], np.int64)
+
+    def class_counts(self, regions: Sequence[int]) -> SealedOfParts:
+        """Count the rows of regions by class."""
+        counts = inside(self).class_counts(*self._where(regions))
+        return SealedOfParts(counts, self.sensitivity, [self.parts[r] for r in regions])
+
+    def totals(self, regions: Sequence[int]) -> SealedOfParts:
+        """Count the rows of regions."""
+        counts = inside(self).class_counts(*self._where(regions)).sum(axis=1)
+        return SealedOfParts(counts, self.sensitivity, [self.parts[r] for r in regions])
+
+    def ways(
+        self, region: int, spans: Mapping[int, tuple[int, int]], n_ways: int, *, by_class: bool
+    ) -> SealedWaysOfParts:
+        """Score all splits of a region along some axes.
+
+        Parameters
+        ----------
+        region : int
+            The region.
+        spans : mapping of int to pair of int
+            For each axis how far the region reaches on it; public.
+        n_ways : int
+            How many splits there are; public.
+        by_class : bool
+            Whether splits are valued by how they separate classes: three points for a row at most,
+            else one.
+        """
+        exact: OrderedCells = inside(self)
+        begins, ends = self._where([region])
+        whole = exact.class_counts(begins, ends)[0]
+        where = slice(int(begins[0]), int(ends[0]))
+        moved = self.sensitivity.times(3 if by_class else 1)
+        part = self.parts[region]
+        ways = [
+            SealedWays(
+                exact.runs(axis, span, where, whole=whole, by_class=by_class), moved, part, n_ways
+            )
+            for axis, span in spans.items()
+        ]
+        return SealedWaysOfParts.of(ways)
+
+    def divide(self, regions: Sequence[int], axes: Integers, cuts: Integers) -> list[int]:
+        """Carry out splits; give the numbers of the halves, the left one of each region first."""
+        begins, ends = self._where(regions)
+        middles = inside(self).divide(begins, ends, axes, cuts).tolist()
+        made = []
+        for at, region in enumerate(regions):
+            self.parts += self.parts[region].divided(("left", "right"))
+            self.__begins += [self.__begins[region], middles[at]]
+            self.__ends += [middles[at], self.__ends[region]]
+            made += [len(self.parts) - 2, len(self.parts) - 1]
+        return made
+
+
+class SealedOfParts(Seal):
+    """Hold sealed counts of several parts, one after the other on the first axis; each pays."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self, inside: Integers, sensitivity: Sensitivity, parts: Sequence[Part]) -> None:
+        super().__init__(inside, sensitivity, parts[0] if parts else _NOWHERE)
+        self.parts = tuple(parts)
+
+    @property
+    def all_parts(self) -> tuple[Part, ...]:
+        """The parts that pay for a look: each for itself."""
+        return self.parts
+
+
+_NOWHERE = Account(None).root

@@ -1,0 +1,349 @@
+"""Columns of dates, timestamps and times of day, on a public calendar grid.
+
+A moment counts as the period of the column's step that it lies in, and is written as the first
+moment of that period: with ``step: month``, 2024-03-17 is 2024-03-01. Periods are numbered from
+1970 on, and codes from the period of ``low``; weeks begin on Mondays. A timestamp with a zone is
+read in UTC.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from abc import abstractmethod
+from collections.abc import Mapping
+from fractions import Fraction
+from functools import cached_property
+from typing import Annotated, Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BeforeValidator, Field, model_validator
+
+from hushtable.errors import ParameterError
+from hushtable.files.yaml_text import shown
+from hushtable.schema.columns import OTHER, Text
+from hushtable.schema.numbers import SPECIAL, OnGrid
+
+Integers = NDArray[np.int64]
+Step = Literal["second", "minute", "hour", "day", "week", "month", "quarter", "year"]
+
+DAY = 86_400
+SHORT = {"second": 1, "minute": 60, "hour": 3600, "day": DAY, "week": 7 * DAY}
+"""Seconds of the steps that all have the same length."""
+
+MONTHS = {"month": 1, "quarter": 3, "year": 12}
+MONDAY = -3 * DAY  # the Monday before 1970-01-01, from which weeks are counted
+
+COARSER: dict[str, tuple[Step, ...]] = {
+    "second": ("minute", "hour", "day", "month", "quarter", "year"),
+    "minute": ("hour", "day", "month", "quarter", "year"),
+    "hour": ("day", "month", "quarter", "year"),
+    "day": ("month", "quarter", "year"),
+    "week": (),  # a week may lie in two months, and in two years
+    "month": ("quarter", "year"),
+    "quarter": ("year",),
+    "year": (),
+}
+"""The taxonomy that a calendar has by itself: what each step is grouped into, level by level."""
+
+BINS = (
+    "Public bins in which every method counts: a coarser step of the calendar, a number of steps, "
+    "or the first moment of each."
+)
+
+
+def periods(seconds: Integers, step: str) -> Integers:
+    """Give the numbers of the periods of moments, which are seconds since 1970.
+
+    Examples
+    --------
+    >>> periods(np.array([0, 86_400 * 31, -1]), "month").tolist()
+    [0, 1, -1]
+    """
+    if step in MONTHS:
+        months = seconds.astype("M8[s]").astype("M8[M]").astype(np.int64)
+        return np.asarray(months // MONTHS[step])
+    origin = MONDAY if step == "week" else 0
+    return np.asarray((seconds - origin) // SHORT[step])
+
+
+def begins(numbers: Integers, step: str) -> Integers:
+    """Give the first second of periods, counted from 1970.
+
+    Examples
+    --------
+    >>> begins(np.array([0, 1, -1]), "week").tolist()
+    [-259200, 345600, -864000]
+    """
+    if step in MONTHS:
+        months = (numbers * MONTHS[step]).astype("M8[M]")
+        return np.asarray(months.astype("M8[s]").astype(np.int64))
+    origin = MONDAY if step == "week" else 0
+    return np.asarray(numbers * SHORT[step] + origin)
+
+
+_DATE = r"\d{4}-\d{2}-\d{2}"
+_CLOCK = r"\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?"
+DATE_TEXT = re.compile(f"({_DATE})(?:[T ]({_CLOCK})Z?)?", re.ASCII)
+CLOCK_TEXT = re.compile(_CLOCK, re.ASCII)
+
+
+def read_moment(text: str) -> int:
+    """Read a date, or a date and a time, as seconds since 1970; raises `ValueError`.
+
+    Examples
+    --------
+    >>> read_moment("1970-01-02 01:00")
+    90000
+    """
+    found = DATE_TEXT.fullmatch(text.strip(" "))
+    if found is None:
+        raise ValueError(f"{shown(text)} is not a moment such as 2024-12-31 or 2024-12-31 18:30:00")
+    days = datetime.date.fromisoformat(found[1]).toordinal() - _EPOCH
+    return days * DAY + (read_clock(found[2]) if found[2] else 0)
+
+
+def read_clock(text: str) -> int:
+    """Read a time of day as seconds since midnight; raises `ValueError`.
+
+    Examples
+    --------
+    >>> read_clock("08:30")
+    30600
+    """
+    if CLOCK_TEXT.fullmatch(text.strip(" ")) is None:
+        raise ValueError(f"{shown(text)} is not a time such as 18:30 or 18:30:00")
+    hours, minutes, *rest = text.strip(" ").split(".")[0].split(":")
+    clock = datetime.time(int(hours), int(minutes), int(rest[0]) if rest else 0)
+    return clock.hour * 3600 + clock.minute * 60 + clock.second
+
+
+_EPOCH = datetime.date(1970, 1, 1).toordinal()
+
+
+def _as_text(value: Any) -> Any:
+    """Write what YAML reads as a date the way it was written."""
+    if isinstance(value, datetime.datetime):
+        if value.tzinfo is not None:
+            value = value.astimezone(datetime.UTC).replace(tzinfo=None)
+        return value.isoformat(" ")
+    if isinstance(value, datetime.date | datetime.time):
+        return value.isoformat()
+    if not isinstance(value, str):  # YAML reads 18:30 as 1110
+        raise ValueError(f"{shown(value)} is no moment; put it in quotes, such as '18:30:00'")
+    return value
+
+
+Moment = Annotated[str, BeforeValidator(_as_text)]
+
+
+class OnCalendar(OnGrid):
+    """A column of moments."""
+
+    step: Step
+    low: Moment
+    high: Moment
+    other: Moment | None = Field(None, description=f"{OTHER}low.")
+    special: dict[Moment, Text] = Field(default_factory=dict, description=SPECIAL)
+    bins: Step | int | tuple[Moment, ...] | None = Field(None, description=BINS)
+
+    @staticmethod
+    @abstractmethod
+    def seconds(value: Any) -> int:
+        """Read a moment as seconds; raises `ValueError`."""
+
+    @staticmethod
+    @abstractmethod
+    def written(second: int) -> str:
+        """Write a moment, given as seconds."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        for said in (self.low, self.high, *self.special, *([self.other] if self.other else [])):
+            self.seconds(said)  # says itself what is wrong
+        if self.exact_low > self.exact(self.high):
+            raise ValueError(f"low {self.low} is after high {self.high}")
+        if self.n_values > self.most_steps:
+            raise ValueError(f"{self.n_values} values are too many; use a coarser step")
+        if problems := self._problems():
+            raise ValueError("; ".join(problems))
+        return self
+
+    @cached_property
+    def first(self) -> int:
+        """The number of the period of `low`."""
+        return int(self._period(self.seconds(self.low)))
+
+    @property
+    def last(self) -> int:
+        """The number of the period of `high`."""
+        return self.first + self.n_values - 1
+
+    def _period(self, second: int) -> int:
+        return int(periods(np.array([second], np.int64), self.step)[0])
+
+    @cached_property
+    def n_values(self) -> int:
+        """Number of periods."""
+        return self._period(self.seconds(self.high)) - self.first + 1
+
+    @property
+    def bounds(self) -> str:
+        """The bounds, in words."""
+        return f"{self.low} to {self.high}"
+
+    @property
+    def exact_low(self) -> Fraction:
+        """The number of the first period."""
+        return Fraction(self.first)
+
+    @property
+    def exact_step(self) -> Fraction:
+        """One period."""
+        return Fraction(1)
+
+    def exact(self, value: Any) -> Fraction:
+        """Give the number of the period that a moment lies in."""
+        return Fraction(self._period(self.seconds(_as_text(value))))
+
+    @cached_property
+    def special_places(self) -> dict[Fraction, int]:
+        """The code of each special value, by its second: its period may hold others."""
+        return {
+            Fraction(self.seconds(key)): self.n_values + i for i, key in enumerate(self.special)
+        }
+
+    def code_of(self, value: Any) -> int:
+        """Give the code of a moment that stands in a published table; missing is None."""
+        special = None
+        if value is not None:
+            special = self.special_places.get(Fraction(self.seconds(_as_text(value))))
+        return super().code_of(value) if special is None else special
+
+    @property
+    def special_codes(self) -> Mapping[Any, str]:
+        """The moments that are none, and their names."""
+        return {self.written(self.seconds(key)): name for key, name in self.special.items()}
+
+    @property
+    def bin_rule(self) -> Any:
+        """The rule of the public bins, if there are any."""
+        return self.bins if not isinstance(self.bins, tuple) else list(self.bins)
+
+    @cached_property
+    def bin_starts(self) -> tuple[int, ...] | None:
+        """The first code of each public bin, if there are any."""
+        if isinstance(self.bins, str):
+            return self.group_starts(self.bins)
+        return super().bin_starts
+
+    @property
+    def coarser(self) -> tuple[Step, ...]:
+        """The levels of the calendar above the column's own step."""
+        return COARSER[self.step]
+
+    def group_starts(self, step: str) -> tuple[int, ...]:
+        """Give the first code of each period of a coarser step."""
+        if step not in self.coarser:
+            known = ", ".join(self.coarser) or "none"
+            raise ParameterError(
+                f"{step!r} is no coarser step of a column in steps of a {self.step}; there are "
+                f"{known}."
+            )
+        grouped = periods(self.second_of(np.arange(self.n_values)), step)
+        return tuple(np.flatnonzero(np.diff(grouped, prepend=grouped[0] - 1)).tolist())
+
+    def group_name(self, code: int, step: str) -> str:
+        """Name the period of a coarser step that a code lies in."""
+        text = str(self.value(code))
+        match step:
+            case "year":
+                return text[:4]
+            case "quarter":
+                return f"{text[:4]}-Q{(int(text[5:7]) + 2) // 3}"
+            case "month":
+                return text[:7]
+            case "day":
+                return text[:10]
+            case _:
+                return text[: -3 * (step != "second")]
+
+    def second_of(self, codes: Integers) -> Integers:
+        """Give the first second of each code's period."""
+        return begins(codes + self.first, self.step)
+
+    def value(self, code: int) -> str | None:
+        """Give the first moment of the period behind a code."""
+        if code >= self.n_values:
+            found = self._apart(code)
+            return None if found is None else str(found)
+        return self.written(int(self.second_of(np.array([code], np.int64))[0]))
+
+
+class Date(OnCalendar):
+    """A column of dates.
+
+    Examples
+    --------
+    >>> born = Date(type="date", low="1990-01-01", high="1999-12-31", step="month")
+    >>> born.n_values, born.value(14), born.code_of("1991-03-17")
+    (120, '1991-03-01', 14)
+    """
+
+    type: Literal["date"]
+    step: Literal["day", "week", "month", "quarter", "year"] = "day"
+
+    @staticmethod
+    def seconds(value: Any) -> int:
+        """Read a date as the seconds since 1970 at its begin."""
+        return read_moment(value) // DAY * DAY
+
+    @staticmethod
+    def written(second: int) -> str:
+        """Write a date."""
+        return datetime.date.fromordinal(second // DAY + _EPOCH).isoformat()
+
+
+class Timestamp(OnCalendar):
+    """A column of dates with a time of day."""
+
+    type: Literal["timestamp"]
+    step: Step
+
+    @staticmethod
+    def seconds(value: Any) -> int:
+        """Read a moment as seconds since 1970."""
+        return read_moment(value)
+
+    @staticmethod
+    def written(second: int) -> str:
+        """Write a moment."""
+        return f"{Date.written(second)} {Time.written(second % DAY)}"
+
+
+class Time(OnCalendar):
+    """A column of times of day."""
+
+    type: Literal["time"]
+    step: Literal["second", "minute", "hour"]
+    low: Moment = "00:00:00"
+    high: Moment = "23:59:59"
+    bins: Literal["minute", "hour"] | int | tuple[Moment, ...] | None = Field(
+        None, description=BINS
+    )
+
+    @staticmethod
+    def seconds(value: Any) -> int:
+        """Read a time as seconds since midnight."""
+        return read_clock(value)
+
+    @staticmethod
+    def written(second: int) -> str:
+        """Write a time."""
+        return f"{second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}"
+
+    @property
+    def coarser(self) -> tuple[Step, ...]:
+        """The levels of the clock above the column's own step."""
+        return tuple(step for step in super().coarser if step in ("minute", "hour"))

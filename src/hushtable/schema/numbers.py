@@ -1,0 +1,376 @@
+"""Columns of numbers on a public grid, and lengths of time, which are numbers of steps."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from decimal import Decimal as Digits
+from fractions import Fraction
+from functools import cached_property
+from typing import Annotated, Any, Literal, Self, cast
+
+from pydantic import BeforeValidator, Field, field_validator, model_validator
+
+from hushtable.errors import ParameterError
+from hushtable.files.yaml_text import shown
+from hushtable.schema.bins import starts_of
+from hushtable.schema.columns import (
+    MAX_COLUMN_SIZE,
+    OTHER,
+    OUTSIDE,
+    AnyColumn,
+    Outside,
+    Text,
+    Value,
+)
+
+SPECIAL = (
+    "Codes that are no numbers, such as 999 for never: each is a value apart, with a name, and is "
+    "written as the code."
+)
+BINS = (
+    "Public bins in which every method counts: their width, the lowest value of each, or log (1, "
+    "2, 5, 10, 20, 50 and so on away from zero)."
+)
+
+
+def _bins(given: Any) -> Any:
+    listed = isinstance(given, Sequence) and not isinstance(given, str)
+    single = given == "log" or isinstance(given, int | float)
+    if isinstance(given, bool) or not (
+        single or (listed and all(isinstance(edge, int | float) for edge in given))
+    ):
+        raise ValueError(
+            f"bins {shown(given)} is neither a width, nor a list of the lowest values, nor log"
+        )
+    return given
+
+
+Bins = Annotated[int | float | Literal["log"] | tuple[int | float, ...], BeforeValidator(_bins)]
+
+
+def exact_number(value: Any) -> Fraction:
+    """Read a bound as the decimal number the custodian wrote, not its binary neighbor."""
+    return Fraction(str(value))
+
+
+class OnGrid(AnyColumn):
+    """A column whose values lie on a line, in steps of one size, beside some that are special."""
+
+    outside: Outside = Field("clip", description=OUTSIDE)
+
+    def __hash__(self) -> int:
+        """Tell columns apart, roughly: a mapping of special values has no hash of its own."""
+        return hash((type(self), self.bounds, self.n_values, self.missing, self.outside))
+
+    @property
+    @abstractmethod
+    def exact_low(self) -> Fraction:
+        """The lowest value."""
+
+    @property
+    @abstractmethod
+    def exact_step(self) -> Fraction:
+        """The distance between neighboring values."""
+
+    @property
+    @abstractmethod
+    def bounds(self) -> str:
+        """The lowest and the highest value, in words."""
+
+    @abstractmethod
+    def exact(self, value: Any) -> Fraction:
+        """Read a value that the custodian wrote, or that stands in a table.
+
+        Raises `ValueError` for what is none.
+        """
+
+    @property
+    @abstractmethod
+    def special_codes(self) -> Mapping[Any, str]:
+        """The codes that stand for special values in the table, and the names of these."""
+
+    @property
+    @abstractmethod
+    def bin_rule(self) -> Any:
+        """The rule of the public bins, if there are any."""
+
+    @property
+    def is_line(self) -> bool:
+        """Numbers have an order."""
+        return True
+
+    @property
+    def special_names(self) -> tuple[str, ...]:
+        """What the special values are called, in the order of their codes."""
+        return tuple(self.special_codes.values())
+
+    @cached_property
+    def special_places(self) -> dict[Fraction, int]:
+        """The code of each special value, by what stands for it in the table."""
+        return {self.exact(key): self.n_values + i for i, key in enumerate(self.special_codes)}
+
+    @cached_property
+    def bin_starts(self) -> tuple[int, ...] | None:
+        """The first code of each public bin, if there are any."""
+        return None if self.bin_rule is None else starts_of(self, self.bin_rule)
+
+    def code_of(self, value: Any) -> int:
+        """Give the code of a value that stands in a published table; missing is None."""
+        if value is None:
+            return cast(int, self.missing_code)
+        exact = self.exact(value)
+        special = self.special_places.get(exact)
+        return round((exact - self.exact_low) / self.exact_step) if special is None else special
+
+    @property
+    def other_code(self) -> int:
+        """The code of the value `other`: by default that of the low bound."""
+        return 0 if self.other is None else int(self._place_of(self.other))
+
+    def _place_of(self, value: Any) -> Fraction:
+        return (self.exact(value) - self.exact_low) / self.exact_step
+
+    def _apart(self, code: int) -> Value:
+        """Give what stands in a table for a code that is apart."""
+        return cast(Value, (*self.special_codes, None)[code - self.n_values])
+
+    @property
+    def most_steps(self) -> int:
+        """How many steps there may be from the lowest value to the highest."""
+        return MAX_COLUMN_SIZE - len(self.special_codes)
+
+    def _problems(self) -> list[str]:
+        """List what is wrong with `other`, special values and bins, once the bounds are right."""
+        problems = []
+        if self.other is not None:
+            place = self._place_of(self.other)
+            if place.denominator != 1 or not 0 <= place < self.n_values:
+                problems.append(f"other {self.other} is not one of the column's values")
+        names = list(self.special_codes.values())
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            problems.append(f"special values have the same name: {', '.join(twice)}")
+        try:
+            _ = self.bin_starts
+        except ParameterError as error:
+            problems += [f"bins: {problem.rstrip('.')}" for problem in error.problems]
+        return problems
+
+
+class Numeric(OnGrid):
+    """A column of numbers."""
+
+    special: dict[int | float, Text] = Field(default_factory=dict, description=SPECIAL)
+    bins: Bins | None = Field(None, description=BINS)
+
+    @field_validator("special", mode="before")
+    @classmethod
+    def _of_numbers(cls, given: Any) -> Any:
+        if not isinstance(given, Mapping):
+            raise ValueError("special values are a mapping from code to name, such as 999: never")
+        for key in given:
+            try:
+                if isinstance(key, bool) or not math.isfinite(float(key)):
+                    raise ValueError
+            except (ValueError, TypeError):
+                raise ValueError(f"special value {shown(key)} is no number") from None
+        return given
+
+    @property
+    def special_codes(self) -> Mapping[Any, str]:
+        """The numbers that are none, and their names."""
+        return self.special
+
+    @property
+    def bin_rule(self) -> Any:
+        """The rule of the public bins, if there are any."""
+        return self.bins
+
+    def exact(self, value: Any) -> Fraction:
+        """Read a number as it is written."""
+        return exact_number(value)
+
+    @abstractmethod
+    def place(self, real: Any) -> Any:
+        """Say where a number lies on the grid: its code is the whole part of that.
+
+        In double precision, so a number goes to the nearest grid point, one in the middle to the
+        upper, and it is inside the column if its place is at least 0 and below `n_values`. This is
+        the one spelling of that rule: `real` may be a float, an array, or a column of a database.
+
+        Examples
+        --------
+        >>> weight = Number(type="number", low=40, high=42, step=0.5)
+        >>> [weight.place(kg) for kg in (39.75, 40.0, 41.5)]
+        [0.0, 0.5, 3.5]
+        """
+
+
+class Integer(Numeric):
+    """A column of whole numbers between public bounds, both included.
+
+    Examples
+    --------
+    >>> contact = Integer(type="integer", low=0, high=30, special={999: "never"})
+    >>> contact.size, contact.value(31), contact.name(31)
+    (32, 999, 'never')
+    """
+
+    type: Literal["integer"]
+    low: int
+    high: int
+    other: int | None = Field(None, description=f"{OTHER}low.")
+    special: dict[int, Text] = Field(default_factory=dict, description=SPECIAL)  # type: ignore[assignment]
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.low > self.high:
+            raise ValueError(f"low {self.low} is above high {self.high}")
+        if self.high - self.low >= self.most_steps:
+            raise ValueError(
+                f"{self.high - self.low + 1} values are too many; use type: number "
+                "with a coarser step"
+            )
+        if problems := self._problems():
+            raise ValueError("; ".join(problems))
+        return self
+
+    @property
+    def n_values(self) -> int:
+        """Number of whole numbers between the bounds."""
+        return self.high - self.low + 1
+
+    @property
+    def bounds(self) -> str:
+        """The bounds, in words."""
+        return f"{self.low} to {self.high}"
+
+    @property
+    def exact_low(self) -> Fraction:
+        """The lowest value."""
+        return Fraction(self.low)
+
+    @property
+    def exact_step(self) -> Fraction:
+        """One."""
+        return Fraction(1)
+
+    def place(self, real: Any) -> Any:
+        """Say where a number lies on the grid."""
+        return real - float(self.low) + 0.5
+
+    def value(self, code: int) -> int | None:
+        """Give the number behind a code."""
+        if code >= self.n_values:
+            return cast("int | None", self._apart(code))
+        return self.low + int(code)
+
+
+class Number(Numeric):
+    """A column of numbers, rounded to a public grid between public bounds."""
+
+    type: Literal["number"]
+    low: float = Field(allow_inf_nan=False)
+    high: float = Field(allow_inf_nan=False)
+    step: float = Field(gt=0, allow_inf_nan=False)
+    other: float | None = Field(None, allow_inf_nan=False, description=f"{OTHER}low.")
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.low > self.high:
+            raise ValueError(f"low {self.low} is above high {self.high}")
+        cells = (exact_number(self.high) - exact_number(self.low)) / exact_number(self.step)
+        if cells.denominator != 1:
+            raise ValueError(
+                f"step {self.step} does not divide the range from {self.low} to {self.high}"
+            )
+        if cells >= self.most_steps:
+            raise ValueError(f"{int(cells) + 1} grid points are too many; use a coarser step")
+        if problems := self._problems():
+            raise ValueError("; ".join(problems))
+        return self
+
+    @property
+    def n_values(self) -> int:
+        """Number of grid points."""
+        width = exact_number(self.high) - exact_number(self.low)
+        return int(width / exact_number(self.step)) + 1
+
+    @property
+    def bounds(self) -> str:
+        """The bounds, in words."""
+        return f"{self.low} to {self.high}"
+
+    @property
+    def exact_low(self) -> Fraction:
+        """The lowest grid point."""
+        return exact_number(self.low)
+
+    @property
+    def exact_step(self) -> Fraction:
+        """The distance between grid points."""
+        return exact_number(self.step)
+
+    def place(self, real: Any) -> Any:
+        """Say where a number lies on the grid."""
+        return (real - self.low) / self.step + 0.5
+
+    def value(self, code: int) -> float | None:
+        """Give the grid point behind a code."""
+        if code >= self.n_values:
+            found = self._apart(code)
+            return None if found is None else float(found)
+        return float(self.exact_low + int(code) * self.exact_step)
+
+
+class Decimal(Number):
+    """A column of numbers that is written with the digits of its step, such as amounts of money.
+
+    Examples
+    --------
+    >>> price = Decimal(type="decimal", low=0, high=10, step=0.05)
+    >>> price.n_digits
+    2
+    """
+
+    type: Literal["decimal"]  # type: ignore[assignment]
+
+    @model_validator(mode="after")
+    def _has_digits(self) -> Self:
+        written = [self.low, self.step, *self.special]
+        if max(-_exponent(number) for number in written) > MAX_DIGITS:
+            raise ValueError(f"step {self.step} has more than {MAX_DIGITS} digits after the point")
+        return self
+
+    @property
+    def n_digits(self) -> int:
+        """Number of digits after the point."""
+        return max(0, *(-_exponent(number) for number in (self.low, self.step, *self.special)))
+
+
+MAX_DIGITS = 15
+
+
+def _exponent(number: float) -> int:
+    return int(Digits(str(number)).normalize().as_tuple().exponent)
+
+
+SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400, "week": 604800}
+
+
+class Duration(Integer):
+    """A column of lengths of time, as whole numbers of steps.
+
+    A length of time in the table is cut down to whole steps, and a plain number is one of steps.
+    In clauses and in published rows it is the number of steps.
+    """
+
+    type: Literal["duration"]  # type: ignore[assignment]
+    step: Literal["second", "minute", "hour", "day", "week"]
+
+    @property
+    def step_seconds(self) -> int:
+        """How many seconds a step is long."""
+        return SECONDS[self.step]

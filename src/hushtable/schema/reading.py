@@ -1,0 +1,95 @@
+"""Reading a schema file: hierarchies that lie beside it, and problems said in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from hushtable.errors import SchemaError, TaxonomyError
+from hushtable.taxonomy import Taxonomy
+
+
+def with_taxonomy_files(content: dict[str, Any], folder: Path | None) -> dict[str, Any]:
+    """Replace ``taxonomy: file.csv`` by the hierarchy in that file."""
+    columns = content.get("columns")
+    if not isinstance(columns, dict):
+        return content
+    problems, filled = [], {}
+    for name, column in columns.items():
+        filled[name] = column
+        reference = column.get("taxonomy") if isinstance(column, dict) else None
+        if not isinstance(reference, str):
+            continue
+        # Only files beside the schema: a schema from elsewhere must not read the disk at large.
+        inside = (folder / reference).resolve() if folder is not None else None
+        if inside is None or not inside.is_relative_to(folder.resolve()):  # type: ignore[union-attr]
+            problems.append(
+                f"column {name!r}: taxonomy {reference!r} must be a file in the "
+                "folder of the schema or below it."
+            )
+            continue
+        try:
+            taxonomy = Taxonomy.load(inside)
+        except TaxonomyError as error:
+            problems += [f"column {name!r}: {problem}" for problem in error.problems]
+            continue
+        filled[name] = {**column, "taxonomy": taxonomy}
+        if column.get("type") == "categorical" and "values" not in column:
+            filled[name]["values"] = taxonomy.values
+    if problems:
+        raise SchemaError(problems)
+    return {**content, "columns": filled}
+
+
+def with_missing_said(content: dict[str, Any]) -> dict[str, Any]:
+    """Make missing a category of its own in columns that neither say so nor name another value.
+
+    What is missing is then never counted as a value because somebody forgot a line. The category is
+    there whether or not a cell is missing, so it says nothing about the table.
+    """
+    columns = content.get("columns")
+    if not isinstance(columns, dict):
+        return content
+    filled = {
+        name: {**column, "missing": "category"}
+        if isinstance(column, dict)
+        and "type" in column
+        and column.get("role") != "identifier"
+        and not {"missing", "other"} & set(column)
+        else column
+        for name, column in columns.items()
+    }
+    return {**content, "columns": filled}
+
+
+def sentences(error: ValidationError) -> list[str]:
+    """Say each problem in a sentence that names the column."""
+    said = []
+    for problem in error.errors():
+        place = [str(part) for part in problem["loc"]]
+        if problem["type"] == "default_factory_not_called":
+            continue  # a default that depends on what is wrong, which is said by itself
+        if problem["type"] in {"too_short", "string_too_short"}:
+            if problem["input"]:
+                continue  # what was given is wrong, which is said of each by itself
+            said.append(f"{_where(place)}{place[-1]} is empty; fill it in.")
+            continue
+        message = problem["msg"].removeprefix("Value error, ")
+        if problem["type"] == "missing":
+            message = f"{place[-1]} is missing"
+            place = place[:-1]
+        elif problem["type"] == "extra_forbidden":
+            message = f"{place[-1]!r} is not known here; remove it or correct the spelling"
+            place = place[:-1]
+        elif place and problem["type"] not in {"value_error", "column_type"}:
+            message = f"{place[-1]}: {message[0].lower()}{message[1:]}"
+        said.append(f"{_where(place)}{message.rstrip('.')}.")
+    return said
+
+
+def _where(place: Sequence[str]) -> str:
+    inside_column = len(place) > 1 and place[0] == "columns"
+    return f"column {place[1]!r}: " if inside_column else "schema: "

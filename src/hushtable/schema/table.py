@@ -1,0 +1,351 @@
+"""What is public about a private table: columns, domains, roles, missing values, unit of privacy.
+
+The schema is written by the custodian and read by everybody. Nothing in it may be taken from the
+private data without a person confirming that it is public: see `hushtable.engine.drafting`.
+
+By default every cell has a code, whatever is in it: a number beyond the bounds counts as the
+nearest bound, and what is no value of the column counts as missing where that is a category, else
+as the column's ``other`` value. So every table can be published, and one row more or less changes
+every count by at most one row. Only with ``missing: forbid`` or ``outside: refuse`` are there
+tables that are refused. In a file that a person writes, missing is a category unless it says
+otherwise: what is not there must not pass for a value because a line was forgotten.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Self, cast
+
+from pydantic import (
+    BeforeValidator,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationError,
+    model_validator,
+)
+
+from hushtable.domain import Domain
+from hushtable.errors import SchemaError, Unconfirmed
+from hushtable.file_format import FileFormat
+from hushtable.files.yaml_text import OneLine, read_yaml, shown, write_yaml
+from hushtable.privacy.guarantee import Unit
+from hushtable.schema.columns import CONFIRM, Identifier, Model, Text
+from hushtable.schema.listed import Boolean, Categorical
+from hushtable.schema.moments import Date, OnCalendar, Time, Timestamp
+from hushtable.schema.numbers import Decimal, Duration, Integer, Number, OnGrid
+from hushtable.schema.reading import sentences, with_missing_said, with_taxonomy_files
+
+
+def _column_kind(value: Any) -> str | None:
+    if isinstance(value, Identifier) or (
+        isinstance(value, Mapping) and value.get("role") == "identifier"
+    ):
+        return "identifier"
+    kind = value.get("type") if isinstance(value, Mapping) else getattr(value, "type", None)
+    return kind if isinstance(kind, str) else None
+
+
+def _identifier_only(value: Any) -> Any:
+    # An identifier is dropped, so whatever domain it was given does not matter.
+    if not isinstance(value, Mapping):
+        return value
+    return {key: value[key] for key in ("role", "confirm") if key in value}
+
+
+Column = Categorical | Integer | Number | Date | Timestamp | Time
+"""A published column; truth values are a kind of categories, durations of integers, and decimals of
+numbers."""
+
+_KINDS = ("categorical", "boolean", "integer", "number", "decimal", "date", "timestamp", "time",
+          "duration")  # fmt: skip
+ColumnField = Annotated[
+    Annotated[Identifier, BeforeValidator(_identifier_only), Tag("identifier")]
+    | Annotated[Categorical, Tag("categorical")]
+    | Annotated[Boolean, Tag("boolean")]
+    | Annotated[Integer, Tag("integer")]
+    | Annotated[Number, Tag("number")]
+    | Annotated[Decimal, Tag("decimal")]
+    | Annotated[Date, Tag("date")]
+    | Annotated[Timestamp, Tag("timestamp")]
+    | Annotated[Time, Tag("time")]
+    | Annotated[Duration, Tag("duration")],
+    Discriminator(
+        _column_kind,
+        custom_error_type="column_type",
+        custom_error_message=(
+            f"type must be {', '.join(_KINDS[:-1])} or {_KINDS[-1]}, or role: identifier"
+        ),
+    ),
+]
+
+
+class Schema(Model):
+    """Say what is public about a private table.
+
+    Examples
+    --------
+    >>> schema = Schema.model_validate({
+    ...     "name": "clinic",
+    ...     "columns": {
+    ...         "age": {"type": "integer", "low": 0, "high": 99},
+    ...         "sex": {"type": "categorical", "values": ["F", "M"], "missing": "category"},
+    ...     },
+    ... })
+    >>> schema.domain.sizes
+    {'age': 100, 'sex': 3}
+    >>> schema.unit.kind
+    'row'
+    """
+
+    name: str = Field(min_length=1)
+    unit: Unit = Unit(kind="row")
+    rows: int | None = Field(
+        None, ge=0, description="Number of rows, only if that number is public."
+    )
+    missing_values: tuple[Text, ...] = Field(
+        ("",), description="Texts that mean a value is missing."
+    )
+    reading: FileFormat = Field(
+        FileFormat(), description="How the file of the table is to be read."
+    )
+    confirm: tuple[str, ...] = Field((), description=CONFIRM)
+    columns: dict[str, ColumnField] = Field(min_length=1)
+    derived: dict[str, Text] = Field(
+        default_factory=dict,
+        description="Columns that follow from another, such as weekday(admission) or band(age): "
+        "not read, but made for published rows, and known to clauses.",
+    )
+    rules: tuple[Text, ...] = Field(
+        (),
+        description="Conditions between columns that hold for every published row, as WHERE "
+        "clauses.",
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        problems = []
+        if not self.attributes:
+            problems.append("all columns are identifiers; nothing is left to publish")
+        if sum(column.role == "target" for column in self.attributes.values()) > 1:
+            problems.append("more than one column has role: target")
+        for name in (self.name, *self.columns, *self.derived):
+            if not name.isprintable():
+                problems.append(f"name {shown(name)} has signs in it that cannot be printed")
+        lowered: dict[str, str] = {}
+        for name in (*self.columns, *self.derived):
+            twin = lowered.setdefault(name.lower(), name)
+            if twin != name:
+                problems.append(f"columns {twin!r} and {name!r} differ only in case")
+        both = [name for name in self.derived if name in self.columns]
+        problems += [f"column {name!r} is both derived and read; leave one out" for name in both]
+        if self.unit.kind == "person" and self.unit.column not in self.columns:
+            problems.append(f"the unit's column {self.unit.column!r} is not among the columns")
+        elif self.unit.kind == "person" and self.unit.column in self.attributes:
+            problems.append(f"the unit's column {self.unit.column!r} must have role: identifier")
+        for name, column in self.attributes.items():
+            if isinstance(column, Categorical) and column.missing == "category":
+                both = sorted(set(column.values) & set(self.missing_values))
+                if both:
+                    problems.append(f"column {name!r}: {both} is both a value and a missing value")
+        if problems:
+            raise ValueError("; ".join(problems))
+        return self
+
+    @cached_property
+    def attributes(self) -> dict[str, Column]:
+        """The columns that are published, in order: all but identifiers."""
+        return {
+            name: column
+            for name, column in self.columns.items()
+            if not isinstance(column, Identifier)
+        }
+
+    @cached_property
+    def target(self) -> str | None:
+        """The column with role target, if there is one."""
+        return next((n for n, column in self.attributes.items() if column.role == "target"), None)
+
+    @property
+    def counted_rows(self) -> int | None:
+        """The number of rows that are counted, if it is public.
+
+        Of a person's rows only some may count, so the public number is not that of these.
+        """
+        return self.rows if self.unit.kind == "row" else None
+
+    @cached_property
+    def domain(self) -> Domain:
+        """The product of the published columns."""
+        return Domain({name: column.size for name, column in self.attributes.items()})
+
+    def select(self, names: Iterable[str]) -> Schema:
+        """Describe some of the published columns, row by row."""
+        return Schema(
+            name=self.name,
+            missing_values=self.missing_values,
+            columns={name: self.attributes[name] for name in names},
+        )
+
+    @property
+    def unconfirmed(self) -> dict[str, tuple[str, ...]]:
+        """What was taken from the data and not confirmed, by where: the schema, or a column."""
+        marks = {"schema": self.confirm}
+        marks |= {f"column {name!r}": column.confirm for name, column in self.columns.items()}
+        return {where: parts for where, parts in marks.items() if parts}
+
+    def require_confirmed(self) -> None:
+        """Refuse a schema with parts that were taken from the data and not confirmed."""
+        open_parts = [
+            f"{where}: {', '.join(parts)} came from the data; check that it is public knowledge, "
+            "correct it, then delete the line 'confirm'."
+            for where, parts in self.unconfirmed.items()
+        ]
+        if open_parts:
+            raise Unconfirmed(open_parts)
+
+    @property
+    def digest(self) -> str:
+        """A digest of what tells the table from another: its name, its columns and their values.
+
+        What may change while the table stays the same is left out: layout and comments of the file,
+        the order of columns and values, the public number of rows, taxonomies, which column is the
+        target, and how missing values and values outside the domain are treated. So are the columns
+        of a graph, which follow from the method's parameters. The unit is not in it either: a
+        ledger is for one unit, and refuses any other.
+
+        Examples
+        --------
+        >>> text = "{name: %s, rows: %d, columns: {age: {type: integer, low: 0, high: 9}}}"
+        >>> one, later, other = (
+        ...     Schema.parse(text % given).digest
+        ...     for given in (("visits", 5), ("visits", 6), ("tickets", 5))
+        ... )
+        >>> one == later, one == other
+        (True, False)
+        """
+        columns = {} if self.unit.kind == "node" else self.columns
+        told = {name: _values_told(column) for name, column in columns.items()}
+        text = json.dumps({"name": self.name, "columns": told}, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """What the promise takes for granted about the table: nothing, unless a column refuses.
+
+        Examples
+        --------
+        >>> Schema.parse("{name: t, columns: {age: {type: integer, low: 0, high: 9}}}").conditions
+        ()
+        """
+        columns = [name for name, column in self.attributes.items() if column.refuses]
+        if not columns:
+            return ()
+        return (
+            f"Tables that do not fit. {_listed(columns)} (missing: forbid or outside: refuse) "
+            "makes a table be refused if one of its cells does not fit. The promise is for tables "
+            "whose rows all fit; whoever learns that a release failed learns that some row of this "
+            "table does not.",
+        )
+
+    @classmethod
+    def load(cls, path: str | Path) -> Schema:
+        """Read a schema from a YAML file; taxonomies may be files beside it."""
+        path = Path(path)
+        try:
+            text = path.read_text(encoding="utf-8")
+        except OSError as error:
+            raise SchemaError(f"cannot read schema {str(path)!r}: {error.strerror}.") from error
+        except UnicodeDecodeError as error:
+            raise SchemaError(f"schema {str(path)!r} is not UTF-8 text.") from error
+        return cls.parse(text, folder=path.parent)
+
+    @classmethod
+    def parse(cls, text: str, *, folder: Path | None = None) -> Schema:
+        """Read a schema from YAML text; `folder` is where taxonomy files are looked for.
+
+        Where a column does not say what a missing cell counts as, it is a category of its own.
+        """
+        try:
+            content = read_yaml(text)
+        except ValueError as error:
+            raise SchemaError(f"the schema is not valid YAML: {error}") from None
+        if not isinstance(content, dict):
+            raise SchemaError("the schema must be a mapping with name and columns.")
+        return cls.from_dict(with_missing_said(with_taxonomy_files(content, folder)))
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Schema:
+        """Check a schema given as plain data, reporting every problem at once."""
+        try:
+            return cls.model_validate(content)
+        except ValidationError as error:
+            raise SchemaError(sentences(error)) from error
+
+    def to_dict(self) -> dict[str, Any]:
+        """Write as plain data: what has its default value is left out, but for rules of cells.
+
+        What becomes of a cell that does not fit is part of the promise, so it is written down, and
+        means the same to whoever reads it later.
+        """
+        content = self.model_dump(mode="json", exclude_defaults=True)
+        if self.confirm:  # what is still to be confirmed is written down, whatever it is
+            columns, marks = content.pop("columns"), content.pop("confirm")
+            said = {
+                "unit": self.unit.model_dump(mode="json", exclude_none=True),
+                "missing_values": list(self.missing_values),
+                "reading": {"decimal": self.reading.decimal, **content.get("reading", {})},
+            }
+            content |= {part: said[part] for part in said if part in marks}
+            content |= {"confirm": marks, "columns": columns}
+        for name, column in content["columns"].items():
+            # The kind of a column is what one reads first, what is left to do last.
+            first = {key: column.pop(key) for key in ("type", "role") if key in column}
+            last = {key: column.pop(key) for key in ("confirm",) if key in column}
+            if name in self.attributes:
+                rules = self.attributes[name]
+                grid = {key: column.pop(key) for key in ("special", "bins") if key in column}
+                said = {key: column.pop(key) for key in ("other",) if key in column}
+                last = {"missing": rules.missing, "outside": rules.outside, **said, **last}
+                for key in ("missing", "outside"):
+                    column.pop(key, None)
+                if "special" in grid:  # with numbers as keys
+                    grid["special"] = dict(cast(OnGrid, rules).special_codes)
+                last = grid | last
+            content["columns"][name] = first | column | last
+        return content
+
+    def to_yaml(self) -> str:
+        """Write as YAML.
+
+        Examples
+        --------
+        >>> text = "{name: t, columns: {age: {type: integer, low: 0, high: 9}}}"
+        >>> Schema.parse(Schema.parse(text).to_yaml()) == Schema.parse(text)
+        True
+        """
+        content = self.to_dict()
+        for part in (content, *content["columns"].values()):
+            if part.get("confirm"):
+                part["confirm"] = OneLine(part["confirm"])  # it is deleted by hand
+        return write_yaml(content)
+
+
+def _values_told(column: Identifier | Column) -> str | list[str]:
+    if isinstance(column, Identifier):
+        return "identifier"
+    if isinstance(column, Categorical):
+        return sorted(column.values)
+    grid = [column.type, *(str(n) for n in (column.exact_low, column.exact_step, column.n_values))]
+    if isinstance(column, OnCalendar | Duration):
+        grid.append(column.step)
+    return [*grid, *(f"{code}: special" for code in column.special_codes)]
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown_names = ", ".join(map(repr, names))
+    return f"Column {shown_names}" if len(names) == 1 else f"Each of the columns {shown_names}"

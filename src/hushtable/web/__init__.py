@@ -1,0 +1,1 @@
+"""The workbench of a custodian and the page of an analyst, in a browser: thin over the library."""

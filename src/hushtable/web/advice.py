@@ -1,0 +1,101 @@
+"""Which method for what: five questions, an answer with its reasons and its price; no data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hushtable.schema import Categorical, Schema
+
+QUESTIONS: dict[str, tuple[str, ...]] = {
+    "use": ("rows", "counts", "predict", "numbers"),
+    "who": ("public", "partners", "inside"),
+    "rows": (),
+    "one_row": ("yes", "no"),
+    "formal": ("yes", "no"),
+}
+"""What is asked, and what may be answered; the words are in `hushtable.web.words`."""
+
+_EPSILON = {"public": "1", "partners": "2", "inside": "3"}
+_FEW_CELLS = 500  # so many cells can be counted one by one and still be read
+_SMALL = 2_000  # rows
+
+
+@dataclass(frozen=True)
+class Advice:
+    """Recommend a method.
+
+    Parameters
+    ----------
+    method : str
+        Its name.
+    parameters : mapping
+        Its parameters, as plain data.
+    reasons : tuple of str
+        Keys of sentences in `hushtable.web.words.REASONS`.
+    others : tuple of str
+        Methods that come next.
+    """
+
+    method: str
+    parameters: Mapping[str, Any]
+    reasons: tuple[str, ...]
+    others: tuple[str, ...]
+
+
+def advise(answers: Mapping[str, str], schema: Schema) -> Advice:
+    """Recommend a method for what people answered.
+
+    Examples
+    --------
+    >>> from hushtable import sample_schema
+    >>> answers = {"use": "rows", "who": "public", "rows": "12000", "formal": "yes"}
+    >>> advise(answers, sample_schema()).method
+    'quilt'
+    """
+    use, who = answers.get("use", "rows"), answers.get("who", "public")
+    rows = int(answers["rows"]) if answers.get("rows", "").isdecimal() else None
+    budget = {"epsilon": _EPSILON.get(who, "1"), "delta": _delta(rows)}
+    reasons = [f"who_{who}"]
+    others: tuple[str, ...] = ("noisy-counts", "partition")
+    method, parameters = "quilt", dict[str, Any](budget)
+    listed = [name for name, c in schema.attributes.items() if isinstance(c, Categorical)]
+    has_numbers = len(listed) < len(schema.attributes)
+    if use == "numbers" and answers.get("formal") == "no" and has_numbers:
+        method, parameters = "uncertain", {"k": "10"}
+        if listed:  # they cannot be made noisy, and are published as they are
+            parameters["carry"] = listed
+        reasons = ["uncertain_for_numbers", "no_formal_promise"]
+        others = ("quilt",)
+    elif use == "counts" and schema.domain.size <= _FEW_CELLS:
+        method = "noisy-counts"
+        parameters = {**budget, "k": "10"}
+        reasons.insert(0, "few_cells")
+        others = ("quilt", "partition")
+    elif use == "predict" and schema.target is not None:
+        parameters["target"] = schema.target
+        reasons.insert(0, "predict_target")
+        others = ("diffgen", "noisy-counts")
+    elif use == "predict":
+        reasons[:0] = ["no_target", "rows_and_counts"]
+        others = ("diffgen", "noisy-counts")
+    elif use == "counts":
+        reasons.insert(0, "many_cells")
+    else:
+        reasons.insert(0, "rows_and_counts")
+    if answers.get("formal") == "no" and method != "uncertain":
+        reasons.append("formal_anyway")
+    if answers.get("one_row") == "no" and schema.unit.kind == "row":
+        reasons.append("several_rows")
+    if rows is not None and rows < _SMALL:
+        reasons.append("small_table")
+    return Advice(method, parameters, tuple(reasons), others)
+
+
+def _delta(rows: int | None) -> str:
+    """Give a chance so small that not one person in a hundred such tables is at stake."""
+    delta = 1e-6
+    while rows is not None and delta * rows > 0.01:
+        delta /= 10
+    return f"{delta:.9f}".rstrip("0")

@@ -1,0 +1,81 @@
+"""The custodian's desk as a program: its screens, behind its guard."""
+
+from __future__ import annotations
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Mount
+from starlette.staticfiles import StaticFiles
+
+from hushtable.errors import HushtableError, Refused
+from hushtable.web import words
+from hushtable.web.jobs import Jobs
+from hushtable.web.pages import (
+    data,
+    jobs,
+    ledger,
+    plan,
+    projects,
+    publish,
+    rehearse,
+    report,
+    schema,
+)
+from hushtable.web.render import STATIC, page
+from hushtable.web.security import Door, Guard, NotAllowed, Shield, TooMuch
+from hushtable.web.workbench import Workbench
+
+ROUTES = [
+    *projects.ROUTES,
+    *data.ROUTES,
+    *schema.ROUTES,
+    *ledger.ROUTES,
+    *plan.ROUTES,
+    *rehearse.ROUTES,
+    *publish.ROUTES,
+    *jobs.ROUTES,
+    *report.ROUTES,
+]
+
+
+def make_desk(bench: Workbench, *, door: Door, port: int, max_upload: int) -> Starlette:
+    """Make the program of the desk.
+
+    Parameters
+    ----------
+    bench : Workbench
+        The folders it may touch.
+    door : Door
+        Whom it lets in.
+    port : int
+        Where it listens.
+    max_upload : int
+        Bytes that may be uploaded.
+    """
+    desk = Starlette(
+        routes=[*ROUTES, Mount("/static", StaticFiles(directory=STATIC))],
+        middleware=[
+            Middleware(Shield, headers={"Cache-Control": "no-store"}),
+            Middleware(Guard, door=door, port=port, max_upload=max_upload),
+        ],
+        exception_handlers={HushtableError: _refused, HTTPException: _not_there},
+    )
+    desk.state.bench = bench
+    desk.state.jobs = Jobs()
+    return desk
+
+
+def _refused(request: Request, error: Exception) -> Response:
+    problems = error.problems if isinstance(error, HushtableError) else ()
+    statuses = {Refused: 409, NotAllowed: 403, TooMuch: 413}
+    status = next((code for kind, code in statuses.items() if isinstance(error, kind)), 400)
+    return page(request, "refused.html", status, frame="desk.html", problems=problems)
+
+
+def _not_there(request: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    said = words.NOT_FOUND if status == 404 else words.METHOD_NOT_ALLOWED
+    return page(request, "refused.html", status, frame="desk.html", problems=(said,))

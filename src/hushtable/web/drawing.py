@@ -1,0 +1,203 @@
+"""Pictures as SVG, drawn here so that a page needs no script for them and a file no page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from html import escape
+
+from hushtable.web.answers import Answer, Cell
+
+_STYLE = (
+    "text{font:13px system-ui,sans-serif;fill:#1a2027}.soft{fill:#5c6773}"
+    ".bar{fill:#4a8fd8}.whisker{stroke:#1a2027;stroke-width:1.5}"
+)
+
+
+def bars_file(answer: Answer, title: str, subtitle: str) -> str:
+    """Draw the counts of an answer as bars with their 95 % intervals, as a file of its own."""
+    rows = [(", ".join(part.label for part in cell.parts), cell) for cell in answer.cells]
+    if not rows:
+        rows = [(answer.clause, Cell((), answer.clause, answer.whole))]
+    left = 16 + 7 * min(max(len(label) for label, _ in rows), 40)
+    width, height = left + 560, 78 + 26 * len(rows)
+    top = max(1.0, *(cell.estimate.high for _, cell in rows))
+    body = [
+        f'<text x="12" y="24" font-weight="600">{escape(title)}</text>',
+        f'<text x="12" y="44" class="soft">{escape(subtitle)}</text>',
+    ]
+    for n, (label, cell) in enumerate(rows):
+        y = 62 + 26 * n
+        shown = label if len(label) <= 40 else label[:39] + "…"
+        value, low, high = (
+            left + 400 * max(part, 0.0) / top
+            for part in (cell.estimate.value, cell.estimate.low, cell.estimate.high)
+        )
+        body.append(
+            f'<text x="{left - 8}" y="{y + 13}" text-anchor="end">{escape(shown)}</text>'
+            f'<rect class="bar" x="{left}" y="{y}" width="{value - left:.1f}" height="18"/>'
+            f'<path class="whisker" d="M{low:.1f} {y + 9}H{high:.1f}M{low:.1f} {y + 5}v8'
+            f'M{high:.1f} {y + 5}v8"/><text x="{left + 412}" y="{y + 13}">'
+            f"{escape(str(cell.estimate).replace('95 % interval ', ''))}</text>"
+        )
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
+        f'height="{height}"><style>{_STYLE}</style><rect width="100%" height="100%" fill="#fff"/>'
+        + "".join(body)
+        + "</svg>\n"
+    )
+
+
+class Axis:
+    """Place numbers between two ends of a drawing, on a plain or a logarithmic scale."""
+
+    def __init__(
+        self, low: float, high: float, start: float, stop: float, *, log: bool = False
+    ) -> None:
+        self._log = log
+        self.low, self.high = (math.log10(low), math.log10(high)) if log else (low, high)
+        if self.high - self.low < 1e-12:
+            self.low, self.high = self.low - 0.5, self.high + 0.5
+        self.start, self.stop = start, stop
+
+    def __call__(self, value: float) -> float:
+        """Say where a number lies."""
+        part = (math.log10(value) if self._log else value) - self.low
+        return self.start + part / (self.high - self.low) * (self.stop - self.start)
+
+    @property
+    def ticks(self) -> list[float]:
+        """A few round numbers."""
+        if self._log:
+            decades = range(math.floor(self.low), math.ceil(self.high) + 1)
+            steps = (1, 2, 5) if self.high - self.low < 2.5 else (1,)
+            places = [step * 10.0**decade for decade in decades for step in steps]
+            return [t for t in places if self.low - 1e-9 <= math.log10(t) <= self.high + 1e-9]
+        reach = self.high - self.low
+        unit = 10.0 ** math.floor(math.log10(reach / 4))
+        step = next(unit * s for s in (1, 2, 5, 10) if reach / (unit * s) <= 5)
+        first = math.ceil(self.low / step - 1e-9)
+        return [n * step for n in range(first, math.floor(self.high / step + 1e-9) + 1)]
+
+
+def curve(
+    lines: Sequence[tuple[str, Sequence[tuple[float, float]]]],
+    *,
+    mark: tuple[float, float] | None,
+    x_label: str,
+    y_label: str,
+) -> str:
+    """Draw errors against epsilon, both axes logarithmic; the style is the page's.
+
+    Parameters
+    ----------
+    lines : sequence of pairs
+        A name, and points; the first line is the one that is planned.
+    mark : pair of float, optional
+        A point to mark.
+    x_label, y_label : str
+        What the axes are.
+    """
+    points = [point for _, line in lines for point in line] + ([mark] if mark else [])
+    floor = 0.5
+    x = Axis(min(p[0] for p in points), max(p[0] for p in points), 64, 620, log=True)
+    heights = [max(p[1], floor) for p in points]
+    y = Axis(min(heights) / 1.25, max(heights) * 1.25, 250, 26, log=True)
+    body = _grid(x, y, x_label, y_label)
+    for n, (name, line) in enumerate(lines):
+        path = " ".join(f"{x(a):.1f},{y(max(b, floor)):.1f}" for a, b in line)
+        body.append(f'<polyline class="line line-{n}" points="{path}"><title>{escape(name)}</title>'
+                    "</polyline>")  # fmt: skip
+        body += [
+            f'<circle class="dot dot-{n}" cx="{x(a):.1f}" cy="{y(max(b, floor)):.1f}" r="3.5">'
+            f"<title>{escape(name)}: epsilon {a:g}, {b:,.3g}</title></circle>"
+            for a, b in line
+        ]
+    if mark is not None:
+        body.append(
+            f'<circle class="mark" cx="{x(mark[0]):.1f}" cy="{y(max(mark[1], floor)):.1f}" r="7"/>'
+        )
+    return _page_svg(body, f"{y_label}, {x_label}")
+
+
+def steps(
+    spent: Sequence[tuple[str, float]], *, cap: float, reserved: float, labels: tuple[str, str, str]
+) -> str:
+    """Draw what was spent as a stair, entry by entry, below its cap; the style is the page's.
+
+    Parameters
+    ----------
+    spent : sequence of pairs
+        When, and the sum spent from then on.
+    cap : float
+        What may be spent.
+    reserved : float
+        What is set aside on top of the last sum.
+    labels : triple of str
+        What cap, spent and reserved are called.
+    """
+    n = max(len(spent), 1)
+    y = Axis(0, max(cap, 1e-9) * 1.08, 250, 20)
+    step = 556 / (n + 1)
+    body = []
+    for tick in y.ticks:
+        body.append(
+            f'<path class="grid" d="M64 {y(tick):.1f}H620"/><text x="56" y="{y(tick) + 4:.1f}" '
+            f'text-anchor="end">{tick:g}</text>'
+        )
+    path, before = f"M64 {y(0):.1f}", 0.0
+    for place, (when, total) in enumerate(spent):
+        at = 64 + step * (place + 0.5)
+        path += f"H{at:.1f}V{y(total):.1f}"
+        body.append(
+            f'<circle class="dot dot-0" cx="{at:.1f}" cy="{y(total):.1f}" r="3.5"><title>'
+            f"{escape(when)}: {total:g}</title></circle>"
+        )
+        before = total
+        if n <= 8:
+            body.append(
+                f'<text x="{at:.1f}" y="268" text-anchor="middle" class="soft">'
+                f"{escape(when[5:10])}</text>"
+            )
+    path += "H620"
+    area = f"{path}V{y(0):.1f}H64Z"
+    body.insert(0, f'<path class="area" d="{area}"/>')
+    if reserved:
+        top = y(before + reserved)
+        body.append(
+            f'<rect class="reserved" x="{620 - step:.1f}" y="{top:.1f}" width="{step:.1f}" '
+            f'height="{y(before) - top:.1f}"/><text x="{616 - step:.1f}" y="{top + 12:.1f}" '
+            f'text-anchor="end" class="soft">{escape(labels[2])} {reserved:g}</text>'
+        )
+    body.append(f'<path class="line line-0" d="{path}"/>')
+    body.append(
+        f'<path class="cap" d="M64 {y(cap):.1f}H620"/><text x="612" y="{y(cap) - 6:.1f}" '
+        f'text-anchor="end" class="soft">{escape(labels[0])} {cap:g}</text>'
+        f'<text x="612" y="{max(y(before) - 8, 34):.1f}" text-anchor="end">{escape(labels[1])} '
+        f"{before:g}</text>"
+    )
+    return _page_svg(body, f"{labels[1]} {before:g}, {labels[0]} {cap:g}")
+
+
+def _grid(x: Axis, y: Axis, x_label: str, y_label: str) -> list[str]:
+    body = [
+        f'<path class="grid" d="M{x(tick):.1f} 26V250"/><text x="{x(tick):.1f}" y="268" '
+        f'text-anchor="middle">{tick:g}</text>'
+        for tick in x.ticks
+    ]
+    body += [
+        f'<path class="grid" d="M64 {y(tick):.1f}H620"/><text x="56" y="{y(tick) + 4:.1f}" '
+        f'text-anchor="end">{tick:,.10g}</text>'
+        for tick in y.ticks
+    ]
+    body.append(f'<text x="342" y="292" text-anchor="middle" class="soft">{escape(x_label)}</text>')
+    body.append(f'<text x="64" y="14" class="soft">{escape(y_label)}</text>')
+    return body
+
+
+def _page_svg(body: list[str], described: str) -> str:
+    return (
+        f'<svg class="chart" viewBox="0 0 640 300" role="img" aria-label="{escape(described)}">'
+        + "".join(body)
+        + "</svg>"
+    )

@@ -1,0 +1,251 @@
+"""The parameters of a method as fields of a form, and a method from what was filled in."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from hushtable.errors import ParameterError
+from hushtable.methods.base import Method
+from hushtable.methods.registry import METHODS, listings
+from hushtable.schema import Categorical, Schema
+from hushtable.web.render import amount
+
+# What a custodian chooses first; the rest is folded away.
+FIRST = ("epsilon", "delta", "k", "retention", "max_columns", "gamma", "d")
+_SLIDERS = {"epsilon": (-2, 1), "delta": (-9, -4), "k": (0.31, 2.5)}
+_START = {
+    "epsilon": "1", "delta": "0.000001", "k": "10", "max_columns": "2", "retention": "0.2",
+    "gamma": "0.5", "n_public": "20000", "prior_factor": "1",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Field:
+    """Describe one field of the form.
+
+    Parameters
+    ----------
+    name : str
+        The parameter.
+    kind : {"text", "choice", "flag", "rules", "list"}
+        How it is filled in.
+    help : str
+        What it is for.
+    value : str
+        What stands in it.
+    choices : tuple of str
+        For a choice.
+    slider : pair of float, optional
+        Ends of a slider, as powers of ten.
+    required : bool
+        Whether it must be filled in.
+    first : bool
+        Whether it is shown at once.
+    rules : tuple of triples
+        For rules: columns, what stands there, and what may.
+    """
+
+    name: str
+    kind: Literal["text", "choice", "flag", "rules", "list"]
+    help: str
+    value: str = ""
+    choices: tuple[str, ...] = ()
+    slider: tuple[float, float] | None = None
+    required: bool = False
+    first: bool = False
+    rules: tuple[tuple[str, str, str], ...] = ()
+
+
+def methods() -> list[tuple[str, str, bool]]:
+    """Name the methods for tables, with what each does and whether it is a baseline."""
+    known = listings()
+    found = [(name, METHODS[name].summary, known[name].baseline) for name in METHODS]
+    return sorted(found, key=lambda method: (method[2], method[0] != "quilt", method[0]))
+
+
+def fields_of(name: str, given: Mapping[str, Any], schema: Schema) -> list[Field]:
+    """Describe the form of a method, filled with parameters as plain data."""
+    kind = _kind(name)
+    hints, said = get_type_hints(kind), kind.help()
+    fields = []
+    for declared in dataclasses.fields(kind):
+        hint, optional = _without_none(hints[declared.name])
+        required = (
+            declared.default is dataclasses.MISSING
+            and declared.default_factory is dataclasses.MISSING
+        )
+        value = given.get(declared.name)
+        if value is None and (required or declared.name in {"delta", "k"}):
+            value = _START.get(declared.name)
+        if value is None and not required and declared.default is not dataclasses.MISSING:
+            value = declared.default
+        common: dict[str, Any] = {
+            "name": declared.name,
+            "help": said.get(declared.name, ""),
+            "required": required,
+            "first": required or declared.name in FIRST,
+        }
+        if get_origin(hint) is Literal:
+            choices = (("",) if optional else ()) + tuple(map(str, get_args(hint)))
+            shown = "" if value is None else str(value)
+            fields.append(Field(kind="choice", value=shown, choices=choices, **common))
+        elif hint is bool:
+            fields.append(Field(kind="flag", value="true" if value else "", **common))
+        elif _is(hint, Mapping):
+            fields.append(Field(kind="rules", rules=_rules(value or {}, schema), **common))
+        elif _is(hint, tuple) or (get_origin(hint) is not None and "Sequence" in str(hint)):
+            if isinstance(value, str):
+                shown = value
+            elif "tuple[tuple" in str(hint):
+                shown = "\n".join(" ".join(group) for group in value or ())
+            else:
+                shown = "\n".join(map(str, value or ()))
+            fields.append(Field(kind="list", value=shown, **common))
+        elif declared.name != "coins":  # a file of secrets is no matter of a browser
+            shown = "" if value is None else _text(value)
+            slider = _SLIDERS.get(declared.name)
+            fields.append(Field(kind="text", value=shown, slider=slider, **common))
+    return fields
+
+
+def read_parameters(name: str, form: Mapping[str, str], schema: Schema) -> dict[str, Any]:
+    """Read what was filled in as plain data, as a method takes it."""
+    hints = get_type_hints(_kind(name))
+    found: dict[str, Any] = {}
+    for field in fields_of(name, {}, schema):
+        given = form.get(field.name, "").strip()
+        if field.kind == "flag":
+            found[field.name] = given == "true"
+        elif field.kind == "rules":
+            rules = {
+                column: _rule(field.name, column, text)
+                for column, _, _ in field.rules
+                if (text := form.get(f"{field.name}:{column}", "").strip())
+            }
+            if rules:
+                found[field.name] = rules
+        elif not given:
+            continue
+        elif field.kind == "list":
+            lines = [line.strip() for line in given.splitlines() if line.strip()]
+            hint = str(hints[field.name])
+            if "tuple[tuple" in hint:
+                found[field.name] = [line.split() for line in lines]
+            else:
+                found[field.name] = [int(x) if x.isdecimal() else x for x in lines]
+        else:
+            found[field.name] = given
+    return found
+
+
+def make_method(name: str, parameters: Mapping[str, Any]) -> Method:
+    """Make a method from plain data."""
+    kind = _kind(name)
+    try:
+        return kind(**{key: value for key, value in parameters.items() if value is not None})
+    except TypeError:
+        lacking = [
+            f.name for f in dataclasses.fields(kind)
+            if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
+            and f.name not in parameters
+        ]  # fmt: skip
+        raise ParameterError([f"{field} is missing; fill it in." for field in lacking]) from None
+
+
+def options(method: Method) -> list[str]:
+    """Spell the parameters of a method as options of the command line; defaults are left out."""
+    words: list[str] = []
+    for declared in dataclasses.fields(method):
+        value = getattr(method, declared.name)
+        default = declared.default
+        if declared.default_factory is not dataclasses.MISSING:
+            default = declared.default_factory()
+        if value is None or value == default:
+            continue
+        flag = f"--{declared.name.replace('_', '-')}"
+        if isinstance(value, bool):
+            words.append(flag if value else f"--no-{flag[2:]}")
+        elif isinstance(value, Mapping):
+            for column, rule in value.items():
+                text = ",".join(map(_text, rule)) if isinstance(rule, list) else _text(rule)
+                words += [flag, f"{column}={text}"]
+        elif isinstance(value, tuple | list):
+            for item in value:
+                words += [flag, " ".join(item) if isinstance(item, tuple | list) else str(item)]
+        else:
+            words += [flag, _text(value)]
+    return words
+
+
+def as_typed(parameters: Mapping[str, Any]) -> dict[str, str]:
+    """Write parameters as they are typed into the form: lists one entry per line."""
+    return {
+        name: "\n".join(value) if isinstance(value, list) else str(value)
+        for name, value in parameters.items()
+    }
+
+
+def _kind(name: str) -> type[Method]:
+    if name not in METHODS:
+        raise ParameterError(f"there is no method {name!r}; there are {', '.join(METHODS)}.")
+    return METHODS[name]
+
+
+def _without_none(hint: Any) -> tuple[Any, bool]:
+    kinds = [kind for kind in get_args(hint) if kind is not NoneType]
+    if NoneType in get_args(hint) and len(kinds) == 1:
+        return kinds[0], True
+    return hint, NoneType in get_args(hint)
+
+
+def _is(hint: Any, kind: type) -> bool:
+    origin = get_origin(hint)
+    return isinstance(origin, type) and issubclass(origin, kind)
+
+
+def _rules(given: Mapping[str, Any], schema: Schema) -> tuple[tuple[str, str, str], ...]:
+    """Give the columns that a rule can be about, each with what stands there and what may."""
+    found = []
+    for name, column in schema.attributes.items():
+        rule = given.get(name, "")
+        shown = ",".join(map(_text, rule)) if isinstance(rule, list | tuple) else _text(rule)
+        if isinstance(column, Categorical):
+            depth = column.taxonomy.depth if column.taxonomy else 0
+            if depth:
+                found.append((name, shown, f"level 0 to {depth}"))
+        else:
+            found.append((name, shown, "width, or cuts such as 18,40,65"))
+    return tuple(found)
+
+
+def _rule(field: str, column: str, text: str) -> int | float | list[int | float]:
+    try:
+        numbers: list[int | float] = [
+            float(part) if "." in part else int(part) for part in text.split(",")
+        ]
+    except ValueError:
+        raise ParameterError(
+            f"{field} of column {column!r} is {text!r}; write a number, or numbers with commas "
+            "between them."
+        ) from None
+    return numbers[0] if len(numbers) == 1 else numbers
+
+
+def _text(value: Any) -> str:
+    """Write a number as a decimal where it is one."""
+    if isinstance(value, Fraction) or (isinstance(value, str) and "/" in value):
+        try:
+            exact = Fraction(value)
+        except ValueError:
+            return str(value)
+        return amount(exact) if _is_short(exact) else str(exact)
+    return str(value)
+
+
+def _is_short(exact: Fraction) -> bool:
+    return not amount(exact).startswith("about")

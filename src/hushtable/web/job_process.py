@@ -1,0 +1,182 @@
+"""The process of one job: ``python -m hushtable.web.job_process FOLDER``.
+
+It calls what the command line calls, writes down how far it is, and ends with a last word. Errors
+of hushtable are told in full; of any other only its kind, since its message may quote private
+values.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from hushtable.errors import HushtableError, OwnNote
+from hushtable.files.progress import Progress
+from hushtable.web import words
+from hushtable.web.jobs import Job, write_json
+from hushtable.web.workbench import Project
+
+_EVERY = 0.2  # seconds between two notes of progress
+
+
+class _Diary:
+    """Write down how far the work is."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "state.json"
+        self.content: dict[str, Any] = {
+            "status": "running", "pid": os.getpid(), "started": time.time(), "phase": "",
+            "share": 0.0, "phases": [],
+        }  # fmt: skip
+        self._last = 0.0
+        self.write()
+
+    def note(self, what: str, share: float) -> None:
+        """Take note of a phase, and how much of it is done."""
+        new = what != self.content["phase"]
+        if new:
+            seen = [known for known in self.content["phases"] if known != what]
+            self.content |= {"phase": what, "phases": [*seen, what]}
+        self.content["share"] = share
+        if new or time.monotonic() - self._last > _EVERY:
+            self.write()
+
+    def end(self, status: str, problems: list[str], **result: Any) -> None:
+        """Say the last word."""
+        self.content |= {"status": status, "problems": problems, "ended": time.time(), **result}
+        self.write()
+
+    def write(self) -> None:
+        """Put it on the disk."""
+        self._last = time.monotonic()
+        with contextlib.suppress(OSError):  # a full disk must not spoil work that is paid for
+            write_json(self._path, self.content)
+
+
+def main(folder: Path) -> None:
+    """Do the work of a job."""
+    held = _hold(folder)
+    diary = _Diary(folder)
+    try:
+        job = Job(folder)
+        result = _KINDS[job.kind](Project(Path(job.what["project"])), job.what, diary.note)
+        diary.end("done", [], **result)
+    except HushtableError as error:
+        diary.end("refused", list(error.problems))
+    except KeyboardInterrupt as error:
+        diary.end("canceled", [words.JOB_CANCELED, *_notes(error)])
+    except Exception as error:
+        told = words.INTERNAL_ERROR.format(kind=type(error).__name__)
+        diary.end("failed", [told, *_notes(error)])
+    finally:
+        os.close(held)
+
+
+def _hold(folder: Path) -> int:
+    descriptor = os.open(folder / "held", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        import fcntl  # noqa: PLC0415 - not everywhere
+
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    except ImportError:
+        pass
+    return descriptor
+
+
+def _notes(error: BaseException) -> list[str]:
+    return [note for note in getattr(error, "__notes__", ()) if isinstance(note, OwnNote)]
+
+
+# --- the kinds of work ----------------------------------------------------------------------------
+
+
+def _draft(project: Project, what: dict[str, Any], progress: Progress) -> dict[str, Any]:
+    from hushtable.engine.drafting import draft  # noqa: PLC0415 - each job imports its own
+    from hushtable.web.schema_file import SchemaFile  # noqa: PLC0415
+
+    progress(words.PHASE_DRAFT, 0.0)
+    text = words.DRAFT_HEADER + draft(project.require_data()).to_yaml()
+    SchemaFile(project.schema_path, project.folder / "history").replace(text)
+    return {}
+
+
+def _publish(project: Project, what: dict[str, Any], progress: Progress) -> dict[str, Any]:
+    from hushtable.pipeline import publish  # noqa: PLC0415
+    from hushtable.web.forms import make_method  # noqa: PLC0415
+
+    begun = time.monotonic()
+    release = publish(
+        project.require_data(),
+        project.schema(),
+        make_method(what["method"], what["parameters"]),
+        out=project.room("releases") / what["name"],
+        ledger=project.ledger_path if what["counted"] else None,
+        purpose=what["purpose"],
+        progress=progress,
+    )
+    return {"release": release.folder.name, "publish_seconds": time.monotonic() - begun}
+
+
+def _rehearse(project: Project, what: dict[str, Any], progress: Progress) -> dict[str, Any]:
+    from hushtable.evaluation.evaluate import evaluate  # noqa: PLC0415
+    from hushtable.pipeline import publish  # noqa: PLC0415
+    from hushtable.web.forms import make_method  # noqa: PLC0415
+    from hushtable.web.stand_in import make_stand_in, stand_in_schema  # noqa: PLC0415
+
+    folder = project.room("rehearsals") / what["name"]
+    folder.mkdir(mode=0o700)
+    schema = stand_in_schema(project.schema())
+    table: Any = what.get("table")
+    if not table:
+        progress(words.PHASE_STAND_IN, 0.0)
+        table = make_stand_in(schema, what["rows"])
+    method = make_method(what["method"], what["parameters"])
+    begun = time.monotonic()
+    release = publish(table, schema, method, out=folder / "release", progress=progress)
+    seconds = time.monotonic() - begun
+    found = evaluate(release, table, n_repeats=1, questions=10, progress=progress)
+    found.write_html(folder / "report.html")
+    return {"rehearsal": what["name"], "publish_seconds": seconds}
+
+
+def _evaluate(project: Project, what: dict[str, Any], progress: Progress) -> dict[str, Any]:
+    from hushtable.evaluation.evaluate import evaluate  # noqa: PLC0415
+
+    found = evaluate(
+        project.folder / "releases" / what["release"],
+        project.require_data(),
+        command=what["command"],
+        progress=progress,
+    )
+    found.write_html(project.room("reports") / what["name"])
+    return {"report": what["name"]}
+
+
+def _compare(project: Project, what: dict[str, Any], progress: Progress) -> dict[str, Any]:
+    from hushtable.evaluation.compare import compare  # noqa: PLC0415
+
+    found = compare(
+        project.require_data(),
+        [project.folder / "releases" / name for name in what["releases"]],
+        command=what["command"],
+        progress=progress,
+    )
+    found.write_html(project.room("reports") / what["name"])
+    return {"report": what["name"]}
+
+
+_KINDS: dict[str, Callable[[Project, dict[str, Any], Progress], dict[str, Any]]] = {
+    "draft": _draft,
+    "publish": _publish,
+    "rehearse": _rehearse,
+    "evaluate": _evaluate,
+    "compare": _compare,
+}
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,111 @@
+"""The analyst's page: the promise, the columns, questions and their answers, downloads.
+
+It holds a release and nothing else, so whatever it is asked, the promise covers the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import FileResponse, Response
+from starlette.routing import Route
+
+from hushtable.errors import HushtableError
+from hushtable.release import STATEMENT, STATEMENT_FOR_PEOPLE
+from hushtable.web import words
+from hushtable.web.answers import Answers
+from hushtable.web.commands import spell
+from hushtable.web.drawing import bars_file
+from hushtable.web.questions import Question
+from hushtable.web.render import page
+
+Find = Callable[[Request], Answers]
+"""Gives the release that a request is about."""
+
+
+def routes(find: Find, *, frame: str = "analyst.html") -> list[Route]:
+    """Give the routes of the page, for the release that `find` gives."""
+
+    def home(request: Request) -> Response:
+        answers = find(request)
+        return page(
+            request, "ask.html", frame=frame, answers=answers, statement=answers.release.statement,
+            columns=list(answers.schema.attributes.items()), **_asked(request, answers),
+        )  # fmt: skip
+
+    def answer(request: Request) -> Response:
+        answers = find(request)
+        return page(request, "answer.html", answers=answers, **_asked(request, answers))
+
+    def column(request: Request) -> Response:
+        answers = find(request)
+        names = list(answers.schema.attributes)
+        place = request.path_params["place"]
+        if place >= len(names):
+            raise HTTPException(404)
+        cells = answers.distribution(names[place])
+        return page(request, "bars.html", cells=cells, caption=names[place])
+
+    def answer_csv(request: Request) -> Response:
+        answers = find(request)
+        found = answers.ask(_question(request, answers))
+        return _download(found.to_csv(), "answer.csv", "text/csv")
+
+    def answer_svg(request: Request) -> Response:
+        answers = find(request)
+        found = answers.ask(_question(request, answers))
+        title = f"{answers.schema.name}: {found.clause}"
+        by = words.BY.format(columns=" × ".join(found.question.by)) if found.question.by else ""
+        drawn = bars_file(found, title, f"{words.INTERVALS_95}{by}")
+        return _download(drawn, "answer.svg", "image/svg+xml")
+
+    def rows(request: Request) -> Response:
+        suffix = f".{request.path_params['kind']}"
+        if suffix not in {".csv", ".parquet"}:
+            raise HTTPException(404)
+        path = find(request).rows_file(suffix)
+        return FileResponse(path, filename=path.name)
+
+    def statement(request: Request) -> Response:
+        kind = request.path_params["kind"]
+        name = {"json": STATEMENT, "md": STATEMENT_FOR_PEOPLE}.get(kind)
+        if name is None:
+            raise HTTPException(404)
+        text = (find(request).release.folder / name).read_text(encoding="utf-8")
+        return _download(text, name, "application/json" if kind == "json" else "text/markdown")
+
+    return [
+        Route("/", home),
+        Route("/answer", answer),
+        Route("/answer.csv", answer_csv),
+        Route("/answer.svg", answer_svg),
+        Route("/column/{place:int}", column),
+        Route("/rows.{kind}", rows),
+        Route("/statement.{kind}", statement),
+    ]
+
+
+def _question(request: Request, answers: Answers) -> Question:
+    return Question.read(request.query_params.multi_items(), answers.schema)
+
+
+def _asked(request: Request, answers: Answers) -> dict[str, Any]:
+    """Answer what the address asks; what cannot be answered says why, beside the form."""
+    question, problems, found = Question(), [], None
+    try:
+        question = _question(request, answers)
+        found = answers.ask(question)
+    except HushtableError as error:
+        problems = list(error.problems)
+    clause = found.clause if found else question.clause(answers.schema)
+    command = spell("hushtable", "query", answers.release.folder.name, clause)
+    return {"question": question, "answer": found, "problems": problems, "command": command}
+
+
+def _download(text: str, name: str, kind: str) -> Response:
+    return Response(
+        text, media_type=kind, headers={"Content-Disposition": f'attachment; filename="{name}"'}
+    )

@@ -1,0 +1,82 @@
+"""Data: where the private table is; its header, and no row."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+from starlette.datastructures import FormData, UploadFile
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from hushtable.engine.door import open as open_table
+from hushtable.engine.silence import silenced
+from hushtable.errors import HushtableError, ParameterError
+from hushtable.web.pages.frame import (
+    bench_of,
+    command,
+    go,
+    jobs_of,
+    project_of,
+    screen,
+    texts,
+    writes,
+)
+
+
+def show(request: Request) -> Response:
+    """Show the table's header."""
+    project, bench = project_of(request), bench_of(request)
+    header, problems = None, []
+    if project.data is not None:
+        try:
+            header = silenced(open_table)(project.data).header
+        except HushtableError as error:
+            problems = list(error.problems)
+    return screen(
+        request,
+        project,
+        "data",
+        header=header,
+        problems=problems,
+        tables=bench.tables(),
+        bench=bench,
+        command=command(project, "schema", "draft", project.data or "TABLE", "-o", "schema.yaml"),
+    )
+
+
+def choose(request: Request, form: FormData) -> Response:
+    """Remember the path of the table; nothing is copied."""
+    project, given = project_of(request), texts(form)
+    path = given.get("other", "").strip() or given.get("path", "")
+    project.choose(data=str(bench_of(request).require_inside(path)))
+    return go(request, project, "data")
+
+
+def upload(request: Request, form: FormData) -> Response:
+    """Keep an upload in a folder that goes when the workbench is closed, even if it is killed."""
+    project, sent = project_of(request), form.get("file")
+    if not isinstance(sent, UploadFile) or not sent.filename:
+        raise ParameterError("no file was sent; choose one.")
+    place = bench_of(request).upload_place(sent.filename)
+    with os.fdopen(os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        shutil.copyfileobj(sent.file, file)
+    project.choose(data=str(place))
+    return go(request, project, "data")
+
+
+def draft(request: Request, form: FormData) -> Response:
+    """Propose a schema, in a process of its own."""
+    project = project_of(request)
+    project.require_data()
+    job = jobs_of(request).start(project, "draft")
+    return go(request, project, f"jobs/{job.id}")
+
+
+ROUTES = [
+    Route("/p/{project}/data", show),
+    Route("/p/{project}/data", writes(choose), methods=["POST"]),
+    Route("/p/{project}/upload", writes(upload), methods=["POST"]),
+    Route("/p/{project}/draft", writes(draft), methods=["POST"]),
+]

@@ -1,0 +1,82 @@
+"""What the screens of the desk share: their project, their frame, and how they take a write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import FormData
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from hushtable.web.commands import spell
+from hushtable.web.jobs import Jobs
+from hushtable.web.render import page
+from hushtable.web.security import require_csrf
+from hushtable.web.workbench import Project, Workbench, done_steps
+
+SCREENS = ("data", "schema", "ledger", "plan", "rehearse", "publish", "report")
+
+Write = Callable[[Request, FormData], Response]
+
+
+def bench_of(request: Request) -> Workbench:
+    """Give the workbench."""
+    bench: Workbench = request.app.state.bench
+    return bench
+
+
+def jobs_of(request: Request) -> Jobs:
+    """Give what starts jobs."""
+    jobs: Jobs = request.app.state.jobs
+    return jobs
+
+
+def project_of(request: Request) -> Project:
+    """Give the project that an address is about."""
+    return bench_of(request).project(request.path_params["project"])
+
+
+def screen(request: Request, project: Project, name: str, /, **content: Any) -> Response:
+    """Answer with a screen of a project."""
+    running = [job for job in jobs_of(request).all(project) if not job.is_over]
+    return page(
+        request,
+        f"{name}.html",
+        project=project,
+        here=name,
+        screens=SCREENS,
+        done=done_steps(project),
+        running=running,
+        **content,
+    )
+
+
+def writes(act: Write) -> Callable[[Request], Any]:
+    """Make an endpoint of what a form does: it must carry the browser's own word."""
+
+    async def endpoint(request: Request) -> Response:
+        form = await request.form(max_files=1, max_fields=2000, max_part_size=2**20)
+        require_csrf(request, form.get("csrf"))
+        try:
+            return await run_in_threadpool(act, request, form)
+        finally:
+            await form.close()
+
+    return endpoint
+
+
+def texts(form: FormData) -> dict[str, str]:
+    """Give the fields of a form that are texts; of several of one name the last."""
+    return {name: value for name, value in form.multi_items() if isinstance(value, str)}
+
+
+def go(request: Request, project: Project, where: str = "") -> Response:
+    """Send the browser to a screen of the project."""
+    return RedirectResponse(f"/p/{project.name}/{where}", 303)
+
+
+def command(project: Project, *words: str) -> str:
+    """Spell a command, to be given in the project's folder."""
+    return f"{spell('cd', str(project.folder))}\n{spell('hushtable', *words)}"

@@ -1,0 +1,209 @@
+"""Plan: the promise and the error of a method, live, before any data is read; and an advisor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+from starlette.datastructures import FormData
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from hushtable.errors import HushtableError, ParameterError
+from hushtable.methods.base import Method
+from hushtable.planning import Want, error_curve, needed_epsilon
+from hushtable.privacy.rational import as_rational
+from hushtable.schema import Schema
+from hushtable.web import words
+from hushtable.web.advice import QUESTIONS, advise
+from hushtable.web.drawing import curve
+from hushtable.web.forms import as_typed, fields_of, make_method, methods, options, read_parameters
+from hushtable.web.pages.frame import command, go, project_of, screen, texts, writes
+from hushtable.web.render import page
+from hushtable.web.workbench import Project
+
+SHARES = (0.001, 0.01, 0.1, 0.5)
+"""Questions of the table: a count of such a share of the rows."""
+
+BESIDE = ("quilt", "noisy-counts", "partition", "diffgen")
+"""Methods that are shown beside the one that is planned."""
+
+
+def show(request: Request) -> Response:
+    """Show the form of a method, filled with what was planned last or what the address says."""
+    project = project_of(request)
+    schema = project.schema_or_none()
+    if schema is None:
+        raise ParameterError(words.SCHEMA_FIRST)
+    settings, asked = project.settings, dict(request.query_params)
+    name = asked.get("method") or settings.get("method") or "quilt"
+    known = settings.get("parameters", {}) if name == settings.get("method") else {}
+    fields = fields_of(name, {**known, **asked}, schema)
+    rows = asked.get("rows") or settings.get("rows") or schema.rows or ""
+    filled = {field.name: field.value for field in fields} | {
+        f"{field.name}:{column}": value
+        for field in fields for column, value, _ in field.rules
+    }  # fmt: skip
+    return screen(
+        request, project, "plan", schema=schema, fields=fields, method=name, rows=rows,
+        methods=methods(), live=_live(project, schema, name, filled | {"rows": str(rows)}),
+    )  # fmt: skip
+
+
+def live(request: Request) -> Response:
+    """Work out what the form says, as it is filled in."""
+    project, given = project_of(request), dict(request.query_params)
+    content = _live(project, project.schema(), given.get("method", ""), given)
+    return page(request, "plan_live.html", project=project, live=content)
+
+
+def save(request: Request, form: FormData) -> Response:
+    """Remember the plan, once it holds."""
+    project, given = project_of(request), texts(form)
+    schema, name = project.schema(), given.get("method", "")
+    parameters = read_parameters(name, given, schema)
+    make_method(name, parameters).plan(schema)
+    rows = given.get("rows", "")
+    project.choose(method=name, parameters=parameters, rows=int(rows) if rows.isdecimal() else None)
+    return go(request, project, given.get("then", "rehearse"))
+
+
+def _live(project: Project, schema: Schema, name: str, given: Mapping[str, str]) -> dict[str, Any]:
+    """Give all that is known of a method before data is read, or why it is refused."""
+    rows = int(given["rows"]) if given.get("rows", "").isdecimal() else schema.rows
+    try:
+        method = make_method(name, read_parameters(name, given, schema))
+        made = method.plan(schema)
+        forecast = made.forecast(rows)
+    except HushtableError as error:
+        return {"problems": error.problems}
+    content: dict[str, Any] = {
+        "problems": (),
+        "promises": [promise.explain() for promise in made.guarantees],
+        "unprotected": list(
+            dict.fromkeys(s for promise in made.guarantees for s in promise.unprotected)
+        ),
+        "conditions": list(schema.conditions),
+        "split": {step: float(share) for step, share in forecast.split.items()},
+        "forecast": dict(forecast.lines),
+        "memory": forecast.memory_mb,
+        "table": _errors(method, schema, rows),
+        "want": _wanted(method, schema, given, rows),
+        "command": command(
+            project, "plan", name, "schema.yaml", *options(method),
+            *(("--rows", str(rows)) if rows is not None else ()),
+        ),
+    }  # fmt: skip
+    return content | _curves(method, schema, rows) | {"quote": _quote(project, method, schema)}
+
+
+def _errors(method: Method, schema: Schema, rows: int | None) -> list[tuple[float, Any, str]]:
+    """Say how far counts of some shares will be off, or why that is not known."""
+    found: list[tuple[float, Any, str]] = []
+    for share in SHARES:
+        try:
+            error = method.count_error(schema, rows=rows, share=share)
+            part = error.half_width / (share * rows) if rows else None
+            found.append((share, (error.half_width, part), error.assumes))
+        except HushtableError as refusal:
+            found.append((share, None, str(refusal)))
+    return found
+
+
+def _wanted(
+    method: Method, schema: Schema, given: Mapping[str, str], rows: int | None
+) -> dict[str, Any] | None:
+    """Solve for the epsilon of a wanted error."""
+    within, share = given.get("within", "").strip(), given.get("share", "").strip() or "1"
+    if not within:
+        return None
+    try:
+        want = Want.parse(f"count error {within} at {share}%")
+        epsilon, error = needed_epsilon(method, schema, want, rows=rows)
+    except HushtableError as refusal:
+        return {"problems": refusal.problems}
+    return {"problems": (), "epsilon": f"{float(epsilon):g}", "error": error.half_width}
+
+
+def _curves(method: Method, schema: Schema, rows: int | None) -> dict[str, Any]:
+    """Draw the error against epsilon, and those of other methods beside it."""
+    own = getattr(method, "epsilon", None)
+    lines, beside = [], []
+    for name in dict.fromkeys((method.name, *BESIDE)):
+        try:
+            other = method if name == method.name else _like(name, method)
+            known = error_curve(other, schema, rows=rows).known
+            lines.append((name, known))
+            beside.append((name, _at(other, schema, rows), ""))
+        except HushtableError as refusal:
+            beside.append((name, None, refusal.problems[0]))
+    mark = None
+    if own is not None and lines and lines[0][0] == method.name:
+        error = _at(method, schema, rows)
+        mark = None if error is None else (float(own), error)
+    drawn = curve(lines, mark=mark, x_label=words.CURVE_X, y_label=words.CURVE_Y) if lines else ""
+    keys = [name for name, _ in lines]
+    return {"drawn": drawn, "beside": beside, "keys": keys}
+
+
+def _at(method: Method, schema: Schema, rows: int | None) -> float | None:
+    try:
+        return method.count_error(schema, rows=rows, share=0.01).half_width
+    except HushtableError:
+        return None
+
+
+def _like(name: str, method: Method) -> Method:
+    """Make another method with the same epsilon, delta and k where it has them."""
+    same = {
+        key: getattr(method, key)
+        for key in ("epsilon", "delta", "k")
+        if getattr(method, key, None) is not None
+    }
+    epsilon = same.get("epsilon", Fraction(1))
+    given: dict[str, Any] = {"epsilon": epsilon}
+    if name in {"quilt", "noisy-counts"}:
+        given["delta"] = same.get("delta") or as_rational("0.000001", name="delta")
+    if name == "noisy-counts":
+        given["k"] = same.get("k", 10)
+    return make_method(name, given)
+
+
+def _quote(project: Project, method: Method, schema: Schema) -> dict[str, Any] | None:
+    """Say what the ledger would be charged, if there is one."""
+    book = project.ledger()
+    if book is None:
+        return None
+    try:
+        return book.quote(method.guarantee(schema), schema=schema).to_dict()
+    except HushtableError as refusal:
+        return {"fits": False, "problems": list(refusal.problems)}
+
+
+def advisor(request: Request) -> Response:
+    """Ask five questions, and recommend."""
+    project, given = project_of(request), dict(request.query_params)
+    schema = project.schema_or_none()
+    if schema is None:
+        raise ParameterError(words.SCHEMA_FIRST)
+    advice = live_content = None
+    filled: dict[str, str] = {}
+    if "use" in given:
+        advice = advise(given, schema)
+        filled = as_typed(advice.parameters)
+        rows = given.get("rows", "")
+        live_content = _live(project, schema, advice.method, filled | {"rows": rows})
+    return screen(
+        request, project, "advisor", questions=QUESTIONS, given=given, advice=advice, filled=filled,
+        live=live_content, schema=schema,
+    )  # fmt: skip
+
+
+ROUTES = [
+    Route("/p/{project}/plan", show),
+    Route("/p/{project}/plan", writes(save), methods=["POST"]),
+    Route("/p/{project}/plan/live", live),
+    Route("/p/{project}/advisor", advisor),
+]

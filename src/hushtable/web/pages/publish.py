@@ -1,0 +1,94 @@
+"""Publish: the charge, what is left after it, and the release's name typed in."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import Any
+
+from starlette.datastructures import FormData
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from hushtable.errors import HushtableError, ParameterError
+from hushtable.web import words
+from hushtable.web.forms import make_method, options
+from hushtable.web.pages.frame import command, go, jobs_of, project_of, screen, texts, writes
+from hushtable.web.workbench import Project, require_name
+
+
+def show(request: Request) -> Response:
+    """Show what publishing would do."""
+    project = project_of(request)
+    name = request.query_params.get("name") or _new_name(project)
+    return screen(request, project, "publish", name=name, **_prepared(project, name))
+
+
+def _prepared(project: Project, name: str) -> dict[str, Any]:
+    """Give the charge and the promise, and all that stands in the way."""
+    problems: list[str] = []
+    quote = method = schema = None
+    promises: list[str] = []
+    settings = project.settings
+    try:
+        require_name(name, "the release's name")
+        if (project.folder / "releases" / name).exists():
+            problems.append(f"there is a release {name!r} already; choose another name.")
+        project.require_data()
+        schema = project.schema()
+        schema.require_confirmed()
+        if not isinstance(settings.get("method"), str):
+            raise ParameterError(words.PLAN_FIRST)
+        method = make_method(settings["method"], settings["parameters"])
+        promised = method.guarantee(schema)
+        promises = [promise.explain() for promise in promised]
+        book = project.ledger()
+        if book is None:
+            raise ParameterError(words.LEDGER_FIRST)
+        quote = book.quote(promised, schema=schema).to_dict()
+        problems += quote["problems"]
+    except HushtableError as error:
+        problems += error.problems
+    said = ""
+    if method is not None:
+        said = command(
+            project, "publish", method.name, project.data or "TABLE", "schema.yaml",
+            "--out", f"releases/{name}", "--ledger", "table.ledger", *options(method),
+        )  # fmt: skip
+    return {
+        "problems": problems, "quote": quote, "method": method, "promises": promises,
+        "schema": schema, "command": said, "seen": sha256(said.encode()).hexdigest(),
+    }  # fmt: skip
+
+
+def start(request: Request, form: FormData) -> Response:
+    """Publish, in a process of its own; the name typed in says that a person means it."""
+    project, given = project_of(request), texts(form)
+    name = require_name(given.get("name", ""), "the release's name")
+    if given.get("typed", "").strip() != name:
+        raise ParameterError(words.TYPE_THE_NAME.format(name=name))
+    # What was shown is what will be done: a plan that was changed in another window is not.
+    prepared = _prepared(project, name)
+    if prepared["problems"]:
+        raise ParameterError(prepared["problems"])
+    if given.get("seen") != prepared["seen"]:
+        raise ParameterError(words.PLAN_CHANGED)
+    settings = project.settings
+    job = jobs_of(request).start(
+        project, "publish", method=settings["method"], parameters=settings["parameters"],
+        name=name, counted=True, purpose=given.get("purpose", "").strip() or name,
+    )  # fmt: skip
+    return go(request, project, f"jobs/{job.id}")
+
+
+def _new_name(project: Project) -> str:
+    known, number = set(project.releases()), 1
+    while (name := f"{project.name}-{number}") in known:
+        number += 1
+    return name
+
+
+ROUTES = [
+    Route("/p/{project}/publish", show),
+    Route("/p/{project}/publish", writes(start), methods=["POST"]),
+]

@@ -1,0 +1,98 @@
+"""Rehearse: everything on a stand-in, free of charge."""
+
+from __future__ import annotations
+
+from starlette.datastructures import FormData
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
+
+from hushtable.errors import ParameterError
+from hushtable.web import words
+from hushtable.web.forms import make_method, options
+from hushtable.web.pages.frame import (
+    bench_of,
+    command,
+    go,
+    jobs_of,
+    project_of,
+    screen,
+    texts,
+    writes,
+)
+from hushtable.web.security import REPORT_POLICY
+from hushtable.web.stand_in import MAX_ROWS
+from hushtable.web.workbench import Project, require_name
+
+_USUAL_ROWS = 10_000
+
+
+def show(request: Request) -> Response:
+    """Show what will be rehearsed, and earlier rehearsals."""
+    project = project_of(request)
+    method, said = None, ""
+    if isinstance(project.settings.get("method"), str):
+        method = make_method(project.settings["method"], project.settings["parameters"])
+        said = command(
+            project, "publish", method.name, "STAND-IN.csv", "schema.yaml",
+            "--out", "rehearsals/NAME", *options(method),
+        )  # fmt: skip
+    return screen(
+        request,
+        project,
+        "rehearse",
+        method=method,
+        rows=min(project.settings.get("rows") or _USUAL_ROWS, MAX_ROWS),
+        most=MAX_ROWS,
+        rehearsals=_rehearsals(project),
+        tables=bench_of(request).tables(),
+        command=said,
+    )
+
+
+def start(request: Request, form: FormData) -> Response:
+    """Start a rehearsal."""
+    project, given = project_of(request), texts(form)
+    settings = project.settings
+    if not isinstance(settings.get("method"), str):
+        raise ParameterError(words.PLAN_FIRST)
+    project.schema()
+    rows, table = given.get("rows", ""), given.get("table", "").strip()
+    if not rows.isdecimal() or not 1 <= int(rows) <= MAX_ROWS:
+        raise ParameterError(f"rows is {rows!r}; it must be a number from 1 to {MAX_ROWS:,}.")
+    if table:
+        path = bench_of(request).require_inside(table)
+        if str(path) == project.data:
+            raise ParameterError(words.NOT_THE_PRIVATE_TABLE)
+        table = str(path)
+    known = [int(name) for name in _rehearsals(project, finished=False) if name.isdecimal()]
+    job = jobs_of(request).start(
+        project, "rehearse", method=settings["method"], parameters=settings["parameters"],
+        rows=int(rows), table=table, name=f"{max(known, default=0) + 1:03d}",
+    )  # fmt: skip
+    return go(request, project, f"jobs/{job.id}")
+
+
+def report(request: Request) -> Response:
+    """Show the report of a rehearsal."""
+    project = project_of(request)
+    name = require_name(request.path_params["name"], "rehearsal")
+    path = project.folder / "rehearsals" / name / "report.html"
+    if not path.is_file():
+        raise ParameterError(f"there is no report of rehearsal {name!r}.")
+    return HTMLResponse(
+        path.read_text(encoding="utf-8"), headers={"Content-Security-Policy": REPORT_POLICY}
+    )
+
+
+def _rehearsals(project: Project, *, finished: bool = True) -> list[str]:
+    pattern = "*/report.html" if finished else "*"
+    found = (project.folder / "rehearsals").glob(pattern)
+    return sorted((path.parent if finished else path).name for path in found)
+
+
+ROUTES = [
+    Route("/p/{project}/rehearse", show),
+    Route("/p/{project}/rehearse", writes(start), methods=["POST"]),
+    Route("/p/{project}/rehearsals/{name}", report),
+]

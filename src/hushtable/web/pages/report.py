@@ -1,0 +1,121 @@
+"""Report: what was published, what it is worth, and the release as one file to hand over."""
+
+from __future__ import annotations
+
+import tempfile
+import zipfile
+from pathlib import Path
+
+from starlette.datastructures import FormData
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from hushtable.errors import HushtableError, ParameterError
+from hushtable.release import Release
+from hushtable.web.commands import spell
+from hushtable.web.pages.frame import command, go, jobs_of, project_of, screen, texts, writes
+from hushtable.web.security import REPORT_POLICY
+from hushtable.web.workbench import require_name
+
+
+def show(request: Request) -> Response:
+    """List releases and reports."""
+    project = project_of(request)
+    found: list[tuple[str, Release | None, str]] = []
+    for name in reversed(project.releases()):
+        try:
+            found.append((name, project.release(name), ""))
+        except HushtableError as error:
+            found.append((name, None, str(error)))
+    newest = found[0][0] if found else "NAME"
+    return screen(
+        request,
+        project,
+        "report",
+        found=found,
+        reports=list(reversed(project.reports())),
+        serve=command(project, "serve", f"releases/{newest}"),
+        command=command(
+            project, "evaluate", f"releases/{newest}", project.data or "TABLE",
+            "--out", f"reports/{newest}.html",
+        ),
+    )  # fmt: skip
+
+
+def evaluate(request: Request, form: FormData) -> Response:
+    """Compare a release with the private table, in a process of its own."""
+    project, given = project_of(request), texts(form)
+    name = require_name(given.get("release", ""), "release")
+    project.release(name)
+    target = _new_report(project.room("reports"), name)
+    words = ["hushtable", "evaluate", f"releases/{name}", project.require_data()]
+    said = spell(*words, "--out", f"reports/{target}")
+    job = jobs_of(request).start(project, "evaluate", release=name, name=target, command=said)
+    return go(request, project, f"jobs/{job.id}")
+
+
+def compare(request: Request, form: FormData) -> Response:
+    """Lay releases side by side, in a process of its own."""
+    project = project_of(request)
+    names = [name for name in form.getlist("release") if isinstance(name, str)]
+    for name in names:
+        project.release(name)
+    if len(names) < 2:
+        raise ParameterError("tick at least two releases to compare.")
+    target = _new_report(project.room("reports"), "compare")
+    words = ["hushtable", "compare", project.require_data(), *(f"releases/{n}" for n in names)]
+    said = spell(*words, "--out", f"reports/{target}")
+    job = jobs_of(request).start(project, "compare", releases=names, name=target, command=said)
+    return go(request, project, f"jobs/{job.id}")
+
+
+def report(request: Request) -> Response:
+    """Show a report: one page of its own, which says that it is internal and runs nothing."""
+    project = project_of(request)
+    name = require_name(request.path_params["name"], "report")
+    path = project.folder / "reports" / name
+    if path.suffix != ".html" or not path.is_file():
+        raise ParameterError(f"there is no report {name!r}.")
+    return HTMLResponse(
+        path.read_text(encoding="utf-8"), headers={"Content-Security-Policy": REPORT_POLICY}
+    )
+
+
+def download(request: Request) -> Response:
+    """Hand out a release as one file: its tables, with its statement."""
+    project = project_of(request)
+    name = require_name(request.path_params["name"], "release")
+    release = project.release(name)  # checked against its statement
+    out = tempfile.TemporaryFile()  # gone when it is sent, or not  # noqa: SIM115
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as bundle:  # Parquet is packed already
+        for path in sorted(release.folder.rglob("*")):
+            if path.is_file() and not path.is_symlink():
+                bundle.write(path, Path(name) / path.relative_to(release.folder))
+    length = out.tell()
+    out.seek(0)
+    return StreamingResponse(
+        iter(lambda: out.read(2**20), b""),
+        media_type="application/zip",
+        headers={
+            "Content-Disposition": f'attachment; filename="{name}.zip"',
+            "Content-Length": str(length),
+        },
+    )
+
+
+def _new_report(room: Path, stem: str) -> str:
+    number, name = 1, f"{stem}.html"
+    while (room / name).exists():
+        number += 1
+        name = f"{stem}-{number}.html"
+    return name
+
+
+ROUTES = [
+    Route("/p/{project}/report", show),
+    Route("/p/{project}/evaluate", writes(evaluate), methods=["POST"]),
+    Route("/p/{project}/compare", writes(compare), methods=["POST"]),
+    Route("/p/{project}/reports/{name}", report),
+    Route("/p/{project}/releases/{name}.zip", download),
+]

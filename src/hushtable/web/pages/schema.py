@@ -1,0 +1,189 @@
+"""Schema: a line per column, what is left to confirm, trees, undo, and the check as one types."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+from starlette.datastructures import FormData
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from hushtable.engine.fitting import misfits
+from hushtable.engine.silence import silenced
+from hushtable.errors import HushtableError, ParameterError
+from hushtable.schema import Categorical, Schema
+from hushtable.web.pages.frame import command, go, project_of, screen, texts, writes
+from hushtable.web.render import page
+from hushtable.web.schema_file import SchemaFile
+from hushtable.web.tree import Tree
+from hushtable.web.workbench import Project
+
+_CHECKING = threading.Lock()  # one look at the table at a time, however fast one types
+CHECKED_AT_ONCE = 64_000_000  # bytes of a table that is checked after every change
+
+
+def show(request: Request) -> Response:
+    """Show the schema's lines."""
+    project = project_of(request)
+    if not project.schema_path.exists():
+        return screen(request, project, "schema", schema=None, **_around(project))
+    return _lines(request, project)
+
+
+def _lines(request: Request, project: Project, problems: tuple[str, ...] = ()) -> Response:
+    try:
+        schema: Schema | None = project.schema()
+    except HushtableError as error:
+        schema, problems = None, (*problems, *error.problems)
+    return screen(request, project, "schema", schema=schema, **_around(project, problems))
+
+
+def _around(project: Project, problems: tuple[str, ...] = ()) -> dict[str, Any]:
+    exists = project.schema_path.exists()
+    return {
+        "problems": problems,
+        "text": _file(project).text() if exists else "",
+        "can_undo": _file(project).can_undo,
+        "command": command(project, "schema", "check", "schema.yaml", project.data or "TABLE"),
+    }
+
+
+def _file(project: Project) -> SchemaFile:
+    return SchemaFile(project.schema_path, project.folder / "history")
+
+
+def change(request: Request, form: FormData) -> Response:
+    """Change a line; what the schema would not be valid with is said beside it, and not kept."""
+    project, given = project_of(request), texts(form)
+    column = given.pop("column", "")
+    fields = {name: value for name, value in given.items() if name != "csrf"}
+    return _tried(request, project, lambda: _file(project).set(column, fields))
+
+
+def change_table(request: Request, form: FormData) -> Response:
+    """Change what is said of the whole table."""
+    project, given = project_of(request), texts(form)
+    return _tried(request, project, lambda: _file(project).set_table(given))
+
+
+def change_text(request: Request, form: FormData) -> Response:
+    """Write the file as a whole."""
+    project, text = project_of(request), texts(form).get("text", "").replace("\r\n", "\n")
+    return _tried(request, project, lambda: _file(project).replace(text))
+
+
+def confirm(request: Request, form: FormData) -> Response:
+    """Take marks away, with the public reason."""
+    project, given = project_of(request), texts(form)
+    column = given.get("column") or None
+    parts = [value for value in form.getlist("part") if isinstance(value, str)]
+    reason = given.get("reason", "")
+    return _tried(request, project, lambda: _file(project).confirm(column, parts, reason))
+
+
+def undo(request: Request, form: FormData) -> Response:
+    """Go back one step."""
+    project = project_of(request)
+    return _tried(request, project, lambda: _file(project).undo())
+
+
+def _tried(request: Request, project: Project, act: Any) -> Response:
+    try:
+        act()
+    except HushtableError as error:
+        return _lines(request, project, error.problems)
+    return go(request, project, "schema") if "hx-request" not in request.headers else _lines(
+        request, project
+    )  # fmt: skip
+
+
+def check(request: Request) -> Response:
+    """Count what does not fit: the same as `schema check` shows, for the custodian alone."""
+    project, found, problems, skipped = project_of(request), [], [], False
+    schema = project.schema_or_none()
+    if schema is not None and project.data is not None:
+        public, data = schema, project.data
+        skipped = Path(data).stat().st_size > CHECKED_AT_ONCE and "now" not in request.query_params
+        if not skipped:
+            try:
+                with _CHECKING:
+                    found = silenced(lambda: misfits(data, public))()
+            except HushtableError as error:
+                problems = list(error.problems)
+    return page(
+        request, "schema_check.html", project=project, schema=schema, found=found,
+        problems=problems, skipped=skipped,
+    )  # fmt: skip
+
+
+# --- taxonomies -----------------------------------------------------------------------------------
+
+
+def tree(request: Request) -> Response:
+    """Show the taxonomy of a column as a tree."""
+    return _tree_page(request, project_of(request), request.query_params.get("column", ""))
+
+
+def _tree_page(
+    request: Request, project: Project, name: str, problems: tuple[str, ...] = ()
+) -> Response:
+    column = _listed_column(project, name)
+    return screen(
+        request, project, "tree", column=name, tree=_tree_of(column), problems=problems,
+        has_tree=column.taxonomy is not None,
+    )  # fmt: skip
+
+
+def change_tree(request: Request, form: FormData) -> Response:
+    """Move, group, name or take out."""
+    project, given = project_of(request), texts(form)
+    name, act = given.get("column", ""), given.get("act", "")
+    grown = _tree_of(_listed_column(project, name))
+    try:
+        if act == "drop":
+            _file(project).set_tree(name, None)
+            return go(request, project, "schema")
+        if act == "move":
+            grown.move(given.get("node", ""), given.get("to", ""))
+        elif act == "group":
+            chosen = [place for place in form.getlist("members") if isinstance(place, str)]
+            grown.group(chosen, given.get("label", ""))
+        elif act == "rename":
+            grown.rename(given.get("node", ""), given.get("label", ""))
+        elif act == "ungroup":
+            grown.remove_group(given.get("node", ""))
+        else:
+            raise ParameterError(f"{act!r} is not something to do with a tree.")
+        _file(project).set_tree(name, grown.nested())
+    except HushtableError as error:
+        return _tree_page(request, project, name, error.problems)
+    return _tree_page(request, project, name)
+
+
+def _listed_column(project: Project, name: str) -> Categorical:
+    column = project.schema().attributes.get(name)
+    if not isinstance(column, Categorical):
+        raise ParameterError(f"there is no column {name!r} with a list of values.")
+    return column
+
+
+def _tree_of(column: Categorical) -> Tree:
+    if column.taxonomy is not None:
+        return Tree.of(column.taxonomy)
+    return Tree.of_values(list(column.values))
+
+
+ROUTES = [
+    Route("/p/{project}/schema", show),
+    Route("/p/{project}/schema/check", check),
+    Route("/p/{project}/schema/column", writes(change), methods=["POST"]),
+    Route("/p/{project}/schema/table", writes(change_table), methods=["POST"]),
+    Route("/p/{project}/schema/text", writes(change_text), methods=["POST"]),
+    Route("/p/{project}/schema/confirm", writes(confirm), methods=["POST"]),
+    Route("/p/{project}/schema/undo", writes(undo), methods=["POST"]),
+    Route("/p/{project}/schema/tree", tree),
+    Route("/p/{project}/schema/tree", writes(change_tree), methods=["POST"]),
+]

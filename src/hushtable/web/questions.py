@@ -1,0 +1,235 @@
+"""What an analyst asks on the page: conditions by column, groups, and the clause they make.
+
+A question is the query string of an address, so an address reproduces it. Conditions on columns,
+and whatever else is written as a clause, hold together (AND). With one or two columns to group by,
+each cell is a count of its own, asked for by a clause of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import product
+from urllib.parse import urlencode
+
+from hushtable.errors import ParameterError, PredicateError
+from hushtable.predicate.syntax import syntax_tree
+from hushtable.schema import Categorical, Column, Schema
+
+MAX_CELLS = 200
+"""Cells of a grouped answer; more are neither quick to work out nor easy to read."""
+
+MAX_CLAUSE = 2000
+_BINS = 12
+_EVERYTHING = "TRUE"
+
+
+@dataclass(frozen=True)
+class Part:
+    """A group of a column's values: how it is called, and the clause that picks it."""
+
+    label: str
+    clause: str
+
+
+@dataclass(frozen=True)
+class Question:
+    """Hold a question as it was asked.
+
+    Parameters
+    ----------
+    pairs : tuple of pairs of str
+        Conditions as the page's form sends them: ``in:COLUMN``, ``from:COLUMN``, ``to:COLUMN``
+        and ``none:COLUMN`` (missing), each with a value.
+    where : str
+        A clause that must hold too.
+    by : tuple of str
+        Up to two columns to group by.
+    """
+
+    pairs: tuple[tuple[str, str], ...] = ()
+    where: str = ""
+    by: tuple[str, ...] = ()
+
+    @classmethod
+    def read(cls, items: Sequence[tuple[str, str]], schema: Schema) -> Question:
+        """Read a query string that was taken apart, or name all that is wrong with it.
+
+        Examples
+        --------
+        >>> from hushtable import sample_schema
+        >>> items = [("from:age", "40"), ("in:sex", "F"), ("by", "region")]
+        >>> asked = Question.read(items, sample_schema())
+        >>> asked.clause(sample_schema())
+        "age >= 40 AND sex = 'F'"
+        >>> asked.by
+        ('region',)
+        """
+        pairs, where, by, problems = [], "", [], []
+        for name, value in items:
+            kind, _, column = name.partition(":")
+            if not value.strip():
+                continue
+            if name == "where":
+                where = value.strip()
+            elif name == "by":
+                by.append(value)
+                if value not in schema.attributes:
+                    problems.append(f"there is no column {value!r} to group by.")
+            elif kind in {"in", "from", "to", "none"}:
+                problem = _problem(kind, column, value, schema)
+                problems += [problem] if problem else []
+                pairs.append((name, value))
+        if len(where) > MAX_CLAUSE:
+            problems.append(f"the clause is longer than {MAX_CLAUSE:,} letters; make it shorter.")
+        if len(by) > 2:
+            problems.append("at most two columns can be grouped by.")
+        if problems:
+            raise ParameterError(problems)
+        return cls(tuple(pairs), where, tuple(dict.fromkeys(by)))
+
+    def query(self) -> str:
+        """Write the query string that asks this again."""
+        items = [*self.pairs, *([("where", self.where)] if self.where else [])]
+        return urlencode([*items, *(("by", name) for name in self.by)])
+
+    def clause(self, schema: Schema) -> str:
+        """Write the condition as a WHERE clause."""
+        found = list(self._conditions(schema))
+        if self.where:
+            found.append(f"({self.where})" if found else self.where)
+        return " AND ".join(found) or _EVERYTHING
+
+    def chosen(self, kind: str, column: str) -> list[str]:
+        """Give what was chosen for a column, to fill the form with."""
+        return [value for name, value in self.pairs if name == f"{kind}:{column}"]
+
+    def cells(self, schema: Schema) -> list[tuple[tuple[Part, ...], str]]:
+        """Give the cells of a grouped question: their parts, and the clause of each."""
+        groups = [parts_of(name, schema.attributes[name]) for name in self.by]
+        n_cells = 1
+        for group in groups:
+            n_cells *= len(group)
+        if n_cells > MAX_CELLS:
+            raise ParameterError(
+                f"grouping by {' and '.join(self.by)} gives {n_cells:,} cells; at most {MAX_CELLS} "
+                "are shown. Group by one of them, or ask for some values at a time."
+            )
+        whole = self.clause(schema)
+        cells = []
+        for parts in product(*groups):
+            clause = " AND ".join(part.clause for part in parts)
+            # What was written may hold an OR, so the two are kept apart.
+            cells.append((parts, clause if whole == _EVERYTHING else f"({whole}) AND {clause}"))
+        return cells
+
+    def _conditions(self, schema: Schema) -> Iterator[str]:
+        for name, column in schema.attributes.items():
+            spelled = quoted_name(name)
+            found = []
+            if values := self.chosen("in", name):
+                texts = [quoted_text(value) for value in values]
+                one = f"{spelled} = {texts[0]}"
+                found.append(one if len(texts) == 1 else f"{spelled} IN ({', '.join(texts)})")
+            bounds = [
+                f"{spelled} {sign} {value.strip()}"
+                for kind, sign in (("from", ">="), ("to", "<="))
+                for value in self.chosen(kind, name)[:1]
+            ]
+            if bounds:
+                found.append(" AND ".join(bounds))
+            if self.chosen("none", name) and column.missing == "category":
+                found.append(f"{spelled} IS NULL")
+            if len(found) > 1:
+                yield (
+                    "(" + " OR ".join(f"({one})" if " AND " in one else one for one in found) + ")"
+                )
+            else:
+                yield from found
+
+
+def parts_of(name: str, column: Column) -> list[Part]:
+    """Divide a column into parts to group by: its values, or a few ranges of a long column.
+
+    Examples
+    --------
+    >>> from hushtable import sample_schema
+    >>> ages = parts_of("age", sample_schema().attributes["age"])
+    >>> ages[0], len(ages)
+    (Part(label='0 to 9', clause='age BETWEEN 0 AND 9'), 10)
+    """
+    spelled = quoted_name(name)
+    if isinstance(column, Categorical):
+        parts = [Part(value, f"{spelled} = {quoted_text(value)}") for value in column.values]
+    else:
+        width = _width(column.n_values)
+        parts = []
+        for first in range(0, column.n_values, width):
+            low, high = (
+                _number(column.value(code))
+                for code in (first, min(first + width, column.n_values) - 1)
+            )
+            if low == high:
+                parts.append(Part(low, f"{spelled} = {low}"))
+            else:
+                parts.append(Part(f"{low} to {high}", f"{spelled} BETWEEN {low} AND {high}"))
+    if column.missing == "category":
+        parts.append(Part("(missing)", f"{spelled} IS NULL"))
+    return parts
+
+
+def _width(n_values: int) -> int:
+    """Choose how many values go into a range: 1, 2 or 5 times a power of ten."""
+    scale = 1
+    while True:
+        for step in (1, 2, 5):
+            if n_values <= _BINS * step * scale:
+                return step * scale
+        scale *= 10
+
+
+def _number(value: object) -> str:
+    return f"{value:.10g}" if isinstance(value, float) else str(value)
+
+
+def _problem(kind: str, name: str, value: str, schema: Schema) -> str:
+    """Say what is wrong with one condition, if anything."""
+    column = schema.attributes.get(name)
+    if column is None:
+        return f"there is no column {name!r}."
+    is_list = isinstance(column, Categorical)
+    if kind == "in" and not (isinstance(column, Categorical) and value in column.values):
+        return f"column {name!r} has no value {value!r}."
+    if kind in {"from", "to"}:
+        try:
+            float(value)
+            if is_list or not value.strip().lstrip("+-").replace(".", "", 1).isdecimal():
+                raise ValueError
+        except ValueError:
+            return f"column {name!r}: {value!r} is not a number."
+    return ""
+
+
+@cache
+def quoted_name(name: str) -> str:
+    """Write the name of a column in a clause, in quotes where it would be read as something else.
+
+    Examples
+    --------
+    >>> quoted_name("age"), quoted_name("hours-per-week"), quoted_name("case")
+    ('age', '"hours-per-week"', '"case"')
+    """
+    quotes = '"' + name.replace('"', '""') + '"'
+    if not (name.isascii() and name.isidentifier()):
+        return quotes
+    try:
+        read = syntax_tree(f"{name} = 0").this
+    except PredicateError:
+        return quotes
+    return name if read.key == "column" and read.name == name else quotes
+
+
+def quoted_text(text: str) -> str:
+    """Write a text in a clause."""
+    return "'" + text.replace("'", "''") + "'"

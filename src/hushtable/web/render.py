@@ -1,0 +1,76 @@
+"""Fill templates: markup in names and values is shown as text, and words come from one file."""
+
+from __future__ import annotations
+
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+from starlette.requests import Request
+from starlette.responses import HTMLResponse
+
+from hushtable import __version__
+from hushtable.web import words
+
+STATIC = Path(__file__).parent / "static"
+
+
+@cache
+def _environment() -> Environment:
+    made = Environment(
+        loader=PackageLoader("hushtable.web"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {"number": number, "amount": amount, "drawing": Markup}
+    made.globals |= {"t": words, "version": __version__}
+    return made
+
+
+def page(request: Request, template: str, /, status: int = 200, **content: Any) -> HTMLResponse:
+    """Answer with a page, or with the part of one that a script asked for."""
+    return HTMLResponse(fill(request, template, **content), status)
+
+
+def fill(request: Request, template: str, /, **content: Any) -> str:
+    """Fill a template."""
+    return (
+        _environment()
+        .get_template(template)
+        .render(
+            root=request.scope.get("root_path", ""),
+            csrf=getattr(request.state, "csrf", ""),
+            **content,
+        )
+    )
+
+
+def number(value: float) -> str:
+    """Write a number as people read it.
+
+    Examples
+    --------
+    >>> [number(value) for value in (12345.6, 12.345, 3, 0.5)]
+    ['12,346', '12.3', '3', '0.5']
+    """
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def amount(written: str | Fraction) -> str:
+    """Write an exact amount as a decimal where it is a short one.
+
+    Examples
+    --------
+    >>> amount("1/4"), amount("1/1000000"), amount("2/3")
+    ('0.25', '0.000001', 'about 0.6667')
+    """
+    exact = Fraction(written)
+    with localcontext(prec=12):
+        near = Decimal(exact.numerator) / Decimal(exact.denominator)
+    return f"{near:f}" if Fraction(near) == exact else f"about {near:.4g}"

@@ -1,0 +1,80 @@
+// What htmx does not do: copying a command, going back, moving values in a tree by dragging.
+"use strict";
+
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("button");
+  if (!button) return;
+  if ("back" in button.dataset) history.back();
+  if ("copy" in button.dataset) {
+    const text = button.closest(".command").querySelector("pre").textContent;
+    navigator.clipboard.writeText(text).then(() => {
+      const before = button.textContent;
+      button.textContent = "✓";
+      setTimeout(() => { button.textContent = before; }, 1500);
+    });
+  }
+});
+
+// A slider and the field beside it show the same number.
+document.addEventListener("input", (event) => {
+  const given = event.target;
+  if (given.dataset.slides) {
+    const field = document.getElementById(given.dataset.slides);
+    field.value = Number(Math.pow(10, Number(given.value)).toPrecision(2)).toString();
+  } else if (given.dataset.slider) {
+    const slider = document.getElementById(given.dataset.slider);
+    const number = Number(given.value);
+    if (slider && number > 0) slider.value = Math.log10(number);
+  }
+});
+
+// Dragging a value or group onto a group does what its "move to" form does.
+let dragged = null;
+document.addEventListener("dragstart", (event) => {
+  dragged = event.target.closest("[data-node]");
+  if (dragged) event.dataTransfer.effectAllowed = "move";
+});
+document.addEventListener("dragover", (event) => {
+  const group = dragged && event.target.closest("[data-group]");
+  if (group && !dragged.contains(group)) event.preventDefault();
+});
+document.addEventListener("drop", (event) => {
+  const group = dragged && event.target.closest("[data-group]");
+  if (!group || dragged.contains(group)) return;
+  event.preventDefault();
+  const form = dragged.closest("[data-tree]").querySelector("form[data-move]");
+  form.elements.node.value = dragged.dataset.node;
+  form.elements.to.value = group.dataset.group;
+  dragged = null;
+  form.requestSubmit();
+});
+
+// Sliders start where their fields stand; a choice with data-submit is sent at once.
+function prepare() {
+  for (const slider of document.querySelectorAll("input[data-start]")) {
+    const number = Number(slider.dataset.start);
+    if (number > 0) slider.value = Math.log10(number);
+  }
+}
+document.addEventListener("DOMContentLoaded", prepare);
+document.addEventListener("change", (event) => {
+  if ("submit" in event.target.dataset) event.target.form.requestSubmit();
+  if ("all" in event.target.dataset) {
+    const boxes = event.target.closest("fieldset").querySelectorAll("input[name]");
+    for (const box of boxes) box.checked = event.target.checked;
+  }
+  const form = event.target.closest("form[data-autosave]");
+  if (form && form.reportValidity()) {
+    form.requestSubmit();
+  }
+});
+
+// A page that comes back after a change stands where it stood.
+document.addEventListener("submit", () => {
+  sessionStorage.setItem("scroll", `${location.pathname} ${window.scrollY}`);
+});
+document.addEventListener("DOMContentLoaded", () => {
+  const [path, place] = (sessionStorage.getItem("scroll") || "").split(" ");
+  sessionStorage.removeItem("scroll");
+  if (path === location.pathname && place) window.scrollTo(0, Number(place));
+});

@@ -1,0 +1,191 @@
+"""Budgets that do not add up, sensitivities that are too small, thresholds that are too low."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import hushtable.methods.counts.noisy_counts as noisy_counts_module
+import hushtable.methods.quilt.quilt as quilt_module
+from audit.broken.kind import Broken, Patch, around, n_rows
+from hushtable.methods import ContingencyTable, NoisyCounts, Quilt
+from hushtable.methods.base import Released
+from hushtable.methods.diffgen.contingency_table import ContingencyTablePlan
+from hushtable.methods.quilt.meter import Purse
+from hushtable.privacy.count_mechanisms import OneSidedGeometric
+from hushtable.privacy.mechanism import Gaussian, Laplace
+from hushtable.privacy.spending import Account, Price
+
+QUILT = Quilt(epsilon=1, particles=1000)
+GAUSSIAN = Quilt(epsilon=1, delta="1e-6", particles=1000)
+TIGHT = NoisyCounts(epsilon=1, delta="1/100", k=10)
+
+
+def _unsettled(patch: Patch) -> None:
+    """Nobody looks at the account: as if it had not been written."""
+    patch.setattr(Account, "settle", lambda self: None)
+    patch.setattr(Account, "_require_covered", lambda self, what, spent: None)
+
+
+def two_budgets(patch: Patch) -> None:
+    """One purse for tables, another for choices."""
+    _unsettled(patch)
+    real = Purse.pay
+
+    def pay(self: Purse, step: str, share: Fraction) -> None:
+        if "cho" not in step and "pair" not in step:
+            real(self, step, share)
+
+    patch.setattr(Purse, "pay", pay)
+    patch.setattr(
+        Purse, "count_noise",
+        lambda self, share, real=Purse.count_noise: real(self, min(Fraction(1), 2 * share)),
+    )  # fmt: skip
+
+
+def half_charged_choice(patch: Patch) -> None:
+    _unsettled(patch)
+    real = Purse.choice_epsilon
+    patch.setattr(Purse, "choice_epsilon", lambda self, share: 2 * real(self, share))
+
+
+def log10_for_ln(patch: Patch) -> None:
+    """The conversion from rho with the wrong logarithm: a rho that is too large."""
+    _unsettled(patch)
+
+    def share(epsilon: Fraction, delta: Fraction) -> Fraction:
+        tail = -math.log10(delta)
+        root = math.sqrt(tail + float(epsilon)) - math.sqrt(tail)
+        return Fraction(math.floor(root**2 * 2**40), 2**40)
+
+    patch.setattr(quilt_module, "concentrated_share", share)
+
+
+def price_of_half(patch: Patch) -> None:
+    """A price list that is off by a factor of two."""
+    real = Laplace.price
+    patch.setattr(
+        Laplace, "price",
+        lambda self, sensitivity: Price.pure(real(self, sensitivity).epsilon / 2),
+    )  # fmt: skip
+    _sharpen(patch)
+
+
+def _sharpen(patch: Patch) -> None:
+    real = Purse.count_noise
+
+    def count_noise(self: Purse, share: Fraction) -> Any:
+        noise = real(self, share)
+        return replace(noise, parameter=noise.parameter / 2)
+
+    patch.setattr(Purse, "count_noise", count_noise)
+
+
+def gaussian_without_two(patch: Patch) -> None:
+    real = Gaussian.price
+    patch.setattr(Gaussian, "price", lambda self, s: Price(rho=real(self, s).rho / 2))
+    _sharpen(patch)
+
+
+def half_the_draw(patch: Patch) -> None:
+    """What is drawn is not what was booked."""
+    real = Laplace.draw
+    patch.setattr(
+        Laplace, "draw", lambda self, exact, noise: real(replace(self, scale=self.scale / 2),
+                                                         exact, noise)
+    )  # fmt: skip
+
+
+def threshold_one_too_low(patch: Patch) -> None:
+    real = OneSidedGeometric.noisy
+    patch.setattr(
+        OneSidedGeometric, "noisy", lambda self, counts, noise: real(self, counts + 1, noise)
+    )
+
+
+def sensitivity_of_two(patch: Patch) -> None:
+    """Persons have up to three rows, and noise is made for two."""
+    real = ContingencyTable.plan
+
+    def plan(self: Any, schema: Any) -> Any:
+        made = real(self, schema)
+        rows = schema.unit.max_rows or 1
+        groups = replace(made.groups, rate=made.groups.rate * Fraction(rows, max(1, rows - 1)))
+        return replace(made, groups=groups)
+
+    patch.setattr(ContingencyTable, "plan", plan)
+    _unsettled(patch)
+
+
+def free_row_count(patch: Patch) -> None:
+    """The number of rows with the noise that all of epsilon buys."""
+    _unsettled(patch)
+    real = noisy_counts_module._row_total
+
+    def unpaid(plan: Any, source: Any, noise: Any) -> Any:
+        generous = replace(plan, rows_epsilon=Fraction(1))
+        return real(generous, source, noise)
+
+    patch.setattr(noisy_counts_module, "_row_total", unpaid)
+
+
+def unbooked(patch: Patch) -> None:
+    """A look whose price is written down nowhere."""
+    real = noisy_counts_module._row_total
+
+    def looked(plan: Any, source: Any, noise: Any) -> Any:
+        told = real(plan, source, noise)
+        drawn = n_rows(source) + int(noise.discrete_laplace(Fraction(1), size=1)[0])
+        return {**told, "check": drawn}
+
+    patch.setattr(noisy_counts_module, "_row_total", looked)
+
+
+def opened_twice(patch: Patch) -> None:
+    """Two looks for one payment, and the mean of both."""
+    real = Laplace.draw
+
+    def draw(self: Laplace, exact: Any, noise: Any) -> Any:
+        return (real(self, exact, noise) + real(self, exact, noise)) // 2
+
+    patch.setattr(Laplace, "draw", draw)
+
+
+def scale_from_n(real: Any, plan: Any, source: Any, noise: Any) -> Released:
+    """More rows, less noise."""
+    groups = replace(plan.groups, rate=plan.groups.rate * (1 + Fraction(n_rows(source), 1000)))
+    return real(replace(plan, groups=groups), source, noise)
+
+
+def fivefold_delta(patch: Patch) -> None:
+    real = noisy_counts_module.make_count_mechanism
+
+    def leaky(kind: str, *, epsilon: Fraction, delta: Any = None, k: Any = None) -> Any:
+        return real(kind, epsilon=epsilon, delta=5 * delta if delta else None, k=k)
+
+    patch.setattr(noisy_counts_module, "make_count_mechanism", leaky)
+    _unsettled(patch)
+
+
+BROKEN = (
+    Broken("two budgets in quilt", QUILT, two_budgets, True),
+    Broken("two budgets in quilt, Gaussian", GAUSSIAN, two_budgets),
+    Broken("a half-charged choice", QUILT, half_charged_choice, True),
+    Broken("a half-charged choice, Gaussian", GAUSSIAN, half_charged_choice),
+    Broken("log10 for ln in the conversion", GAUSSIAN, log10_for_ln, True, True),
+    Broken("a price list at half the price", QUILT, price_of_half),
+    Broken("Gaussian noise without its two", GAUSSIAN, gaussian_without_two),
+    Broken("half the noise that was booked", QUILT, half_the_draw),
+    Broken("two looks for one payment", QUILT, opened_twice),
+    Broken("a threshold one too low", TIGHT, threshold_one_too_low, True),
+    Broken("five times delta", TIGHT, fivefold_delta),
+    Broken("sensitivity of one row too few", ContingencyTable(epsilon=1), sensitivity_of_two),
+    Broken("a number of rows that is free", NoisyCounts(epsilon=1, delta="1/100", k=5,
+           row_count_share="1/10"), free_row_count),
+    Broken("a look that is not booked", NoisyCounts(epsilon=1, delta="1/100", k=5,
+           row_count_share="1/10"), unbooked),
+    Broken("noise that shrinks with the table", ContingencyTable(epsilon=1),
+           around(ContingencyTablePlan, scale_from_n)),
+)  # fmt: skip

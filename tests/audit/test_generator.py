@@ -1,0 +1,89 @@
+"""The checks of where noise comes from, on sound sources and on broken ones."""
+
+from __future__ import annotations
+
+import random
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hushtable.audit import elsewhere, generator
+from hushtable.audit.cases.made_up import copies, made_schema, whole
+from hushtable.audit.subject import Prepared, Subject
+from hushtable.methods.base import Released
+from hushtable.privacy.noise import Noise, SecureNoise, SeededNoise
+
+SCHEMA = made_schema({"x": whole(3)})
+
+
+@pytest.mark.parametrize("noise", [SecureNoise(), SeededNoise(1)], ids=lambda n: type(n).__name__)
+def test_sound_sources_pass(noise: Noise) -> None:
+    """Accused with probability 1e-9 at most."""
+    finding = generator.checked(noise, error=1e-9)
+    assert finding.verdict == "NO VIOLATION FOUND", finding.notes
+
+
+class Rounded(SecureNoise):
+    """A sampler of another make: right, but for rounding and for its last few draws."""
+
+    def discrete_laplace(self, scale: Fraction, *, size: int) -> Any:
+        u = (self.uniform_below(1 << 53, size=2 * size) + 0.5) / (1 << 53)
+        drawn = np.floor(-float(scale) * np.log(u)).astype(np.int64)
+        return drawn[:size] - drawn[size:]
+
+
+class Clipped(Rounded):
+    """The same, cut off at six scales."""
+
+    def discrete_laplace(self, scale: Fraction, *, size: int) -> Any:
+        return np.clip(super().discrete_laplace(scale, size=size), -6 * scale, 6 * scale).astype(
+            int
+        )
+
+
+def test_samplers_of_another_make_must_reach_far_and_keep_their_law() -> None:
+    rounded = generator.checked(Rounded(), error=1e-9)
+    assert rounded.verdict == "VIOLATION"
+    assert "never beyond" in rounded.notes[0]
+    clipped = generator.checked(Clipped(), error=1e-9)
+    assert clipped.verdict == "VIOLATION"
+    assert any("its law says" in note for note in clipped.notes)
+
+
+def test_words_that_come_again_are_counted() -> None:
+    words = np.array([[1, 2], [1, 3], [1, 2], [1, 2]], np.uint64)
+    assert generator.n_repeated(words) == 2
+
+
+def listened(run: Any) -> Any:
+    subject = Subject(None, SCHEMA, Prepared((), run), SecureNoise())  # type: ignore[arg-type]
+    return elsewhere.checked(subject, [next(iter(copies(SCHEMA, [3]))).one])
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda noise: np.random.default_rng(int(noise.integer_below(9))).integers(9),
+        lambda noise: random.Random(int(noise.integer_below(9))).random(),  # noqa: S311
+        lambda noise: random.gauss(0, 1),
+        lambda noise: np.random.RandomState(3).randint(9),
+    ],
+)
+def test_another_generator_is_overheard(draw: Any) -> None:
+    finding = listened(lambda engine, noise: Released({}, {"n": float(draw(noise))}))
+    assert finding.verdict == "VIOLATION"
+    assert "was asked for randomness" in finding.notes[0]
+
+
+def test_what_no_seed_explains_is_seen() -> None:
+    own = np.random.default_rng()
+    finding = listened(lambda engine, noise: Released({}, {"n": int(own.integers(1 << 40))}))
+    assert finding.verdict == "VIOLATION"
+    assert "With the same noise twice, n " in finding.notes[0]
+
+
+def test_noise_alone_is_no_other_generator() -> None:
+    finding = listened(lambda engine, noise: Released({}, {"n": int(noise.integer_below(9))}))
+    assert finding.verdict == "NO VIOLATION FOUND"

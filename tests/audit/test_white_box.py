@@ -1,0 +1,195 @@
+"""The white box of the auditor: every kind of fault is told, and sound runs have none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hushtable.audit.cases.made_up import copies, made_schema, whole
+from hushtable.audit.clock import Clock
+from hushtable.audit.inputs import TableInput
+from hushtable.audit.neighbors import Pair
+from hushtable.audit.prices import Cost, delta_of, own_price
+from hushtable.audit.subject import Prepared, Subject
+from hushtable.audit.white_box import WhiteBox, faults_of_count_mechanism
+from hushtable.engine.sealed import seal
+from hushtable.methods.base import Released
+from hushtable.privacy.choices import SealedScores, TopChoices
+from hushtable.privacy.composition import concentrated_share
+from hushtable.privacy.count_mechanisms import OneSidedGeometric, ThresholdMatrix
+from hushtable.privacy.guarantee import PureDP
+from hushtable.privacy.mechanism import Gaussian, Laplace
+from hushtable.privacy.noise import Noise, SecureNoise
+from hushtable.privacy.sealed import Sealed, inside
+from hushtable.privacy.spending import Account, Promise, Sensitivity
+from hushtable.privacy.unit import Unit
+
+SCHEMA = made_schema({"x": whole(3)})
+PROMISED = PureDP(epsilon=1, unit=Unit(kind="row"), neighbors="add-remove")
+
+
+def fault_of(release: Any, *, pairs: list[Pair] | None = None) -> str:
+    """Watch something that opens sealed counts, and give what was found wrong with it."""
+
+    def run(engine: Any, noise: Noise) -> Released:
+        account = Account(Promise(Fraction(10**6)), spends_all=False)
+        return Released({}, release(seal(engine, account), noise))
+
+    subject = Subject(None, SCHEMA, Prepared((PROMISED,), run), SecureNoise())  # type: ignore[arg-type]
+    pairs = pairs or list(copies(SCHEMA, range(12)))
+    finding = WhiteBox([(subject, "tried", pairs)]).finding(1e-9, Clock())
+    assert finding is not None
+    assert (finding.verdict == "VIOLATION") is (finding.witness is not None)
+    return finding.witness.event if finding.witness else ""
+
+
+def counts(source: Any) -> Any:
+    return source.histograms(["x"])["x"]
+
+
+def opened(source: Any, noise: Noise, scale: int = 1) -> list[int]:
+    noisy: list[int] = noise.open(counts(source), Laplace(Fraction(scale)), "counts").tolist()
+    return noisy
+
+
+def test_a_sound_run_has_no_fault() -> None:
+    def release(source: Any, noise: Noise) -> Any:
+        first = opened(source, noise, 2)
+        more = noise.open(counts(source).sum(), Laplace(Fraction(2)), "rows") if first[0] > 3 else 0
+        return {
+            "counts": first,
+            "more": int(np.ravel(more)[0]),
+            "coin": int(noise.integer_below(9)),
+        }
+
+    assert fault_of(release) == ""
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (lambda s, n: {"c": opened(s, n), "n": int(inside(s.n_rows())[0])}, "n differs"),
+        (lambda s, n: {"c": opened(s, n)[: 1 + int(inside(s.n_rows())[0]) % 2]}, "differs"),
+        (lambda s, n: {"c": [opened(s, n) for _ in range(int(inside(s.n_rows())[0]))]},
+         "after the same outcomes"),
+        (lambda s, n: {"c": opened(s, n, 1 + int(inside(s.n_rows())[0]))}, "other noise"),
+        (lambda s, n: {"c": (opened(s, n), opened(s, n))}, "spent epsilon 2"),
+        (lambda s, n: {"c": Laplace(Fraction(1)).draw(inside(counts(s)), n).tolist()},
+         "without being booked"),
+        (lambda s, n: {"c": opened(s, SecureNoise())}, "other noise than the run was given"),
+    ],
+)  # fmt: skip
+def test_what_is_not_paid_for_is_seen(wrong: Any, said: str) -> None:
+    assert said in fault_of(wrong)
+
+
+def test_outcomes_that_hardly_happen_are_tried() -> None:
+    """Noise that is cut off far out, where no number of runs would look."""
+
+    def release(source: Any, noise: Noise) -> Any:
+        exact = inside(counts(source))
+        return {"c": np.clip(opened(source, noise), exact - 30, exact + 30).tolist()}
+
+    assert "differs" in fault_of(release)
+
+
+def test_a_sensitivity_that_is_too_small_is_seen() -> None:
+    def release(source: Any, noise: Noise) -> Any:
+        twice = Sealed(2 * inside(counts(source)), Sensitivity(rows=1), source.account.root)
+        return {"c": noise.open(twice, Laplace(Fraction(1)), "counts").tolist()}
+
+    assert "moves by 2 in all between neighbors; 1 was booked" in fault_of(release)
+
+
+@pytest.mark.parametrize(("most", "monotone"), [(1, True), (1, False)])
+def test_scores_that_move_too_far_or_both_ways_are_seen(most: int, monotone: bool) -> None:
+    def release(source: Any, noise: Noise) -> Any:
+        n = int(inside(source.n_rows())[0])
+        values = [n, -n] if monotone else [3 * n, 0]
+        scores = SealedScores.of(
+            values, Sensitivity(rows=most), source.account.root, monotone=monotone
+        )
+        return {"c": noise.open(scores, TopChoices(Fraction(1)), "choice")}
+
+    assert ("by 2 against each other" if monotone else "by 3 at most") in fault_of(release)
+
+
+def test_a_draw_that_departs_from_its_sampler_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = Laplace.draw
+    monkeypatch.setattr(
+        Laplace, "draw", lambda self, exact, noise: real(Laplace(self.scale / 2), exact, noise)
+    )
+    assert "departs from its exact sampler" in fault_of(lambda s, n: {"c": opened(s, n, 4)})
+
+
+def test_persons_of_more_rows_than_count_are_left_out() -> None:
+    """Which of their rows count is a matter of chance, and differs between neighbors."""
+    schema = made_schema(
+        {"who": {"role": "identifier"}, "x": whole(3)},
+        {"kind": "person", "column": "who", "max_rows": 1},
+    )
+    many = TableInput(schema, ((0,), (1,)), (0, 0))
+    subject = Subject(None, schema, Prepared((PROMISED,), lambda *_: Released({})), SecureNoise())  # type: ignore[arg-type]
+    box = WhiteBox([(subject, "tried", [Pair("many", many, TableInput(schema, (), ()))])])
+    assert box.finding(1e-9, Clock()) is None
+    assert box.n_pairs == 0
+
+
+# --- prices ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [Laplace(Fraction(7, 3)), Gaussian(Fraction(50)), TopChoices(Fraction(1, 3), 4),
+     TopChoices(Fraction(1, 3), 2, "permute-and-flip"),
+     OneSidedGeometric(epsilon=Fraction(1, 2), delta=Fraction(1, 100), k=5)],
+    ids=lambda mechanism: type(mechanism).__name__,
+)  # fmt: skip
+@pytest.mark.parametrize("rows", [1, 3])
+def test_prices_computed_apart_are_those_that_are_booked(mechanism: Any, rows: int) -> None:
+    sensitivity = Sensitivity(rows=rows, cells=2)
+    booked = mechanism.price(sensitivity)
+    if booked.epsilon is not None:
+        own = own_price(mechanism, sensitivity, in_rho=False)
+        assert own is not None
+        assert (own.epsilon, own.delta) == pytest.approx((booked.epsilon, float(booked.delta)))
+    if booked.rho is not None:
+        own = own_price(mechanism, sensitivity, in_rho=True)
+        assert own is not None
+        assert own.rho == pytest.approx(float(booked.rho))
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [("1", "1e-6"), ("1/10", "1e-9"), ("4", "1/1000")])
+def test_the_conversion_is_that_of_the_promise(epsilon: str, delta: str) -> None:
+    """The rho of a promise implies it, and one that is a hundredth larger does not."""
+    rho = float(concentrated_share(Fraction(epsilon), Fraction(delta)))
+    assert Cost(rho=rho).is_within(float(Fraction(epsilon)), float(Fraction(delta)))
+    assert not Cost(rho=1.01 * rho).is_within(float(Fraction(epsilon)), float(Fraction(delta)))
+    assert delta_of(rho, 100.0) < 1e-30
+
+
+@pytest.mark.parametrize("kind", [OneSidedGeometric, ThresholdMatrix])
+def test_masses_of_counts_keep_their_promise(kind: Any) -> None:
+    right = kind(epsilon=Fraction(1), delta=Fraction(1, 100), k=5)
+    assert list(faults_of_count_mechanism(right, range(40))) == []
+
+    @dataclass(frozen=True)
+    class Claimed:
+        """The same masses under a smaller promise."""
+
+        epsilon: Fraction
+        delta: Fraction
+
+        def mass(self, count: int) -> dict[int, float]:
+            masses: dict[int, float] = right.mass(count)
+            return masses
+
+    for claimed in (
+        Claimed(Fraction(1), Fraction(1, 200)),
+        Claimed(Fraction(9, 10), Fraction(1, 100)),
+    ):
+        assert list(faults_of_count_mechanism(claimed, range(40)))  # type: ignore[arg-type]

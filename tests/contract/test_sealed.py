@@ -1,0 +1,809 @@
+"""Sealed counts: what cannot be written, what cannot be paid wrongly, and what accounts say.
+
+Mistakes that others made (or could) are made again here by tiny methods, over every way of counting
+that methods have, and by real methods with one line changed. Each ends in an error, and nothing is
+published. Nothing in this file is left to chance: no draw decides whether a mistake is seen.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import json
+import math
+import pickle
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from importlib import import_module
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import contract.examples as method_examples
+import hushtable
+from hushtable.engine import connect
+from hushtable.engine.baskets import ItemColumns
+from hushtable.engine.edges import read_graph
+from hushtable.engine.sealed import SealedTable, seal
+from hushtable.engine.sealed_graph import SealedGraph
+from hushtable.errors import SealedError
+from hushtable.methods import (
+    AlphaBeta,
+    Columns,
+    ContingencyTable,
+    DiffGen,
+    Frapp,
+    GeneralizeSuppress,
+    NoisyCounts,
+    Partition,
+)
+from hushtable.methods.base import Forecast, Method, Plan, Released
+from hushtable.methods.degrees.degrees import Degrees
+from hushtable.methods.degrees.hay import HayDegrees
+from hushtable.methods.diffgen.diffgen import DiffGenPlan
+from hushtable.methods.diffgen.dp_c45 import DpC45
+from hushtable.methods.parameters import parameter
+from hushtable.methods.partition import tree as tree_module
+from hushtable.methods.partition.tree import Tree
+from hushtable.methods.registry import listings
+from hushtable.pipeline import publish
+from hushtable.privacy.cell_counts import CellCounts
+from hushtable.privacy.choices import TopChoices, distance_scores
+from hushtable.privacy.class_scores import InformationGain, Max
+from hushtable.privacy.count_mechanisms import OneSidedGeometric, TwoSidedGeometric
+from hushtable.privacy.domain_mechanism import DomainMechanism
+from hushtable.privacy.guarantee import Guarantee, KAnonymity, PureDP
+from hushtable.privacy.mechanism import Gaussian, Laplace
+from hushtable.privacy.noise import Noise, SecureNoise
+from hushtable.privacy.regions import SealedRegions
+from hushtable.privacy.sealed import Sealed, SealedCells, inside
+from hushtable.privacy.spending import Account, Price, Promise, Sensitivity
+from hushtable.privacy.splits import SealedClassTable, WayChoice
+from hushtable.privacy.tuple_counts import TupleCounts
+from hushtable.privacy.unit import Unit
+from hushtable.schema import Schema
+
+ROWS = pa.table({"x": [0, 1, 2, 3] * 5, "y": ["a", "b"] * 10})
+SCHEMA = Schema.from_dict(
+    {
+        "name": "t",
+        "columns": {
+            "x": {"type": "integer", "low": 0, "high": 9},
+            "y": {"type": "categorical", "values": ["a", "b"], "role": "target"},
+        },
+    }
+)
+LONG = pa.table({"who": [0, 0, 1, 1, 2, 2], "item": list("ababac"), "stars": [1, 2, 1, 2, 1, 1]})
+LONG_SCHEMA = Schema.from_dict(
+    {
+        "name": "long",
+        "unit": {"kind": "person", "column": "who", "max_rows": 3},
+        "columns": {
+            "who": {"role": "identifier"},
+            "item": {"type": "categorical", "values": ["a", "b", "c"]},
+            "stars": {"type": "integer", "low": 1, "high": 2},
+        },
+    }
+)
+ITEMS = ItemColumns("item", "stars")
+GRAPH = read_graph([("a", "b"), ("b", "c"), ("a", "d")], nodes=list("abcde"))
+ONE = Fraction(1)
+
+Look = Callable[[Any, Noise], Any]
+
+
+# --- a method made of one line --------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneLine(Method):
+    """Promise something, and do whatever a line says."""
+
+    name: ClassVar[str] = "one-line"
+    paper: ClassVar[str] = "None."
+    summary: ClassVar[str] = "Whatever a line says."
+    estimator_kind: ClassVar[str] = "cells"
+
+    line: Any = parameter(default=None)
+    promised: Any = parameter(default=None)
+
+    def plan(self, schema: Schema) -> OneLinePlan:
+        return OneLinePlan(self, schema)
+
+    def parameters(self) -> dict[str, Any]:
+        return {}
+
+
+@dataclass(frozen=True)
+class OneLinePlan(Plan[Any]):
+    method: OneLine
+    schema: Schema
+
+    @property
+    def guarantees(self) -> tuple[Guarantee, ...]:
+        pure = PureDP(epsilon=ONE, unit=self.schema.unit, neighbors="add-remove")
+        return (self.method.promised or pure,)
+
+    def forecast(self, rows: int | None = None) -> Forecast:
+        return Forecast(lines={}, split={}, n_cells=1, memory_mb=1.0)
+
+    def release(self, source: Any, noise: Noise) -> Released:
+        found = self.method.line(source, noise)
+        return Released({"data": pa.table({"found": [str(found)]})})
+
+
+def run(line: Look, source: Any = None, **how: Any) -> Account:
+    """Run a line as production does, on a table or a graph; give the account."""
+    if source is None:
+        source = connect(ROWS, SCHEMA)
+    schema = getattr(source, "schema", SCHEMA)
+    return OneLine(line=line, **how).plan(schema).accounted(source, SecureNoise()).account
+
+
+# --- what is sealed, for every way of counting ----------------------------------------------------
+
+TABLE_WAYS: dict[str, Callable[[SealedTable], Any]] = {
+    "number of rows": lambda t: t.n_rows(),
+    "histogram": lambda t: t.histograms(["x"])["x"],
+    "histogram by class": lambda t: t.histograms(["x"], by="y")["x"],
+    "cells": lambda t: t.counts(["x", "y"]),
+    "dense cells": lambda t: t.counts(["x", "y"]).dense(),
+    "part of the cells": lambda t: t.counts(["x", "y"]).divided("y", [0, 1])[0],
+    "marginal": lambda t: t.marginals([["x", "y"]])[0],
+    "sum of a marginal": lambda t: t.marginals([["x", "y"]])[0].sum(axis=0),
+    "one count": lambda t: t.histograms(["x"])["x"][3],
+    "merged values": lambda t: t.histograms(["x"])["x"].merged([0] * 5 + [1] * 5, 2),
+    "difference": lambda t: t.histograms(["x"])["x"][:5] - t.histograms(["x"])["x"][5:],
+    "less than expected": lambda t: t.histograms(["x"])["x"] - np.full(10, 2),
+    "distance": lambda t: distance_scores(
+        [t.histograms(["x"])["x"]], [np.zeros(10, np.int64)], weights=[1], penalties=[0]
+    ),
+    "class table": lambda t: SealedClassTable.of(t.histograms(["x"], by="y")["x"], 10, True),
+    "ways to split": lambda t: SealedClassTable.of(
+        t.histograms(["x"], by="y")["x"], 10, True
+    ).span_ways(0, 9, Max(), with_apart=False),
+    "tuples of columns": lambda t: t.tuples([[0], [1]], max_groups=2),
+}
+LONG_WAYS: dict[str, Callable[[SealedTable], Any]] = {
+    "tuples of items": lambda t: t.tuples([[0, 1], [2]], max_groups=1, listing=ITEMS),
+    "number of records": lambda t: t.tuples([[0, 1]], max_groups=1, listing=ITEMS).n_records,
+    "items": lambda t: t.item_support(ITEMS),
+    "pairs of items": lambda t: t.item_pairs(ITEMS, items=[0, 1]),
+}
+GRAPH_WAYS: dict[str, Callable[[SealedGraph], Any]] = {
+    "number of nodes": lambda g: g.n_nodes(),
+    "nodes up to a degree": lambda g: g.bounded(key=1).cumulative(3),
+    "nodes of a degree": lambda g: g.bounded(key=1).histogram(3),
+    "full nodes": lambda g: g.bounded(key=1).full_shares([2, 4]),
+    "degrees": lambda g: g.falling_degrees(5),
+    "bounded degrees": lambda g: g.bounded(key=1).falling_degrees(5, 2),
+}
+WAYS = [
+    *((name, way, lambda: connect(ROWS, SCHEMA)) for name, way in TABLE_WAYS.items()),
+    *((name, way, lambda: connect(LONG, LONG_SCHEMA)) for name, way in LONG_WAYS.items()),
+    *((name, way, lambda: GRAPH) for name, way in GRAPH_WAYS.items()),
+]
+
+MISTAKES: dict[str, Callable[[Any], Any]] = {
+    "branches on a count": lambda c: "many" if c else "few",
+    "asks whether there are more": lambda c: "many" if c > 10 else "few",
+    "asks whether there are fewer": lambda c: "few" if c <= 10 else "many",
+    "asks whether there are none": lambda c: "none" if c == 0 else "some",
+    "thresholds on true counts": lambda c: c[c >= 2],
+    "thresholds with NumPy": lambda c: np.where(c, 1, 0),
+    "merges values by exact counts": np.argsort,
+    "sorts": sorted,
+    "takes the largest": max,
+    "takes the largest by name": lambda c: c.max(),
+    "takes the places that are not empty": np.flatnonzero,
+    "publishes an exact total": int,
+    "publishes it as a float": float,
+    "publishes it as an array": np.asarray,
+    "publishes a copy of it": lambda c: np.array(c, copy=True),
+    "publishes it as Arrow": pa.array,
+    "publishes it as a list": lambda c: c.tolist(),
+    "publishes it as JSON": json.dumps,
+    "writes it into a text": lambda c: f"{c:,}",
+    "writes it as bytes": bytes,
+    "takes rounds from the exact n": lambda c: [0 for _ in range(c)],
+    "takes a depth from the exact n": math.log2,
+    "takes a whole depth": math.floor,
+    "counts the occupied": len,
+    "goes through it": list,
+    "goes through it backward": lambda c: list(reversed(c)),
+    "unpacks it": lambda c: [*c],
+    "looks for a value": lambda c: 3 in c,
+    "uses it as a place": lambda c: [10, 20, 30][c],
+    "stores it": pickle.dumps,
+    "copies it": copy.deepcopy,
+    "uses it as a key": lambda c: {c: 1},
+    "adds noise by itself": lambda c: np.zeros(10) + c,
+    "sums it with NumPy": np.sum,
+    "looks at the memory": memoryview,
+    "reads a number of it": lambda c: c.item(),
+    "reads its codes": lambda c: c.codes,
+    "reads its counts": lambda c: c.counts,
+}
+
+
+PYTHON_REFUSES = [MISTAKES["publishes it as JSON"], MISTAKES["looks at the memory"]]
+"""There is no JSON and, before Python 3.12, no memory of such a thing."""
+
+
+@pytest.mark.parametrize(("name", "way", "source"), WAYS, ids=[name for name, _, _ in WAYS])
+@pytest.mark.parametrize("mistake", MISTAKES.values(), ids=MISTAKES)
+def test_a_look_without_a_payment_ends_in_an_error(
+    mistake: Callable[[Any], Any], name: str, way: Callable[[Any], Any], source: Callable[[], Any]
+) -> None:
+    with pytest.raises(SealedError if mistake not in PYTHON_REFUSES else TypeError):
+        run(lambda private, noise: mistake(way(private)), source())
+
+
+@pytest.mark.parametrize(("name", "way", "source"), WAYS, ids=[name for name, _, _ in WAYS])
+def test_what_is_written_of_a_sealed_thing_is_public(
+    name: str, way: Callable[[Any], Any], source: Callable[[], Any]
+) -> None:
+    thing = way(seal(source(), Account(Promise(ONE))))
+    empty = {
+        "t": connect(ROWS.slice(0, 0), SCHEMA),
+        "long": connect(LONG.slice(0, 0), LONG_SCHEMA),
+    }
+    other: Any = empty.get(getattr(getattr(source(), "schema", None), "name", ""))
+    if other is None:
+        other = read_graph([("a", "b")], nodes=list("abcdefgh"))
+    assert repr(thing) == repr(way(seal(other, Account(Promise(ONE)))))
+    assert str(thing) == repr(thing)
+
+
+def test_nothing_is_published_by_a_method_that_looks(tmp_path: Path) -> None:
+    method = OneLine(line=lambda table, noise: int(table.n_rows()))
+    with pytest.raises(SealedError, match=r"converted to numbers.*noise\.open"):
+        publish(ROWS, SCHEMA, method, out=tmp_path / "release")
+    assert list(tmp_path.iterdir()) == []
+
+
+# --- what is paid ---------------------------------------------------------------------------------
+
+
+def opened(scale: Fraction | int, times: int = 1) -> Look:
+    def line(table: SealedTable, noise: Noise) -> Any:
+        counts = table.histograms(["x"])["x"]
+        return [noise.open(counts, Laplace(Fraction(scale)), "counts") for _ in range(times)][-1]
+
+    return line
+
+
+PERSONS = Schema.from_dict(
+    {
+        "name": "persons",
+        "unit": {"kind": "person", "column": "who", "max_rows": 3},
+        "columns": {"who": {"role": "identifier"}, "x": {"type": "integer", "low": 0, "high": 9}},
+    }
+)
+OF_PERSONS = pa.table({"who": [0, 0, 1], "x": [1, 2, 3]})
+
+
+def test_what_is_paid_is_what_was_promised() -> None:
+    account = run(opened(1))
+    assert account.spent().epsilon == 1
+    (opening,) = account.openings
+    assert (opening.what, opening.sensitivity.l1, opening.price) == ("counts", 1, Price.pure(ONE))
+    assert opening.mechanism == Laplace(ONE)
+    assert run(opened(2, times=2)).spent().epsilon == 1
+    assert run(opened(3), connect(OF_PERSONS, PERSONS)).spent().epsilon == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "source", "words"),
+    [
+        (opened(1, times=2), None, "would spend epsilon 2 and promised epsilon 1"),
+        (opened(Fraction(1, 2)), None, "would spend epsilon 2"),
+        (opened(1), (OF_PERSONS, PERSONS), "would spend epsilon 3"),
+        (opened(2), None, "less than it promised"),
+        (lambda table, noise: 1, None, "spent nothing"),
+        (
+            lambda t, n: n.open(t.histograms(["x"])["x"], Gaussian(ONE), "counts"),
+            None,
+            "more than it promised",
+        ),
+        (
+            lambda t, n: n.open(t.histograms(["x"])["x"] * 2, Laplace(ONE), "doubled"),
+            None,
+            "would spend epsilon 2",
+        ),
+        (
+            lambda t, n: n.open(
+                t.histograms(["x"])["x"] + t.histograms(["x"])["x"], Laplace(ONE), "added"
+            ),
+            None,
+            "would spend epsilon 2",
+        ),
+        (
+            lambda t, n: n.open(t.histograms(["x"])["x"][[1, 1]], Laplace(ONE), "twice"),
+            None,
+            "taken several times",
+        ),
+        (
+            lambda t, n: n.open(t.n_rows() + np.zeros(9, np.int64), Laplace(ONE), "nine times"),
+            None,
+            "several times",
+        ),
+        (lambda t, n: n.open(np.zeros(3), Laplace(ONE), "bare"), None, "is not sealed"),
+        (
+            lambda t, n: n.open(t.counts(["x"]), CellCounts(TwoSidedGeometric(epsilon=ONE)), "c"),
+            None,
+            "empty ones too",
+        ),
+        (
+            lambda t, n: n.open(
+                t.counts(["x"]),
+                DomainMechanism(domain=SCHEMA.domain, rate=ONE, max_cells=99),
+                "another domain",
+            ),
+            None,
+            "another domain",
+        ),
+        (
+            lambda t, n: n.open(
+                t.tuples([[0], [1]], max_groups=2),
+                TupleCounts(OneSidedGeometric(epsilon=ONE, delta=Fraction(1, 99), k=2)),
+                "two groups for the price of one",
+            ),
+            None,
+            "would spend epsilon 2",
+        ),
+        (lambda t, n: t.bare("counts").n_rows(), None, "opened bare only by methods"),
+        (
+            lambda t, n: n.open(
+                distance_scores(
+                    [t.n_rows()], [np.zeros(1, np.int64)], weights=[3], penalties=[0], beside=[0]
+                ),
+                TopChoices(Fraction(1, 2), k=3),
+                "three choices for two",
+            ),
+            None,
+            "would spend epsilon 3/2",
+        ),
+    ],
+)  # fmt: skip
+def test_a_wrong_payment_ends_in_an_error(line: Look, source: Any, words: str) -> None:
+    with pytest.raises(SealedError, match=words):
+        run(line, None if source is None else connect(*source))
+
+
+def test_a_method_opens_bare_only_if_it_says_so_and_promises_no_differential_privacy() -> None:
+    line = lambda table, noise: table.bare("rows").n_rows()  # noqa: E731
+    with pytest.raises(SealedError, match="opens_bare"):
+        run(line, promised=KAnonymity(k=2))
+
+    class Declared(OneLine):
+        opens_bare: ClassVar[str] = "the number of rows is published."
+
+    method = Declared(line=line, promised=KAnonymity(k=2))
+    made = method.plan(SCHEMA).accounted(connect(ROWS, SCHEMA), SecureNoise())
+    assert made.released.tables["data"]["found"].to_pylist() == ["20"]
+    assert [opening.price for opening in made.account.openings] == [None]
+    with pytest.raises(SealedError, match="opens nothing bare"):
+        Declared(line=line).plan(SCHEMA).run(connect(ROWS, SCHEMA), SecureNoise())
+    with pytest.raises(SealedError, match="nothing to pay with"):
+        run(opened(1), promised=KAnonymity(k=2))
+
+
+def test_bare_methods_say_so_in_their_statements(tmp_path: Path) -> None:
+    for method, expected in (
+        (GeneralizeSuppress(k=5, generalize=method_examples.COARSE), 1),
+        (NoisyCounts(epsilon=1, delta="1e-6", k=10, generalize=method_examples.COARSE), 0),
+    ):
+        data, public = method_examples.sample(), method_examples.sample_schema()
+        release = publish(data, public, method, out=tmp_path / method.name)
+        told = [one for one in release.statement.unprotected if "counts without noise" in one]
+        assert told == ["This method sees counts without noise: " + method.opens_bare] * expected
+        text = (release.folder / "STATEMENT.md").read_text()
+        assert ("sees counts without noise" in text) == bool(expected)
+
+
+# --- disjoint parts -------------------------------------------------------------------------------
+
+
+def cells_by_class(account: Account, rows: int = 1) -> list[SealedCells]:
+    exact = connect(ROWS, SCHEMA).counts(["x", "y"])
+    return SealedCells(exact, Sensitivity(rows=rows), account.root).divided("y", [0, 1])
+
+
+def test_disjoint_parts_are_paid_once_and_each_look_at_a_part_again() -> None:
+    account, noise = Account(Promise(Fraction(10))), SecureNoise()
+    one, other = cells_by_class(account)
+    noise.open(one.total(), Laplace(ONE), "one")
+    noise.open(other.total(), Laplace(Fraction(1, 2)), "other")
+    assert account.spent().epsilon == 2  # the larger of 1 and 2
+    noise.open(one.total(), Laplace(ONE), "one again")
+    noise.open(one.total(), Laplace(ONE), "and again")
+    assert account.spent().epsilon == 3
+    noise.open((one.total() + other.total()), Laplace(Fraction(2)), "both")
+    assert account.spent().epsilon == 4  # a sum of two parts is a look at the whole, and moves by 2
+    left, right = one.divided("x", [0] * 5 + [1] * 5)
+    for half in (left, right):
+        noise.open(half.total(), Laplace(ONE), "half")
+    assert account.spent().epsilon == 5
+    again = one.divided("x", [0] * 2 + [1] * 8)  # another division of the same part is not disjoint
+    noise.open(again[1].total(), Laplace(ONE), "another half")
+    assert account.spent().epsilon == 6
+
+
+def test_runs_of_a_histogram_are_disjoint() -> None:
+    account = Account(Promise(ONE))
+    counts = Sealed(np.arange(10), Sensitivity(rows=3), account.root)
+    for part in counts.divided([0, 4, 7]):
+        SecureNoise().open(part, Laplace(Fraction(3)), "part")
+    account.settle()
+    with pytest.raises(SealedError, match="must rise"):
+        counts.divided([4, 2])
+
+
+def test_what_one_row_moves_in_several_places_is_not_divided() -> None:
+    counts = Sealed(np.arange(10), Sensitivity(rows=1, cells=2), Account(Promise(ONE)).root)
+    with pytest.raises(SealedError, match="one after the other"):
+        counts.divided([0, 5])
+
+
+@pytest.mark.parametrize(("max_rows", "cost"), [(1, 1), (3, 2)])
+def test_scores_that_a_part_of_a_person_moves_fully_are_paid_in_each_part(
+    max_rows: int, cost: int
+) -> None:
+    # Information gain moves by its range, however few rows of a person are in a part.
+    account, noise = Account(Promise(Fraction(10))), SecureNoise()
+    counts = Sealed(np.ones((10, 2), np.int64), Sensitivity(rows=max_rows), account.root)
+    table = SealedClassTable.of(counts, 10, True)
+    for part, (first, last) in zip(
+        table.divided([range(5), range(5, 10)]), [(0, 4), (5, 9)], strict=True
+    ):
+        ways = part.span_ways(first, last, InformationGain(), with_apart=False)
+        eta = ONE / ways.sensitivity.l1
+        noise.open(tree_ways(ways), WayChoice(eta, (1,)), "split")
+    assert account.spent().epsilon == cost
+
+
+def tree_ways(ways: Any) -> Any:
+    from hushtable.privacy.splits import SealedWaysOfParts
+
+    return SealedWaysOfParts.of([ways])
+
+
+def test_parts_of_a_histogram_are_what_they_were_said_to_be() -> None:
+    counts = Sealed(np.ones((10, 2), np.int64), Sensitivity(rows=1), Account(Promise(ONE)).root)
+    table = SealedClassTable.of(counts, 10, True)
+    with pytest.raises(SealedError, match="disjoint"):
+        table.divided([range(6), range(5, 10)])
+    low, _ = table.divided([range(5), range(5, 10)])
+    with pytest.raises(SealedError, match="no part"):
+        low.span_ways(0, 9, Max(), with_apart=False)
+    with pytest.raises(SealedError, match="no part"):
+        low.span_ways(0, 4, Max(), with_apart=True)
+
+
+def test_regions_pay_for_their_whole_path() -> None:
+    account, noise = Account(Promise(Fraction(10))), SecureNoise()
+    plan = Partition(epsilon=1).plan(SCHEMA)
+    cells = SealedCells(connect(ROWS, SCHEMA).counts(["x", "y"]), Sensitivity(rows=1), account.root)
+    regions = SealedRegions.of(cells, plan.axes, n_classes=2)
+    noise.open(regions.totals([0]), Laplace(ONE), "root")
+    halves = regions.divide([0], np.array([0]), np.array([5]))
+    noise.open(regions.totals(halves), Laplace(ONE), "halves")
+    assert account.spent().epsilon == 2
+    quarters = regions.divide(halves[:1], np.array([0]), np.array([2]))
+    noise.open(regions.class_counts(quarters), Laplace(ONE), "quarters")
+    assert account.spent().epsilon == 3
+    noise.open(regions.totals(halves[1:]), Laplace(ONE), "the other half again")
+    assert account.spent().epsilon == 3
+    noise.open(regions.totals([halves[0], halves[0]]), Laplace(ONE), "one half, listed twice")
+    assert account.spent().epsilon == 5
+
+
+# --- sensitivities --------------------------------------------------------------------------------
+
+
+def test_sensitivities_follow_what_is_done() -> None:
+    counts = Sealed(np.zeros((4, 3), np.int64), Sensitivity(rows=2), Account(None).root)
+    spread = Sealed(np.zeros(6, np.int64), Sensitivity(rows=1, cells=5), Account(None).root)
+    assert counts[1:, 0].sensitivity == counts.ravel().sensitivity == Sensitivity(rows=2)
+    assert counts.sum(axis=0).sensitivity.l2_squared == 4
+    assert (spread.sensitivity.l1, spread.sensitivity.l2_squared, spread.sensitivity.most) == (
+        5,
+        5,
+        1,
+    )
+    merged = spread.merged([0, 0, 0, 1, 1, 1], 2).sensitivity
+    assert (merged.l1, merged.l2_squared, merged.most) == (5, 25, 5)
+    assert (counts * -3).sensitivity.l1 == 6
+    assert (counts - counts).sensitivity.most == 4
+    assert (counts - np.ones((4, 3), np.int64)).sensitivity == counts.sensitivity
+
+
+def answers(table: SealedTable | SealedGraph, ways: dict[str, Any]) -> dict[str, Any]:
+    return {name: way(table) for name, way in ways.items()}
+
+
+def vector(sealed: Any) -> Any:
+    exact = inside(sealed)
+    return exact if isinstance(exact, np.ndarray) else None
+
+
+def require_within(before: dict[str, Any], after: dict[str, Any]) -> None:
+    """Compare the answers over neighbors with what they say of themselves."""
+    compared = 0
+    for name, sealed in before.items():
+        one, two = vector(sealed), vector(after[name])
+        if one is None:
+            continue
+        change, bound = np.abs(one - two), sealed.sensitivity
+        compared += 1
+        assert change.sum() <= bound.l1, name
+        assert (change**2).sum() <= bound.l2_squared, name
+        assert change.max(initial=0) <= bound.most, name
+    assert compared >= 3
+
+
+def test_units_move_answers_by_no_more_than_they_say() -> None:
+    draw = np.random.default_rng(1)  # any tables will do: the bounds hold for all
+    for _ in range(30):
+        n = int(draw.integers(1, 12))
+        table = pa.table(
+            {"x": draw.integers(0, 10, n), "y": [["a", "b"][i] for i in draw.integers(0, 2, n)]}
+        )
+        pair = [
+            answers(seal(connect(t, SCHEMA), Account(Promise(ONE))), TABLE_WAYS)
+            for t in (table, table.slice(1))
+        ]
+        require_within(*pair)
+        who = np.sort(draw.integers(0, 4, n))
+        seen = {
+            (int(w), i)
+            for w in who
+            for i in draw.choice(3, int(draw.integers(1, 4)), replace=False)
+        }
+        rows = sorted(seen)
+        long = pa.table(
+            {
+                "who": [w for w, _ in rows],
+                "item": ["abc"[i] for _, i in rows],
+                "stars": draw.integers(1, 3, len(rows)),
+            }
+        )
+        without = long.filter(pa.array([w != rows[0][0] for w, _ in rows]))
+        pair = [
+            answers(seal(connect(t, LONG_SCHEMA), Account(Promise(ONE))), LONG_WAYS)
+            for t in (long, without)
+        ]
+        require_within(*pair)
+
+
+def test_nodes_move_answers_by_no_more_than_they_say() -> None:
+    draw = np.random.default_rng(2)
+    ways = {name: way for name, way in GRAPH_WAYS.items() if name != "degrees"}  # of one edge
+    for _ in range(30):
+        edges = [(int(a), int(b)) for a, b in draw.integers(0, 8, (12, 2)) if a != b]
+        graph = read_graph(edges, nodes=list(range(8)))
+        sealed = [seal(g, Account(Promise(ONE))) for g in (graph, graph.without(3))]
+        require_within(*(answers(one, ways) for one in sealed))
+
+
+# --- real methods with one line changed -----------------------------------------------------------
+
+PUBLIC = method_examples.sample_schema()
+
+
+def on_sample(method: Method) -> Account:
+    engine = connect(method_examples.sample(), PUBLIC)
+    return method.plan(PUBLIC).accounted(engine, SecureNoise()).account
+
+
+def mutants() -> dict[str, Callable[[pytest.MonkeyPatch], Any]]:
+    def forgetful_tree(patch: pytest.MonkeyPatch) -> Any:
+        """Give leaves all of epsilon, whatever was spent on the way (001-8)."""
+        real = Tree.add
+        patch.setattr(Tree, "add", lambda self, level, epsilon: real(self, level, ONE))
+        return on_sample(Partition(epsilon=1, max_depth=3))
+
+    def sharp_splits(patch: pytest.MonkeyPatch) -> Any:
+        """Take a score of three points for one of one (001-3)."""
+        patch.setattr(tree_module.GrowthRules, "sensitivity", property(lambda self: 1))
+        return on_sample(Partition(epsilon=1, max_depth=3, target="diagnosis"))
+
+    def sharp_cuts(patch: pytest.MonkeyPatch) -> Any:
+        patch.setattr(DiffGenPlan, "sensitivity", lambda self, score: 1)
+        return on_sample(DiffGen(epsilon=1, specializations=3, score="balanced-gain"))
+
+    def rounds_that_do_not_share(patch: pytest.MonkeyPatch) -> Any:
+        patch.setattr(DiffGenPlan, "round_epsilon", lambda self, n: self.structure_epsilon)
+        return on_sample(DiffGen(epsilon=1, specializations=3))
+
+    def free_class_sizes(patch: pytest.MonkeyPatch) -> Any:
+        """Leave what class sizes cost to the counts as well."""
+        patch.setattr(
+            DiffGenPlan,
+            "counts_epsilon",
+            property(lambda self: self.method.epsilon - self.structure_epsilon),
+        )
+        return on_sample(DiffGen(epsilon=1, specializations=3))
+
+    def exact_class_sizes(patch: pytest.MonkeyPatch) -> Any:
+        patch.setattr(DiffGenPlan, "class_sizes", lambda self, sizes, noise: sizes)
+        return on_sample(DiffGen(epsilon=1))
+
+    def one_row_for_three(patch: pytest.MonkeyPatch) -> Any:
+        plan = NoisyCounts(epsilon=1, mechanism="pure").plan(PERSONS)
+        careless = replace(plan, mechanism=TwoSidedGeometric(epsilon=ONE))
+        return careless.run(connect(OF_PERSONS, PERSONS), SecureNoise())
+
+    def rows_for_free(patch: pytest.MonkeyPatch) -> Any:
+        method = NoisyCounts(epsilon=1, delta="1e-6", k=10, row_count_share="1/20")
+        plan = method.plan(PUBLIC)
+        careless = replace(plan, mechanism=method._mechanism(method.epsilon, 1))
+        return careless.run(connect(method_examples.sample(), PUBLIC), SecureNoise())
+
+    def half_of_the_degrees(patch: pytest.MonkeyPatch) -> Any:
+        """Take a node to move half of what it moves (001-1)."""
+        patch.setattr(Degrees, "sensitivity", lambda self, bound: bound // 2)
+        return Degrees(epsilon=1, max_degree=4).run(GRAPH, SecureNoise())
+
+    def cuts_as_if_disjoint(patch: pytest.MonkeyPatch) -> Any:
+        patch.setattr(Degrees, "sensitivity", lambda self, bound: 1)
+        method = Degrees(epsilon=1, max_degree=4, mechanism="partition")
+        return method.run(GRAPH, SecureNoise())
+
+    def groups_that_do_not_share(patch: pytest.MonkeyPatch) -> Any:
+        patch.setattr("hushtable.methods.counts.columns.shares_of", lambda e, d, n: iter([(e, d)]))
+        columns = [["age", "sex"], ["region", "smoker"]]
+        return on_sample(Columns(epsilon=1, delta="1e-6", k=5, max_columns=2, columns=columns))
+
+    def coins_that_keep_more(patch: pytest.MonkeyPatch) -> Any:
+        plan = AlphaBeta(alpha="1/4", beta="1/4").plan(PUBLIC)
+        careless = replace(plan, noise=replace(plan.noise, beta=Fraction(1, 20)))
+        return careless.run(connect(method_examples.sample(), PUBLIC), SecureNoise())
+
+    def rows_that_stay(patch: pytest.MonkeyPatch) -> Any:
+        plan = Frapp(retention="1/100").plan(PUBLIC)
+        careless = replace(plan, method=Frapp(retention="1/2"))
+        return careless.run(connect(method_examples.sample(), PUBLIC), SecureNoise())
+
+    def cells_for_half(patch: pytest.MonkeyPatch) -> Any:
+        plan = ContingencyTable(epsilon=1).plan(SCHEMA)
+        careless = replace(plan, groups=replace(plan.groups, rate=Fraction(2)))
+        return careless.run(connect(ROWS, SCHEMA), SecureNoise())
+
+    def sorted_for_half(patch: pytest.MonkeyPatch) -> Any:
+        patch.setattr(HayDegrees, "scale", Fraction(1))
+        return HayDegrees(epsilon=1, level="edge", n_nodes=5).sequence(GRAPH, SecureNoise())
+
+    def a_tree_for_nothing(patch: pytest.MonkeyPatch) -> Any:
+        patch.setattr(DpC45, "step_epsilon", lambda self, schema: self.epsilon)
+        return DpC45(epsilon=1, depth=2).fit(connect(ROWS, SCHEMA), SecureNoise())
+
+    return {name: made for name, made in locals().items() if callable(made)}
+
+
+@pytest.mark.parametrize("mutant", mutants().values(), ids=mutants())
+def test_a_real_method_with_a_wrong_line_ends_in_an_error(
+    mutant: Callable[[pytest.MonkeyPatch], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(SealedError):
+        mutant(monkeypatch)
+
+
+# --- every method, as it is -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "method",
+    [m for m in method_examples.EXAMPLES if not method_examples.is_numeric(m)],
+    ids=method_examples.label,
+)
+def test_accounts_of_all_methods_agree_with_their_promises(method: Method) -> None:
+    public = method_examples.schema(method)
+    plan = method.plan(public)
+    account = plan.accounted(connect(method_examples.table(method), public), SecureNoise()).account
+    assert account.openings
+    if method.opens_bare:
+        assert [opening.price for opening in account.openings] == [None]
+        assert account.promise is None
+        return
+    promise, spent = account.promise, account.spent()
+    assert promise is not None
+    assert promise.covers(spent)
+    if plan.spends_all:
+        assert spent.epsilon == promise.epsilon
+        assert promise.delta * (1 - Fraction(1, 2**40)) <= spent.delta <= promise.delta
+    for opening in account.openings:
+        assert opening.price == opening.mechanism.price(opening.sensitivity)
+        assert "table" in repr(opening.parts[0])
+
+
+def test_plans_do_not_run_themselves() -> None:
+    plans = set()
+    for listing in listings().values():
+        listing.load(listing.method)
+        module = import_module(listing.method.partition(":")[0])
+        plans |= {p for p in vars(module).values() if isinstance(p, type) and issubclass(p, Plan)}
+    assert len(plans) > 10
+    for plan in plans:
+        assert plan.run is Plan.run, plan
+        assert plan.accounted is Plan.accounted, plan
+
+
+def test_methods_do_not_reach_inside() -> None:
+    """No method imports what opens seals, draws noise for counts itself, or brings a mechanism."""
+    forbidden = {"inside", "paid", "add_noise", "CheckedEngine", "MemoryEngine"}
+    draws = {"discrete_laplace", "discrete_gaussian", "choose_top"}
+    root = Path(hushtable.__file__).parent / "methods"
+    plugin = Path(hushtable.__file__).parents[2] / "examples" / "plugin"
+    files = [*root.rglob("*.py"), *plugin.rglob("*.py")]
+    assert len(files) > 60
+    for file in files:
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.ImportFrom):
+                assert not forbidden & {alias.name for alias in node.names}, file
+            if isinstance(node, ast.Attribute):
+                assert "_Seal__" not in node.attr, file
+                bare = file.parent.name == "uncertain"  # records, and no differential privacy
+                assert bare or node.attr not in draws, (file, node.lineno)
+            if isinstance(node, ast.ClassDef):
+                bases = {base.id for base in node.bases if isinstance(base, ast.Name)}
+                assert "Mechanism" not in bases, (file, node.name)
+
+
+def test_a_promise_per_row_is_lifted_to_the_unit() -> None:
+    whole = Promise(ONE, Fraction(1, 1000))
+    each = whole.for_each_of(3)
+    assert each.epsilon == Fraction(1, 3)
+    growth = sum(math.exp(i / 3) for i in range(3))
+    assert float(each.delta) == pytest.approx(float(whole.delta) / growth)
+    account = Account(each)
+    counts = Sealed(np.zeros(4, np.int64), Sensitivity(rows=3), account.root)
+    mechanism = OneSidedGeometric(epsilon=each.epsilon, delta=each.delta, k=2)
+    SecureNoise().open(counts, mechanism, "counts")
+    account.settle()
+
+
+@pytest.mark.parametrize(
+    ("scale", "variance", "fits"), [(2, 400, True), (2, 20, False), (1, 400, False)]
+)
+def test_rho_is_certified_by_what_was_set_aside(scale: int, variance: int, fits: bool) -> None:
+    promise = Promise(ONE, Fraction(1, 10**6), aside=(Fraction(1, 2), Fraction(1, 10**6)))
+    account = Account(promise, spends_all=False)
+    counts = Sealed(np.zeros(4, np.int64), Sensitivity(rows=1), account.root)
+    SecureNoise().open(counts, Gaussian(Fraction(variance)), "in rho")
+    SecureNoise().open(counts, Laplace(Fraction(scale)), "in epsilon")
+    if fits:
+        account.settle()
+        return
+    with pytest.raises(SealedError, match="more than it promised"):
+        account.settle()
+
+
+def test_what_was_counted_for_a_run_is_not_opened_in_another() -> None:
+    kept: list[Any] = []
+
+    def keeping(table: SealedTable, noise: Noise) -> Any:
+        kept.append(table.histograms(["x"])["x"])
+        return noise.open(kept[0], Laplace(ONE), "counts")
+
+    run(keeping)
+    with pytest.raises(SealedError, match="is over"):
+        run(keeping)
+
+
+def test_a_node_of_an_edge_list_is_not_counted() -> None:
+    ends = read_graph([("a", "b")])
+    with pytest.raises(SealedError, match="go with any of their neighbors"):
+        seal(ends, Account(Promise(ONE))).n_nodes()
+
+
+def test_units_are_those_of_the_schema() -> None:
+    assert Unit(kind="row").max_rows is None
+    assert seal(connect(OF_PERSONS, PERSONS), Account(None)).sensitivity == Sensitivity(rows=3)
+    exchanged = Account(Promise(ONE, exchanged=True))
+    assert seal(connect(ROWS, SCHEMA), exchanged).sensitivity == Sensitivity(2, exchanged=True)

@@ -1,0 +1,48 @@
+"""Sealed tables for tests that ask parts of a method, outside a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from hushtable.engine.sealed import seal
+from hushtable.methods.partition import partition
+from hushtable.methods.partition.tree import GrowthRules, Tree
+from hushtable.methods.partition.tree import grow as grow_sealed
+from hushtable.privacy.noise import Integers, Noise
+from hushtable.privacy.regions import OrderedCells, SealedRegions
+from hushtable.privacy.sealed import inside
+from hushtable.privacy.spending import Account, Promise, Sensitivity
+
+PLENTY = Promise(Fraction(10**9), Fraction(10**9))
+PLENTY_OF_RHO = Promise(Fraction(10**9), rho=Fraction(10**9))
+
+
+def sealed(source: Any, promise: Promise = PLENTY) -> Any:
+    """Seal a table or a graph with an account that pays for whatever is asked."""
+    return seal(source, Account(promise, spends_all=False))
+
+
+@dataclass(frozen=True)
+class Leaves:
+    """The leaves of a tree, as a run has them; their exact counts are taken out by force."""
+
+    regions: SealedRegions
+    numbers: list[int]
+
+    @property
+    def exact(self) -> Integers:
+        counts: Integers = inside(self.regions.class_counts(self.numbers))
+        return counts
+
+    def noisy(self, tree: Tree, rules: GrowthRules, noise: Noise) -> Any:
+        return partition._noisy_leaves(tree, self.regions, self.numbers, rules, noise)
+
+
+def grow(rows: OrderedCells, rules: GrowthRules, noise: Noise) -> tuple[Tree, Leaves]:
+    """Grow a tree of regions with an account that pays for whatever is asked."""
+    account = Account(PLENTY, spends_all=False)
+    regions = SealedRegions(rows, Sensitivity(rows=rules.max_rows), account.root)
+    tree, numbers = grow_sealed(regions, rows.axes, rules, noise)
+    return tree, Leaves(regions, numbers)

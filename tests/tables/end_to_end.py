@@ -1,0 +1,40 @@
+"""The way of a new user: draft, confirm all, check, plan, publish, ask."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import hushtable as ht
+from hushtable.engine.drafting import Draft, drafted
+from hushtable.engine.fitting import misfits
+from hushtable.methods.base import Method
+from hushtable.privacy.noise import SeededNoise
+from seeds import shifted
+
+
+def confirmed(made: Draft) -> ht.Schema:
+    """Confirm all, as a person would who found everything right."""
+    content = made.schema.to_dict()
+    for part in (content, *content["columns"].values()):
+        part.pop("confirm", None)
+    schema = ht.Schema.from_dict(content)
+    schema.require_confirmed()
+    return schema
+
+
+def taken(file: Path) -> tuple[Draft, ht.Schema]:
+    """Draft a table, confirm all, and find that it fits."""
+    made = drafted(file)
+    schema = confirmed(made)
+    assert [misfit for misfit in misfits(file, schema) if misfit.refused] == []
+    return made, schema
+
+
+def published(file: Path, schema: ht.Schema, method: Method, *, rows: int) -> ht.Release:
+    """Plan and publish with seeded noise, and find as many rows as promised or fewer."""
+    method.forecast(schema, rows=rows)
+    out = file.parent / method.name
+    noise = SeededNoise(shifted(11))
+    release = ht.publish(file, schema, method, out=out, rows=rows, noise=noise)
+    assert 0 < release.n_rows < 1.5 * rows
+    return release

@@ -1,0 +1,296 @@
+"""Answers beyond counts: what they are, what is refused, how they are written."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from hushtable import Release, publish
+from hushtable.datasets import sample, sample_schema
+from hushtable.errors import ParameterError, Refused
+from hushtable.estimate.base import Estimate
+from hushtable.estimate.combine import _student, combine
+from hushtable.estimate.estimate_table import EstimateTable
+from hushtable.estimate.formula import read_formula
+from hushtable.estimate.interval_plot import drawing
+from hushtable.estimate.moments import fieller
+from hushtable.methods import GeneralizeSuppress, Quilt
+from hushtable.schema import Schema
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory: pytest.TempPathFactory) -> Release:
+    out = tmp_path_factory.mktemp("answers") / "release"
+    return publish(
+        sample(), sample_schema(), Quilt(epsilon=5, delta="1e-9", particles=5000), out=out
+    )
+
+
+@pytest.fixture(scope="module")
+def exact(tmp_path_factory: pytest.TempPathFactory) -> Release:
+    """A release without noise: all combinations are there, and the number of rows is public."""
+    schema = sample_schema().to_dict()
+    kept = {name: schema["columns"][name] for name in ("visit", "age", "sex")}
+    public = Schema.from_dict({"name": "exact", "rows": 12_000, "columns": kept})
+    out = tmp_path_factory.mktemp("exact") / "release"
+    table = sample().select(["visit", "age", "sex"])
+    return publish(table, public, GeneralizeSuppress(k=2), out=out)
+
+
+def ages(where: str = "") -> np.ndarray:
+    table = sample()
+    age = table["age"].to_numpy()
+    return age[table["sex"].to_numpy(zero_copy_only=False) == where] if where else age
+
+
+# --- exact releases ------------------------------------------------------------------------------
+
+
+def test_an_exact_release_gives_exact_answers(exact: Release) -> None:
+    age = ages()
+    for answer, truth in [
+        (exact.mean("age"), age.mean()),
+        (exact.sum("age"), age.sum()),
+        (exact.variance("age"), age.var()),
+        (exact.mean("age", "sex = 'F'"), ages("F").mean()),
+        (exact.share("sex = 'F'"), len(ages("F")) / len(age)),
+        (exact.total("sex = 'F'"), len(ages("F"))),
+    ]:
+        assert isinstance(answer, Estimate)
+        assert answer.value == pytest.approx(truth, rel=2e-3)
+        assert answer.low <= truth + 1e-6 <= answer.high + 2e-3 * truth
+
+
+def test_quantiles_of_an_exact_release(exact: Release) -> None:
+    age = np.sort(ages())
+    for probability in (0.1, 0.5, 0.9):
+        answer = exact.quantile("age", probability)
+        assert isinstance(answer, Estimate)
+        assert answer.value == age[math.ceil(probability * len(age)) - 1]
+    assert exact.median("age").value == age[len(age) // 2 - 1]  # type: ignore[union-attr]
+
+
+def test_a_regression_of_an_exact_release(exact: Release) -> None:
+    fitted = exact.regression("age ~ C(sex)")
+    truth = ages("M").mean() - ages("F").mean()
+    assert fitted["C(sex)[M]"].value == pytest.approx(truth, abs=0.02)
+    assert fitted["(intercept)"].value == pytest.approx(ages("F").mean(), rel=2e-3)
+
+
+def test_the_two_scopes(exact: Release) -> None:
+    people = exact.mean("age")
+    population = exact.mean("age", scope="population")
+    assert isinstance(people, Estimate)
+    assert isinstance(population, Estimate)
+    age = ages()
+    assert population.sampling_std == pytest.approx(age.std() / len(age) ** 0.5, rel=0.01)
+    assert people.sampling_std == pytest.approx(population.sampling_std)
+    assert population.std == pytest.approx(population.sampling_std, rel=0.1)
+    assert population.high - population.low > 10 * (people.high - people.low)
+    assert (population.high - population.low) / 2 == pytest.approx(
+        1.96 * population.sampling_std, rel=0.1
+    )
+
+
+# --- tables of answers ---------------------------------------------------------------------------
+
+
+def test_groups_are_answered_one_by_one(release: Release) -> None:
+    by_sex = release.mean("age", by="sex")
+    assert isinstance(by_sex, EstimateTable)
+    assert by_sex.keys == (("F",), ("M",))
+    for sex in "FM":
+        alone = release.mean("age", f"sex = '{sex}'")
+        assert isinstance(alone, Estimate)
+        assert by_sex[sex].value == pytest.approx(alone.value)
+
+
+def test_a_cross_table_is_consistent_with_its_margins(release: Release) -> None:
+    table = release.crosstab(["sex", "smoker"], margins=True)
+    values = {key: estimate.value for key, estimate in table}
+    for sex in ("F", "M", "all"):
+        parts = sum(values[sex, smoker] for smoker in ("yes", "no", None))
+        assert values[sex, "all"] == pytest.approx(parts)
+    assert values["all", "all"] == pytest.approx(values["F", "all"] + values["M", "all"])
+    for _, estimate in table:
+        assert 0 <= estimate.low <= estimate.value <= estimate.high
+
+
+def test_intervals_that_hold_together_are_wider(release: Release) -> None:
+    each, together = (release.crosstab("region", family=family) for family in ("each", "all"))
+    for (_, one), (_, other) in zip(each, together, strict=True):
+        assert other.high - other.low > one.high - one.low
+
+
+def test_tables_of_answers_go_everywhere(release: Release) -> None:
+    table = release.mean("age", by="sex")
+    assert isinstance(table, EstimateTable)
+    arrow = pa.table(table)  # through the stream
+    assert arrow.column_names[:4] == ["sex", "value", "low", "high"]
+    assert arrow["sex"].to_pylist() == ["F", "M"]
+    assert table.to_pandas().shape == (2, 8)
+    assert table.to_polars().shape == (2, 8)
+    assert table.to_csv().splitlines()[0].startswith("sex,value,low,high")
+    assert str(table).splitlines()[0].startswith("| sex | mean of age |")
+    assert "<table>" in table._repr_html_()
+    assert json.loads(json.dumps(table.to_dict()))[0]["sex"] == "F"
+
+
+def test_texts_of_a_schema_cannot_run_in_a_spreadsheet_or_a_page() -> None:
+    one = Estimate(value=1.0, low=0.0, high=2.0, privacy_std=1.0, model_std=0.0)
+    table = EstimateTable(("g",), (("=cmd()<b>|x",),), (one,))
+    assert "\n'=cmd()" in table.to_csv()
+    assert "<b>|x" not in table._repr_html_()
+    assert "\\|x" in str(table)
+    assert "<b>" not in drawing(table)
+
+
+def test_a_drawing_has_a_line_for_each_answer(release: Release) -> None:
+    table = release.mean("age", by="region")
+    assert isinstance(table, EstimateTable)
+    assert drawing(table).count("<circle") == len(table)
+
+
+def test_what_is_not_known_is_none_in_json() -> None:
+    nothing = Estimate(
+        value=math.nan, low=-math.inf, high=math.inf, privacy_std=math.inf, model_std=0.0
+    )
+    assert nothing.to_dict()["low"] is None
+    assert json.loads(json.dumps(nothing.to_dict(), allow_nan=False))["value"] is None
+
+
+# --- bad questions -------------------------------------------------------------------------------
+
+
+def test_all_that_is_wrong_is_told_at_once(release: Release) -> None:
+    with pytest.raises(ParameterError) as caught:
+        release.mean("sex", "age < 0", by=["nosuch", "region"], scope="world")  # type: ignore[arg-type]
+    told = caught.value.problems
+    assert len(told) == 4
+    assert "'sex' is a list of values" in told[0]
+    assert "'nosuch' is not a published column" in told[1]
+    assert "scope" in told[2]
+    assert "empty by the schema" in told[3]
+
+
+@pytest.mark.parametrize("probability", [-0.1, 1.5, math.nan, "half"])
+def test_a_quantile_is_between_0_and_1(release: Release, probability: object) -> None:
+    with pytest.raises(ParameterError, match="between 0 and 1"):
+        release.quantile("age", probability)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("formula", "said"),
+    [
+        ("log(age) ~ C(sex)", "no term of a formula"),
+        ("age ~ sex", "write C\\(sex\\)"),
+        ("sex ~ age", "has no mean to explain"),
+        ("age ~ age", "twice"),
+        ("age", "explains nothing"),
+        ("age ~ nosuch + C(sex)*2", "not a published column"),
+    ],
+)
+def test_formulas_that_cannot_be(release: Release, formula: str, said: str) -> None:
+    with pytest.raises(ParameterError, match=said):
+        release.regression(formula)
+
+
+def test_a_formula_takes_any_name() -> None:
+    schema = Schema.from_dict(
+        {
+            "name": "t",
+            "columns": {
+                'hours "per" week': {"type": "integer", "low": 0, "high": 9},
+                "y-1": {"type": "integer", "low": 0, "high": 9},
+            },
+        }
+    )
+    read = read_formula('y-1 ~ 1 + "hours ""per"" week"', schema.attributes)
+    assert read.numbers == ('hours "per" week',)
+
+
+def test_a_group_that_noise_drowns_is_refused_or_left_open(tmp_path: Path) -> None:
+    schema = Schema.from_dict(
+        {
+            "name": "t",
+            "columns": {
+                "x": {"type": "integer", "low": 0, "high": 9},
+                "g": {"type": "categorical", "values": ["many", "none"]},
+            },
+        }
+    )
+    table = pa.table({"x": [3, 4, 5] * 100, "g": ["many"] * 300})
+    made = publish(table, schema, Quilt(epsilon="1/10", delta="1e-9"), out=tmp_path / "r",
+                   anyway=True)  # fmt: skip
+    by_group = made.mean("x", by="g")
+    assert isinstance(by_group, EstimateTable)
+    for _, estimate in by_group:
+        assert math.isnan(estimate.value) or estimate.low <= estimate.value <= estimate.high
+        assert estimate.low <= 0.5 or estimate.high - estimate.low < 9
+    if math.isnan(by_group["none"].value):
+        with pytest.raises(Refused, match="larger group"):
+            made.mean("x", "g = 'none'")
+
+
+# --- rows and frames -----------------------------------------------------------------------------
+
+
+def test_any_number_of_rows(release: Release) -> None:
+    n = release.frame().num_rows
+    assert release.frame(n=7, seed=1).num_rows == 7
+    assert release.frame(n=n + 5, seed=1).num_rows == n + 5
+    assert release.frame(n=9, seed=1).equals(release.frame(n=9, seed=1))
+    women = release.frame(n=50, where="sex = 'F' AND age < 40", seed=2)
+    assert set(women["sex"].to_pylist()) == {"F"}
+    assert max(women["age"].to_pylist()) < 40
+
+
+def test_frames_differ_and_follow_the_tables(release: Release) -> None:
+    frames = release.frames(3, seed=5)
+    assert len({str(frame["age"].to_pylist()[:50]) for frame in frames}) == 3
+    assert frames[0].column_names == release.frame().column_names
+    shares = [np.mean([s == "F" for s in frame["sex"].to_pylist()]) for frame in frames]
+    assert np.mean(shares) == pytest.approx(len(ages("F")) / len(ages()), abs=0.02)
+
+
+def test_combining_rules() -> None:
+    """By hand: values 1, 2, 3 have the variance 1, within 0.25, so 4/3 and 4/3 - 1/4."""
+    frames = [pa.table({"v": [v]}) for v in (1.0, 2.0, 3.0)]
+
+    def compute(frame: pa.Table) -> tuple[float, float]:
+        return frame["v"][0].as_py(), 0.25
+
+    population = combine(frames, compute, scope="population")
+    people = combine(frames, compute, scope="people")
+    assert isinstance(population, Estimate)
+    assert isinstance(people, Estimate)
+    assert population.value == 2.0
+    assert population.high - 2.0 == pytest.approx(4.302653 * (4 / 3) ** 0.5, rel=1e-4)
+    assert people.high - 2.0 == pytest.approx(4.302653 * (4 / 3 - 0.25) ** 0.5, rel=1e-4)
+    with pytest.raises(ParameterError, match="a number and its variance"):
+        combine(frames, lambda _: 3.0, scope="people")
+
+
+def test_student_quantiles() -> None:
+    from scipy.stats import t
+
+    for freedom in (1, 2, 3, 4, 5, 9, 19, 99):
+        assert _student(freedom) == pytest.approx(t.ppf(0.975, freedom), rel=2e-3)
+
+
+# --- intervals of ratios -------------------------------------------------------------------------
+
+
+def test_fieller_is_the_set_of_ratios_that_are_not_rejected() -> None:
+    values = np.array([30.0, 100.0])
+    squares = np.array([[25.0, 10.0], [10.0, 64.0]])
+    low, high = fieller(values, squares)
+    for ratio in (low, high):
+        at = np.array([1.0, -ratio])
+        assert (at @ values) ** 2 == pytest.approx(at @ squares @ at)
+    assert fieller(np.array([30.0, 5.0]), squares) == (-math.inf, math.inf)

@@ -1,0 +1,197 @@
+"""A draft sees what a person would see, says so, and leaves all of it to be confirmed."""
+
+from __future__ import annotations
+
+import datetime
+import time
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import hushtable as ht
+from hushtable.engine import connect, door
+from hushtable.engine.drafting import drafted, profile
+from hushtable.errors import Unconfirmed
+from hushtable.schema import Schema
+
+N = 400
+DRAW = np.random.default_rng(3)
+FILLER = DRAW.choice(["a", "b", "c"], N).tolist()
+
+
+def seen(values, *, name="x", **beside):
+    made = drafted(pa.table({name: values, "filler": FILLER[: len(values)], **beside}))
+    return made.schema.columns[name], " ".join(made.remarks.get(name, ())), made
+
+
+def test_repeated_ids_are_asked_about_and_a_unit_is_proposed():
+    ids = np.repeat(np.arange(125), 4)[:N]
+    column, why, made = seen(ids.tolist(), name="id")
+    assert column.role == "identifier"
+    assert "names persons" in why
+    unit = made.schema.unit
+    assert (unit.kind, unit.column, unit.max_rows) == ("person", "id", 4)
+    assert "unit" in made.schema.confirm
+    assert "'id' repeats 4 times: is this a person?" in made.remarks[""][0]
+    with pytest.raises(Unconfirmed, match="unit"):
+        made.schema.require_confirmed()
+
+
+def test_ids_that_differ_are_row_numbers():
+    column, why, made = seen(list(range(N)), name="id")
+    assert column.role == "identifier"
+    assert "all differ" in why
+    assert made.schema.unit.kind == "row"
+
+
+def test_very_few_people_with_very_many_rows_do_not_set_the_bound():
+    ids = [*np.repeat(np.arange(100), 3).tolist(), *[1000] * 100]
+    *_, made = seen(ids, name="patient_id")
+    assert made.schema.unit.max_rows == 3
+
+
+@pytest.mark.parametrize(("name", "values", "words"), [
+    ("contact", [f"p{i % 300}@mail.org" for i in range(N)], "e-mail addresses"),
+    ("last_name", [f"Name{i % 60}" for i in range(N)], "points at persons"),
+    ("note", [f"came in with a cough and fever {i % 90}" for i in range(N)], "free text"),
+    ("city", [f"town {i % 150}" for i in range(N)], "different texts"),
+    ("code", [f"A{i}" for i in range(N)], "all differ"),
+    ("when", [f"2020-01-01 10:{i % 60:02}:{i % 59:02}" for i in range(N)], "moments"),
+    ("born", [f"{1 + i % 28}/{1 + i % 12}/{1950 + i % 50}" for i in range(N)], "%d/%m/%Y"),
+    ("nothing", [None] * N, "no values"),
+])  # fmt: skip
+def test_what_becomes_an_identifier_says_why(name, values, words):
+    column, why, _ = seen(values, name=name)
+    assert column.role == "identifier"
+    assert column.confirm == ("role",)
+    assert why.startswith("not published: ")
+    assert words in why
+
+
+def test_codes_among_numbers():
+    column, why, _ = seen([999] * 300 + list(range(30)) * 3 + [0] * 10)
+    assert "999: codes among the numbers" in why
+    assert (column.low, column.high) == (0, 29)
+    assert set(column.special) == {999}
+    assert "special" in column.confirm
+    column, why, _ = seen([-1] * 30 + [-8] * 20 + [40 + i % 40 for i in range(350)])
+    assert "-8, -1: codes" in why
+
+
+def test_spikes_in_wide_ranges():
+    _, why, _ = seen([1] * 250 + [7 * i for i in range(150)])
+    assert "1: up to 62% of the rows in a range of" in why
+
+
+def test_constants_and_leading_zeros():
+    assert "the same in all rows" in seen(["x"] * N)[1]
+    column, why, made = seen(["00501", "10001"] * (N // 2))
+    assert column.values == ("00501", "10001")
+    assert "leading zeros" in why
+    assert "'00501'" in made.to_yaml()
+
+
+def test_columns_that_follow_from_others():
+    age = DRAW.integers(18, 80, N)
+    born = [datetime.date(2016 - int(a), 6, 1) for a in age]
+    group = ["young" if a < 40 else "old" for a in age]
+    made = drafted(pa.table({
+        "age": age, "group": group, "born": [str(d) for d in born], "again": group,
+        "other": DRAW.choice(["u", "v"], N).tolist(),
+    }))  # fmt: skip
+    assert "follows from 'age'" in made.remarks["group"][0]
+    assert any("another spelling of 'group'" in said for said in made.remarks["again"])
+    assert any("follows from the day 'born'" in said for said in made.remarks["age"])
+    assert "other" not in made.remarks
+
+
+def test_decimal_commas_are_read(tmp_path):
+    (tmp_path / "t.csv").write_text("x;y\n" + "1,5;a\n2;b\n0,25;a\n" * 10)
+    made = drafted(tmp_path / "t.csv")
+    assert made.schema.reading.decimal == ","
+    assert "reading" in made.schema.confirm
+    x = made.schema.columns["x"]
+    assert (x.type, x.low, x.high) == ("number", 0.25, 2.0)
+    for engine in ("memory", "duckdb"):
+        counts = connect(tmp_path / "t.csv", made.schema, engine=engine).histograms(["x"])["x"]
+        assert counts.sum() == 30
+        assert counts[round((1.5 - x.low) / x.step)] == 10
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_names_that_stand_twice_are_renamed(tmp_path, ending):
+    file = tmp_path / f"t.{ending}"
+    if ending == "csv":
+        file.write_text("count,COUNT,,sex\n" + "1,2,3,F\n5,6,7,M\n" * 20)
+    else:
+        columns = [pa.array([1, 5] * 20), pa.array([2, 6] * 20), pa.array([3, 7] * 20),
+                   pa.array(["F", "M"] * 20)]  # fmt: skip
+        pq.write_table(pa.Table.from_arrays(columns, ["count", "COUNT", "", "sex"]), file)
+    made = drafted(file)
+    assert list(made.schema.columns) == ["count", "COUNT_2", "column_3", "sex"]
+    assert made.schema.reading.rename == {2: "COUNT_2", 3: "column_3"}
+    assert "got new ones" in made.remarks[""][0]
+    assert Schema.parse(made.schema.to_yaml()) == made.schema
+    for engine in ("memory", "duckdb"):
+        counts = connect(file, made.schema, engine=engine).histograms(["COUNT_2", "column_3"])
+        assert counts["COUNT_2"][[0, -1]].tolist() == [20, 20]
+        assert counts["column_3"][[0, -1]].tolist() == [20, 20]
+
+
+def test_durations_are_not_proposed_as_what_is_then_refused():
+    table = pa.table({"x": pa.array([60, 120] * 50, pa.duration("s")), "y": ["a", "b"] * 50})
+    schema = drafted(table).schema
+    door.open(table).check(schema)
+
+
+def test_a_likely_target_is_a_list_of_classes():
+    *_, made = seen([0, 1] * (N // 2), name="two_year_recid")
+    assert made.schema.target == "two_year_recid"
+    assert made.schema.attributes["two_year_recid"].values == ("0", "1")
+    assert "role" in made.schema.columns["two_year_recid"].confirm
+
+
+def test_remarks_stand_above_their_columns():
+    *_, made = seen(["x"] * N, name="odd: name")
+    lines = made.to_yaml().splitlines()
+    place = next(i for i, line in enumerate(lines) if "odd: name" in line)
+    assert lines[place - 1].startswith("  # the same in all rows")
+    assert Schema.parse(made.to_yaml()) == made.schema
+
+
+def test_a_large_table_is_drafted_alike_column_by_column(tmp_path, monkeypatch):
+    text = "id,age,sex,score\n" + "".join(
+        f"{i // 4},{20 + i % 50},{'FM'[i % 2]},{i % 7 / 2}\n" for i in range(N)
+    )
+    (tmp_path / "t.csv").write_text(text)
+    at_once = drafted(tmp_path / "t.csv").schema
+    monkeypatch.setattr(profile, "MOST_CELLS", 10)
+    assert drafted(tmp_path / "t.csv").schema == at_once
+
+
+def test_many_columns_are_drafted_in_seconds(tmp_path):
+    """As many as COMPAS has; 171 queries took half a minute."""
+    rows = 7000
+    columns = {f"c{i}": DRAW.integers(0, 5 + i * 7, rows).astype(str).tolist() for i in range(53)}
+    table = pa.table(columns)
+    drafted(table.slice(0, 10))  # imports
+    started = time.process_time()
+    drafted(table)
+    assert time.process_time() - started < 6
+
+
+def test_nothing_is_dropped_silently():
+    """Every column of the table is in the draft, and every identifier has its reason."""
+    table = pa.table({
+        "id": list(range(N)), "mail": [f"a{i}@b.cd" for i in range(N)], "nested": [[1]] * N,
+        "sex": ["F", "M"] * (N // 2),
+    })  # fmt: skip
+    made = drafted(table)
+    assert list(made.schema.columns) == table.column_names
+    for name, column in made.schema.columns.items():
+        assert (column.role == "identifier") == any(
+            said.startswith("not published") for said in made.remarks.get(name, ())
+        )
+    assert ht.draft(table) == made.schema

@@ -1,0 +1,86 @@
+"""A charge for nothing is refused before it is made, by public numbers alone."""
+
+import pyarrow as pa
+import pytest
+
+import hushtable as ht
+from hushtable.cli.forecast import written
+from hushtable.errors import Refused
+
+WIDE = ht.Schema.from_dict(
+    {
+        "name": "wide",
+        "columns": {
+            f"c{i}": {"type": "categorical", "values": [f"v{j}" for j in range(8)]}
+            for i in range(12)
+        },
+    }
+)
+TABLE = pa.table({f"c{i}": [f"v{(i * r) % 8}" for r in range(1000)] for i in range(12)})
+NARROW = WIDE.select(["c0", "c1"])
+COUNTS = ht.NoisyCounts(epsilon=1, delta="1e-6", k=10)
+
+
+def publish(tmp_path, method=COUNTS, schema=WIDE, table=TABLE, **more):
+    ledger = tmp_path / "l.ledger"
+    if not ledger.exists():
+        ht.Ledger.create(ledger, epsilon=3, delta="1e-5", schema=schema)
+    return ht.publish(table, schema, method, out=tmp_path / "out", ledger=ledger, **more)
+
+
+def spent(tmp_path):
+    return 3 - ht.Ledger.open(tmp_path / "l.ledger").remaining().epsilon
+
+
+def test_an_empty_forecast_is_refused_before_the_charge(tmp_path):
+    with pytest.raises(Refused, match="would be empty") as caught:
+        publish(tmp_path, rows=1000)
+    assert "--anyway" in str(caught.value)
+    assert "Nothing was charged" in str(caught.value)
+    assert spent(tmp_path) == 0
+    assert not (tmp_path / "out").exists()
+
+
+def test_anyway_publishes_and_counts_what_came_out(tmp_path):
+    release = publish(tmp_path, rows=1000, anyway=True)
+    assert spent(tmp_path) == 1
+    assert release.n_rows == release.frame().num_rows
+
+
+def test_the_number_of_rows_is_taken_from_public_knowledge_alone(tmp_path):
+    """Two tables that differ in size get the same refusal, so it tells nothing about them."""
+    said = []
+    for table in (TABLE, TABLE.slice(0, 3)):
+        with pytest.raises(Refused) as caught:
+            publish(tmp_path, table=table)
+        said.append(str(caught.value))
+    assert said[0] == said[1]
+    assert "give the one to expect" in said[0]
+
+
+def test_noise_larger_than_the_table_is_refused(tmp_path):
+    schema = NARROW.model_copy(update={"rows": 40})
+    partition = ht.Partition(epsilon="1/100", max_depth=2)
+    with pytest.raises(Refused, match="no answer would tell anything"):
+        publish(tmp_path, partition, schema, TABLE.select(["c0", "c1"]).slice(0, 40))
+
+
+def test_a_useful_forecast_is_not_refused(tmp_path):
+    assert publish(tmp_path, schema=NARROW, table=TABLE.select(["c0", "c1"]), rows=1000).n_rows > 0
+
+
+@pytest.mark.parametrize("method", [
+    ht.NoisyCounts(epsilon=1, mechanism="pure"),
+    ht.Partition(epsilon=1, max_depth=2),
+    ht.Quilt(epsilon=1, delta="1e-6"),
+    ht.DiffGen(epsilon=1, target="c0"),
+])  # fmt: skip
+def test_rows_out_are_the_rows_of_the_frame(tmp_path, method):
+    release = publish(tmp_path, method, NARROW, TABLE.select(["c0", "c1"]), rows=1000)
+    assert release.n_rows == release.frame().num_rows
+
+
+def test_figures_are_written_for_people():
+    assert "e-" not in written(8.10545e-16)
+    assert "e+" not in written(2.5e33)
+    assert written(950_000) == "950,000"

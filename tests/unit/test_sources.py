@@ -1,0 +1,193 @@
+"""Every kind of file, frame and address gives the same table, and no row before it is asked for."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+
+import duckdb
+import openpyxl
+import polars
+import pyarrow as pa
+import pyarrow.feather
+import pyreadstat
+import pytest
+
+import hushtable as ht
+from hushtable.engine import connect, door
+from hushtable.errors import DataError, ParameterError, SchemaError
+from hushtable.schema import Schema
+
+AGES, SEXES, WEIGHTS = [41, 7, 58, 41], ["F", "M", "F", "M"], [70.5, 20.0, 81.5, 70.5]
+SCHEMA = Schema.parse(
+    """
+name: t
+columns:
+  age: {type: integer, low: 0, high: 99, missing: other}
+  sex: {type: categorical, values: [F, M], missing: other}
+  weight: {type: number, low: 0, high: 100, step: 0.5, missing: other}
+"""
+)
+
+
+def frame():
+    return pa.table({"age": AGES, "sex": SEXES, "weight": WEIGHTS})
+
+
+def text(delimiter=",", point="."):
+    rows = [
+        f"{a}{delimiter}{s}{delimiter}{w}" for a, s, w in zip(AGES, SEXES, WEIGHTS, strict=True)
+    ]
+    body = "\n".join(rows).replace(".", point)
+    return f"age{delimiter}sex{delimiter}weight\n{body}\n"
+
+
+def write(kind, folder):
+    file = folder / f"t.{kind}"
+    if kind == "tsv":
+        file.write_text(text("\t"))
+    elif kind == "xlsx":
+        book = openpyxl.Workbook()
+        book.active.append(["age", "sex", "weight"])
+        for row in zip(AGES, SEXES, WEIGHTS, strict=True):
+            book.active.append(list(row))
+        book.save(file)
+    elif kind == "jsonl":
+        file.write_text("".join(json.dumps(row) + "\n" for row in frame().to_pylist()))
+    elif kind == "feather":
+        pyarrow.feather.write_feather(frame(), file)
+    elif kind == "dta":
+        pyreadstat.write_dta(frame().to_pandas(), file)
+    elif kind == "sav":
+        pyreadstat.write_sav(frame().to_pandas(), file)
+    elif kind == "xpt":
+        pyreadstat.write_xport(frame().to_pandas(), file)
+    elif kind == "duckdb":
+        with duckdb.connect(str(file)) as base:
+            base.register("there", frame())
+            base.execute("CREATE TABLE t AS SELECT * FROM there")
+        return f"duckdb:///{file}?table=t"
+    elif kind == "sqlite":
+        with sqlite3.connect(file) as base:
+            base.execute("CREATE TABLE t (age INTEGER, sex TEXT, weight REAL)")
+            base.executemany(
+                "INSERT INTO t VALUES (?, ?, ?)", zip(AGES, SEXES, WEIGHTS, strict=True)
+            )
+        return f"sqlite:///{file}?query=SELECT * FROM t"  # noqa: S608 - our own file
+    elif kind == "csv by URL":
+        (folder / "t.csv").write_text(text())
+        return f"local://{folder / 't.csv'}"
+    return file
+
+
+KINDS = ["tsv", "xlsx", "jsonl", "feather", "dta", "sav", "xpt", "duckdb", "sqlite", "csv by URL"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_files_and_addresses(kind, tmp_path):
+    data = write(kind, tmp_path)
+    counted = connect(data, SCHEMA).histograms(["age", "sex", "weight"])
+    assert counted["age"][[41, 7, 58]].tolist() == [2, 1, 1]
+    assert counted["sex"].tolist() == [2, 2]
+    assert counted["weight"][[141, 40, 163]].tolist() == [2, 1, 1]
+    drafted = ht.draft(data)
+    assert list(drafted.columns) == ["age", "sex", "weight"]
+    assert drafted.columns["sex"].values == ("F", "M")
+
+
+@pytest.mark.parametrize("make", [
+    lambda: polars.from_arrow(frame()).lazy(),
+    lambda: duckdb.connect().from_arrow(frame()),
+    lambda: frame().to_reader(),
+    lambda: frame().to_pandas(),
+], ids=["polars lazy", "duckdb relation", "arrow stream", "pandas"])  # fmt: skip
+def test_frames(make):
+    assert connect(make(), SCHEMA).histograms(["sex"])["sex"].tolist() == [2, 2]
+
+
+def test_several_text_files(tmp_path):
+    (tmp_path / "a.csv").write_text(text())
+    (tmp_path / "b.csv").write_text(text())
+    for engine in ("memory", "duckdb"):
+        counted = connect(str(tmp_path / "*.csv"), SCHEMA, engine=engine).histograms(["sex"])
+        assert counted["sex"].tolist() == [4, 4]
+    (tmp_path / "c.csv").write_text("age,other\n1,2\n")
+    with pytest.raises(DataError, match="other columns than"):
+        connect(str(tmp_path / "*.csv"), SCHEMA)
+
+
+def test_delimiter_decimal_mark_and_encoding_are_in_the_schema(tmp_path):
+    file = tmp_path / "t.csv"
+    file.write_bytes(text("|", ",").replace("F", "Müller").encode("latin-1"))
+    with pytest.raises(DataError, match="encoding"):
+        ht.draft(tmp_path / "t.csv")
+    content = SCHEMA.to_dict()
+    content["columns"]["sex"]["values"] = ["Müller", "M"]
+    content["reading"] = {"delimiter": "|", "decimal": ",", "encoding": "latin-1"}
+    schema = Schema.from_dict(content)
+    assert Schema.parse(schema.to_yaml()) == schema
+    counted = connect(file, schema).histograms(["sex", "weight"])
+    assert counted["sex"].tolist() == [2, 2]
+    assert counted["weight"][141] == 2
+
+
+@pytest.mark.parametrize(("reading", "words"), [
+    ({"delimiter": "ab"}, "one sign"), ({"encoding": "klingon"}, "not known"),
+    ({"decimal": "x"}, "decimal"), ({"delimiter": ",", "decimal": ","}, "same sign"),
+    ({"rename": {0: "a"}}, "rename"),
+])  # fmt: skip
+def test_bad_reading_is_refused(reading, words):
+    with pytest.raises(SchemaError, match=words):
+        Schema.from_dict({**SCHEMA.to_dict(), "reading": reading})
+
+
+@pytest.mark.parametrize("kind", ["xlsx", "jsonl", "feather", "dta", "sav"])
+def test_no_row_is_read_before_the_charge(kind, tmp_path, monkeypatch):
+    table = door.open(write(kind, tmp_path))
+    loads = []
+    load = table.data.load
+    object.__setattr__(table.data, "load", lambda: loads.append(1) or load())
+    table.check(SCHEMA)
+    assert loads == []
+    table.connect(SCHEMA)
+    assert loads == [1]
+
+
+@pytest.mark.parametrize(("data", "error", "words"), [
+    ("sqlite:///nowhere.db?table=t", DataError, "does not exist"),
+    ("duckdb:///nowhere.db", ParameterError, "table=NAME"),
+    ("nofs://x/y.csv", DataError, "cannot be fetched"),
+])  # fmt: skip
+def test_bad_addresses_are_refused(data, error, words):
+    with pytest.raises(error, match=words):
+        door.open(data)
+
+
+def test_damaged_files_are_refused_without_their_content(tmp_path):
+    for kind in ("xlsx", "jsonl", "feather", "dta", "sav", "xpt", "sas7bdat"):
+        (tmp_path / f"t.{kind}").write_text("secret, not such a file")
+        with pytest.raises(DataError, match="cannot be read") as caught:
+            connect(tmp_path / f"t.{kind}", SCHEMA)
+        assert "secret" not in str(caught.value)
+
+
+def test_publish_some_columns_with_one_schema_and_one_ledger(tmp_path):
+    ledger = ht.Ledger.create(tmp_path / "l", epsilon=3, delta=0, schema=SCHEMA)
+    pure = ht.NoisyCounts(epsilon=1, mechanism="pure")
+    one = ht.publish(frame(), SCHEMA, pure, out=tmp_path / "1", ledger=ledger, columns=["sex"])
+    two = ht.publish(
+        frame(), SCHEMA, pure, out=tmp_path / "2", ledger=ledger, columns=["age", "sex"]
+    )
+    assert list(one.schema.attributes) == ["sex"]
+    assert list(two.schema.attributes) == ["age", "sex"]
+    assert ledger.remaining().epsilon == 1
+    with pytest.raises(ParameterError, match="'nobody' is not a published column"):
+        ht.publish(frame(), SCHEMA, pure, out=tmp_path / "3", ledger=ledger, columns=["nobody"])
+
+
+def test_rules_go_with_the_columns_that_they_are_about(tmp_path):
+    content = SCHEMA.to_dict() | {"rules": ["weight >= 1 OR age < 3", "sex = 'F' OR sex = 'M'"]}
+    schema = Schema.from_dict(content)
+    pure = ht.NoisyCounts(epsilon=1, mechanism="pure")
+    some = ht.publish(frame(), schema, pure, out=tmp_path / "1", columns=["age", "sex"])
+    assert some.schema.rules == ("sex = 'F' OR sex = 'M'",)

@@ -1,0 +1,173 @@
+"""The analyst's page: it answers what `hushtable query` answers, and its addresses ask again."""
+
+from __future__ import annotations
+
+import csv
+import html
+import io
+import re
+from collections.abc import Iterator
+from urllib.parse import parse_qsl
+
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+import pytest
+from starlette.testclient import TestClient
+
+from hushtable.datasets import sample_schema
+from hushtable.errors import ParameterError
+from hushtable.release import Release
+from hushtable.schema import Schema
+from hushtable.web.analyst import make_analyst_page
+from hushtable.web.answers import Answers
+from hushtable.web.questions import MAX_CELLS, Question, parts_of
+from hushtable.web.render import number
+
+
+@pytest.fixture(scope="module")
+def page(release: Release) -> Iterator[TestClient]:
+    with TestClient(make_analyst_page(release)) as client:
+        yield client
+
+
+def test_it_shows_the_promise_and_what_is_left_out(page: TestClient, release: Release) -> None:
+    text = html.unescape(page.get("/").text)
+    for promise in release.statement.guarantees:
+        assert promise.explain() in text
+    for sentence in release.statement.unprotected:
+        assert sentence in text
+    assert "What may not be concluded" in text
+
+
+@pytest.mark.parametrize(
+    ("query", "clause"),
+    [
+        ("", "TRUE"),
+        ("from:age=40&in:sex=F", "age >= 40 AND sex = 'F'"),
+        ("in:region=bay&in:region=hills", "region IN ('bay', 'hills')"),
+        ("none:smoker=1", "smoker IS NULL"),
+        (
+            "in:smoker=yes&none:smoker=1&to:age=19",
+            "age <= 19 AND (smoker = 'yes' OR smoker IS NULL)",
+        ),
+        ("where=age < 20 OR age >= 60&in:sex=M", "sex = 'M' AND (age < 20 OR age >= 60)"),
+    ],
+)
+def test_an_answer_is_that_of_the_release(
+    page: TestClient, release: Release, query: str, clause: str
+) -> None:
+    text = html.unescape(page.get(f"/answer?{query}").text)
+    answer = release.count(clause)
+    assert f"<code>{clause}</code>" in text
+    assert f"<b>{number(answer.value)}</b>" in text
+    assert f"{number(answer.low)} to {number(answer.high)}" in text
+    assert f"hushtable query clinic {_quoted(clause)}" in text
+
+
+def _quoted(clause: str) -> str:
+    return clause if clause == "TRUE" else f'"{clause}"' if "'" in clause else f"'{clause}'"
+
+
+def test_the_link_asks_the_same_again(page: TestClient) -> None:
+    asked = "from:age=20&in:sex=F&where=region+%3D+%27bay%27&by=diagnosis"
+    first = page.get(f"/answer?{asked}").text
+    link = html.unescape(re.search(r'href="(/\?[^"]*)#ask"', first)[1])  # type: ignore[index]
+    again = page.get(link.replace("/?", "/answer?")).text
+    assert again == first
+    whole = page.get(link).text
+    assert first.strip() in whole  # the page itself answers too, without any script
+
+
+def test_groups_and_cross_tables_add_up(page: TestClient, release: Release) -> None:
+    rows = list(csv.DictReader(io.StringIO(page.get("/answer.csv?by=region&by=sex").text)))
+    assert len(rows) == 10
+    for row in rows:
+        clause = f"region = '{row['region']}' AND sex = '{row['sex']}'"
+        assert row["where"] == clause
+        answer = release.count(clause)
+        assert float(row["count"]) == pytest.approx(answer.value, rel=1e-4)
+        assert float(row["low"]) <= float(row["count"]) <= float(row["high"])
+    total = sum(float(row["count"]) for row in rows)
+    assert total == pytest.approx(release.count("TRUE").value, rel=1e-4)
+    text = page.get("/answer?by=region&by=sex").text
+    assert text.count('<td class="n">') == 10
+
+
+def test_downloads_are_those_of_export(page: TestClient, release: Release) -> None:
+    rows = pa_csv.read_csv(io.BytesIO(page.get("/rows.csv").content))
+    assert rows.num_rows == release.frame().num_rows
+    packed = pq.read_table(io.BytesIO(page.get("/rows.parquet").content))
+    assert packed.equals(release.frame())
+    assert page.get("/statement.md").text == (release.folder / "STATEMENT.md").read_text()
+    drawing = page.get("/answer.svg?by=sex")
+    assert drawing.headers["content-type"].startswith("image/svg+xml")
+    assert drawing.text.count('class="bar"') == 2
+    for path in ("/rows.exe", "/statement.yaml", "/column/99", "/nothing"):
+        assert page.get(path).status_code == 404
+
+
+def test_every_column_has_its_distribution(page: TestClient) -> None:
+    for place, (name, column) in enumerate(sample_schema().attributes.items()):
+        text = page.get(f"/column/{place}").text
+        assert text.count('<th scope="row">') == len(parts_of(name, column))
+
+
+@pytest.mark.parametrize(
+    "query", ["where=age+%3D", "in:sex=X", "from:age=old", "by=nothing", "in:nobody=1", "to:sex=3"]
+)
+def test_what_cannot_be_answered_says_why(page: TestClient, query: str) -> None:
+    for path in ("/answer", "/"):
+        answer = page.get(f"{path}?{query}")
+        assert answer.status_code == 200
+        assert 'role="alert"' in answer.text
+    assert page.get(f"/answer.csv?{query}").status_code == 400
+
+
+def test_too_many_cells_are_refused() -> None:
+    wide = Schema.from_dict({"name": "t", "columns": {
+        name: {"type": "categorical", "values": [str(n) for n in range(50)]} for name in "ab"
+    }})  # fmt: skip
+    with pytest.raises(ParameterError, match=f"2,500 cells; at most {MAX_CELLS}"):
+        Question(by=("a", "b")).cells(wide)
+
+
+def test_names_and_values_cannot_break_out_of_a_clause(tmp_path: str) -> None:
+    odd = {"name": "t", "columns": {
+        "o'dd \"name\"": {"type": "categorical", "values": ["it's", "b"]},
+        "select": {"type": "integer", "low": 0, "high": 3},
+    }}  # fmt: skip
+    schema = Schema.from_dict(odd)
+    items = parse_qsl("in:o'dd \"name\"=it's&from:select=2")
+    clause = Question.read(items, schema).clause(schema)
+    assert clause == '"o\'dd ""name""" = \'it\'\'s\' AND "select" >= 2'
+    from hushtable.predicate.syntax import syntax_tree
+
+    assert syntax_tree(clause) is not None
+
+
+@pytest.mark.parametrize("name", list(sample_schema().attributes))
+def test_parts_of_a_column_cover_it_once(name: str, release: Release) -> None:
+    cells = Answers(release).distribution(name)
+    whole = release.count("TRUE").value
+    assert sum(cell.estimate.value for cell in cells) == pytest.approx(whole, rel=1e-6)
+
+
+def test_an_answer_is_worked_out_once(release: Release, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers, asked = Answers(release), []
+    count = release.count
+    monkeypatch.setattr(release, "count", lambda where: (asked.append(where), count(where))[1])
+    question = Question(by=("sex",))
+    assert answers.ask(question) == answers.ask(question)
+    assert len(asked) == 3
+
+
+def test_it_may_stand_behind_a_proxy(release: Release) -> None:
+    client = TestClient(make_analyst_page(release), root_path="/clinic")
+    text = client.get("/clinic/").text
+    assert 'href="/clinic/static/style.css"' in text
+    assert client.get("/clinic/static/style.css").status_code == 200
+    assert 'hx-get="/clinic/answer"' in text
+
+
+def test_the_page_does_not_tell_where_the_release_lies(page: TestClient, release: Release) -> None:
+    assert str(release.folder.parent) not in page.get("/?by=sex").text

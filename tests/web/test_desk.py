@@ -1,0 +1,286 @@
+"""The desk, screen by screen: from a table to a release that is paid for, and every refusal."""
+
+from __future__ import annotations
+
+import html
+import io
+import json
+import re
+import shlex
+import subprocess
+import sys
+import zipfile
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from hushtable.datasets import sample, sample_schema
+from hushtable.engine.fitting import misfits
+from hushtable.methods import METHODS, Partition
+from hushtable.privacy.ledger import Ledger
+from hushtable.release import Release
+from hushtable.schema import Schema
+from hushtable.web import words
+from hushtable.web.advice import QUESTIONS, advise
+from hushtable.web.forms import fields_of, make_method, options, read_parameters
+from hushtable.web.stand_in import make_stand_in, stand_in_schema
+from hushtable.web.workbench import next_step
+
+from .desk_client import DeskClient, problems
+
+PLAN = {
+    "method": "noisy-counts", "epsilon": "1", "delta": "0.000001", "k": "10",
+    "generalize:age": "20", "rows": "12000",
+}  # fmt: skip
+
+
+def test_from_a_table_to_a_release(desk: DeskClient) -> None:
+    bench = desk.app.state.bench
+    assert desk.post("/projects", name="visits").url.path == "/p/visits/data"
+    project = bench.project("visits")
+    assert next_step(project) == "data"
+    desk.post("/p/visits/data", path=str(desk.folder / "visits.csv"))
+    header = desk.get("/p/visits/data").text
+    assert all(name in header for name in sample().column_names)
+    assert "old town" not in header  # a value: no row is shown
+    assert desk.finish(desk.post("/p/visits/draft")) == "done"
+    assert next_step(project) == "schema"
+    refusal = desk.publish("visits", "visits-1")
+    assert any("came from the data" in problem for problem in problems(refusal))
+    desk.confirm_all("visits")
+    assert next_step(project) == "ledger"
+    desk.post("/p/visits/ledger", epsilon="1.5", delta="0.00001")
+    assert next_step(project) == "plan"
+    desk.post("/p/visits/plan", **PLAN)
+    assert next_step(project) == "publish"
+    answer = desk.publish("visits", "visits-1", purpose="yearly table")
+    assert desk.finish(answer) == "done"
+    assert next_step(project) == "report"
+
+    entry = Ledger.open(project.ledger_path).entries()[-1]
+    assert (entry.status, entry.purpose, entry.cost.epsilon) == ("released", "yearly table", 1)
+    ledger = desk.get("/p/visits/ledger").text
+    assert entry.receipt[:16] in ledger
+    assert "yearly table" in ledger
+    packed = desk.get("/p/visits/releases/visits-1.zip")
+    with zipfile.ZipFile(io.BytesIO(packed.content)) as bundle:
+        bundle.extractall(desk.folder.parent / "handed-out")
+    release = Release.load(desk.folder.parent / "handed-out" / "visits-1")
+    assert release.statement.ledger is not None
+    assert release.statement.ledger.receipt == entry.receipt
+    assert (desk.folder.parent / "handed-out" / "visits-1" / "STATEMENT.md").exists()
+    # What is left does not pay for another one, and nothing of it is charged.
+    again = desk.publish("visits", "visits-2")
+    assert any("remains" in problem for problem in problems(again))
+    assert len(Ledger.open(project.ledger_path).entries()) == 1
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"typed": "visits-2"}, "nothing charged"),
+        ({"typed": ""}, "nothing charged"),
+        ({"seen": "0" * 64}, "changed since the page was shown"),
+        ({"name": "../x", "typed": "../x"}, "the release's name"),
+    ],
+)
+def test_publishing_is_meant(project: DeskClient, fields: dict[str, str], told: str) -> None:
+    answer = project.publish("visits", "visits-1", **fields)
+    assert answer.status_code == 400
+    assert any(told in problem for problem in problems(answer))
+    assert not Ledger.open(project.folder / "visits" / "table.ledger").entries()
+
+
+def test_a_plan_changed_in_another_window_is_not_published(project: DeskClient) -> None:
+    other = project.new_browser()
+    page = project.get("/p/visits/publish?name=one").text
+    seen = re.search(r'name="seen" value="(\w+)"', page)[1]  # type: ignore[index]
+    project.post("/p/visits/plan", browser=other, **{**PLAN, "epsilon": "1.5"})
+    answer = project.post("/p/visits/publish", name="one", typed="one", seen=seen)
+    assert "changed since the page was shown" in problems(answer)[0]
+    assert not Ledger.open(project.folder / "visits" / "table.ledger").entries()
+
+
+def test_two_browsers_on_one_ledger_never_overspend(project: DeskClient) -> None:
+    other = project.new_browser()
+    answers = []
+    for browser, name in ((None, "one"), (other, "two")):
+        page = project.get(f"/p/visits/publish?name={name}", browser=browser).text
+        seen = re.search(r'name="seen" value="(\w+)"', page)[1]  # type: ignore[index]
+        answers.append((browser, name, seen))  # both pages say that it fits
+    sent = [
+        project.post("/p/visits/publish", browser=browser, name=name, typed=name, seen=seen)
+        for browser, name, seen in answers
+    ]
+    statuses = [
+        project.finish(answer) if "/jobs/" in answer.url.path else "refused" for answer in sent
+    ]
+    assert sorted(statuses) == ["done", "refused"]
+    assert len(Ledger.open(project.folder / "visits" / "table.ledger").entries()) == 1
+
+
+def test_a_charge_is_taken_back_with_a_reason_only(project: DeskClient) -> None:
+    book = Ledger.open(project.folder / "visits" / "table.ledger")
+    promise = make_method("quilt", {"epsilon": "1/2"}).guarantee(sample_schema())
+    entry = book.charge(promise, purpose="failed run", schema=sample_schema())
+    assert project.post("/p/visits/ledger/void", entry=entry.id, reason="").status_code == 400
+    assert book.entries()[-1].status == "charged"
+    project.post("/p/visits/ledger/void", entry=entry.id, reason="the machine stopped")
+    assert book.entries()[-1].status == "void"
+    assert "the machine stopped" in project.get("/p/visits/ledger").text
+
+
+def test_a_plan_is_live_and_reads_no_data(
+    project: DeskClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def reads(*_: object, **__: object) -> None:
+        raise AssertionError("the table was opened")
+
+    monkeypatch.setattr("hushtable.engine.door.open", reads)
+    monkeypatch.setattr("hushtable.engine.header.read_header", reads)
+    query = "method=quilt&epsilon=0.5&delta=0.000001&rows=12000&within=200&share=1"
+    text = project.get(f"/p/visits/plan/live?{query}").text
+    assert "epsilon = 0.5" in text
+    assert words.NO_DATA_READ in text
+    assert "That takes epsilon" in text
+    assert "--epsilon 0.5 --delta 0.000001 --rows 12000" in text
+    wrong = project.get("/p/visits/plan/live?method=quilt&epsilon=-1")
+    assert "epsilon" in problems(wrong)[0]
+    unknown = project.get("/p/visits/plan/live?method=nothing")
+    assert "there is no method" in problems(unknown)[0]
+
+
+@pytest.mark.parametrize("name", list(METHODS))
+def test_every_method_has_its_form(name: str) -> None:
+    schema = sample_schema()
+    fields = fields_of(name, {}, schema)
+    assert fields
+    filled = {field.name: field.value for field in fields if field.value}
+    read = read_parameters(name, filled, schema)
+    assert set(read) <= {field.name for field in fields}
+    if name not in {"alpha-beta", "columns"}:  # which need choices of their own
+        method = make_method(name, read)
+        assert make_method(name, method.parameters()) == method
+
+
+def test_options_are_those_of_the_command_line() -> None:
+    given = {
+        "epsilon": "1/2",
+        "delta": "1e-6",
+        "k": 5,
+        "generalize": {"age": [18, 40], "region": 1},
+    }
+    method = make_method("noisy-counts", given)
+    assert options(method) == [
+        "--epsilon", "0.5", "--delta", "0.000001", "--k", "5",
+        "--generalize", "age=18,40", "--generalize", "region=1",
+    ]  # fmt: skip
+    assert "--no-consistent" in options(Partition(epsilon=1, consistent=False))
+
+
+def test_the_command_that_is_shown_makes_the_same_plan(project: DeskClient) -> None:
+    page = project.get("/p/visits/plan").text
+    shown = html.unescape(re.findall(r"<pre[^>]*>(.*?)</pre>", page, re.DOTALL)[-1])
+    change, command = shown.splitlines()
+    folder, words_of = shlex.split(change)[1], shlex.split(command)
+    done = subprocess.run(
+        [sys.executable, "-m", "hushtable.cli.app", *words_of[1:], "--json"],
+        cwd=folder, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert json.loads(done.stdout)["parameters"]["generalize"] == {"age": 20}
+
+
+def all_answers() -> list[dict[str, str]]:
+    names = list(QUESTIONS)
+    choices = [QUESTIONS[name] or ("", "500", "1000000") for name in names]
+    return [dict(zip(names, picked, strict=True)) for picked in product(*choices)]
+
+
+def test_whatever_is_answered_the_advice_can_be_planned() -> None:
+    numbers = Schema.from_dict({"name": "n", "columns": {
+        name: {"type": "integer", "low": 0, "high": 9} for name in "xy"
+    }})  # fmt: skip
+    for schema in (sample_schema(), numbers):
+        for answers in all_answers():
+            advice = advise(answers, schema)
+            assert all(reason in words.REASONS for reason in advice.reasons)
+            assert all(name in METHODS for name in advice.others)
+            method = make_method(advice.method, advice.parameters)
+            assert method.guarantee(schema)
+    assert advise({"use": "counts"}, numbers).method == "noisy-counts"
+    assert advise({"use": "numbers", "formal": "no"}, numbers).method == "uncertain"
+
+
+def test_every_screen_is_in_words() -> None:
+    for name, choices in QUESTIONS.items():
+        assert name in words.QUESTIONS
+        assert set(choices) == set(words.CHOICES.get(name, {}))
+
+
+def test_a_stand_in_fits_the_schema_and_knows_no_row() -> None:
+    schema = stand_in_schema(sample_schema())
+    table = make_stand_in(schema, 3000)
+    assert table.num_rows == 3000
+    found = [misfit for misfit in misfits(table, schema) if misfit.kind != "missing"]
+    assert not found
+    assert "stand-in" in schema.name
+    assert schema.digest != sample_schema().digest  # no ledger takes it for the table
+
+
+def test_the_private_table_is_not_rehearsed_on(project: DeskClient) -> None:
+    private = str(project.folder / "visits.csv")
+    answer = project.post("/p/visits/rehearse", rows="100", table=private)
+    assert words.NOT_THE_PRIVATE_TABLE in problems(answer)
+    outside = project.post("/p/visits/rehearse", rows="100", table="/etc/passwd")
+    assert "outside of the folders" in problems(outside)[0]
+    assert project.post("/p/visits/rehearse", rows="0").status_code == 400
+
+
+def test_the_schema_is_checked_as_one_edits(project: DeskClient) -> None:
+    answer = project.post("/p/visits/schema/column", column="age", low="50", high="10")
+    assert "low 50 is above high 10" in problems(answer)[0]
+    project.post("/p/visits/schema/column", column="age", high="49")
+    checked = project.get("/p/visits/schema/check").text
+    assert "outside 0 to 49" in checked
+    assert "Internal." in checked
+    project.post("/p/visits/schema/undo")
+    assert "outside" not in project.get("/p/visits/schema/check").text
+
+
+def test_a_tree_is_edited_by_moves(project: DeskClient) -> None:
+    schema = project.folder / "visits" / "schema.yaml"
+    answer = project.post(
+        "/p/visits/schema/tree", column="smoker", act="group", members=["0", "1"], label="known"
+    )
+    assert not problems(answer)
+    column = Schema.load(schema).attributes["smoker"]
+    assert column.taxonomy.to_nested() == {"any": [{"known": ["yes", "no"]}]}  # type: ignore[union-attr]
+    wrong = project.post("/p/visits/schema/tree", column="smoker", act="move", node="0", to="0.0")
+    assert problems(wrong)
+    project.post("/p/visits/schema/tree", column="smoker", act="drop")
+    assert Schema.load(schema).attributes["smoker"].taxonomy is None  # type: ignore[union-attr]
+
+
+def test_a_report_runs_nothing(project: DeskClient) -> None:
+    reports = project.folder / "visits" / "reports"
+    reports.mkdir()
+    (reports / "one.html").write_text("<style>p{}</style><p>INTERNAL</p>")
+    answer = project.get("/p/visits/reports/one.html")
+    assert "sandbox" in answer.headers["content-security-policy"]
+    assert "script-src" not in answer.headers["content-security-policy"]
+    assert "internal" in project.get("/p/visits/report").text.lower()
+    for name in ("..%2Fproject.json", "two.html", "one.txt"):
+        assert project.get(f"/p/visits/reports/{name}").status_code in {400, 404}
+
+
+def test_what_belongs_to_a_project_is_the_owners_alone(project: DeskClient) -> None:
+    for path in (project.folder / "visits").rglob("*"):
+        if path.name not in {"schema.yaml"}:  # written by the test itself
+            assert path.stat().st_mode & 0o077 == 0, path
+
+
+def test_files_of_a_project_are_those_of_the_command_line(project: DeskClient) -> None:
+    folder: Path = project.folder / "visits"
+    assert Ledger.open(folder / "table.ledger").tables()[0].name == sample_schema().name
+    assert Schema.load(folder / "schema.yaml") == sample_schema()

@@ -1,0 +1,305 @@
+"""The real pages in a real browser: from a CSV file to a release in hand, through crashes.
+
+axe-core (a checker of accessibility) is taken from the npm registry where npm can reach it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.csv as pa_csv
+import pytest
+
+from browser import CHROMIUM, Browser
+from hushtable.datasets import sample
+from hushtable.privacy.ledger import Ledger
+from hushtable.release import Release
+
+pytestmark = [
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine"),
+    pytest.mark.xdist_group("browser"),
+]
+
+SCREENS = [
+    "/", "/p/visits/", "/p/visits/data", "/p/visits/schema", "/p/visits/schema/tree?column=region",
+    "/p/visits/ledger", "/p/visits/plan?rows=12000", "/p/visits/rehearse", "/p/visits/publish",
+    "/p/visits/advisor?use=rows&who=public&rows=12000", "/p/visits/report",
+    "/p/visits/jobs/0001", "/p/nowhere/",
+]  # fmt: skip
+EVIL = "<img src=x onerror=document.title='broken'>"
+
+
+class Server:
+    """A command that serves pages, in a process of its own."""
+
+    def __init__(self, *words: str | Path) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "hushtable.cli.app", *map(str, words), "--port", "0"],
+            stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert self.process.stdout is not None
+        found = next(
+            re.search(r"http://\S+", line) for line in self.process.stdout if "http" in line
+        )
+        assert found is not None
+        self.entrance = found[0]
+        self.root = self.entrance.split("/?")[0].rstrip("/")
+
+    def stop(self, *, kill: bool = False) -> None:
+        (self.process.kill if kill else self.process.terminate)()
+        self.process.wait(20)
+
+
+class Visitor:
+    """A person at the browser."""
+
+    def __init__(self, browser: Browser, server: Server) -> None:
+        self.browser, self.server = browser, server
+        browser.open(server.entrance)
+
+    def go(self, path: str, **view: Any) -> None:
+        self.browser.open(self.server.root + path, **view)
+
+    def send(self, form: str, **fields: str) -> None:
+        """Fill in a form and press its button."""
+        for name, value in fields.items():
+            place = json.dumps(f'{form} [name="{name}"]')
+            self.browser.value(f"document.querySelector({place}).value = {json.dumps(value)}")
+        self.browser.events.clear()
+        self.browser.value(f"document.querySelector({json.dumps(form + ' button')}).click()")
+        self.browser.wait_for_load()
+
+    def finish_job(self) -> str:
+        return self.until(
+            "document.querySelector('#state').dataset.status",
+            lambda status: status not in {"starting", "running"},
+        )
+
+    def until(self, expression: str, holds: Any) -> Any:
+        deadline = time.monotonic() + 120
+        while not holds(value := self.browser.value(expression)):
+            assert time.monotonic() < deadline, (expression, value)
+            time.sleep(0.1)
+        return value
+
+    @property
+    def text(self) -> str:
+        return str(self.browser.value("document.body.innerText"))
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Visitor, Path]]:
+    """Go the whole way by clicking: the server is killed and the browser closed on it."""
+    folder = tmp_path_factory.mktemp("desk")
+    pa_csv.write_csv(sample(), folder / "visits.csv")
+    server = Server("workbench", folder, "--no-browse")
+    with Browser() as first:
+        visitor = Visitor(first, server)
+        visitor.send("form[action='/projects']", name="visits")
+        visitor.send("form[action$='/data']", path=str(folder / "visits.csv"))
+        visitor.send("form[action$='/draft']")
+        assert visitor.finish_job() == "done"
+        visitor.go("/p/visits/schema")
+        while first.value("document.querySelectorAll('form.confirm').length"):
+            first.value(
+                "document.querySelector('form.confirm').querySelectorAll('[name=part]')"
+                ".forEach(box => { box.checked = true; })"
+            )
+            visitor.send("form.confirm", reason="the public questionnaire")
+        visitor.go("/p/visits/ledger")
+        visitor.send("form[action$='/ledger']", epsilon="2.5")
+        visitor.go("/p/visits/plan?method=noisy-counts&rows=12000")
+        visitor.send("form.sliders", **{"generalize:age": "20"})
+        visitor.go("/p/visits/publish")
+        visitor.send("form[action$='/publish']", typed="visits-1", purpose="yearly table")
+        server.stop(kill=True)
+    # Browser and server are gone; the job is not.
+    server = Server("workbench", folder, "--no-browse")
+    with Browser() as second:
+        visitor = Visitor(second, server)
+        visitor.go("/p/visits/jobs/0002")
+        assert visitor.finish_job() == "done", visitor.text
+        yield visitor, folder
+    server.stop()
+
+
+def test_the_release_is_in_hand_and_paid_for(desk: tuple[Visitor, Path], tmp_path: Path) -> None:
+    visitor, folder = desk
+    release = Release.load(folder / "visits" / "releases" / "visits-1")
+    (entry,) = Ledger.open(folder / "visits" / "table.ledger").entries()
+    assert release.statement.ledger is not None
+    assert (entry.status, entry.receipt) == ("released", release.statement.ledger.receipt)
+    visitor.browser._call(
+        "Browser.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path)
+    )
+    visitor.browser.value("document.querySelector('a[href$=\".zip\"]').click()")
+    deadline = time.monotonic() + 30
+    while not (tmp_path / "visits-1.zip").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    shutil.unpack_archive(tmp_path / "visits-1.zip", tmp_path)
+    assert Release.load(tmp_path / "visits-1").statement == release.statement
+
+
+def test_the_plan_follows_the_slider(desk: tuple[Visitor, Path]) -> None:
+    visitor, _ = desk
+    visitor.go("/p/visits/plan?method=quilt&rows=12000")
+    before = visitor.text
+    begun = time.monotonic()
+    visitor.browser.value(
+        "(() => { const slider = document.getElementById('s-epsilon'); slider.value = -1;"
+        " slider.dispatchEvent(new Event('input', {bubbles: true})); })()"
+    )
+    visitor.until("document.querySelector('#live').innerText", lambda text: "= 0.1" in text)
+    assert "= 0.1" not in before
+    assert time.monotonic() - begun < 20
+    assert visitor.browser.value("document.getElementById('f-epsilon').value") == "0.1"
+
+
+def test_a_value_is_dragged_into_a_group(desk: tuple[Visitor, Path]) -> None:
+    visitor, folder = desk
+    visitor.go("/p/visits/schema/tree?column=region")
+    visitor.browser.value(
+        "(() => { const form = document.querySelector('[name=members]').form;"
+        " form.elements.members.options[0].selected = true; form.elements.label.value = 'coast';"
+        " })()"
+    )
+    visitor.browser.events.clear()
+    visitor.browser.value("document.querySelector('[name=members]').form.requestSubmit()")
+    visitor.browser.wait_for_load()
+    visitor.browser.events.clear()
+    visitor.browser.value(
+        "(() => { const data = new DataTransfer();"
+        " const say = (kind, at) => at.dispatchEvent("
+        "   new DragEvent(kind, {bubbles: true, cancelable: true, dataTransfer: data}));"
+        " const leaf = [...document.querySelectorAll('[data-node]')]"
+        "   .find(node => node.innerText.trim() === 'harbor');"
+        " const group = document.querySelector('[data-group=\"0\"]');"
+        " say('dragstart', leaf); say('dragover', group); say('drop', group); })()"
+    )
+    visitor.browser.wait_for_load()
+    assert (
+        "- coast:\n        - bay\n        - harbor"
+        in (folder / "visits" / "schema.yaml").read_text()
+    )
+    visitor.go("/p/visits/schema")
+    for _ in range(2):
+        visitor.send("form[action$='/undo']")
+    assert "coast" not in (folder / "visits" / "schema.yaml").read_text()
+
+
+@pytest.mark.parametrize(
+    "view", [{}, {"dark": True}, {"width": 400}], ids=["wide", "dark", "400px"]
+)
+def test_every_screen_is_whole(desk: tuple[Visitor, Path], view: dict[str, Any]) -> None:
+    visitor, _ = desk
+    for screen in SCREENS:
+        visitor.go(screen, **view)
+        told = [entry for entry in visitor.browser.complaints if "400 (Bad" not in str(entry)]
+        assert not told, (screen, told)
+        assert all(asked.startswith(visitor.server.root) for asked in visitor.browser.requests)
+        wide = visitor.browser.value("document.documentElement.scrollWidth - window.innerWidth")
+        assert wide <= 0, screen
+        # htmx notes the path of the page; nothing else is kept in the browser.
+        kept = visitor.browser.value(
+            "JSON.stringify([...Object.entries(localStorage), ...Object.entries(sessionStorage)])"
+        )
+        assert json.loads(kept) in ([], [["htmx-current-path-for-history", screen]])
+
+
+@pytest.fixture(scope="module")
+def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
+    npm = shutil.which("npm")
+    if npm is None:
+        pytest.skip("no npm on this machine, so axe-core cannot be had")
+    folder = tmp_path_factory.mktemp("axe")
+    try:
+        subprocess.run(
+            [npm, "pack", "axe-core"], cwd=folder, check=True, capture_output=True, timeout=60
+        )
+    except (subprocess.CalledProcessError, subprocess.TimeoutExpired):
+        pytest.skip("npm cannot get axe-core here")
+    with tarfile.open(next(folder.glob("axe-core-*.tgz"))) as packed:
+        script = packed.extractfile("package/axe.min.js")
+        assert script is not None
+        return script.read().decode()
+
+
+def violations(visitor: Visitor, axe: str) -> list[tuple[str, str, Any]]:
+    visitor.browser.value(f"{axe}; 0")
+    found = visitor.browser.value(
+        "axe.run().then(found => JSON.stringify(found.violations.map("
+        "one => [one.id, one.impact, one.nodes.map(node => node.html).slice(0, 3)])))"
+    )
+    return [tuple(one) for one in json.loads(found) if one[1] in {"serious", "critical"}]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_axe_finds_nothing_serious(desk: tuple[Visitor, Path], axe: str, dark: bool) -> None:
+    visitor, folder = desk
+    found = {}
+    for screen in SCREENS:
+        visitor.go(screen, dark=dark)
+        if screen.endswith("/schema"):
+            visitor.until("document.querySelector('#check').innerText", lambda t: "…" not in t)
+        if wrong := violations(visitor, axe):
+            found[screen] = wrong
+    server = Server("serve", folder / "visits" / "releases" / "visits-1")
+    try:
+        for query in ("", "?in:sex=F&by=diagnosis", "?by=diagnosis&by=sex", "?where=nonsense+("):
+            visitor.browser.open(f"{server.root}/{query}", dark=dark)
+            if wrong := violations(visitor, axe):
+                found[f"analyst {query}"] = wrong
+    finally:
+        server.stop()
+    assert found == {}
+
+
+def test_an_analyst_asks_by_clicking(desk: tuple[Visitor, Path]) -> None:
+    visitor, folder = desk
+    release = folder / "visits" / "releases" / "visits-1"
+    server = Server("serve", release)
+    try:
+        visitor.browser.open(server.root + "/", width=400)
+        visitor.browser.value(
+            "(() => { const box = document.querySelector('[name=\"in:sex\"][value=F]');"
+            " box.closest('details').open = true; box.click(); })()"
+        )
+        visitor.until(
+            "document.querySelector('#answer').innerText", lambda text: "sex = 'F'" in text
+        )
+        answer = Release.load(release).count("sex = 'F'")
+        assert f"{answer.value:,.0f}" in visitor.text
+        visitor.browser.value("document.getElementById('columns').scrollIntoView()")
+        visitor.until("document.querySelectorAll('.column table').length", lambda n: n >= 1)
+        assert visitor.browser.value("document.documentElement.scrollWidth") <= 400
+        assert not visitor.browser.complaints
+    finally:
+        server.stop()
+
+
+def test_markup_from_a_table_runs_nowhere(desk: tuple[Visitor, Path]) -> None:
+    visitor, folder = desk
+    (folder / "evil.csv").write_text(f'age,"{EVIL}"\n1,a\n2,b\n')
+    visitor.go("/")
+    visitor.send("form[action='/projects']", name="evil")
+    visitor.send("form[action$='/data']", path=str(folder / "evil.csv"))
+    (folder / "evil" / "schema.yaml").write_text(json.dumps({
+        "name": EVIL, "columns": {EVIL: {"type": "categorical", "values": [EVIL, "b"]}},
+    }))  # fmt: skip
+    for screen in ("data", "schema", "plan?method=quilt", "ledger"):
+        visitor.go(f"/p/evil/{screen}")
+        assert visitor.browser.value("document.querySelectorAll('img').length") == 0
+        assert visitor.browser.value("document.title") != "broken"
+    visitor.go("/p/evil/data")
+    assert EVIL in visitor.text

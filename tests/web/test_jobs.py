@@ -1,0 +1,138 @@
+"""Jobs go on whatever happens to the browser and the workbench, and say how they ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from hushtable.errors import ParameterError, Refused
+from hushtable.privacy.ledger import Ledger
+from hushtable.web.jobs import MAX_RUNNING, Job, Jobs, write_json
+
+from .desk_client import DeskClient, problems
+
+SLOW = """
+import sys, time, pathlib
+from hushtable.web import job_process
+def work(project, what, progress):
+    progress("counting", 0.5)
+    (project.folder / "begun").touch()
+    time.sleep(60)
+    return {}
+job_process._KINDS["draft"] = work
+job_process.main(pathlib.Path(sys.argv[1]))
+"""
+
+
+def wait_for(path: Path) -> None:
+    until = time.monotonic() + 60
+    while not path.exists():
+        assert time.monotonic() < until, path
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def slow(project: DeskClient, monkeypatch: pytest.MonkeyPatch) -> DeskClient:
+    """A desk whose drafts take a minute."""
+    start = subprocess.Popen
+
+    def popen(command: list[str], **more: object) -> subprocess.Popen[bytes]:
+        if "hushtable.web.job_process" in command:
+            command = [sys.executable, "-c", SLOW, command[-1]]
+        return start(command, **more)  # type: ignore[call-overload,no-any-return]
+
+    monkeypatch.setattr("hushtable.web.jobs.subprocess.Popen", popen)
+    return project
+
+
+def job_of(desk: DeskClient) -> Job:
+    return Jobs().all(desk.app.state.bench.project("visits"))[-1]
+
+
+def test_a_job_outlives_its_desk_and_is_found_again(slow: DeskClient) -> None:
+    slow.post("/p/visits/draft")
+    wait_for(slow.folder / "visits" / "begun")
+    restarted = DeskClient(slow.folder)  # another program, another token, the same folder
+    page = restarted.get("/p/visits/jobs/0001").text
+    assert 'data-status="running"' in page
+    assert "Reading the table" in page
+    job = job_of(restarted)
+    assert os.getsid(job.state["pid"]) != os.getsid(0)  # Ctrl-C for the desk does not reach it
+    restarted.post("/p/visits/jobs/0001/cancel")
+    assert restarted.finish(restarted.get("/p/visits/jobs/0001")) == "canceled"
+
+
+def test_a_killed_job_is_told_as_such(slow: DeskClient) -> None:
+    slow.post("/p/visits/draft")
+    wait_for(slow.folder / "visits" / "begun")
+    job = job_of(slow)
+    os.kill(job.state["pid"], signal.SIGKILL)
+    assert slow.finish(slow.get("/p/visits/jobs/0001")) == "killed"
+    assert "a charge that was recorded stands" in slow.get("/p/visits/jobs/0001").text
+    with pytest.raises(ParameterError, match="nothing to cancel"):
+        job.cancel()
+
+
+def test_jobs_are_limited(slow: DeskClient) -> None:
+    for _ in range(MAX_RUNNING):
+        slow.post("/p/visits/draft")
+    answer = slow.post("/p/visits/draft")
+    assert answer.status_code == 409
+    assert "are running, and at most" in problems(answer)[0]
+    project = slow.app.state.bench.project("visits")
+    with pytest.raises(Refused):
+        Jobs().start(project, "draft")
+    for job in Jobs().all(project):
+        wait_for(job.folder / "state.json")
+        until = time.monotonic() + 30
+        while not job.is_over and time.monotonic() < until:
+            job.cancel()
+            time.sleep(0.2)
+        assert job.is_over
+
+
+def test_the_number_of_another_process_is_never_signaled(project: DeskClient) -> None:
+    folder = project.folder / "visits" / "jobs" / "0001"
+    folder.mkdir(parents=True)
+    bystander = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    try:
+        write_json(folder / "job.json", {"kind": "draft", "begun": time.time()})
+        write_json(folder / "state.json", {"status": "running", "pid": bystander.pid})
+        (folder / "held").touch()  # held by nobody: the job's process is gone
+        assert Job(folder).state["status"] == "killed"
+        assert project.post("/p/visits/jobs/0001/cancel").status_code == 400
+        assert bystander.poll() is None
+    finally:
+        bystander.kill()
+        bystander.wait()
+
+
+def test_a_refusal_of_a_job_is_told_in_full(project: DeskClient) -> None:
+    table = project.folder / "visits.csv"
+    table.write_text("other\n1\n")
+    answer = project.publish("visits", "visits-1")
+    assert project.finish(answer) == "refused"
+    told = project.get(answer.url.path)
+    assert any("'age'" in problem for problem in problems(told))
+    assert not Ledger.open(project.folder / "visits" / "table.ledger").entries()
+
+
+@pytest.mark.parametrize("number", ["9", "x", "0001"])
+def test_a_job_that_is_not_there(project: DeskClient, number: str) -> None:
+    assert project.get(f"/p/visits/jobs/{number}").status_code in {400, 404}
+
+
+def test_how_long_it_took_before_is_remembered(project: DeskClient) -> None:
+    folder = project.folder / "visits" / "jobs" / "0001"
+    folder.mkdir(parents=True)
+    write_json(folder / "job.json", {"kind": "rehearse", "method": "quilt", "begun": 1.0})
+    write_json(folder / "state.json", {"status": "done", "publish_seconds": 12.5})
+    bench_project = project.app.state.bench.project("visits")
+    assert Jobs().seconds_before(bench_project, "quilt") == 12.5
+    assert Jobs().seconds_before(bench_project, "partition") is None

@@ -1,0 +1,222 @@
+"""Nobody comes in but who may, and nothing is written but what a page of the desk sent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.routing import Route
+from starlette.testclient import TestClient
+
+from hushtable.errors import ParameterError
+from hushtable.web.analyst import make_analyst_page
+from hushtable.web.desk import ROUTES
+from hushtable.web.security import POLICY
+from hushtable.web.server import require_loopback
+
+from .desk_client import MAX_UPLOAD, PORT, DeskClient, problems
+
+SCREENS = ["", "data", "schema", "ledger", "plan", "advisor", "rehearse", "publish", "report"]
+WRITES = [route.path for route in ROUTES if route.methods and "POST" in route.methods]
+
+
+def filled(path: str) -> str:
+    return path.replace("{project}", "visits").replace("{job}", "0001")
+
+
+def test_there_are_writes_to_test() -> None:
+    assert len(WRITES) > 12
+    assert all(isinstance(route, Route) for route in ROUTES)
+
+
+def test_no_write_without_the_word_of_the_browser(project: DeskClient) -> None:
+    before = files(project.folder)
+    for path in WRITES:
+        for given in ({}, {"csrf": "0" * 64}):
+            answer = project.browser.post(filled(path), data=given)
+            assert answer.status_code == 403, path
+            assert "Nothing was done" in problems(answer)[0]
+            assert files(project.folder) == before, path
+
+
+def test_the_word_of_one_browser_is_not_that_of_another(desk: DeskClient) -> None:
+    other = desk.new_browser()
+    assert desk.csrf() != desk.csrf(other)
+    answer = other.post("/projects", data={"csrf": desk.csrf(), "name": "x"})
+    assert answer.status_code == 403
+
+
+@pytest.mark.parametrize("cookies", [{}, {f"hushtable-{PORT}": "made.up"}])
+def test_no_page_without_the_cookie(project: DeskClient, cookies: dict[str, str]) -> None:
+    stranger = TestClient(project.app, base_url=f"http://127.0.0.1:{PORT}", cookies=cookies)
+    for path in (*(f"/p/visits/{screen}" for screen in SCREENS), "/", "/projects"):
+        answer = stranger.get(path)
+        assert answer.status_code == 403, path
+        assert "visits" not in answer.text
+
+
+@pytest.mark.parametrize("token", ["", "wrong", "0" * 43, "\u00e4"])
+def test_a_wrong_token_opens_nothing(desk: DeskClient, token: str) -> None:
+    stranger = TestClient(desk.app, base_url=f"http://127.0.0.1:{PORT}")
+    answer = stranger.get("/", params={"token": token})
+    assert answer.status_code == 403
+    assert not stranger.cookies
+
+
+def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(desk: DeskClient) -> None:
+    stranger = TestClient(desk.app, base_url=f"http://127.0.0.1:{PORT}", follow_redirects=False)
+    answer = stranger.get(f"/?token={desk.door.token}")
+    cookie = answer.headers["set-cookie"].lower()
+    assert "httponly" in cookie
+    assert "samesite=strict" in cookie
+    assert answer.headers["location"] == "/"  # the token does not stay in the address
+    assert desk.door.token not in cookie
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", f"evil.example:{PORT}", "127.0.0.1", "127.0.0.1:1"]
+)
+def test_a_foreign_host_is_answered_nothing(desk: DeskClient, host: str) -> None:
+    for path in ("/", f"/?token={desk.door.token}", "/static/style.css"):
+        answer = desk.browser.get(path, headers={"host": host}, follow_redirects=False)
+        assert answer.status_code == 400
+        assert "set-cookie" not in answer.headers
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{"origin": "http://evil.example"}, {"origin": "null"}, {"sec-fetch-site": "cross-site"},
+     {"sec-fetch-site": "same-site"}],
+)  # fmt: skip
+def test_a_write_from_another_site_is_refused(desk: DeskClient, headers: dict[str, str]) -> None:
+    given = {"csrf": desk.csrf(), "name": "stolen"}
+    answer = desk.browser.post("/projects", data=given, headers=headers)
+    assert answer.status_code == 403
+    assert not (desk.folder / "stolen").exists()
+
+
+def test_every_page_has_its_headers(project: DeskClient) -> None:
+    assert "unsafe" not in POLICY
+    for screen in SCREENS:
+        answer = project.get(f"/p/visits/{screen}")
+        assert answer.status_code == 200, screen
+        assert answer.headers["content-security-policy"] == POLICY
+        assert answer.headers["cache-control"] == "no-store"
+        assert answer.headers["x-frame-options"] == "DENY"
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        # What the policy would stop is not there in the first place.
+        for what in ("<script>", " style=", " onclick=", 'src="http', 'href="http'):
+            assert what not in answer.text, screen
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/etc/passwd",
+        "../outside.csv",
+        "visits/../../outside.csv",
+        "link.csv",
+        "~/x.csv",
+        "a\0b.csv",
+    ],
+)
+def test_a_path_outside_is_refused(desk: DeskClient, tmp_path: Path, path: str) -> None:
+    (tmp_path / "outside.csv").write_text("a\n1\n")
+    (desk.folder / "link.csv").symlink_to(tmp_path / "outside.csv")
+    desk.post("/projects", name="visits")
+    answer = desk.post("/p/visits/data", other=path)
+    assert answer.status_code == 400
+    assert problems(answer)
+    assert "data" not in (desk.folder / "visits" / "project.json").read_text()
+
+
+@pytest.mark.parametrize("name", ["..", "a/b", ".hidden", "", "x" * 65, "a b", "é"])
+def test_a_project_is_a_plain_folder(desk: DeskClient, name: str) -> None:
+    before = files(desk.folder.parent)
+    assert desk.post("/projects", name=name).status_code == 400
+    assert files(desk.folder.parent) == before
+
+
+def test_an_upload_is_the_owners_alone_and_bounded(desk: DeskClient) -> None:
+    desk.post("/projects", name="visits")
+
+    def send(name: str, content: bytes) -> Any:
+        return desk.browser.post(
+            "/p/visits/upload", data={"csrf": desk.csrf()}, files={"file": (name, content)}
+        )
+
+    assert send("people.csv", b"age\n41\n").status_code == 200
+    place = Path(desk.app.state.bench.project("visits").settings["data"])
+    assert place.read_bytes() == b"age\n41\n"
+    assert place.stat().st_mode & 0o077 == 0
+    assert place.parent.stat().st_mode & 0o077 == 0
+    assert send("people.csv", b"x" * (MAX_UPLOAD + 1)).status_code == 413
+    for name in ("../people.csv", "people.exe", ".csv", "a b.csv"):
+        assert send(name, b"age\n41\n").status_code == 400, name
+    form = desk.browser.post("/projects", data={"csrf": desk.csrf(), "name": "x" * 2**20})
+    assert form.status_code == 413
+
+
+def test_a_body_longer_than_it_declares_is_stopped(desk: DeskClient) -> None:
+    def chunks() -> Any:
+        yield b"csrf="
+        for _ in range(40):
+            yield b"x" * 100_000
+
+    answer = desk.browser.post(
+        "/projects", content=chunks(),
+        headers={"content-type": "application/x-www-form-urlencoded"},
+    )  # fmt: skip
+    assert answer.status_code in {400, 413}
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "192.168.1.5", "example.org", ""])  # noqa: S104
+def test_the_desk_listens_to_this_machine_alone(host: str) -> None:
+    with pytest.raises(ParameterError, match="this machine alone"):
+        require_loopback(host, 80)
+    require_loopback("127.0.0.1", 80)
+
+
+def test_an_unforeseen_error_says_only_its_kind(
+    project: DeskClient, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def fails(*_: Any) -> None:
+        raise KeyError("a private value")
+
+    monkeypatch.setattr("hushtable.web.pages.projects.next_step", fails)
+    answer = project.get("/p/visits/")
+    assert answer.status_code == 500
+    assert "KeyError" in answer.text
+    assert "private value," not in answer.text
+    assert "a private value" not in answer.text + "".join(capfd.readouterr())
+
+
+def test_markup_is_shown_as_text(desk: DeskClient) -> None:
+    evil = "<img src=x onerror=alert(1)>"
+    (desk.folder / "evil.csv").write_text(f'age,"{evil}"\n1,a\n2,b\n')
+    desk.post("/projects", name="visits")
+    desk.post("/p/visits/data", path=str(desk.folder / "evil.csv"))
+    (desk.folder / "visits" / "schema.yaml").write_text(
+        f"name: '{evil}'\ncolumns:\n  '{evil}': {{type: categorical, values: ['{evil}', b]}}\n"
+    )
+    desk.post("/p/visits/ledger", epsilon="1")
+    for screen in ("data", "schema", f"schema/tree?column={evil}", "ledger", "plan", "publish"):
+        text = desk.get(f"/p/visits/{screen}").text
+        assert "<img" not in text, screen
+    assert "&lt;img" in desk.get("/p/visits/data").text
+    refusal = desk.get(f"/p/{evil}/")
+    assert refusal.status_code == 400
+    assert "<img" not in refusal.text
+
+
+@pytest.mark.parametrize("path", ["/", "/answer", "/rows.csv", "/static/style.css"])
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH"])
+def test_the_analysts_page_only_reads(release: Any, path: str, method: str) -> None:
+    client = TestClient(make_analyst_page(release))
+    assert client.request(method, path).status_code == 405
+    assert client.get(path).headers["content-security-policy"] == POLICY
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
