@@ -22,6 +22,7 @@ from hushtable.methods.quilt.meter import Meter, PaidTable, Purse, TableMechanis
 from hushtable.methods.quilt.quilt import Quilt
 from hushtable.privacy.noise import SeededNoise
 from hushtable.schema import Schema
+from sealing import sealed
 from seeds import shifted
 
 
@@ -48,7 +49,7 @@ def spiky(n: int) -> tuple[pa.Table, Schema]:
 def cut_of(table: pa.Table, schema: Schema, total: str = "1/50") -> tuple[Any, Meter]:
     noise = SeededNoise(shifted(1))
     purse = Purse(total=Fraction(total), pure=False, reach=1)
-    meter = Meter(connect(table, schema, noise=noise), noise, purse)
+    meter = Meter(sealed(connect(table, schema, noise=noise)), noise, purse)
     values = values_of(schema)
     recodings = {v.name: v.recoding for v in values if v.recoding is not None}
     meter.read([(place,) for place in range(len(values))], recodings)

@@ -33,7 +33,7 @@ masses_of = st.lists(st.floats(0.001, 1), min_size=2, max_size=60).map(np.array)
 
 @given(masses_of, st.booleans(), st.booleans())
 def test_resolutions_are_nested(masses: Any, is_ordered: bool, has_missing: bool) -> None:
-    steps = ladder(masses, is_ordered=is_ordered, has_missing=has_missing)
+    steps = ladder(masses, is_ordered=is_ordered, n_apart=int(has_missing))
     assert steps[0].tolist() == list(range(len(masses)))
     for fine, coarse in pairwise(steps):
         assert coarse.max() < fine.max()
@@ -64,13 +64,9 @@ def test_a_taxonomy_is_a_ladder() -> None:
     own, mixed = np.arange(5), np.array([0, 1, 2, 1, 3])  # DE and CZ are one bucket
     for buckets, sizes in ((own, [5, 3, 2]), (mixed, [4, 2])):
         masses = np.full(int(buckets.max()) + 1, 0.2)
-        steps = ladder(
-            masses, is_ordered=False, has_missing=False, branches=values.branches(buckets)
-        )
+        steps = ladder(masses, is_ordered=False, n_apart=0, branches=values.branches(buckets))
         assert [int(step.max()) + 1 for step in steps] == sizes
-    by_branch = ladder(
-        np.full(5, 0.2), is_ordered=False, has_missing=False, branches=values.branches(own)
-    )
+    by_branch = ladder(np.full(5, 0.2), is_ordered=False, n_apart=0, branches=values.branches(own))
     west, _, east, _, york = by_branch[1].tolist()
     assert by_branch[1].tolist() == [west, west, east, east, york]
     assert len({west, east, york}) == 3
@@ -89,7 +85,7 @@ def test_a_patch_adds_buckets_up() -> None:
 
 
 def test_coarse_tables_are_offered_where_noise_spoils_fine_ones() -> None:
-    ladders = [ladder(np.full(32, 1 / 32), is_ordered=True, has_missing=False)] * 2
+    ladders = [ladder(np.full(32, 1 / 32), is_ordered=True, n_apart=0)] * 2
     table = np.full((32, 32), 10_000 / 1024)
     quiet, loud = (offers_of([(0, 1)], [table], ladders, std, None) for std in (0.1, 20.0))
     assert [offer.patch.shape for offer in quiet] == [(32, 32)]

@@ -256,12 +256,12 @@ def values_of(schema: Schema) -> list[Values]:
     """Say how each column is counted, or refuse those that cannot be."""
     found, problems = [], []
     for name, column in schema.attributes.items():
-        bins = bins_of(column)
+        values, bins = Values(name, column), bins_of(column)
         if bins is not None:
             lowest = [column.value(start) for start in bins.starts]
-            found.append(Values(name, column, [v for v in lowest if v is not None], bins))
+            rule = [value for value in lowest if value is not None]
+            found.append(replace(values, rule=rule, recoding=bins))
             continue
-        values = Values(name, column)
         if not isinstance(column, Categorical):
             wide = column.n_values > N_BINS
             found.append(replace(values, recoding=_bins(values)) if wide else values)
@@ -269,15 +269,15 @@ def values_of(schema: Schema) -> list[Values]:
         if column.size <= MAX_VALUES:
             found.append(values)
             continue
-        rule = _level(column)
-        if rule is None:
+        level = _level(column)
+        if level is None:
             problems.append(
                 f"column {name!r} has {column.size:,} values, and at most {MAX_VALUES:,} can be "
                 "counted one by one; give it a taxonomy with a level of fewer groups."
             )
             continue
         try:
-            found.append(Values(name, column, rule, recode(name, column, rule)))
+            found.append(Values(name, column, level, recode(name, column, level)))
         except ParameterError as error:
             problems += error.problems
     if problems:
@@ -295,9 +295,13 @@ def _bins(values: Values) -> Intervals:
     starts = {*range(0, n, -(-n // N_BINS)), *alone, *(code + 1 for code in alone)} - {n}
     has_missing = values.column.missing_code is not None
     # Nobody reads their labels: the column is cut further, and published by that.
-    special = values.column.special_names
-    labels = tuple(map(str, range(len(starts))))
-    return Intervals(labels, n, has_missing, tuple(sorted(starts)), special=special)
+    return Intervals(
+        tuple(range(len(starts))),
+        n,
+        has_missing,
+        tuple(sorted(starts)),
+        special=values.column.special_names,
+    )
 
 
 def _level(column: Categorical) -> int | None:
