@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -15,12 +16,17 @@ import time
 from pathlib import Path
 
 import pyarrow.csv as pa_csv
+from PIL import Image
 
 from browser import Browser
 from hushtable.datasets import sample
 
 IMAGES = Path(__file__).parent / "images"
-SHOWN = ("schema", "ledger", "plan", "publish", "analyst")
+SHOWN = (
+    "projects", "data", "schema", "ledger", "plan", "advisor", "rehearse", "publish", "report",
+    "analyst",
+)  # fmt: skip
+_COLORS = 96  # of a small picture
 
 
 class Desk:
@@ -65,13 +71,13 @@ def address_of(process: subprocess.Popen[str]) -> str:
 
 def main(folder: Path | None) -> None:
     """Walk through all screens and take pictures of them."""
-    with tempfile.TemporaryDirectory() as work, Browser() as browser:
-        root = Path(work, "desk")
-        root.mkdir()
+    root = Path(tempfile.gettempdir(), "pictures")  # a path that looks well in a picture
+    root.mkdir()
+    with Browser() as browser:
         pa_csv.write_csv(sample(), root / "visits.csv")
         desk = Desk(browser, root)
 
-        def shoot(name: str, path: str | None = None, *, wait: float = 0.6) -> None:
+        def shoot(name: str, path: str | None = None) -> None:
             where = path or browser.value("location.pathname + location.search")
             views = {"": {}} if folder is None else {
                 "": {}, "-dark": {"dark": True}, "-narrow": {"width": 400},
@@ -82,17 +88,29 @@ def main(folder: Path | None) -> None:
                 address = where if where.startswith("http") else desk.root + where
                 browser.open(address, **view)
                 browser.value("window.scrollTo(0, document.body.scrollHeight)")
-                time.sleep(wait)
+                until = time.monotonic() + 30
+                while "…" in browser.value("document.body.innerText") and "job" not in name:
+                    if time.monotonic() > until:
+                        break
+                    time.sleep(0.2)
+                time.sleep(0.6)
                 browser.value("window.scrollTo(0, 0)")
-                browser.screenshot((folder or IMAGES) / f"{name}{suffix}.png")
+                if folder is not None:
+                    browser.screenshot(folder / f"{name}{suffix}.png")
+                    continue
+                if name == "analyst":
+                    browser.value("document.getElementById('ask').scrollIntoView()")
+                shot = IMAGES / f"{name}.png"
+                browser.screenshot(shot, whole=False)
+                Image.open(shot).convert("RGB").quantize(_COLORS).save(shot, optimize=True)
             if folder is not None:
                 browser.open(address)
 
         try:
             browser.open(desk.address)
-            shoot("projects", "/")
-            browser.open(desk.root)
             desk.submit("form[action='/projects']", name="visits")
+            shoot("projects", "/")
+            browser.open(f"{desk.root}/p/visits/data")
             shoot("data-empty")
             browser.open(f"{desk.root}/p/visits/data")
             desk.submit("form[action$='/data']", path=str(root / "visits.csv"))
@@ -102,7 +120,7 @@ def main(folder: Path | None) -> None:
             shoot("job")
             desk.finish_job()
             browser.open(f"{desk.root}/p/visits/schema")
-            shoot("schema", "/p/visits/schema", wait=2.5)
+            shoot("schema", "/p/visits/schema")
             browser.open(f"{desk.root}/p/visits/schema")
             while browser.value("document.querySelectorAll('form.confirm').length"):
                 browser.value(
@@ -110,15 +128,15 @@ def main(folder: Path | None) -> None:
                     ".querySelectorAll('[name=part]').forEach(box => { box.checked = true; })"
                 )
                 desk.submit("form.confirm", reason="the public questionnaire of 2025")
-            shoot("schema-confirmed", "/p/visits/schema", wait=2)
+            shoot("schema-confirmed", "/p/visits/schema")
             shoot("tree", "/p/visits/schema/tree?column=region")
             browser.open(f"{desk.root}/p/visits/ledger")
             shoot("ledger-empty", "/p/visits/ledger")
             desk.submit("form[action$='/ledger']")
             shoot("advisor", "/p/visits/advisor?use=rows&who=public&rows=12000&one_row=yes")
             shoot("plan", "/p/visits/plan?rows=12000")
-            browser.open(f"{desk.root}/p/visits/plan?method=noisy-counts&rows=12000")
-            desk.submit("form.sliders", **{"generalize:age": "20"})
+            browser.open(f"{desk.root}/p/visits/plan?method=quilt&rows=12000")
+            desk.submit("form.sliders")
             shoot("rehearse", "/p/visits/rehearse")
             desk.submit("form[action$='/rehearse']", rows="2000")
             time.sleep(3)
@@ -141,14 +159,15 @@ def main(folder: Path | None) -> None:
             )  # fmt: skip
             try:
                 page = address_of(analyst)
-                shoot("analyst", f"{page}?from:age=40&in:sex=F&by=diagnosis", wait=4)
-                shoot("analyst-cross", f"{page}?by=diagnosis&by=sex", wait=4)
+                shoot("analyst", f"{page}?from:age=40&in:sex=F&by=diagnosis")
+                shoot("analyst-cross", f"{page}?by=diagnosis&by=sex")
             finally:
                 analyst.terminate()
                 analyst.wait()
         finally:
             desk.process.terminate()
             desk.process.wait()
+            shutil.rmtree(root)
 
 
 if __name__ == "__main__":

@@ -24,12 +24,21 @@ from hushtable.engine.graph import Graph
 from hushtable.engine.header import is_in_spark
 from hushtable.engine.published import Parts
 from hushtable.engine.silence import silenced
-from hushtable.errors import HushtableError, OwnNote, ParameterError, Refused
+from hushtable.errors import (
+    HushtableError,
+    OwnNote,
+    ParameterError,
+    PredicateError,
+    Refused,
+    SchemaError,
+)
 from hushtable.estimate.associations import KEPT, as_plain, in_words
 from hushtable.files.progress import Progress, silent
-from hushtable.methods.base import SUPPOSED_ROWS, GraphMethod, Method, Plan, Released
+from hushtable.methods.base import SUPPOSED_ROWS, Forecast, GraphMethod, Method, Plan, Released
 from hushtable.methods.registry import estimator_for
+from hushtable.predicate import parse
 from hushtable.predicate.rules import kept_rows, rules_of
+from hushtable.predicate.sql import derived_operand
 from hushtable.privacy.guarantee import Guarantee, NoGuarantee
 from hushtable.privacy.ledger import Entry
 from hushtable.privacy.noise import Noise
@@ -56,6 +65,7 @@ def publish(
     columns: Sequence[str] | None = None,
     rows: int | None = None,
     anyway: bool = False,
+    on_forecast: Callable[[Forecast], None] | None = None,
     progress: Progress = silent,
     **paying: Unpack[Paying],
 ) -> Release:
@@ -89,6 +99,8 @@ def publish(
         would tell how many rows it has.
     anyway : bool
         Publish even where the forecast is that the release will tell nothing.
+    on_forecast : callable, optional
+        Is told what to expect, once nothing else stands against it and before the charge.
     progress : Progress
         Hears which phase the work is in, and roughly what share of all is done.
     **paying
@@ -106,8 +118,8 @@ def publish(
     schema = Schema.load(schema) if isinstance(schema, str | Path) else schema
     _require_nouns(schema, method)
     schema.require_confirmed()
-    whole, schema = schema, of_columns(schema, columns)
     rules_of(schema)  # refuses those that cannot be read
+    whole, schema = schema, _only(schema, columns)
     plan = method.plan(schema)
     if not anyway:
         _require_worth(plan, rows)
@@ -126,10 +138,13 @@ def publish(
         payment=payment,
         progress=progress,
         whole=whole,
+        before_charge=None
+        if on_forecast is None
+        else lambda: on_forecast(plan.forecast(schema.rows if rows is None else rows)),
     )
 
 
-def of_columns(schema: Schema, columns: Sequence[str] | None) -> Schema:
+def _only(schema: Schema, columns: Sequence[str] | None) -> Schema:
     """Leave out all published columns but some, as if they were identifiers."""
     if columns is None:
         return schema
@@ -144,7 +159,28 @@ def of_columns(schema: Schema, columns: Sequence[str] | None) -> Schema:
         name: column if name in columns or isinstance(column, Identifier) else _LEFT_OUT
         for name, column in schema.columns.items()
     }
-    return Schema.from_dict(schema.to_dict() | {"columns": kept})
+    # Rules and derived columns go with the columns that they are about.
+    plain = {**schema.to_dict(), "columns": kept, "rules": [], "derived": {}}
+    some = Schema.from_dict(plain)
+    derived = {
+        name: text for name, text in schema.derived.items() if _can_be_read(text, some, name)
+    }
+    some = Schema.from_dict(plain | {"derived": derived})
+    rules = [text for text in schema.rules if _can_be_read(text, some)]
+    return Schema.from_dict(plain | {"derived": derived, "rules": rules})
+
+
+def _can_be_read(text: str, schema: Schema, derived: str | None = None) -> bool:
+    """Say whether a rule, or a derived column, is about columns of a schema alone."""
+    try:
+        if derived is None:
+            parse(text, schema)
+        else:
+            with_it = Schema.from_dict(schema.to_dict() | {"derived": {derived: text}})
+            derived_operand(derived, with_it)
+    except (PredicateError, SchemaError):
+        return False
+    return True
 
 
 _LEFT_OUT = Identifier(role="identifier")
@@ -252,16 +288,20 @@ def carry_out(
     payment: Payment,
     progress: Progress = silent,
     whole: Schema | None = None,
+    before_charge: Callable[[], None] | None = None,
 ) -> Release:
     """Charge, then run, then write: the one place where private data may be read.
 
     `promised` and `payment` are those of `promise`. The source is opened once, after the spending
     was recorded. What is read from it stays private; what the plan makes of it is published.
     `whole` describes the table that the ledger pays for, where the plan is for some of its columns.
+    `before_charge` is called when nothing stands against the charge any more.
     """
     method, schema, book = plan.method, plan.schema, payment.book
     split = plan.forecast(schema.rows).split
     with ReleaseWriter(out, seeded=not noise.is_private) as writer:
+        if before_charge is not None:
+            before_charge()
         progress("charging", 0.05)
         entry = payment.charge(promised, whole or schema, method=method.name)
         with _telling(entry, _STANDS):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import html
 import json
 import re
 import warnings
@@ -261,7 +262,8 @@ def _cells_in_words(schema: Mapping[str, Any]) -> list[str]:
     for name, column in schema.get("columns", {}).items():
         if "type" not in column:
             continue
-        is_list = column["type"] == "categorical"
+        is_list = column["type"] in ("categorical", "boolean")
+        noun = "moment" if column["type"] in ("date", "timestamp", "time") else "number"
         other = "the first value of the list" if is_list else "the low bound"
         if "other" in column:
             other = f"`{column['other']}`"
@@ -270,11 +272,11 @@ def _cells_in_words(schema: Mapping[str, Any]) -> list[str]:
                    "missing": "counted as missing", "category": "counted as missing",
                    "forbid": refused, "refuse": refused}  # fmt: skip
         no_value, outside = counted[column["missing"]], counted[column["outside"]]
-        unlisted = "an unlisted value" if is_list else "a number outside the bounds"
+        unlisted = "an unlisted value" if is_list else f"a {noun} outside the bounds"
         said = f"no value {no_value}; {unlisted} {outside}."
         if not is_list:
             junk = no_value if column["outside"] == "clip" else outside
-            said = f"{said[:-1]}; what is no such number {junk}."
+            said = f"{said[:-1]}; what is no such {noun} {junk}."
         alike.setdefault(said, []).append(f"`{name}`")
     return [f"{', '.join(names)}: {said}" for said, names in alike.items()]
 
@@ -352,6 +354,21 @@ class Release:
         if statement.seeded:
             warnings.warn(NOT_PRIVATE, SeededReleaseWarning, stacklevel=2)
         return release
+
+    def _repr_html_(self) -> str:
+        statement = self.statement
+        warning = f"<p><b>{html.escape(NOT_PRIVATE)}</b></p>" if statement.seeded else ""
+        promises = "".join(f"<li>{html.escape(p.explain())}</li>" for p in statement.guarantees)
+        tables = "".join(
+            f"<tr><td>{html.escape(name)}</td><td>{table.rows:,}</td></tr>"
+            for name, table in statement.tables.items()
+        )
+        return (
+            f"<h4>{html.escape(str(statement.public_schema.get('name', '')))}</h4>{warning}"
+            f"<p>Published with {html.escape(statement.method)}.</p><ul>{promises}</ul>"
+            f"<table><thead><tr><th>table</th><th>rows</th></tr></thead><tbody>{tables}</tbody>"
+            f"</table><p>Columns: {html.escape(', '.join(self.schema.attributes))}.</p>"
+        )
 
     @cached_property
     def schema(self) -> Schema:

@@ -61,7 +61,8 @@ def assert_refused(run: Run, place: Path, done, said: str, *, charged: bool = Fa
     assert said in done.err.replace("\n", " "), done.err
     assert "Traceback" not in done.err
     assert "internal error" not in done.err
-    assert done.out == ""
+    # What to expect is said before the charge, and nothing where it does not come to that.
+    assert done.out.startswith("Expected\n") if charged else done.out == ""
     assert not (place / "out").exists()
     assert not list(place.glob(".out-part*"))
     spent = json.loads(run("ledger", "show", place / "ledger", "--json").out)["spent"]["epsilon"]
@@ -306,7 +307,7 @@ def test_ledgers_that_are_refused(run: Run, place: Path) -> None:
     assert done.code == 1
 
 
-@pytest.mark.parametrize("content", [b"", b"\x00\x01", b"a,a\n1,2\n", b"caf\xe9,b\n1,2\n"])
+@pytest.mark.parametrize("content", [b"", b"\x00\x01", b"caf\xe9,b\n1,2\n"])
 def test_draft_refuses_what_is_no_table(content: bytes, run: Run, place: Path) -> None:
     (place / "odd.csv").write_bytes(content)
     done = run("schema", "draft", place / "odd.csv", "-o", place / "new.yaml")

@@ -27,6 +27,12 @@ asked = hushtable.Release.load(release)
 for where in questions:
     answer = asked.count(where)
     assert answer.low <= answer.value <= answer.high
+try:
+    asked.mean("age", by="sex")
+    asked.regression("age ~ C(sex)")
+    asked.median("age")
+except hushtable.HushtableError:
+    pass  # some releases cannot tell
 print(*sorted(set(heavy.split()) & set(sys.modules)))
 """
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 import hushtable.methods.quilt.field as field_module
 from hushtable.kernels.field import solve_cell
 from hushtable.methods.quilt.coins import Coins
-from hushtable.methods.quilt.field import SHRINKAGE, FactorTable, Field
+from hushtable.methods.quilt.field import SHRINKAGE, Field
 from seeds import shifted
 
 SHAPE = (3, 4, 5)
@@ -227,7 +228,7 @@ def test_a_field_is_restored_from_its_factors() -> None:
     for pair in PAIRS:
         field.add(pair, TOTAL * pair_of(truth, pair), std=20.0)
     field.fit(50)
-    tables = [FactorTable(t.group, t.counts, t.std, t.theta.copy()) for t in field.tables]
+    tables = [replace(t, theta=t.theta.copy()) for t in field.tables]
     again = Field(
         [truth.sum(axis=tuple(a for a in range(3) if a != axis)) for axis in range(3)],
         total=TOTAL,

@@ -66,9 +66,9 @@ def test_the_header_is_read_at_the_door_and_looked_at_once_more_after_the_charge
 ) -> None:
     seen, read = [], door.read_header
 
-    def count(data: Any) -> Any:
+    def count(data: Any, *layout: Any) -> Any:
         seen.append(data)
-        return read(data)
+        return read(data, *layout)
 
     monkeypatch.setattr(door, "read_header", count)
     pq.write_table(TABLE, tmp_path / "t.parquet")
@@ -146,3 +146,19 @@ def test_the_public_number_of_rows_is_not_that_of_bounded_rows(
         assert 600 < answer.value < 1400, where
         assert any("at most 2 rows are used" in note for note in answer.notes)
     assert "at most 2 rows of whom are used" in (release.folder / "STATEMENT.md").read_text()
+
+
+def test_progress_is_told_and_nothing_is_counted_before_the_charge(tmp_path: Path) -> None:
+    book = ht.Ledger.create(tmp_path / "book", epsilon=1, delta=1e-5, schema=SCHEMA)
+    told: list[tuple[str, float, int]] = []
+
+    def progress(what: str, share: float) -> None:
+        told.append((what, share, len(book.entries())))
+
+    out = tmp_path / "release"
+    ht.publish(TABLE, SCHEMA, METHOD, out=out, ledger=book, progress=progress)
+    assert [what for what, _, _ in told] == ["planning", "charging", "counting", "writing", "done"]
+    shares = [share for _, share, _ in told]
+    assert shares == sorted(shares)
+    assert (shares[0], shares[-1]) == (0, 1)
+    assert [entries for _, _, entries in told] == [0, 0, 1, 1, 1]

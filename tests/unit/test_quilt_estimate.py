@@ -434,6 +434,7 @@ def release(*, rows_public: bool = False, n: int = 4000) -> QuiltEstimator:
         ),
     }
     settings = {
+        "columns": {name: {"bins": None} for name in SIZES},
         "noise": "gaussian",
         "total_std": 0.0 if rows_public else 3.0,
         "tables": tables,

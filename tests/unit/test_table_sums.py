@@ -23,7 +23,14 @@ SCHEMA = Schema.from_dict(
 )
 SIZES = {name: column.size for name, column in SCHEMA.attributes.items()}
 X, Y, G = (SCHEMA.attributes[name] for name in "xyg")
-STD = {("x",): 6.0, ("y",): 5.0, ("g",): 4.0, ("x", "y"): 3.0, ("y", "g"): 2.0, ("x", "y", "g"): 2.0}
+STD = {
+    ("x",): 6.0,
+    ("y",): 5.0,
+    ("g",): 4.0,
+    ("x", "y"): 3.0,
+    ("y", "g"): 2.0,
+    ("x", "y", "g"): 2.0,
+}
 
 
 def rows(n: int = 3000) -> dict[str, np.ndarray]:

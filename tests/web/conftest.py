@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pyarrow.csv as pa_csv
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from desk_client import DeskClient
-
 from hushtable.datasets import sample, sample_schema
 from hushtable.methods import NoisyCounts
 from hushtable.pipeline import publish
 from hushtable.release import Release
+
+from .desk_client import DeskClient
 
 METHOD = {
     "method": "noisy-counts", "epsilon": "1", "delta": "0.000001", "k": "10",

@@ -10,11 +10,12 @@ import time
 from pathlib import Path
 
 import pytest
-from desk_client import DeskClient, problems
 
 from hushtable.errors import ParameterError, Refused
 from hushtable.privacy.ledger import Ledger
 from hushtable.web.jobs import MAX_RUNNING, Job, Jobs, write_json
+
+from .desk_client import DeskClient, problems
 
 SLOW = """
 import sys, time, pathlib

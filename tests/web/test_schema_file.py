@@ -81,7 +81,7 @@ def test_words_that_yaml_reads_otherwise_are_quoted(file: SchemaFile) -> None:
     ("fields", "told"),
     [
         ({"low": "100"}, "low 100 is above high 97"),
-        ({"low": "old"}, "must be a number"),
+        ({"low": "old"}, "valid integer"),
         ({"missing": "perhaps"}, "missing"),
         ({"password": "x"}, "not a field"),
     ],
@@ -176,3 +176,65 @@ def test_a_move_that_makes_no_tree_is_refused(node: str, to: str) -> None:
     with pytest.raises(ParameterError):
         tree.move(node, to)
     assert tree.nested() == before
+
+
+def test_who_is_protected_is_chosen(file: SchemaFile) -> None:
+    file.set("age", {"role": "identifier"})
+    file.set_table({"name": "survey", "rows": "500", "unit": "age", "max_rows": "3"})
+    schema = Schema.load(file.path)
+    assert (schema.unit.kind, schema.unit.column, schema.unit.max_rows) == ("person", "age", 3)
+    assert (schema.name, schema.rows) == ("survey", 500)
+    with pytest.raises(SchemaError, match="must have role: identifier"):
+        file.set_table({"unit": "answer", "max_rows": "3"})
+    file.set_table({"unit": ""})
+    assert Schema.load(file.path).unit.kind == "row"
+    assert Schema.load(file.path).rows is None
+    for comment in comments(TEXT):
+        assert comment in comments(file.text()), comment
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        "values: [a, b]",
+        "values: [a, b]  # both",
+        "values:\n    - a\n    - b",
+        "values:\n    - a\n    - b  # and b",
+    ],
+)
+def test_a_comment_below_what_is_taken_out_stays(tmp_path: Path, values: str) -> None:
+    text = (
+        f"name: t\ncolumns:\n  x:\n    type: categorical\n    {values}\n    confirm: [values]\n"
+        "  # about y\n  y: {type: integer, low: 0, high: 9}\n  # the end\n"
+    )
+    (tmp_path / "schema.yaml").write_text(text)
+    file = SchemaFile(tmp_path / "schema.yaml", tmp_path / "history")
+    file.confirm("x", ["values"], "printed on the form")
+    assert "confirm:" not in file.text()
+    for comment in comments(text):
+        assert comment in comments(file.text()), file.text()
+
+
+KINDS = ("categorical", "boolean", "integer", "number", "decimal", "duration", "date",
+         "timestamp", "time")  # fmt: skip
+
+
+@pytest.mark.parametrize("first", KINDS)
+def test_every_type_can_become_every_other(file: SchemaFile, first: str) -> None:
+    for kind in KINDS:
+        file.set("age", {"type": first})
+        file.set("age", {"type": kind})
+        assert Schema.load(file.path).attributes["age"].type == kind
+
+
+def test_bounds_of_moments_are_edited(file: SchemaFile) -> None:
+    file.set("age", {"type": "date"})
+    file.set("age", {"low": "2020-01-01", "high": "2020-12-31", "step": "month"})
+    column = Schema.load(file.path).attributes["age"]
+    assert (column.n_values, column.value(0)) == (12, "2020-01-01")
+
+
+def test_a_mark_of_what_is_not_written_stays_through_other_edits(file: SchemaFile) -> None:
+    file.replace(TEXT.replace("confirm: [low, high]", "confirm: [low, bins]"))
+    file.set("age", {"high": "98"})
+    assert Schema.load(file.path).attributes["age"].confirm == ("low", "bins")

@@ -66,17 +66,10 @@ def _publish_command(kind: type[ht.Method]) -> Callable[..., None]:
         ] = False,
         as_json: AsJson = False,
     ) -> None:
-        public = ht.Schema.load(schema)
-        wanted = None if columns is None else columns.split(",")
-        if not as_json:
-            from hushtable.pipeline import of_columns  # noqa: PLC0415 - keeps help quick
-
-            known = public.rows if rows is None else rows
-            show_forecast(method.forecast(of_columns(public, wanted), known))
         with one_bar("planning") as progress:
             release = ht.publish(
                 data,
-                public,
+                ht.Schema.load(schema),
                 method,
                 out=out,
                 ledger=ledger,
@@ -89,9 +82,10 @@ def _publish_command(kind: type[ht.Method]) -> Callable[..., None]:
                 decision=stated_decision(responsible, reason, review_by),
                 state_decision=state_decision,
                 memory_limit=memory_limit,
-                columns=wanted,
+                columns=None if columns is None else columns.split(","),
                 rows=rows,
                 anyway=anyway,
+                on_forecast=None if as_json else show_forecast,
                 progress=progress,
             )
         show_published(release, as_json=as_json)

@@ -9,9 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from hushtable.codes import texts
+from hushtable.codes import numbers, texts
 from hushtable.estimate.base import Estimate
 from hushtable.files.no_formula import no_formula
 from hushtable.schema import Value
@@ -73,7 +74,8 @@ class EstimateTable:
             name: _arrow([key[place] for key in self.keys]) for place, name in enumerate(self.by)
         }
         for figure in FIGURES:
-            columns[figure] = pa.array([float(getattr(e, figure)) for e in self.estimates])
+            figures = np.array([float(getattr(e, figure)) for e in self.estimates])
+            columns[figure] = numbers(figures)
         columns["what"] = texts([estimate.what for estimate in self.estimates])
         return pa.table(columns)
 

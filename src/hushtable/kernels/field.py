@@ -4,8 +4,9 @@ What it does. A field (`hushtable.methods.quilt.field`) is held as particles: ro
 each with a weight. Four things are done to all of them, many times over:
 
 - `add_weights` counts: it sums the weights over the cells of tables;
-- `sweep` fits: for one table after the other it multiplies the weights of the rows in a cell by the
-  factor that brings the cell to its noisy count, held back by a pull towards what was before;
+- `take_steps` and `move_and_weigh` fit: for one table after the other the weights of the rows in a
+  cell are multiplied by the factor that brings the cell to its noisy count, held back by a pull
+  towards what was before;
 - `gibbs` moves: it draws the codes of a row anew from the field, one column at a time or two that
   depend on each other strongly, given the rest of the row;
 - `swap_rows` chooses: it replaces rows of a sample wherever that brings the counts of all pairs of
@@ -16,8 +17,8 @@ where, so that a loop needs no Python object. What a Gibbs sweep multiplies is a
 
 Why so. Rows are read from memory more often than anything is computed from them, so the loops are
 arranged by what is read: `add_weights` takes a part of the rows that stays in the cache through all
-tables, `sweep` changes the weights for one table while it counts the next, and a row is moved
-through all its columns before the next one is touched.
+tables, `move_and_weigh` changes the weights for one table while it counts the next, and a row is
+moved through all its columns before the next one is touched.
 
 Everything here is post-processing of published numbers. Its coins need no secrecy, so they come
 from a small generator (SplitMix64, Steele, Lea and Flood 2014) whose state is an array of one word
@@ -93,12 +94,17 @@ def shuffle(values: Integers, state: State) -> None:
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def index_cells(rows: Particles, columns: Integers, strides: Integers, out: Index) -> None:
-    """Give the cell of each row in the table of some columns."""
+def index_cells(
+    rows: Particles, columns: Integers, starts: Integers, places: Integers, out: Index
+) -> None:
+    """Give the cell of each row in the table of some columns.
+
+    A code c of column p of the table adds ``places[starts[p] + c]`` to the number of the cell.
+    """
     for row in range(len(rows)):
         cell = 0
         for position in range(len(columns)):
-            cell += rows[row, columns[position]] * strides[position]
+            cell += places[starts[position] + rows[row, columns[position]]]
         out[row] = cell
 
 
@@ -156,13 +162,16 @@ def solve_cell(expected: float, theta: float, count: float, pull: float) -> floa
 
 
 @njit(cache=True, fastmath=True)  # type: ignore[untyped-decorator]
-def _move_and_weigh(  # noqa: PLR0917 - kernels take arrays by position
-    before: Index, factors: Floats, mine: Index, weights: Floats, even: Floats, odd: Floats
-) -> None:
+def move_and_weigh(
+    before: Index, factors: Floats, mine: Index, weights: Floats, n_cells: int
+) -> Floats:
     """Multiply the weights by the factors of the table before, and sum them over a table.
 
-    Two sums side by side: rows in the same cell need not wait for each other.
+    Two sums side by side: rows in the same cell need not wait for each other. The weights of a
+    table's cells change when the next table is counted, so that they are read and written once per
+    table.
     """
+    even, odd = np.zeros(n_cells), np.zeros(n_cells)
     pairs = len(weights) - len(weights) % 2
     for row in range(0, pairs, 2):
         one = weights[row] * factors[before[row]]
@@ -174,85 +183,46 @@ def _move_and_weigh(  # noqa: PLR0917 - kernels take arrays by position
     if pairs < len(weights):
         weights[pairs] *= factors[before[pairs]]
         even[mine[pairs]] += weights[pairs]
+    return even + odd
 
 
 @njit(cache=True, fastmath=True)  # type: ignore[untyped-decorator]
-def _step(  # noqa: PLR0917 - kernels take arrays by position
-    even: Floats,
-    odd: Floats,
-    theta: Floats,
-    counts: Floats,
-    pulls: Floats,
-    floor: float,
-    factors: Floats,
-) -> tuple[float, float]:
-    """Take a step in each cell of a table: move theta, give the factors of the weights.
+def move(before: Index, factors: Floats, weights: Floats) -> None:
+    """Multiply the weights by the factors of a table."""
+    for row in range(len(weights)):
+        weights[row] *= factors[before[row]]
+
+
+@njit(cache=True, fastmath=True)  # type: ignore[untyped-decorator]
+def take_steps(
+    expected: Floats, theta: Floats, counts: Floats, pulls: Floats, floor: float
+) -> tuple[Floats, float, float]:
+    """Take one regularized fitting step in each cell of a table: theta moves.
+
+    The step x solves m e^x + pull (theta + x) = count, where m is the weight of the particles in
+    the cell, at least `floor`.
 
     Returns
     -------
+    array
+        The steps.
     float
         The share of the weight that is moved.
     float
         The share of the weight that cells without particles ask for.
     """
     moved, asked, total = 0.0, 0.0, 0.0
+    steps = np.empty(len(theta))
     for cell in range(len(theta)):
-        expected = even[cell] + odd[cell]
-        step = solve_cell(max(expected, floor), theta[cell], counts[cell], pulls[cell])
+        mine = expected[cell]
+        step = solve_cell(max(mine, floor), theta[cell], counts[cell], pulls[cell])
         theta[cell] += step
-        factors[cell] = np.exp(step)
-        moved += abs(step) * expected
-        total += expected
-        if expected < floor:
+        steps[cell] = step
+        moved += abs(step) * mine
+        total += mine
+        if mine < floor:
             asked += max(counts[cell] - pulls[cell] * theta[cell] - floor, 0.0)
-    return moved / max(total, 1e-300), asked / max(total, 1e-300)
-
-
-@njit(cache=True, fastmath=True)  # type: ignore[untyped-decorator]
-def sweep(  # noqa: PLR0917 - kernels take arrays by position
-    index: Index,
-    weights: Floats,
-    order: Integers,
-    offsets: Integers,
-    counts: Floats,
-    pulls: Floats,
-    theta: Floats,
-    floor: float,
-) -> tuple[float, float]:
-    """Take one regularized fitting step for each table, in the given order.
-
-    For each cell the step x solves m e^x + pull (theta + x) = count, where m is the weight of the
-    particles in it, at least `floor`. The weights of a table's cells change when the next table is
-    counted, so that they are read and written once per table.
-
-    Returns
-    -------
-    float
-        The largest share of weight that one table's step moved.
-    float
-        The largest share of weight that one table's cells without particles ask for.
-    """
-    largest = 0
-    for table in order:
-        largest = max(largest, offsets[table + 1] - offsets[table])
-    even, odd = np.zeros(largest), np.zeros(largest)
-    factors, next_factors = np.ones(largest), np.ones(largest)
-    most, starved, last = 0.0, 0.0, order[0]  # before the first table nothing is to be moved
-    for table in order:
-        start, stop = offsets[table], offsets[table + 1]
-        even[: stop - start] = 0.0
-        odd[: stop - start] = 0.0
-        _move_and_weigh(index[last], factors, index[table], weights, even, odd)
-        moved, asked = _step(
-            even, odd, theta[start:stop], counts[start:stop], pulls[start:stop], floor, next_factors
-        )
-        most, starved = max(most, moved), max(starved, asked)
-        factors, next_factors = next_factors, factors
-        last = table
-    before = index[last]
-    for row in range(len(weights)):
-        weights[row] *= factors[before[row]]
-    return most, starved
+    return steps, moved / max(total, 1e-300), asked / max(total, 1e-300)
 
 
 # --- Gibbs sweeps ---------------------------------------------------------------------------------

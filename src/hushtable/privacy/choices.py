@@ -7,7 +7,7 @@ them. What a choice pays is its epsilon, and how sharp it is follows from that a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
@@ -86,7 +86,7 @@ def distance_scores(
     )
     part = tables[0].part
     for table in tables[1:]:
-        part = part.with_(table.part)
+        part = part.common(table.part)
     return SealedScores.of([*scores, *beside], reach, part, monotone=False)
 
 
@@ -105,11 +105,16 @@ class TopChoices(Mechanism):
         How many are chosen.
     rule : {"exponential", "permute-and-flip"}
         See `Noise.choose`.
+    alike : tuple
+        Something public for each candidate: one that is chosen leaves with all that have the same.
+        Candidates beyond them stand for stopping. Every choice is made among what earlier ones,
+        which are public by then, have left; where they end early, all k are paid for all the same.
     """
 
     epsilon: Fraction
     k: int = 1
     rule: Rule = "exponential"
+    alike: tuple[Hashable, ...] | None = None
 
     def price(self, sensitivity: Sensitivity) -> Price:
         """Give k times the price of one choice."""
@@ -120,11 +125,20 @@ class TopChoices(Mechanism):
         """Give the places of the candidates that are chosen."""
         if not isinstance(exact, Scores):
             raise SealedError("only scores are chosen by; ask for those that are proved.")
-        return noise.choose_top(
-            exact.values,
-            k=self.k,
-            epsilon=self.epsilon,
-            sensitivity=Fraction(exact.most),
-            monotone=exact.monotone,
-            rule=self.rule,
-        )
+        values = np.asarray(exact.values, np.int64)
+        alike = range(len(values)) if self.alike is None else self.alike
+        left, chosen = list(range(len(values))), list[int]()
+        while len(chosen) < self.k and left:
+            at = noise.choose(
+                values[left],
+                epsilon=self.epsilon,
+                sensitivity=Fraction(exact.most),
+                monotone=exact.monotone,
+                rule=self.rule,
+            )
+            place = left[at]
+            if place >= len(alike):
+                break
+            chosen.append(place)
+            left = [i for i in left if i >= len(alike) or alike[i] != alike[place]]
+        return chosen

@@ -7,6 +7,7 @@ defined only where a theorem backs it (see `compose`); everywhere else it is ref
 
 from __future__ import annotations
 
+import html
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
@@ -82,6 +83,10 @@ class Guarantee(Value):
     @abstractmethod
     def unprotected(self) -> tuple[str, ...]:
         """List what the promise leaves out."""
+
+    def _repr_html_(self) -> str:
+        left_out = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in self.unprotected)
+        return f"<p>{html.escape(self.explain())}</p><p>Not protected:</p><ul>{left_out}</ul>"
 
     def to_dict(self) -> dict[str, Any]:
         """Return what goes into ``statement.json``; `parse_guarantee` reads it back.

@@ -158,6 +158,8 @@ class Promise:
         Whether neighbors have a unit exchanged, not added or removed.
     of_row : bool
         Whether this is for one row of a unit that may have several.
+    aside : pair of Fraction
+        The epsilon and delta of these that are set aside for looks with a price in rho alone.
     """
 
     epsilon: Fraction
@@ -165,6 +167,7 @@ class Promise:
     rho: Fraction | None = None
     exchanged: bool = False
     of_row: bool = False
+    aside: tuple[Fraction, Fraction] = (_NOTHING, _NOTHING)
 
     @classmethod
     def among(cls, guarantees: Sequence[Guarantee]) -> Promise | None:
@@ -190,10 +193,10 @@ class Promise:
         """Tell whether so much was promised at least."""
         if self.rho is not None:
             return spent.rho <= self.rho and not spent.epsilon and not spent.delta
-        left = self.epsilon - spent.epsilon, self.delta - spent.delta
-        if min(left) < 0:
+        epsilon, delta = self.aside
+        if spent.epsilon > self.epsilon - epsilon or spent.delta > self.delta - delta:
             return False
-        return not spent.rho or (min(left) > 0 and is_concentrated(spent.rho, *left))
+        return not spent.rho or (min(self.aside) > 0 and is_concentrated(spent.rho, *self.aside))
 
     def is_used_up(self, spent: Spent) -> bool:
         """Tell whether so much was promised at most, up to rounding."""
@@ -227,7 +230,7 @@ class Part:
         self.account.parts += parts
         return parts
 
-    def with_(self, other: Part) -> Part:
+    def common(self, other: Part) -> Part:
         """Give the smallest part that two parts are in."""
         above = {id(part) for part in self._line()}
         return next(part for part in other._line() if id(part) in above)
@@ -300,6 +303,7 @@ promised, so what it publishes is not what was planned. Nothing is published; re
     spends_all: bool = True
     openings: list[Opening] = field(default_factory=list, repr=False)
     parts: list[Part] = field(init=False, repr=False)
+    settled: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
         if self.promise is not None and self.bare:
@@ -318,6 +322,10 @@ promised, so what it publishes is not what was planned. Nothing is published; re
         self, what: str, parts: Sequence[Part], sensitivity: Sensitivity, mechanism: Any
     ) -> None:
         """Book a look at disjoint parts through the noise of a mechanism, or refuse it."""
+        if self.settled:
+            raise SealedError(
+                f"{what}: the run that this was counted for is over, and its account settled."
+            )
         if self.promise is None:
             raise SealedError(
                 f"{what}: this method promises no differential privacy, so there is nothing to pay "
@@ -389,6 +397,7 @@ promised, so what it publishes is not what was planned. Nothing is published; re
 
     def settle(self) -> None:
         """End the run: refuse unless it spent what was promised."""
+        self.settled = True
         spent, promise = self.spent(), self.promise
         if promise is None:
             return

@@ -116,6 +116,7 @@ RUNNING = {
     "rehearse": "A rehearsal is running.",
     "evaluate": "A release is being evaluated.",
     "compare": "Releases are being compared.",
+    "dossier": "A dossier is being written.",
 }
 
 # --- projects -------------------------------------------------------------------------------------
@@ -221,6 +222,10 @@ UNDO = "Undo the last change"
 WHOLE_TABLE = "The whole table"
 TABLE_NAME = "Name that is published"
 PUBLIC_ROWS = "Rows, if public"
+UNIT = "Who is protected"
+UNIT_ROW = "one row"
+UNIT_PERSON = "a person, told by {column}"
+MAX_ROWS = "Rows of a person, at most"
 UNIT_IS = "The promise protects {unit}."
 ROLE = "Role"
 ROLES = {
@@ -229,7 +234,18 @@ ROLES = {
     "identifier": "identifies, dropped",
 }
 TYPE = "Type"
-TYPES = {"categorical": "list of values", "integer": "whole numbers", "number": "numbers on a grid"}
+TYPES = {
+    "categorical": "list of values",
+    "boolean": "true or false",
+    "integer": "whole numbers",
+    "number": "numbers on a grid",
+    "decimal": "decimal numbers",
+    "date": "dates",
+    "timestamp": "moments",
+    "time": "times of day",
+    "duration": "lengths of time",
+}
+STEPS = ("second", "minute", "hour", "day", "week", "month", "quarter", "year")
 VALUES = "Values, one per line"
 LOW = "From"
 HIGH = "To"
@@ -263,7 +279,13 @@ MARKS = {
     "step": "step",
     "missing": "empty cells",
     "outside": "cells outside",
+    "special": "special values",
+    "bins": "bins",
+    "taxonomy": "groups",
+    "ordered": "order",
     "missing_values": "words for a missing value",
+    "unit": "who is protected",
+    "reading": "how the file is read",
 }
 ALL = "all of them"
 REASON = "How could anybody know this?"
@@ -442,8 +464,8 @@ REASONS = {
     "who_inside": "In the house, epsilon 3 is a usual choice; what leaves the house later, leaves.",
     "formal_anyway": "A formal promise costs little here, and needs no guess about attackers.",
     "several_rows": (
-        "Your schema protects single rows. If a person may have several, say so: unit: person with "
-        "the identifying column, in the schema as text."
+        "Your schema protects single rows. If a person may have several, say under Schema by which "
+        "column a person is told, and how many rows of each may count."
     ),
     "small_table": (
         "The table is small, so errors are large against the counts; look at the figures below."
@@ -502,6 +524,7 @@ JOB_NAMES = {
     "rehearse": "Rehearsing",
     "evaluate": "Evaluating",
     "compare": "Comparing",
+    "dossier": "Writing a dossier",
 }
 STATUS = {
     "starting": "Starting …",
@@ -543,7 +566,12 @@ REPORT_LEAD = (
     "it is for you alone."
 )
 EVALUATE = "Evaluate (internal)"
-COMPARE = "Side by side"
+TOGETHER = "About several releases"
+DOSSIER = "Dossier"
+DOSSIER_HINT = (
+    "A dossier answers what boards and officers ask, from the statements and the ledger; what no "
+    "file says is not stated."
+)
 COMPARE_BUTTON = "Compare (internal)"
 REPORTS = "Reports"
 REPORTS_INTERNAL = (

@@ -20,8 +20,10 @@ from hushtable.evaluation.report.plots import (
     column_plot,
     degree_plot,
     rate_plot,
+    slope_plot,
     workload_plot,
 )
+from hushtable.evaluation.utility.slopes import weakest
 from hushtable.privacy.values import rounded
 
 MAX_COLUMN_PLOTS = 40
@@ -83,6 +85,9 @@ def _drawings(content: Mapping[str, Any]) -> dict[str, Any]:
     if utility["pairs"]:
         maps = association_plots(utility["pairs"]["each"])
         drawings["association_plots"] = {which: _drawn(svg) for which, svg in maps.items()}
+    if slopes := utility["slopes"]:
+        drawings["slope_plot"] = _drawn(slope_plot(slopes["each"]))
+        drawings["weakest_slopes"] = weakest(slopes)
     if utility["degrees"]:
         drawings["degree_plot"] = _drawn(degree_plot(utility["degrees"]))
     if utility["workload"] and utility["workload"]["lines"]:

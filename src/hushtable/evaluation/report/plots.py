@@ -214,6 +214,32 @@ def _heat_map(which: str, names: Sequence[str], strengths: Mapping[frozenset[str
 # --- count questions ------------------------------------------------------------------------------
 
 
+def slope_plot(each: Sequence[Mapping[str, Any]]) -> str:
+    """Draw the correlation in the release against that in the original, a dot for each pair."""
+    size, left, top = 300.0, 60.0, 14.0
+
+    def place(value: float) -> float:
+        return (min(max(value, -1.0), 1.0) + 1) / 2 * size
+
+    parts = [_line(left, top + size, left + size, top, "axis")]
+    for tick in (-1.0, -0.5, 0.0, 0.5, 1.0):
+        x, y = left + place(tick), top + size - place(tick)
+        parts += [
+            _line(x, top, x, top + size, "grid"),
+            _line(left, y, left + size, y, "grid"),
+            _text(x, top + size + 16, f"{tick:g}", "soft", "middle"),
+            _text(left - 8, y + 4, f"{tick:g}", "soft", "end"),
+        ]
+    for one in each:
+        original, published = one["correlation"]["original"], one["correlation"]["published"]
+        tip = f"{' and '.join(one['names'])}{', ' * bool(one['group'])}{one['group']}: "
+        tip += f"{original:.2f} in the original, {published:.2f} in the release"
+        kind = "published" if not one["group"] else "soft"
+        parts.append(_dot(left + place(original), top + size - place(published), 4, kind, tip))
+    parts.append(_text(left + size / 2, top + size + 34, "original", "soft", "middle"))
+    return _svg(top + size + 44, "correlations in the original and in the release", parts)
+
+
 def workload_plot(workload: Mapping[str, Any]) -> str:
     """Draw every answer against the truth, on logarithmic axes."""
     questions = workload["questions"]

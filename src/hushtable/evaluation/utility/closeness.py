@@ -26,6 +26,12 @@ from hushtable.evaluation.utility.marginals import (
     SetComparison,
     compare_marginals,
 )
+from hushtable.evaluation.utility.slopes import (
+    CORRELATION,
+    SlopeComparison,
+    compare_slopes,
+    in_short,
+)
 from hushtable.evaluation.utility.workload import (
     ABSOLUTE,
     COVERAGE,
@@ -50,6 +56,7 @@ METRICS = (
     WASSERSTEIN,
     MISSING_SHARE,
     ASSOCIATION,
+    CORRELATION,
     RELATIVE,
     ABSOLUTE,
     COVERAGE,
@@ -81,6 +88,8 @@ class Utility:
         For graphs, the degree sequences.
     notes : tuple of str
         What a reader must know, among it why something was left out.
+    slopes : tuple of SlopeComparison
+        How numbers hang together.
     """
 
     about: str
@@ -92,6 +101,7 @@ class Utility:
     learning: Learning | None
     degrees: DegreeComparison | None
     notes: tuple[str, ...]
+    slopes: tuple[SlopeComparison, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Write as plain data."""
@@ -107,7 +117,7 @@ class Utility:
                     "name": metric.name,
                     "meaning": metric.meaning,
                     "better": metric.better,
-                    "low": metric.low,
+                    "low": metric.low if np.isfinite(metric.low) else None,
                     "high": metric.high if np.isfinite(metric.high) else None,
                 }
                 for metric in METRICS
@@ -116,6 +126,7 @@ class Utility:
             "pairs": _sets(marginals.pairs, marginals.n_pairs),
             "triples": _sets(marginals.triples, marginals.n_triples),
             "association": self._association(),
+            "slopes": in_short(self.slopes),
             "workload": self.workload and self.workload.to_dict(),
             "learning": self.learning and self.learning.to_dict(),
             "degrees": self.degrees and self.degrees.to_dict(),
@@ -231,6 +242,7 @@ def measure_utility(
         learning=learning,
         degrees=_degrees(compared, draws),
         notes=(*notes, *why_not),
+        slopes=compare_slopes(compared.originals, draws),
     )
 
 

@@ -9,7 +9,7 @@ and much for one about a handful.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -79,7 +79,7 @@ class Condition:
     """
 
     name: str
-    column: Column
+    column: Column = field(hash=False)  # some hold mappings; the name is enough
     codes: tuple[int, ...]
     interval: bool
 
@@ -290,9 +290,9 @@ def draw_questions(
             cell = next(
                 (c for c in SELECTIVITIES if c[0] * rows.n_rows < truth <= c[1] * rows.n_rows), None
             )
-            if cell is None or wanted[cell] == 0 or question in seen:
+            if cell is None or wanted[cell] == 0 or question.sql in seen:
                 continue
-            seen.add(question)
+            seen.add(question.sql)
             wanted[cell] -= 1
             found.append((question, truth))
     return found

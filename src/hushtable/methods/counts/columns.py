@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import chain
@@ -535,7 +535,10 @@ class ColumnsPlan(Plan[SealedTable]):
     def promise(self) -> Promise | None:
         """What one record may spend, so that all records of a unit together keep the promise."""
         promised = Promise.among(self.guarantees)
-        return None if promised is None else promised.for_each_of(self.n_units)
+        if promised is None or self.pair_noise is None or not self.pair_noise.is_gaussian:
+            return None if promised is None else promised.for_each_of(self.n_units)
+        aside = self.pair_noise.epsilon, self.pair_noise.delta
+        return replace(promised.for_each_of(self.n_units), aside=aside)
 
     @property
     def spends_all(self) -> bool:

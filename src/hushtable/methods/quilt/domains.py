@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import heapq
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,8 +26,8 @@ Floats = NDArray[np.float64]
 MAX_VALUES = 10_000
 """A column with more values is counted in public bins, or at a level of its taxonomy."""
 
-N_BINS = 1_000
-"""Bins of one width of a numeric column with too many values, at most."""
+N_BINS = 1 << 20
+"""Bins of one width that a numeric column of more values is read in, at most."""
 
 MAX_BUCKETS = 64
 """Buckets of an unordered column, so that every pair of columns can be counted."""
@@ -35,7 +36,14 @@ MAX_INTERVALS = 32
 """Buckets of an ordered column: neighbors are alike, and cells cost noise."""
 
 HEAVY = 3.0
-"""A bucket holds at least this many standard deviations of its noise."""
+"""A bucket of an ordered column holds at least this many standard deviations of its noise."""
+
+HEAVY_APART = 0.7
+"""Where values have no order, this part is enough: a value that is merged loses what it is."""
+
+
+TILT_LIMIT = 3.0
+"""A tilt moves a row inside its bucket by at most so many standard deviations."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +78,31 @@ class Values:
         return self.size - self.column.n_apart
 
     @property
+    def zero(self) -> set[int]:
+        """The counted value that is zero alone, if there is one."""
+        if isinstance(self.column, Categorical):
+            return set()
+        code = -self.column.exact_low / self.column.exact_step
+        if code.denominator != 1 or not 0 <= code < self.column.n_values:
+            return set()
+        if self.recoding is None:
+            return {int(code)}
+        return set(self.recoding.apply(np.array([int(code)])).tolist())
+
+    @cached_property
+    def first_codes(self) -> Integers:
+        """The first code of the schema behind each counted value."""
+        if self.recoding is None:
+            return np.arange(self.size)
+        bins = self.recoding.apply(np.arange(self.column.size))
+        return np.unique(bins, return_index=True)[1]
+
+    @property
+    def places(self) -> Floats:
+        """Where each counted value of an ordered column lies, in codes."""
+        return self.first_codes + (self.widths - 1) / 2
+
+    @property
     def is_ordered(self) -> bool:
         """Whether neighbors are alike."""
         return self.column.is_line
@@ -92,7 +125,7 @@ class Values:
         elif self.is_ordered:
             found = merge_neighbors(counts, heavy, MAX_INTERVALS)
         else:
-            found = merge_rare(counts, heavy, most, self._tree())
+            found = merge_rare(counts, HEAVY_APART * heavy, most, self._tree())
         return np.append(found, found.max() + 1 + np.arange(self.size - n_values))
 
     def _tree(self) -> Node | None:
@@ -108,6 +141,26 @@ class Values:
             return Node(node.label, tuple(numbered(child) for child in node.children))
 
         return numbered(column.taxonomy.root)
+
+    def branches(self, buckets: Integers) -> list[Integers]:
+        """Give the branch of each bucket at each level of the taxonomy, from fine to coarse.
+
+        A bucket of several branches is one of its own.
+        """
+        column = self.column
+        if not isinstance(column, Categorical) or column.taxonomy is None or self.rule is not None:
+            return []
+        found = []
+        for level in range(1, column.taxonomy.depth):
+            label_of = column.taxonomy.level(level)
+            labels = np.array([label_of[value] for value in column.values])
+            place = np.unique(labels, return_inverse=True)[1].ravel()
+            merged = buckets[: self.n_values]
+            n = int(merged.max()) + 1
+            first = np.array([place[merged == bucket].min() for bucket in range(n)])
+            last = np.array([place[merged == bucket].max() for bucket in range(n)])
+            found.append(np.where(first == last, first, len(labels) + np.arange(n)))
+        return found
 
     def bucket_recoding(self, buckets: Integers) -> Recoding | None:
         """Give the recoding from codes of the schema to buckets; None if nothing changes."""
@@ -128,8 +181,21 @@ class Values:
             labels, self.column.n_values, has_missing, tuple(first.tolist()), special=special
         )
 
-    def codes(self, of_rows: Integers, buckets: Integers, shares: Floats, coins: Coins) -> Integers:
-        """Draw a code of the schema for the bucket of each row: by noisy counts, then evenly."""
+    def codes(
+        self,
+        of_rows: Integers,
+        buckets: Integers,
+        shares: Floats,
+        coins: Coins,
+        tilts: Floats | None = None,
+    ) -> Integers:
+        """Draw a code of the schema for the bucket of each row: by noisy counts, then evenly.
+
+        With `tilts`, rows take the values of their bucket in an order that follows them.
+        """
+        if int(buckets.max()) + 1 == self.size:
+            values = np.argsort(buckets)[of_rows]
+            return values if self.recoding is None else self._inside(values, coins)
         values = np.empty(len(of_rows), np.int64)
         order = np.argsort(of_rows, kind="stable")
         bounds = np.searchsorted(of_rows[order], np.arange(int(buckets.max()) + 2))
@@ -140,6 +206,8 @@ class Values:
                 values[mine] = among[0]
             elif len(mine):
                 values[mine] = among[coins.spread(shares[among] + 1e-9, len(mine))]
+        if tilts is not None:
+            values = tilted(of_rows, values, self.places, tilts, coins)
         if self.recoding is None:
             return values
         return self._inside(values, coins)
@@ -155,26 +223,61 @@ class Values:
         return by_bin[starts[values] + (coin * widths[values]).astype(np.int64)]
 
 
+def tilted(
+    of_rows: Integers, values: Integers, places: Floats, tilts: Floats, coins: Coins
+) -> Integers:
+    """Let the rows of a bucket exchange their values, so that these follow a tilt.
+
+    If the density of a row rises by a tilt, its value is larger by tilt times variance, on average.
+    Rows are ranked by the places of their values so moved, and take the bucket's values in that
+    order: each value is still there as often as it was.
+
+    Examples
+    --------
+    >>> from hushtable.methods.quilt.coins import Coins
+    >>> rows, tilts = np.zeros(4, np.int64), np.array([9.0, 0.0, 0.0, -9.0])
+    >>> tilted(rows, np.array([1, 2, 2, 5]), np.arange(6.0), tilts, Coins(1)).tolist()
+    [5, 2, 2, 1]
+    """
+    n, at = np.maximum(np.bincount(of_rows), 1), places[values]
+    mean = np.bincount(of_rows, at) / n
+    variance = np.maximum(np.bincount(of_rows, at**2) / n - mean**2, 0.0)
+    reach = TILT_LIMIT * np.sqrt(variance)[of_rows]
+    moved = at + coins.spread(np.ones(1 << 16), len(values)) / (1 << 16)
+    moved += np.clip(tilts * variance[of_rows], -reach, reach)
+    moved -= moved.min(initial=0.0)
+    by_tilt = np.argsort(of_rows + moved / (moved.max(initial=0.0) + 1.0))
+    found = np.empty_like(values)
+    found[by_tilt] = values[np.argsort(of_rows * len(places) + values)]
+    return found
+
+
 def values_of(schema: Schema) -> list[Values]:
     """Say how each column is counted, or refuse those that cannot be."""
     found, problems = [], []
     for name, column in schema.attributes.items():
-        bins = bins_of(column)
+        values, bins = Values(name, column), bins_of(column)
         if bins is not None:
-            found.append(Values(name, column, list(bins.starts), bins))
+            lowest = [column.value(start) for start in bins.starts]
+            rule = [value for value in lowest if value is not None]
+            found.append(replace(values, rule=rule, recoding=bins))
+            continue
+        if not isinstance(column, Categorical):
+            wide = column.n_values > N_BINS
+            found.append(replace(values, recoding=_bins(values)) if wide else values)
             continue
         if column.size <= MAX_VALUES:
-            found.append(Values(name, column))
+            found.append(values)
             continue
-        rule = _rule(column)
-        if rule is None:
+        level = _level(column)
+        if level is None:
             problems.append(
                 f"column {name!r} has {column.size:,} values, and at most {MAX_VALUES:,} can be "
                 "counted one by one; give it a taxonomy with a level of fewer groups."
             )
             continue
         try:
-            found.append(Values(name, column, rule, recode(name, column, rule)))
+            found.append(Values(name, column, level, recode(name, column, level)))
         except ParameterError as error:
             problems += error.problems
     if problems:
@@ -182,20 +285,27 @@ def values_of(schema: Schema) -> list[Values]:
     return found
 
 
-def _rule(column: Column) -> Rule | None:
-    """Find a public rule for a column with too many values.
+def _bins(values: Values) -> Intervals:
+    """Give public bins of one width for a number with too many values to be read one by one.
 
-    Numbers get bins of one width, but the ends and zero, where values pile up, get their own.
+    The ends and zero, where values pile up, get their own.
     """
-    if not isinstance(column, Categorical):
-        width = -(-column.n_values // N_BINS)
-        zero = -column.exact_low / column.exact_step
-        alone = {0, column.n_values - 1}
-        if zero.denominator == 1 and 0 <= zero < column.n_values:
-            alone.add(int(zero))
-        starts = {*range(0, column.n_values, width), *alone, *(code + 1 for code in alone)}
-        values = [column.value(code) for code in sorted(starts - {column.n_values})]
-        return [value for value in values if value is not None]
+    n = values.column.n_values
+    alone = {0, n - 1, *values.zero}
+    starts = {*range(0, n, -(-n // N_BINS)), *alone, *(code + 1 for code in alone)} - {n}
+    has_missing = values.column.missing_code is not None
+    # Nobody reads their labels: the column is cut further, and published by that.
+    return Intervals(
+        tuple(range(len(starts))),
+        n,
+        has_missing,
+        tuple(sorted(starts)),
+        special=values.column.special_names,
+    )
+
+
+def _level(column: Categorical) -> int | None:
+    """Find the finest level of a taxonomy with few groups."""
     if column.taxonomy is None:
         return None
     for level in range(column.taxonomy.depth):
@@ -311,7 +421,7 @@ def _heavy_below(node: Node, counts: Floats, heavy: float) -> tuple[list[list[in
     return buckets, rare
 
 
-def shares_of(counts: Integers, buckets: Integers, total: float) -> Floats:
+def shares_of(counts: Integers | Floats, buckets: Integers, total: float) -> Floats:
     """Estimate the share of each value: that of its bucket first, then inside the bucket.
 
     Where hardly anybody is, noise would add up if each value were made non-negative alone.
@@ -321,7 +431,7 @@ def shares_of(counts: Integers, buckets: Integers, total: float) -> Floats:
     >>> shares_of(np.array([90, 9, -8, 5, 4]), np.array([0, 1, 1, 1, 1]), 100.0).round(2)
     array([0.9 , 0.01, 0.  , 0.05, 0.04])
     """
-    noisy = counts.astype(np.float64)
+    noisy = np.asarray(counts, np.float64)
     widths = np.bincount(buckets).astype(np.float64)
     masses = on_simplex(np.bincount(buckets, noisy).astype(np.float64), total, widths)
     shares = np.empty(len(noisy))

@@ -26,6 +26,7 @@ from hushtable.methods.quilt.measured_tables import LinearAnswer, MeasuredTable,
 from hushtable.methods.quilt.redraw import Rows, redrawn_weights
 from hushtable.methods.quilt.table_sums import TableSums
 from hushtable.predicate import Predicate, parse
+from hushtable.recoding import recode
 
 MAX_ENUMERATED = 2_000_000  # combinations of values that are looked at one by one
 
@@ -69,12 +70,12 @@ class QuiltEstimator(Estimator):
     @cached_property
     def bins(self) -> dict[str, Integers]:
         """For each code of a column the value that it was counted as."""
-        return {
-            v.name: np.arange(v.column.size)
-            if v.recoding is None
-            else v.recoding.apply(np.arange(v.column.size))
-            for v in values_of(self.schema)
-        }
+        found = {}
+        for name, column in self.schema.attributes.items():
+            codes = np.arange(column.size)
+            rule = self.settings["columns"][name]["bins"]
+            found[name] = codes if rule is None else recode(name, column, rule).apply(codes)
+        return found
 
     @cached_property
     def measured(self) -> MeasuredTables:

@@ -4,8 +4,10 @@ The field is the distribution over rows of bucket codes with density proportiona
 
     prod_j p_j(x_j) * exp(sum_c theta_c[x_c])
 
-where p_j are the marginals it was started from and c runs over the tables that were added to it.
-Fitting maximizes the concave dual of
+where p_j are the marginals it was started from and c runs over the tables that were added to it. A
+table may be coarser than the codes: its cells are unions, and theta_c[x_c] is that of the cell, or
+lies on a line between those of cells (`hushtable.methods.quilt.smoothing`). Fitting maximizes the
+concave dual of
 
     min_p  KL(p || p_0) + sum_c |M_c p - y_c|^2 / (2 shrinkage std_c)
 
@@ -23,17 +25,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.kernels import field as kernels
-from hushtable.kernels.field import Floats, Integers, Particles
+from hushtable.kernels.field import Floats, Index, Integers, Particles
 from hushtable.methods.quilt import particles
 from hushtable.methods.quilt.coins import Coins
+from hushtable.methods.quilt.factors import FactorTable, log_factors
 from hushtable.methods.quilt.particles import Group, strides_of
+from hushtable.methods.quilt.smoothing import (
+    STRAIGHT,
+    TREND,
+    Line,
+    Stiffness,
+    alikeness,
+    smoothed,
+    spread,
+)
 
 SHRINKAGE = 1.25
 """How strongly noise is shrunk, see the module's text; tuned, see quilt.md."""
@@ -52,6 +63,9 @@ SAME = 2e-4
 
 ROOM = 60_000
 """Particles beside the rows that are drawn from them, up to two for each row."""
+
+MANY = 200_000
+"""Particles that rows are chosen from, at most."""
 
 LEAST_GROWN = 0.6
 """Grown particles are moved once more if their effective share is less."""
@@ -75,28 +89,6 @@ _LEAST_PROBABILITY = 1e-4
 _MAX_PAIRS_BALANCED = 500
 
 
-@dataclass
-class FactorTable:
-    """Hold a noisy table and its log-factors; the cells are in C order.
-
-    Parameters
-    ----------
-    group : tuple of int
-        Its columns.
-    counts : array
-        The noisy counts.
-    std : array
-        Standard deviation of each count.
-    theta : array
-        The log-factors.
-    """
-
-    group: Group
-    counts: Floats
-    std: Floats
-    theta: Floats
-
-
 class Field:
     """Fit noisy tables by weighted rows.
 
@@ -112,6 +104,8 @@ class Field:
         For its coins, below 2**64.
     shrinkage : float
         How strongly noise is shrunk.
+    lines : sequence of Line or None
+        For each column where its codes lie, if they have an order.
 
     Attributes
     ----------
@@ -125,7 +119,7 @@ class Field:
     Examples
     --------
     >>> field = Field([np.array([0.5, 0.5])] * 2, total=100.0, n_particles=1000, seed=7)
-    >>> field.add((0, 1), np.array([40, 10, 10, 40]), std=1.0)
+    >>> table = field.add((0, 1), np.array([40, 10, 10, 40]), std=1.0)
     >>> field.fit()
     >>> np.abs(field.answers([(0, 1)])[0].ravel() - [40, 10, 10, 40]).max() < 3
     np.True_
@@ -139,38 +133,49 @@ class Field:
         n_particles: int,
         seed: int,
         shrinkage: float = SHRINKAGE,
+        lines: Sequence[Line | None] = (),
     ) -> None:
         self.sizes: Group = tuple(len(marginal) for marginal in marginals)
         self.total, self.shrinkage = float(total), shrinkage
         self.tables: list[FactorTable] = []
+        self.lines = list(lines) if lines else [None] * len(self.sizes)
+        self.alike = [1.0] * len(self.sizes)
         self.coins = Coins(seed)
         self._base = [_positive(marginal) for marginal in marginals]
         self.rows: Particles = self._independent(n_particles)
         self.weights: Floats = np.full(n_particles, self.total / max(n_particles, 1))
-        self._index = np.empty((0, n_particles), np.uint16)
+        self._cells: list[Index] = []  # of each table, the cell of each particle
+        self._codes: dict[Group, Index] = {}  # of groups whose factors lie on lines, the same
 
     # --- fitting ----------------------------------------------------------------------------------
 
-    def add(self, group: Group, counts: NDArray[np.generic], std: float | Floats) -> None:
+    def add(
+        self,
+        group: Group,
+        counts: NDArray[np.generic],
+        std: float | Floats,
+        maps: Sequence[Integers] = (),
+    ) -> FactorTable:
         """Add a noisy table; one that is there already becomes the weighted mean of both.
 
-        The standard deviation is one number, or one for each cell.
+        The standard deviation is one number, or one for each cell. `maps` gives the cell of each
+        code for each column, where a table is coarser than the codes.
         """
         y = np.asarray(counts, np.float64).ravel()
         std = np.broadcast_to(np.asarray(std, np.float64), y.shape).copy()
-        n_cells = math.prod(self.sizes[column] for column in group)
+        maps = tuple(maps) or tuple(np.arange(self.sizes[column]) for column in group)
+        n_cells = math.prod(int(places.max()) + 1 for places in maps)
         if len(y) != n_cells or n_cells > MAX_TABLE_CELLS:
             raise ValueError(f"{len(y)} counts for {n_cells} cells; at most {MAX_TABLE_CELLS}")
         for table in self.tables:
-            if table.group == group:
-                old, new = table.std**-2.0, std**-2.0
-                table.counts = (old * table.counts + new * y) / (old + new)
-                table.std = (old + new) ** -0.5
-                return
-        self.tables.append(FactorTable(group, y, std, np.zeros(n_cells)))
-        self._index = np.concatenate(
-            [self._index, particles.cells_of(self.rows, self.sizes, group)[None]]
-        )
+            if table.is_of(group, maps):
+                table.add(y, std)
+                return table
+        table = FactorTable(group, y, std, np.zeros(n_cells), maps)
+        self.tables.append(table)
+        self._straighten(table)
+        self._cells.append(particles.cells_of(self.rows, group, maps))
+        return table
 
     def fit(self, max_sweeps: int = 12) -> None:
         """Sweep over the tables until nothing moves; refresh the particles where it is needed."""
@@ -220,22 +225,111 @@ class Field:
             return 0.0, 0.0
         order = np.arange(len(self.tables))
         self.coins.shuffle(order)
-        theta = np.concatenate([table.theta for table in self.tables])
-        offsets = np.cumsum([0, *(len(table.theta) for table in self.tables)])
-        moved, starved = kernels.sweep(
-            self._index,
-            self.weights,
-            order,
-            offsets,
-            np.concatenate([table.counts for table in self.tables]),
-            self.shrinkage * np.concatenate([table.std for table in self.tables]),
-            theta,
-            FLOOR * self.total / len(self.rows),
-        )
-        for table, start in zip(self.tables, offsets, strict=False):
-            table.theta = theta[start : start + len(table.theta)]
+        floor = FLOOR * self.total / len(self.rows)
+        before, factors = self._cells[order[0]], np.ones(len(self.tables[order[0]].theta))
+        most = starved = 0.0
+        for position in order:
+            table, mine = self.tables[position], self._cells[position]
+            expected = kernels.move_and_weigh(before, factors, mine, self.weights, len(table.theta))
+            steps, moved, asked = kernels.take_steps(
+                expected, table.theta, table.wanted, self._pulls(table), floor
+            )
+            if table.lines is None:
+                before, factors = mine, np.exp(steps)
+            else:
+                before, factors = self._code_of(table.group), np.exp(table.fine(steps)).ravel()
+            most, starved = max(most, moved), max(starved, asked)
+        kernels.move(before, factors, self.weights)
         self.weights *= self.total / self.weights.sum()
-        return float(moved), float(starved)
+        return float(most), float(starved)
+
+    def _pulls(self, table: FactorTable) -> Floats:
+        pulls: Floats = self.shrinkage * table.strength * table.std
+        return pulls
+
+    def _code_of(self, group: Group) -> Index:
+        """Give the combination of codes of each particle, numbered."""
+        if group not in self._codes:
+            codes = [np.arange(self.sizes[column]) for column in group]
+            self._codes[group] = particles.cells_of(self.rows, group, codes)
+        return self._codes[group]
+
+    # --- ordered columns --------------------------------------------------------------------------
+
+    def learn_order(self) -> None:
+        """Learn from the pairs how alike neighbors are, and lay the factors along lines anew.
+
+        What the weights of the particles stand for changes with it: move them afterwards.
+        """
+        shares = [
+            answer / self.total for answer in self.answers([(c,) for c in range(len(self.sizes))])
+        ]
+        pairs = [table for table in self.tables if len(table.group) == 2]
+        for column, line in enumerate(self.lines):
+            mine = [table for table in pairs if column in table.group]
+            if line is not None and mine:
+                self.alike[column] = alikeness(
+                    [self._gaps(table, column, shares) for table in mine]
+                )
+        for table in self.tables:
+            self._straighten(table)
+
+    def _gaps(
+        self, table: FactorTable, column: int, shares: Sequence[Floats]
+    ) -> tuple[Floats, Floats, float, float]:
+        """Give how far a noisy table is from independent columns, the column's axis first."""
+        parts = [np.bincount(m, shares[c]) for c, m in zip(table.group, table.maps, strict=True)]
+        expected = self.total * np.multiply.outer(*parts)
+        gaps = table.counts.reshape(table.shape) - expected
+        axis = table.group.index(column)
+        width = self.sizes[column] / table.shape[axis]
+        std = float(table.std.mean())
+        return np.moveaxis(gaps, axis, 0), np.moveaxis(expected, axis, 0), std, width
+
+    def _straighten(self, table: FactorTable) -> None:
+        """Lay the log-factors of a coarse table along lines, where its columns have an order."""
+        fine = math.prod(self.sizes[column] for column in table.group)
+        if len(table.group) < 2 or len(table.theta) == fine or fine > MAX_TABLE_CELLS:
+            return
+        lines, bent = [], False
+        for column, cells in zip(table.group, table.maps, strict=True):
+            line = self.lines[column] or Line(
+                np.arange(float(len(cells))), np.ones(len(cells), bool)
+            )
+            lines.append(spread(line, cells, self._base[column], self.alike[column]))
+            bent |= self.lines[column] is not None and lines[-1].shape[1] < len(cells)
+        table.lines = tuple(lines) if bent else None
+
+    def smooth(self) -> None:
+        """Choose for each group of columns what to fit: log-factors that are smooth along orders.
+
+        They are those that the table would have alone, against the rest of the field as it is. The
+        goal is the count for which fitting cell by cell comes to them.
+        """
+        floor = FLOOR * self.total / len(self.rows)
+        for position, table in enumerate(self.tables):
+            if len(table.group) < 2:
+                continue
+            lines = [self.lines[column] for column in table.group]
+            trend = 0.0 if None in lines else TREND  # of two ordered columns, say
+            axes = [
+                Stiffness.of(cells, line, self.alike[column], trend)
+                for column, cells, line in zip(table.group, table.maps, lines, strict=True)
+            ]
+            if all(axis.is_plain for axis in axes):
+                continue
+            rest = np.maximum(self._expected(position), floor) * np.exp(-table.theta)
+            pulls = self._pulls(table)
+            theta = smoothed(table.counts, rest, table.theta, float(pulls.mean()), axes)
+            table.goal = rest * np.exp(theta) + pulls * theta
+
+    def _expected(self, position: int) -> Floats:
+        """Give the expected counts of a table's cells."""
+        table = self.tables[position]
+        sums = np.bincount(self._cells[position], self.weights, len(table.theta))
+        return sums.astype(np.float64)
+
+    # --- particles --------------------------------------------------------------------------------
 
     def refresh(self, n_sweeps: int = 1) -> None:
         """Resample the particles by weight and move them by Gibbs sweeps."""
@@ -250,9 +344,8 @@ class Field:
     def _place(self) -> None:
         """Give all particles one weight, and note in which cells they are."""
         self.weights = np.full(len(self.rows), self.total / len(self.rows))
-        self._index = np.empty((len(self.tables), len(self.rows)), np.uint16)
-        for position, table in enumerate(self.tables):
-            self._index[position] = particles.cells_of(self.rows, self.sizes, table.group)
+        self._codes = {}
+        self._cells = [particles.cells_of(self.rows, t.group, t.maps) for t in self.tables]
 
     def grow(self, n_particles: int) -> None:
         """Take more particles: resample, one Gibbs sweep, a few sweeps over the tables."""
@@ -274,23 +367,22 @@ class Field:
         """Say for each table how far the fit is from its optimum, in noise standard deviations.
 
         That is the root mean square over cells of (y - m) / std - shrinkage * theta, which is
-        zero at the optimum; cells at the limit of their factor are left out.
+        zero at the optimum (y is what is fitted); cells at the limit of their factor are left out.
         """
-        answers = self.answers([table.group for table in self.tables])
         found = []
-        for table, answer in zip(self.tables, answers, strict=True):
-            gap = (table.counts - answer.ravel()) / table.std - self.shrinkage * table.theta
+        for position, table in enumerate(self.tables):
+            gap = table.wanted - self._expected(position) - self._pulls(table) * table.theta
             free = np.abs(table.theta) < kernels.THETA_LIMIT
-            found.append(math.sqrt(float(np.mean(np.square(gap[free])))) if free.any() else 0.0)
+            scaled = gap[free] / table.std[free]
+            found.append(math.sqrt(float(np.mean(np.square(scaled)))) if free.any() else 0.0)
         return np.array(found)
 
     def residuals(self) -> Floats:
         """Give the root mean square of (y - m) / std for each table: noise, shrinkage, misfit."""
-        answers = self.answers([table.group for table in self.tables])
         return np.array(
             [
-                math.sqrt(float(np.mean(np.square((table.counts - answer.ravel()) / table.std))))
-                for table, answer in zip(self.tables, answers, strict=True)
+                math.sqrt(float(np.mean(np.square((t.counts - self._expected(position)) / t.std))))
+                for position, t in enumerate(self.tables)
             ]
         )
 
@@ -305,19 +397,42 @@ class Field:
 
         They are chosen from the particles. These are grown first, to three for each row where that
         is not too many, so that no row is repeated because there were too few, and the last fit
-        is more precise than those before.
+        is more precise than those before. Of very many rows several are the same particle, as
+        often as its weight says: then pair counts are the field's already.
         """
         if n_rows <= 0:
             return np.empty((0, len(self.sizes)), np.int16)
-        self.grow(n_rows + max(n_rows // 4, min(2 * n_rows, ROOM)))
+        self.grow(min(n_rows + max(n_rows // 4, min(2 * n_rows, ROOM)), MANY))
         if self.is_lost:
             self.restart()
         chosen = particles.by_weight(self.rows, self.weights, n_rows, self.coins)
         pairs = self._balanced_pairs()
-        if pairs:
+        if pairs and n_rows < len(self.rows):
             particles.balance(chosen, self.rows, self.weights, self.sizes, pairs, self.coins)
         self.coins.shuffle(chosen)
         return self.rows[chosen]
+
+    def tilts(self, rows: Particles, column: int) -> Floats:
+        """Say for each row how the log-density rises along an ordered column, given the others.
+
+        It is per unit of where the codes lie, and nothing for codes that lie on no line.
+        """
+        found = np.zeros(len(rows))
+        line = self.lines[column]
+        if line is None or np.count_nonzero(~line.apart) < 2:
+            return found
+        places = np.flatnonzero(~line.apart)
+        for group, theta in log_factors(self.tables).items():
+            if column not in group or len(group) < 2:
+                continue
+            axis = group.index(column)
+            slopes = np.zeros_like(theta)
+            along = [slice(None)] * len(group)
+            along[axis] = places  # type: ignore[call-overload]
+            slopes[tuple(along)] = np.gradient(theta.take(places, axis), line.at[places], axis=axis)
+            found += slopes[tuple(rows[:, c] for c in group)]
+        straight: Floats = min(1.0, self.alike[column] / STRAIGHT) * found
+        return straight
 
     def _balanced_pairs(self) -> list[Group]:
         """All pairs of columns, or the measured ones where there are too many."""
@@ -342,15 +457,14 @@ class Field:
         near_columns: list[int] = []
         near_strides: list[int] = []
         factors: list[Floats] = []
+        fitted = log_factors(self.tables)
         for column, base in enumerate(self._base):
             own: list[tuple[Group, Floats]] = [((column,), base)]
-            for table in self.tables:
-                if column in table.group:
-                    shape = [self.sizes[c] for c in table.group]
+            for group, theta in fitted.items():
+                if column in group:
                     # The column's own values come last, next to each other.
-                    at = table.group.index(column)
-                    turned = np.moveaxis(table.theta.reshape(shape), at, -1)
-                    own.append((table.group, np.exp(turned)))
+                    turned = np.moveaxis(theta, group.index(column), -1)
+                    own.append((group, np.exp(turned)))
             for group, factor in own:
                 starts.append(starts[-1] + factor.size)
                 factors.append(factor.ravel())
@@ -376,12 +490,11 @@ class Field:
         than columns, so only the strongest are drawn jointly, half as many as there are columns.
         """
         coupled = []
-        for table in self.tables:
-            if len(table.group) != 2:
+        for group, theta in log_factors(self.tables).items():
+            if len(group) != 2:
                 continue
-            i, j = table.group
-            joint = np.exp(table.theta).reshape(self.sizes[i], self.sizes[j])
-            joint = joint * np.outer(self._base[i], self._base[j])
+            i, j = group
+            joint = np.exp(theta) * np.outer(self._base[i], self._base[j])
             correlation = _maximal_correlation(joint)
             if correlation > JOINT_CORRELATION:
                 coupled.append((correlation, i, j))

@@ -170,14 +170,21 @@ class Meter:
         rows = next(iter(self._sealed.values())).sum().reshape(1)
         return self._paid("number of rows", (), rows, share)
 
-    def measure(self, step: str, group: Group, share: Fraction) -> PaidTable:
-        """Give a noisy table; one row changes one of its cells by one."""
-        return self._paid(step, group, self._sealed[group], share)
+    def measure(
+        self, step: str, group: Group, share: Fraction, cells: Integers | None = None
+    ) -> PaidTable:
+        """Give a noisy table, at a public resolution; one row changes one of its cells by one."""
+        return self._paid(step, group, self._counts(group, cells), share)
 
     def _paid(self, step: str, group: Group, counts: Sealed, share: Fraction) -> PaidTable:
         self.purse.pay(step, share)
         count_noise = self.purse.count_noise(share)
         return PaidTable(group, self._noise.open(counts, count_noise.law, step), count_noise)
+
+    def _counts(self, group: Group, cells: Integers | None) -> Sealed:
+        """Add counts up to cells: a row that was in one place still is."""
+        sealed = self._sealed[group]
+        return sealed if cells is None else sealed.merged(cells, int(cells.max()) + 1)
 
     def choose(
         self,
@@ -191,11 +198,12 @@ class Meter:
         """Choose k candidates of high score, one after the other, each for `share`.
 
         The score of a candidate is weight * (sum over cells of abs(exact - expected) - penalty).
-        With `may_stop`, an empty answer is possible: the choice to stop, of score 0.
+        With `may_stop`, an empty answer is possible: the choice to stop, of score 0. A candidate
+        that was chosen leaves with all others of the same columns.
         """
         self.purse.pay(step, k * share)
         scores = distance_scores(
-            [self._sealed[candidate.group] for candidate in candidates],
+            [self._counts(candidate.group, candidate.cells) for candidate in candidates],
             [candidate.expected for candidate in candidates],
             weights=[candidate.weight for candidate in candidates],
             penalties=[candidate.penalty for candidate in candidates],
@@ -206,9 +214,10 @@ class Meter:
         choice = TopChoices(
             self.purse.choice_epsilon(share), k,
             "permute-and-flip" if self.purse.pure else "exponential",
+            alike=tuple(candidate.group for candidate in candidates),
         )  # fmt: skip
-        chosen = self._noise.open(scores, choice, step)
-        return [place for place in chosen if place < len(candidates)]
+        chosen: list[int] = self._noise.open(scores, choice, step)
+        return chosen
 
 
 @dataclass(frozen=True)
@@ -225,12 +234,15 @@ class Candidate:
         What measuring it would bring in noise.
     weight : int
         How much its error matters.
+    cells : array of int, optional
+        The cell of each combination of values, where the table is coarser than what was counted.
     """
 
     group: Group
     expected: Integers
     penalty: int
     weight: int
+    cells: Integers | None = None
 
     def __post_init__(self) -> None:
         if self.expected.dtype != np.int64:

@@ -30,11 +30,13 @@ def strides_of(shape: Sequence[int]) -> Integers:
     return np.array([math.prod(shape[axis + 1 :]) for axis in range(len(shape))], np.int64)
 
 
-def cells_of(rows: Particles, sizes: Group, group: Group) -> NDArray[np.uint16]:
-    """Give the cell of each row in the table of some columns."""
+def cells_of(rows: Particles, group: Group, maps: Sequence[Integers]) -> NDArray[np.uint16]:
+    """Give the cell of each row in a table: columns, and the cell of each of their codes."""
     out = np.empty(len(rows), np.uint16)
-    strides = strides_of([sizes[column] for column in group])
-    kernels.index_cells(rows, np.array(group, np.int64), strides, out)
+    strides = strides_of([int(places.max()) + 1 for places in maps])
+    starts = np.cumsum([0, *map(len, maps)])
+    places = np.concatenate([p * stride for p, stride in zip(maps, strides, strict=True)])
+    kernels.index_cells(rows, np.array(group, np.int64), starts, places, out)
     return out
 
 

@@ -13,26 +13,29 @@ Five tables:
 - ``buckets``: ``column`` (its place in the schema), ``value`` (a counted value of it, the last one
   is missing where that is a category), ``bucket``, and ``share``, the estimated share of rows.
 - ``factors``: the log-factors of the fitted field, ``table`` (the first ones are the columns in
-  order, then the groups of columns of the level ``buckets``, each once, in the order in which they
-  first stand in ``tables``), ``cell``, ``factor``. The density of a row of buckets is proportional
-  to the product of the buckets' shares times the exponential of the sum of the factors. See
+  order, then the groups of columns of the level ``buckets`` at each resolution, each once, in the
+  order in which they first stand in ``tables``), ``cell``, ``factor``. The density of a row of
+  buckets is proportional to the product of the buckets' shares times the exponential of the sum of
+  the factors, which between the centers of coarse cells run along lines. See
   `hushtable.methods.quilt.field.Field`.
-- ``candidates``: what could be chosen in the last round: ``columns`` (their places), ``penalty``
-  and ``weight`` (see `Candidate`).
+- ``candidates``: what could be chosen in the last round: ``columns`` (their places), ``levels``
+  (their resolutions, 0 is all buckets), ``penalty`` and ``weight`` (see `Candidate`).
 
 The settings of the estimator:
 
 - ``total``, ``total_std``: the number of rows the release stands for, and its error (0: public).
 - ``noise``: ``gaussian`` or ``laplace``, discrete; ``reach``: rows of one unit.
-- ``columns``: for each name the rule of its public bins (``bins``: a taxonomy level, the lowest
-  values of bins, or null), the number of counted values and of buckets.
+- ``columns``: for each name the rule by which it was counted (``bins``: a taxonomy level, the
+  lowest values of the intervals that a wide number was cut into, or null), the number of counted
+  values and of buckets.
 - ``tables``: ``columns`` (names), ``level`` (``values``: the counted values of one column;
   ``buckets``), ``shape``, ``cells`` (for each column the cell of each value or bucket along its
   axis; null where each has its own), ``parameter`` (variance of the Gaussian, scale of the Laplace
-  noise) and ``std``. All tables of one column come first, in the order of the schema.
+  noise) and ``std``. All tables of one column come first, in the order of the schema, then the
+  coarser ones by which wide numbers were cut.
 - ``rounds``: for each round ``choice_epsilon``, ``sensitivity``, ``n_candidates``, and for the
-  chosen ones ``chosen`` (places of columns), ``penalties``, ``weights``, ``distances`` (sum of
-  absolute differences between the noisy table and what the model had expected before),
+  chosen ones ``chosen`` (places of columns), ``levels``, ``penalties``, ``weights``, ``distances``
+  (sum of absolute differences between the noisy table and what the model had expected before),
   ``missed_squares`` (sum of squared differences) and ``expected_squares`` (of what was expected).
 - ``fit``: ``effective_share`` of the particles, ``misfit`` and ``residual`` of each table of the
   field in the order of ``factors`` (see `Field.misfit`, `Field.residuals`), ``shrinkage``.
@@ -58,8 +61,9 @@ from hushtable.methods import parameters
 from hushtable.methods.base import CountError, Forecast, Method, Plan, Released, misfits
 from hushtable.methods.count_error import gaussian_error, laplace_error, n_asked, needed_rows
 from hushtable.methods.parameters import parameter, whole
+from hushtable.methods.quilt.cuts import CUT_SHARE, is_wide, planned_size
 from hushtable.methods.quilt.domains import MAX_BUCKETS, MAX_INTERVALS, Values, values_of
-from hushtable.methods.quilt.meter import Meter, Purse, TableMechanism, as_share
+from hushtable.methods.quilt.meter import Meter, PaidTable, Purse, TableMechanism, as_share
 from hushtable.methods.quilt.schedule import ROWS_SHARE, Schedule, schedule
 from hushtable.methods.quilt.sewing import Patchwork, divided, sew
 from hushtable.privacy.composition import concentrated_share
@@ -199,7 +203,7 @@ class QuiltPlan(Plan[SealedTable]):
         """Divide the budget as a run does that finds so many rows."""
         purse = self.purse()
         return schedule(
-            n_rows=float(n_rows), sizes=[v.size for v in self.values],
+            n_rows=float(n_rows), sizes=[planned_size(v) for v in self.values],
             total=float(purse.total), pure=purse.pure, reach=purse.reach,
         )  # fmt: skip
 
@@ -246,7 +250,7 @@ class QuiltPlan(Plan[SealedTable]):
                 **self._warnings(stages, known),
             },
             split=self.split(stages.choices),
-            n_cells=sum(v.size for v in self.values) + n_pairs,
+            n_cells=sum(planned_size(v) for v in self.values) + n_pairs,
             memory_mb=(24 * n_pairs + held + output) / 1e6 + 20,
         )
 
@@ -271,10 +275,13 @@ class QuiltPlan(Plan[SealedTable]):
         if rows is None:
             lines["shown for"] = f"{TYPICAL_ROWS:,} rows, say; tell their number for better"
         for values in self.values:
-            if values.rule is not None:
-                kind = "groups of its taxonomy" if isinstance(values.rule, int) else "bins"
+            if is_wide(values):
                 lines[f"column {values.name!r} has too many values"] = (
-                    f"counted in {values.n_values:,} {kind}"
+                    "cut into intervals where people are, by noisy counts"
+                )
+            elif isinstance(values.rule, int):
+                lines[f"column {values.name!r} has too many values"] = (
+                    f"counted in {values.n_values:,} groups of its taxonomy"
                 )
         n_columns = len(self.values)
         first = min(stages.one_ways / n_columns, 1.0)
@@ -296,11 +303,12 @@ class QuiltPlan(Plan[SealedTable]):
         the tables is no worse than this one alone; what was chosen later does not matter.
         """
         stages = self.stages(needed_rows(self.schema.rows if rows is None else rows))
-        sizes = [v.size for v in self.values]
+        sizes = [planned_size(v) for v in self.values]
         parts = divided(min(stages.one_ways, float(1 - self.rows_share)), sizes)
+        kept = [as_share(1 - CUT_SHARE) if is_wide(v) else 1 for v in self.values]
         errors = [
-            _sum_error(self.purse().count_noise(part), n_asked(share, size))
-            for size, part in zip(sizes, parts, strict=True)
+            _sum_error(self.purse().count_noise(part * left), n_asked(share, size))
+            for size, part, left in zip(sizes, parts, kept, strict=True)
         ]
         return max(errors, key=lambda error: error.half_width)
 
@@ -324,18 +332,18 @@ class QuiltPlan(Plan[SealedTable]):
         n_rows = min(max(round(quilt.total), 0), self.method.max_published)
         return Released(
             tables={
-                "data": _rows(self, quilt, n_rows),
+                "data": _rows(quilt, n_rows),
                 "measured": _lists(
                     "table",
                     "cell",
-                    {"count": [table.counts for table in (*quilt.one_ways, *quilt.groups)]},
+                    {"count": [table.counts for table in quilt.tables]},
                 ),
                 "buckets": _lists(
                     "column",
                     "value",
                     {
-                        "bucket": [bucket.astype(np.int32) for bucket in quilt.buckets],
-                        "share": quilt.shares,
+                        "bucket": [column.buckets.astype(np.int32) for column in quilt.columns],
+                        "share": [column.shares for column in quilt.columns],
                     },
                 ),
                 "factors": _lists(
@@ -343,7 +351,7 @@ class QuiltPlan(Plan[SealedTable]):
                 ),
                 "candidates": _last_candidates(quilt),
             },
-            settings=_settings(self, quilt, purse, n_rows),
+            settings=_settings(quilt, purse, n_rows),
         )
 
 
@@ -357,15 +365,18 @@ def _sum_error(noise: TableMechanism, n_counts: int) -> CountError:
 # --- what is released -----------------------------------------------------------------------------
 
 
-def _rows(plan: QuiltPlan, quilt: Patchwork, n_rows: int) -> pa.Table:
+def _rows(quilt: Patchwork, n_rows: int) -> pa.Table:
     drawn = quilt.field.draw(n_rows)
     columns = {}
-    for position, v in enumerate(plan.values):
+    for position, known in enumerate(quilt.columns):
+        v = known.counted.values
+        merged = v.is_ordered and known.n_buckets < v.size
         codes = v.codes(
             drawn[:, position].astype(np.int64),
-            quilt.buckets[position],
-            quilt.shares[position],
+            known.buckets,
+            known.shares,
             quilt.field.coins,
+            quilt.field.tilts(drawn, position) if merged else None,
         )
         columns[v.name] = to_values(v.column, codes)
     return pa.table(columns)
@@ -384,34 +395,42 @@ def _lists(whose: str, place: str, columns: Mapping[str, Sequence[NDArray[Any]]]
 
 
 def _last_candidates(quilt: Patchwork) -> pa.Table:
-    last = quilt.rounds[-1].candidates if quilt.rounds else []
+    offers = quilt.rounds[-1].offers if quilt.rounds else []
+    last = [offer.candidate for offer in offers]
     ends = np.cumsum([0, *(len(c.group) for c in last)], dtype=np.int32)
     members = np.array([column for c in last for column in c.group], np.int32)
+    levels = np.array([level for offer in offers for level in offer.patch.levels], np.int32)
     return pa.table(
         {
             "columns": pa.ListArray.from_arrays(numbers(ends), numbers(members)),
+            "levels": pa.ListArray.from_arrays(numbers(ends), numbers(levels)),
             "penalty": numbers(np.array([c.penalty for c in last], np.int64)),
             "weight": numbers(np.array([c.weight for c in last], np.int32)),
         }
     )
 
 
-def _settings(plan: QuiltPlan, quilt: Patchwork, purse: Purse, n_rows: int) -> dict[str, Any]:
-    names = [v.name for v in plan.values]
+def _settings(quilt: Patchwork, purse: Purse, n_rows: int) -> dict[str, Any]:
+    counted = [column.counted.values for column in quilt.columns]
+    names = [v.name for v in counted]
     model, sizes = quilt.field, quilt.field.sizes
-    tables = [
-        {
-            "columns": [names[column] for column in table.group],
-            "level": "values" if len(table.group) == 1 else "buckets",
-            "shape": [len(table.counts)]
-            if len(table.group) == 1
-            else [sizes[column] for column in table.group],
-            "cells": [None] * len(table.group),
-            "parameter": str(table.noise.parameter),
-            "std": table.noise.std,
-        }
-        for table in (*quilt.one_ways, *quilt.groups)
+    tables = [_described([v.name], [None], column.counted.table)
+              for v, column in zip(counted, quilt.columns, strict=True)]  # fmt: skip
+    tables += [
+        _described([v.name], [cells], table)
+        for v, column in zip(counted, quilt.columns, strict=True)
+        for table, cells in column.counted.cuts
     ]
+    tables += [
+        _described(
+            [names[column] for column in piece.patch.group],
+            [cells if level else None
+             for level, cells in zip(piece.patch.levels, piece.patch.maps, strict=True)],
+            piece.table,
+            piece.patch.shape,
+        )
+        for piece in quilt.pieces
+    ]  # fmt: skip
     misfit, residual = model.misfit(), model.residuals()
     return {
         "total": quilt.total,
@@ -420,7 +439,7 @@ def _settings(plan: QuiltPlan, quilt: Patchwork, purse: Purse, n_rows: int) -> d
         "reach": purse.reach,
         "columns": {
             v.name: {"bins": v.rule, "n_values": v.size, "n_buckets": size}
-            for v, size in zip(plan.values, sizes, strict=True)
+            for v, size in zip(counted, sizes, strict=True)
         },
         "tables": tables,
         "rounds": [made.plain() for made in quilt.rounds],
@@ -431,21 +450,39 @@ def _settings(plan: QuiltPlan, quilt: Patchwork, purse: Purse, n_rows: int) -> d
             "shrinkage": model.shrinkage,
         },
         "spent": {step: str(share) for step, share in purse.spent().items()},
-        "notes": _notes(plan, quilt, purse, misfit, n_rows),
+        "notes": _notes(quilt, purse, misfit, n_rows),
     }
 
 
-def _notes(plan: QuiltPlan, quilt: Patchwork, purse: Purse, misfit: Any, n_rows: int) -> list[str]:
-    names = [v.name for v in plan.values]
-    groups = [" x ".join(names[column] for column in table.group) for table in quilt.groups]
+def _described(
+    columns: list[str],
+    cells: Sequence[NDArray[np.int64] | None],
+    table: PaidTable,
+    shape: Sequence[int] = (),
+) -> dict[str, Any]:
+    return {
+        "columns": columns,
+        "level": "buckets" if len(columns) > 1 else "values",
+        "shape": list(shape) or [len(table.counts)],
+        "cells": [None if places is None else places.tolist() for places in cells],
+        "parameter": str(table.noise.parameter),
+        "std": table.noise.std,
+    }
+
+
+def _notes(quilt: Patchwork, purse: Purse, misfit: Any, n_rows: int) -> list[str]:
+    names = [column.counted.values.name for column in quilt.columns]
+    groups = [
+        " x ".join(names[column] for column in table.group)
+        for table in (piece.table for piece in quilt.pieces)
+    ]
     notes = [
         "`data` holds synthetic rows, no row is a person's. `measured` holds the noisy tables they "
         "were made from: unbiased, negative counts included, with the noise that the settings say."
     ]
     if groups:
         notes.append(f"Measured beside single columns: {', '.join(dict.fromkeys(groups))}.")
-    merged = [v.name for v, size in zip(plan.values, quilt.field.sizes, strict=True)
-              if size < v.size]  # fmt: skip
+    merged = [c.counted.values.name for c in quilt.columns if c.n_buckets < c.counted.values.size]
     if merged:
         notes.append(
             f"Rare or neighboring values were merged before pairs were counted: {', '.join(merged)}"

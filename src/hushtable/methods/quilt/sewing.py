@@ -26,33 +26,35 @@ are chosen between two fits.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from dataclasses import field as default
 from fractions import Fraction
-from itertools import combinations
 from typing import Any
 
 import numpy as np
 
-from hushtable.methods.quilt.domains import Floats, Integers, Values, shares_of
+from hushtable.methods.quilt.candidates import Offer, groups_of, noise_cost, offers_of
+from hushtable.methods.quilt.columns import (
+    CountedColumn,
+    KnownColumn,
+    estimated_total,
+    known_column,
+    measure_columns,
+)
+from hushtable.methods.quilt.cuts import planned_size
+from hushtable.methods.quilt.domains import Floats, Values
+from hushtable.methods.quilt.factors import dispersion
 from hushtable.methods.quilt.field import N_LAST_SWEEPS, Field
-from hushtable.methods.quilt.meter import Candidate, Meter, PaidTable, as_share, sensitivity
+from hushtable.methods.quilt.meter import Meter, PaidTable, as_share, sensitivity
 from hushtable.methods.quilt.particles import Group
+from hushtable.methods.quilt.resolutions import Ladder, Patch
 from hushtable.methods.quilt.schedule import ROWS_SHARE, Schedule
-
-PENALTY = 0.5
-"""What the noise of a table costs, in parts of its expected absolute error."""
-
-MAX_CELLS = 6000
-"""Larger tables are no candidates."""
-
-WEIGHT, TARGET_PAIR, TARGET_TRIPLE = 10, 15, 13
-"""How much the error of a table matters, in tenths: the target's tables more."""
+from hushtable.recoding import Recoding
 
 _DUST = 1e-6  # a rest of the budget that buys nothing
 _N_SETTLING = 3  # times that particles are moved to where the forest is
+_N_SMOOTHINGS = 3  # times that what is fitted last is smoothed
 
 
 @dataclass(frozen=True)
@@ -65,37 +67,44 @@ class Round:
         Epsilon of one choice.
     sensitivity : int
         Of the scores.
-    candidates : list of Candidate
+    offers : list of Offer
         What could be chosen.
     chosen : list of int
         Which of them were.
-    answers : list of arrays
-        What the model expected of the chosen ones before they were measured.
     measured : list of PaidTable
         Their noisy tables.
     """
 
     choice_epsilon: Fraction
     sensitivity: int
-    candidates: list[Candidate]
+    offers: list[Offer]
     chosen: list[int]
-    answers: list[Floats]
     measured: list[PaidTable]
 
     def plain(self) -> dict[str, Any]:
         """Give it as plain data."""
-        missed = [m.counts - answer for m, answer in zip(self.measured, self.answers, strict=True)]
+        offers = [self.offers[place] for place in self.chosen]
+        missed = [m.counts - o.expected for m, o in zip(self.measured, offers, strict=True)]
         return {
             "choice_epsilon": float(self.choice_epsilon),
             "sensitivity": self.sensitivity,
-            "n_candidates": len(self.candidates),
-            "chosen": [list(self.candidates[place].group) for place in self.chosen],
-            "penalties": [self.candidates[place].penalty for place in self.chosen],
-            "weights": [self.candidates[place].weight for place in self.chosen],
+            "n_candidates": len(self.offers),
+            "chosen": [list(offer.patch.group) for offer in offers],
+            "levels": [list(offer.patch.levels) for offer in offers],
+            "penalties": [offer.candidate.penalty for offer in offers],
+            "weights": [offer.candidate.weight for offer in offers],
             "distances": [float(np.abs(gap).sum()) for gap in missed],
             "missed_squares": [float(np.dot(gap, gap)) for gap in missed],
-            "expected_squares": [float(np.dot(answer, answer)) for answer in self.answers],
+            "expected_squares": [float(np.dot(o.expected, o.expected)) for o in offers],
         }
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A patch that was measured."""
+
+    patch: Patch
+    table: PaidTable
 
 
 @dataclass
@@ -104,12 +113,32 @@ class Patchwork:
 
     total: float
     total_std: float
-    one_ways: list[PaidTable]
-    shares: list[Floats]  # of each counted value, from the noisy tables of one column
-    buckets: list[Integers]
+    columns: list[KnownColumn]
     field: Field
-    groups: list[PaidTable] = default(default_factory=list)
+    pieces: list[Piece] = default(default_factory=list)
     rounds: list[Round] = default(default_factory=list)
+
+    @property
+    def tables(self) -> list[PaidTable]:
+        """All noisy tables that were paid for, those of one column first."""
+        single = [column.counted.table for column in self.columns]
+        cuts = [table for column in self.columns for table, _ in column.counted.cuts]
+        return [*single, *cuts, *(piece.table for piece in self.pieces)]
+
+    @property
+    def ladders(self) -> list[Ladder]:
+        """The resolutions of all columns."""
+        return [column.ladder for column in self.columns]
+
+    def merging(self) -> dict[str, Recoding]:
+        """Give the recodings from codes of the schema to buckets, where they differ."""
+        found = {}
+        for column in self.columns:
+            values = column.counted.values
+            recoding = values.bucket_recoding(column.buckets)
+            if recoding is not None:
+                found[values.name] = recoding
+        return found
 
 
 def sew(
@@ -143,118 +172,81 @@ def sew(
     meter.read(columns, {v.name: v.recoding for v in values if v.recoding is not None})
     rows = public_rows if public_rows is not None else int(meter.row_count(ROWS_SHARE).counts[0])
     stages = stages_for(rows)
-    one_ways, buckets = _one_ways(meter, values, stages, target)
-    quilt = _start(one_ways, buckets, public_rows, n_particles=n_particles, seed=seed)
+    share = min(stages.one_ways, float(meter.purse.left))
+    counted = measure_columns(meter, values, divided(share, [planned_size(v) for v in values]))
+    quilt = _start(counted, public_rows, target, n_particles=n_particles, seed=seed)
     preferred = target if stages.prefers_target else None
-    groups = _groups(quilt.field.sizes, preferred)
-    merging = {v.name: v.bucket_recoding(bucket) for v, bucket in zip(values, buckets, strict=True)}
-    meter.read(groups, {name: rule for name, rule in merging.items() if rule is not None})
+    groups = groups_of(quilt.field.sizes, preferred)
+    meter.read(groups, quilt.merging())
     if groups:
         _forest(meter, quilt, stages, groups, target=target, preferred=preferred)
     if groups and stages.n_rounds:
         _rounds(meter, quilt, stages, groups, preferred)
+    quilt.field.learn_order()
     quilt.field.refresh()
-    quilt.field.fit(N_LAST_SWEEPS)
+    for _ in range(_N_SMOOTHINGS):
+        quilt.field.smooth()
+        quilt.field.fit(N_LAST_SWEEPS // _N_SMOOTHINGS)
     return quilt
 
 
 # --- columns --------------------------------------------------------------------------------------
 
 
-def _one_ways(
-    meter: Meter, values: Sequence[Values], stages: Schedule, target: int | None
-) -> tuple[list[PaidTable], list[Integers]]:
-    """Measure each column and merge its rare values."""
-    share = min(stages.one_ways, float(meter.purse.left))
-    measured = [
-        meter.measure("tables of one column", (column,), part)
-        for column, part in enumerate(divided(share, [v.size for v in values]))
-    ]
-    buckets = [
-        v.buckets(m.counts, m.noise.std, is_target=column == target)
-        for column, (v, m) in enumerate(zip(values, measured, strict=True))
-    ]
-    return measured, buckets
-
-
 def _start(
-    measured: list[PaidTable],
-    buckets: list[Integers],
+    columns: list[CountedColumn],
     public_rows: int | None,
+    target: int | None,
     *,
     n_particles: int,
     seed: int,
 ) -> Patchwork:
     """Start the field from the tables of one column."""
-    total, total_std = _total(measured) if public_rows is None else (float(public_rows), 0.0)
+    exact = (float(public_rows), 0.0) if public_rows is not None else None
+    total, total_std = exact or estimated_total(columns)
     whole = max(total, 1.0)
-    shares = [
-        shares_of(m.counts, bucket, whole) for m, bucket in zip(measured, buckets, strict=True)
+    known = [
+        known_column(column, whole, is_target=place == target)
+        for place, column in enumerate(columns)
     ]
-    marginals = [
-        np.bincount(bucket, share).astype(np.float64)
-        for bucket, share in zip(buckets, shares, strict=True)
-    ]
-    model = Field(marginals, total=whole, n_particles=n_particles, seed=seed)
-    for m, bucket in zip(measured, buckets, strict=True):
-        noise_std = m.noise.std * np.sqrt(np.bincount(bucket))
-        model.add(m.group, np.bincount(bucket, m.counts), noise_std)
-    return Patchwork(total, total_std, measured, shares, buckets, model)
-
-
-def _total(measured: Sequence[PaidTable]) -> tuple[float, float]:
-    """Estimate the number of rows, and the error of that, from tables that all count them."""
-    # Each table's sum estimates it; the best mean weighs by precision.
-    precision = np.array([1 / (len(m.counts) * m.noise.std**2) for m in measured])
-    sums = np.array([float(m.counts.sum()) for m in measured])
-    return float((precision * sums).sum() / precision.sum()), float(precision.sum() ** -0.5)
-
-
-# --- what may be measured -------------------------------------------------------------------------
-
-
-def _groups(sizes: Sequence[int], target: int | None) -> list[Group]:
-    """List all pairs, and with a target all pairs with it, as far as they have few cells."""
-    pairs: list[Group] = list(combinations(range(len(sizes)), 2))
-    triples: list[Group] = []
-    if target is not None:
-        triples = [tuple(sorted((*pair, target))) for pair in pairs if target not in pair]
-    return [
-        group
-        for group in (*pairs, *triples)
-        if math.prod(sizes[column] for column in group) <= MAX_CELLS
-        and all(sizes[column] > 1 for column in group)
-    ]
-
-
-def _candidate(group: Group, expected: Floats, std: float, target: int | None) -> Candidate:
-    weight = WEIGHT
-    if target in group:
-        weight = TARGET_PAIR if len(group) == 2 else TARGET_TRIPLE
-    return Candidate(
-        group, np.rint(expected).astype(np.int64), round(_noise_cost(expected, std)), weight
+    model = Field(
+        [column.masses for column in known],
+        total=whole,
+        n_particles=n_particles,
+        seed=seed,
+        lines=[column.line for column in known],
     )
+    for place, column in enumerate(known):
+        model.add((place,), column.counts, column.std)
+    return Patchwork(total, total_std, known, model)
 
 
-def _noise_cost(expected: Floats, std: float) -> float:
-    """Say what noise costs a table: nothing where the model expects nobody."""
-    return PENALTY * math.sqrt(2 / math.pi) * float(np.minimum(std, np.maximum(expected, 0)).sum())
+# --- measuring ------------------------------------------------------------------------------------
 
 
 def _measure(
-    meter: Meter, quilt: Patchwork, step: str, groups: Sequence[Group], share: float
+    meter: Meter, quilt: Patchwork, step: str, offers: Sequence[Offer], share: float
 ) -> list[PaidTable]:
     """Measure tables for a share of the budget, or what is left of it, and add them."""
     share = min(share, float(meter.purse.left))
-    sizes = [math.prod(quilt.field.sizes[column] for column in group) for group in groups]
+    parts = divided(share, [offer.patch.n_cells for offer in offers])
     measured = [
-        meter.measure(step, group, part)
-        for group, part in zip(groups, divided(share, sizes), strict=True)
+        meter.measure(step, offer.patch.group, part, offer.patch.cells)
+        for offer, part in zip(offers, parts, strict=True)
     ]
-    for table in measured:
-        quilt.field.add(table.group, table.counts, table.noise.std)
-    quilt.groups += measured
+    for offer, table in zip(offers, measured, strict=True):
+        patch, std = offer.patch, table.noise.std
+        factors = quilt.field.add(patch.group, table.counts, std, patch.maps)
+        if all(piece.patch != patch for piece in quilt.pieces):
+            factors.strength = _strength(table.counts.astype(np.float64), offer.expected, std)
+        quilt.pieces.append(Piece(patch, table))
     return measured
+
+
+def _strength(counts: Floats, expected: Floats, std: float) -> float:
+    """Hold a table back less where it says more than noise would; few cells say little."""
+    few = len(counts) / (len(counts) + 20)
+    return float((std / dispersion(counts, expected, std)) ** (0.5 * few))
 
 
 def divided(share: float, sizes: Sequence[int]) -> list[Fraction]:
@@ -278,13 +270,14 @@ def _forest(
 ) -> None:
     """Choose pairs that join columns not joined yet, measure them, fit."""
     std = meter.purse.count_noise(as_share(stages.forest / stages.n_edges)).std
-    pairs = _independent_pairs(quilt.field, groups, std, preferred)
+    pairs = _independent_pairs(quilt, groups, std, preferred)
     edges = _choose_edges(meter, pairs, stages, target)
     if not edges:
         return
     # With no round to come, the forest takes the rest.
     share = stages.edge(len(edges)) * len(edges) if stages.n_rounds else 1.0
     _measure(meter, quilt, "tables of the forest", edges, share)
+    quilt.field.learn_order()
     for _ in range(_N_SETTLING):
         quilt.field.sweep()
         quilt.field.refresh()
@@ -292,43 +285,43 @@ def _forest(
 
 
 def _independent_pairs(
-    model: Field, groups: Sequence[Group], std: float, preferred: int | None
-) -> list[Candidate]:
+    quilt: Patchwork, groups: Sequence[Group], std: float, preferred: int | None
+) -> list[Offer]:
     """Offer each pair by what it would be if its columns were independent."""
+    model = quilt.field
     single = model.answers([(column,) for column in range(len(model.sizes))])
     shares = [answer / model.total for answer in single]
-    return [
-        _candidate(
-            group, np.outer(*(shares[c] for c in group)).ravel() * model.total, std, preferred
-        )
-        for group in groups
-        if len(group) == 2
-    ]
+    pairs = [group for group in groups if len(group) == 2]
+    expected = [np.outer(*(shares[c] for c in pair)) * model.total for pair in pairs]
+    return offers_of(pairs, expected, quilt.ladders, std, preferred)
 
 
 def _choose_edges(
-    meter: Meter, pairs: Sequence[Candidate], stages: Schedule, target: int | None
-) -> list[Group]:
+    meter: Meter, pairs: Sequence[Offer], stages: Schedule, target: int | None
+) -> list[Offer]:
     """Choose pairs until all columns are joined, there are enough, or stopping is chosen.
 
     The first one is a pair with the target, so that even a small budget ties it to something.
     """
-    tree_of = {column: column for pair in pairs for column in pair.group}
-    edges: list[Group] = []
+    tree_of = {column: column for pair in pairs for column in pair.patch.group}
+    edges: list[Offer] = []
     while len(edges) < stages.n_edges:
-        apart = [p for p in pairs if tree_of[p.group[0]] != tree_of[p.group[1]]]
-        of_target = [] if edges else [p for p in apart if target in p.group]
+        apart = [p for p in pairs if len({tree_of[column] for column in p.patch.group}) > 1]
+        of_target = [] if edges else [p for p in apart if target in p.patch.group]
         offered = of_target or apart
         if not offered:
             break
         chosen = meter.choose(
-            "choices", offered, k=1, share=as_share(stages.choice), may_stop=not of_target
+            "choices",
+            [offer.candidate for offer in offered],
+            k=1,
+            share=as_share(stages.choice),
+            may_stop=not of_target,
         )
         if not chosen:
             break
-        first, second = offered[chosen[0]].group
-        edges.append((first, second))
-        kept, lost = tree_of[first], tree_of[second]
+        edges.append(offered[chosen[0]])
+        kept, lost = (tree_of[column] for column in edges[-1].patch.group)
         tree_of = {column: kept if tree == lost else tree for column, tree in tree_of.items()}
     return edges
 
@@ -372,37 +365,41 @@ def _rounds(
     """Choose what the model gets most wrong, a few tables at a time, until all is spent."""
     model, purse = quilt.field, meter.purse
     pace = _Pace.planned(stages, float(purse.left))
+    groups = list(groups)
     while (left := float(purse.left)) > _DUST:
         k, each = pace.of_round(left, min(stages.n_picks, len(groups)))
         of_choice = pace.of_choice(each)
         std = purse.count_noise(as_share(each) - of_choice).std
-        answers = model.answers(groups)
-        candidates = [
-            _candidate(group, answer.ravel(), std, target)
-            for group, answer in zip(groups, answers, strict=True)
-        ]
+        offers = offers_of(groups, model.answers(groups), quilt.ladders, std, target)
+        candidates = [offer.candidate for offer in offers]
         chosen = meter.choose("choices", candidates, k=k, share=of_choice)
-        picked, before = [groups[place] for place in chosen], [answers[place] for place in chosen]
+        picked = [offers[place] for place in chosen]
         share = each * k - float(of_choice) * k
         measured = _measure(meter, quilt, "tables of the rounds", picked, share)
         quilt.rounds.append(
             Round(
                 choice_epsilon=purse.choice_epsilon(of_choice),
                 sensitivity=sensitivity(candidates, purse.reach),
-                candidates=candidates,
+                offers=offers,
                 chosen=chosen,
-                answers=[answer.ravel() for answer in before],
                 measured=measured,
             )
         )
         model.fit()
-        if 2 * _n_in_vain(before, model.answers(picked), std) > k:
+        answers = model.answers([offer.patch.group for offer in picked])
+        vain = [offer.patch.group for offer in _in_vain(picked, answers, std)]
+        if 2 * len(vain) > k:
             pace.double()
+        # What taught nothing is not measured again, as long as something else may be.
+        others = [group for group in groups if group not in vain]
+        groups = others or groups
 
 
-def _n_in_vain(before: Sequence[Floats], after: Sequence[Floats], std: float) -> int:
-    """Count the tables that moved the model by no more than their noise costs."""
-    return sum(
-        float(np.abs(now - then).sum()) <= _noise_cost(now.ravel(), std)
-        for then, now in zip(before, after, strict=True)
-    )
+def _in_vain(offers: Sequence[Offer], after: Sequence[Floats], std: float) -> list[Offer]:
+    """List the tables that moved the model by no more than their noise costs."""
+    found = []
+    for offer, table in zip(offers, after, strict=True):
+        now = offer.patch.added_up(table)
+        if float(np.abs(now - offer.expected).sum()) <= noise_cost(now, std):
+            found.append(offer)
+    return found

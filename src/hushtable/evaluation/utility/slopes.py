@@ -1,0 +1,157 @@
+"""Correlations and slopes side by side: of numbers in the original and in the published rows.
+
+A model that somebody fits to published rows inherits what noise and shrinkage did to them. Here
+the correlation of every pair of numeric columns, and the slope of a line through them, are computed
+from both, for all rows and for the groups of the column with the fewest values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushtable.evaluation.metric import Metric
+from hushtable.evaluation.rows import CodedRows
+from hushtable.schema import Integer, Number, Schema
+
+MAX_PAIRS = 200
+MAX_GROUPS = 6
+LEAST_ROWS = 30
+"""Rows in the original below which a group is left out."""
+
+CORRELATION = Metric(
+    name="correlation kept",
+    meaning="Correlation in the published rows over that in the original: 1 where it is the same, "
+    "0 where nothing is left.",
+    better="neither",
+    low=-np.inf,
+)
+_CLEAR = 0.05  # correlations below are not divided by
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlopeComparison:
+    """Lay how two numbers hang together beside the original.
+
+    Parameters
+    ----------
+    names : pair of str
+        The columns; the slope is of the second on the first.
+    group : str
+        Among which rows; "" for all.
+    correlation, slope : pair of float
+        In the original, and in the published rows.
+    """
+
+    names: tuple[str, str]
+    group: str
+    correlation: tuple[float, float]
+    slope: tuple[float, float]
+
+    @property
+    def kept(self) -> float | None:
+        """The correlation that is left as a share; None where there was hardly any."""
+        original, published = self.correlation
+        return published / original if abs(original) >= _CLEAR else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Write as plain data."""
+        return {
+            "names": list(self.names),
+            "group": self.group,
+            "correlation": dict(zip(("original", "published"), self.correlation, strict=True)),
+            "slope": dict(zip(("original", "published"), self.slope, strict=True)),
+            "kept": self.kept,
+        }
+
+
+def compare_slopes(
+    originals: Sequence[CodedRows], draws: Sequence[Sequence[CodedRows]]
+) -> tuple[SlopeComparison, ...]:
+    """Compare all pairs of numbers that are published together, the first of each block's draws."""
+    found: dict[tuple[str, str, str], SlopeComparison] = {}
+    for original, drawn in zip(originals, draws, strict=True):
+        published = drawn[0]
+        names = [
+            name
+            for name, column in published.schema.attributes.items()
+            if isinstance(column, Integer | Number)
+        ]
+        pairs = list(combinations(names, 2))[:MAX_PAIRS]
+        for label, masks in _groups(original, published):
+            for one, two in pairs:
+                key = (one, two, label)
+                if key not in found and int(masks[0].sum()) >= LEAST_ROWS:
+                    before = _line(original, one, two, masks[0])
+                    after = _line(published, one, two, masks[1])
+                    found[key] = SlopeComparison(
+                        names=(one, two),
+                        group=label,
+                        correlation=(before[0], after[0]),
+                        slope=(before[1], after[1]),
+                    )
+    return tuple(found.values())
+
+
+Masks = tuple[NDArray[np.bool_], NDArray[np.bool_]]
+
+
+def _groups(original: CodedRows, published: CodedRows) -> list[tuple[str, Masks]]:
+    """Give all rows, and the groups of the column with the fewest values."""
+    everybody = (np.ones(original.n_rows, np.bool_), np.ones(published.n_rows, np.bool_))
+    groups: list[tuple[str, Masks]] = [("", everybody)]
+    schema: Schema = published.schema
+    few = [
+        (column.n_values, name)
+        for name, column in schema.attributes.items()
+        if 2 <= column.n_values <= MAX_GROUPS
+    ]
+    if few:
+        _, name = min(few)
+        column = schema.attributes[name]
+        for code in range(column.n_values):
+            masks = (original.codes[name] == code, published.codes[name] == code)
+            groups.append((f"{name} = {column.value(code)}", masks))
+    return groups
+
+
+def _line(rows: CodedRows, one: str, two: str, mask: NDArray[np.bool_]) -> tuple[float, float]:
+    """Give the correlation of two columns and the slope of the second on the first."""
+    values = []
+    for name in (one, two):
+        column = rows.schema.attributes[name]
+        assert isinstance(column, Integer | Number)  # noqa: S101 - chosen so
+        codes = rows.codes[name]
+        mask = mask & (codes < column.n_values)
+        values.append(float(column.exact_low) + float(column.exact_step) * codes)
+    x, y = (of[mask].astype(np.float64) for of in values)
+    if len(x) < 2 or not x.std() or not y.std():
+        return 0.0, 0.0
+    covariance = float(np.mean((x - x.mean()) * (y - y.mean())))
+    return covariance / float(x.std() * y.std()), covariance / float(x.var())
+
+
+def in_short(compared: Sequence[SlopeComparison]) -> dict[str, Any] | None:
+    """Sum up, as plain data; None where there is nothing to compare."""
+    if not compared:
+        return None
+    kept = [one.kept for one in compared if one.kept is not None and not one.group]
+    return {
+        "n": len(compared),
+        "median_kept": float(np.median(kept)) if kept else None,
+        "each": [one.to_dict() for one in compared],
+    }
+
+
+def weakest(slopes: Mapping[str, Any], n: int = 20) -> list[dict[str, Any]]:
+    """List the pairs whose correlation changed most, for a table."""
+    changed = sorted(
+        slopes["each"],
+        key=lambda one: -abs(one["correlation"]["original"] - one["correlation"]["published"]),
+    )
+    return changed[:n]

@@ -1,0 +1,156 @@
+"""What is known of each column alone: its noisy table, and what follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushtable.methods.quilt import cuts, tails
+from hushtable.methods.quilt.domains import Floats, Integers, Values, shares_of
+from hushtable.methods.quilt.inside import drawn_together
+from hushtable.methods.quilt.meter import Meter, PaidTable, as_share
+from hushtable.methods.quilt.particles import Group
+from hushtable.methods.quilt.resolutions import Ladder, ladder
+from hushtable.methods.quilt.smoothing import Line
+
+STANDS_OUT = 4.0
+"""A value stands out if it has this many times the people of its neighbors, beyond noise."""
+
+_SURE = 6.0  # standard deviations
+
+
+@dataclass(frozen=True)
+class CountedColumn:
+    """A column that was measured.
+
+    Parameters
+    ----------
+    values : Values
+        How it is counted.
+    table : PaidTable
+        The noisy count of each value.
+    cuts : list of (PaidTable, int array)
+        Coarser tables that were measured before, with the cell of each value.
+    """
+
+    values: Values
+    table: PaidTable
+    cuts: Sequence[tuple[PaidTable, Integers]] = ()
+
+
+@dataclass(frozen=True)
+class KnownColumn:
+    """What is known of a column before it meets others.
+
+    Parameters
+    ----------
+    counted : CountedColumn
+        What was measured.
+    buckets : int array
+        The bucket of each value.
+    shares : array
+        The estimated share of each value.
+    counts, std : array
+        The noisy count of each bucket, where values that seem empty are left out.
+    ladder : Ladder
+        Its resolutions.
+    line : Line or None
+        Where its buckets lie, if it has an order.
+    """
+
+    counted: CountedColumn
+    buckets: Integers
+    shares: Floats
+    counts: Floats
+    std: Floats
+    ladder: Ladder
+    line: Line | None
+
+    @property
+    def masses(self) -> Floats:
+        """The estimated share of each bucket."""
+        return np.bincount(self.buckets, self.shares).astype(np.float64)
+
+    @property
+    def n_buckets(self) -> int:
+        """How many there are."""
+        return len(self.counts)
+
+
+def measure_columns(
+    meter: Meter, values: Sequence[Values], shares: Sequence[Fraction]
+) -> list[CountedColumn]:
+    """Measure each column for its share; wide ones are cut first."""
+    counted = []
+    for place, (v, share) in enumerate(zip(values, shares, strict=True)):
+        group: Group = (place,)
+        if not cuts.is_wide(v):
+            counted.append(CountedColumn(v, meter.measure("tables of one column", group, share)))
+            continue
+        before = meter.purse.left
+        found, story, cells = cuts.cut(meter, place, v, share)
+        rest = as_share(float(share - (before - meter.purse.left)))
+        table = meter.measure("tables of one column", group, rest, cells)
+        counted.append(CountedColumn(found, table, story))
+    return counted
+
+
+def known_column(counted: CountedColumn, total: float, *, is_target: bool) -> KnownColumn:
+    """Merge rare values, and estimate shares."""
+    v, noisy, std = counted.values, counted.table.counts, counted.table.noise.std
+    buckets = v.buckets(noisy, std, is_target=is_target)
+    told, kept = noisy.astype(np.float64), np.ones(v.size, bool)
+    if v.is_ordered:
+        kept[: v.n_values] = ~tails.cut(told[: v.n_values], std)
+        told[~kept] = 0.0
+    real = slice(0, v.n_values)
+    told[real] = drawn_together(
+        told[real], std, buckets[real], v.widths[real].astype(np.float64), is_ordered=v.is_ordered
+    )
+    shares = shares_of(told, buckets, total)
+    masses = np.bincount(buckets, shares).astype(np.float64)
+    return KnownColumn(
+        counted=counted,
+        buckets=buckets,
+        shares=shares,
+        counts=np.bincount(buckets, told).astype(np.float64),
+        std=std * np.sqrt(np.maximum(np.bincount(buckets, kept), 1.0)),
+        ladder=ladder(
+            masses,
+            is_ordered=v.is_ordered,
+            n_apart=v.size - v.n_values,
+            branches=v.branches(buckets),
+        ),
+        line=_line(v, buckets, shares, _standing_out(v, noisy, std)) if v.is_ordered else None,
+    )
+
+
+def _standing_out(values: Values, noisy: Integers, std: float) -> NDArray[np.bool_]:
+    """Say which values have many more people than their neighbors, missing included."""
+    n = values.n_values
+    counts, widths = noisy[:n].astype(np.float64), values.widths[:n].astype(np.float64)
+    sums, spans = (np.convolve(part, [1.0, 0.0, 1.0])[1:-1] for part in (counts, widths))
+    expected = np.maximum(sums, 0.0) / np.maximum(spans, 1.0) * widths
+    found = np.ones(values.size, bool)
+    found[:n] = counts - STANDS_OUT * expected > _SURE * std
+    return found
+
+
+def _line(values: Values, buckets: Integers, shares: Floats, out: NDArray[np.bool_]) -> Line:
+    """Say where the buckets of an ordered column lie."""
+    weights = shares + 1e-9
+    at = np.bincount(buckets, weights * values.places) / np.bincount(buckets, weights)
+    return Line(at, np.bincount(buckets, out) == np.bincount(buckets))
+
+
+def estimated_total(columns: Sequence[CountedColumn]) -> tuple[float, float]:
+    """Estimate the number of rows, and the error of that, from tables that all count them."""
+    tables = [t for c in columns for t in (c.table, *(table for table, _ in c.cuts))]
+    # Each table's sum estimates it; the best mean weighs by precision.
+    precision = np.array([1 / (len(t.counts) * t.noise.std**2) for t in tables])
+    sums = np.array([float(t.counts.sum()) for t in tables])
+    return float((precision * sums).sum() / precision.sum()), float(precision.sum() ** -0.5)

@@ -1,0 +1,106 @@
+"""Inside buckets: noisy counts of single values, drawn towards a simple shape.
+
+What it does. A bucket holds values whose noisy counts are too small to be told apart, and rows are
+spread over them. Spread by the noisy counts alone, they would follow noise: in the tail of a column
+rows would lie far outside of where anybody is. `drawn_together` draws the counts of a bucket
+towards a simple shape with the same sum:
+
+- a list without order: all the same;
+- inside of an ordered column: a density that rises or falls as that of the buckets beside it does;
+- in its outermost buckets: one that begins with the density of the bucket beside it and falls
+  outwards at one rate, if the bucket holds fewer than it would if it did not fall.
+
+How far: by what the counts say against the shape beyond noise (James and Stein's rule for the
+squared distance, less one standard deviation of it). Values that stand out stay where they are.
+
+All of it is post-processing of noisy counts.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from hushtable.methods.quilt.domains import Floats, Integers
+
+_N_BISECTIONS = 60
+
+
+def drawn_together(
+    counts: Floats, std: float, buckets: Integers, widths: Floats, *, is_ordered: bool
+) -> Floats:
+    """Draw the counts inside each bucket towards its shape; sums of buckets stay.
+
+    Parameters
+    ----------
+    counts : array
+        The noisy count of each value.
+    std : float
+        The noise of each.
+    buckets : int array
+        The bucket of each value; those of an ordered column rise.
+    widths : array
+        Codes behind each value.
+    is_ordered : bool
+        Whether neighbors are alike.
+    """
+    found = counts.copy()
+    sums = np.maximum(np.bincount(buckets, counts), 0.0)
+    spans = np.bincount(buckets, widths).astype(np.float64)
+    for bucket in np.flatnonzero((np.bincount(buckets) > 1) & (sums > 0)).tolist():
+        among = np.flatnonzero(buckets == bucket)
+        shape = widths[among] / spans[bucket]
+        if is_ordered and len(sums) > 1:
+            shape = _shape(bucket, sums, spans, widths[among])
+        found[among] = _shrunk(counts[among], float(sums[bucket]) * shape, std)
+    return found
+
+
+def _shrunk(counts: Floats, shape: Floats, std: float) -> Floats:
+    gaps = counts - shape
+    free = len(counts) - 1
+    noise = (free + math.sqrt(2 * free)) * std**2
+    kept: Floats = shape + max(0.0, 1 - noise / max(float(gaps @ gaps), 1e-300)) * gaps
+    return kept
+
+
+def _shape(bucket: int, sums: Floats, spans: Floats, widths: Floats) -> Floats:
+    """Give the shares of the values of a bucket of an ordered column, by its neighbors."""
+    density = sums / spans
+    place = np.cumsum(widths) - widths / 2
+    if 0 < bucket < len(sums) - 1:
+        rise = (density[bucket + 1] - density[bucket - 1]) / (
+            (spans[bucket - 1] + spans[bucket + 1]) / 2 + spans[bucket]
+        )
+        inner = density[bucket] + rise * (place - spans[bucket] / 2)
+        shape = widths * np.maximum(inner, 0.0)
+    else:
+        beside = density[1] if bucket == 0 else density[-2]
+        outwards = spans[bucket] - place if bucket == 0 else place
+        rate = _rate(float(sums[bucket]), float(beside), float(spans[bucket]))
+        shape = widths * np.exp(-rate * outwards)
+    shares: Floats = shape / max(float(shape.sum()), 1e-300)
+    return shares
+
+
+def _rate(mass: float, density: float, span: float) -> float:
+    """Find the rate at which a density falls so that it holds a mass over a span.
+
+    Examples
+    --------
+    >>> round(_rate(100.0, 10.0, 1000.0), 3)
+    0.1
+    >>> _rate(100.0, 1.0, 50.0)
+    0.0
+    """
+    if mass >= density * span:
+        return 0.0
+    low, high = 0.0, density / mass
+    for _ in range(_N_BISECTIONS):
+        middle = (low + high) / 2
+        if density * -math.expm1(-middle * span) / middle > mass:
+            low = middle
+        else:
+            high = middle
+    return high

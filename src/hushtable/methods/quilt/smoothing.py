@@ -1,0 +1,219 @@
+"""Ordered columns in a field: factors that run along lines, and noise that is shrunk smoothly.
+
+What it does. Neighbors of an ordered column are alike, mostly. A field uses that twice:
+
+- the log-factors of a coarse table do not jump from cell to cell: between the centers of cells they
+  run along lines (`spread`);
+- what the noise of a table is shrunk to is smooth: cells that are near each other are pulled
+  towards each other, and all of them towards nothing (`smoothed`).
+
+How alike. Some orders mean little (codes of occupations, a number that is a name). So how alike
+neighbors are is learned for each column (`alikeness`): noise in different cells is independent, so
+the mean product of the deviations of two neighbors from independence is not changed by it. Where
+that is nothing, lines become steps and no smoothing is left. Missing values, and values that stand
+out from their neighbors, lie on no line.
+
+Why so. Shrinking cell by cell takes a little off each of a thousand cells, and with it most of what
+two columns have to do with each other: that is spread thinly over all of them. It shows in large
+parts of the table, which smooth shrinkage keeps.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushtable.kernels.field import THETA_LIMIT, Floats, Integers
+
+LENGTH = 3.0
+"""Over how many buckets likeness falls to 1/e."""
+
+MOST_ALIKE = 0.9
+"""A part of each cell stays its own, however smooth a column seems."""
+
+LEAST_ALIKE = 0.05
+"""Less is taken for none."""
+
+STRAIGHT = 0.5
+"""From this likeness on, factors run along lines altogether."""
+
+TREND = 2.0
+"""Variance of a trend along a column, in parts of that of single cells: it is hardly shrunk."""
+
+BEYOND = 1.0
+"""Lines go on beyond the outermost centers, by so many cells."""
+
+_N_NEWTON, _N_CONJUGATE = 4, 30
+
+
+@dataclass(frozen=True)
+class Line:
+    """Where the buckets of an ordered column lie.
+
+    Parameters
+    ----------
+    at : array
+        The mean place of the values of each bucket.
+    apart : bool array
+        Buckets that lie on no line: missing, and values that stand out.
+    """
+
+    at: Floats
+    apart: NDArray[np.bool_]
+
+
+def spread(line: Line, cells: Integers, masses: Floats, alike: float) -> Floats:
+    """Say what part of which cells' log-factors each bucket gets: a matrix (bucket, cell).
+
+    Examples
+    --------
+    >>> line = Line(np.arange(4.0), np.zeros(4, bool))
+    >>> spread(line, np.array([0, 0, 1, 1]), np.ones(4), 1.0)
+    array([[ 1.25, -0.25],
+           [ 0.75,  0.25],
+           [ 0.25,  0.75],
+           [-0.25,  1.25]])
+    """
+    steps = np.zeros((len(cells), int(cells.max()) + 1))
+    steps[np.arange(len(cells)), cells] = 1.0
+    on_line = ~line.apart
+    knots = np.unique(cells[on_line])
+    weight = min(1.0, alike / STRAIGHT)
+    if len(knots) < 2 or len(cells) == steps.shape[1] or weight < LEAST_ALIKE:
+        return steps
+    mass = np.bincount(cells[on_line], masses[on_line], steps.shape[1])[knots]
+    centers = np.bincount(cells[on_line], (masses * line.at)[on_line], steps.shape[1])[knots] / mass
+    x = line.at[on_line]
+    left = np.clip(np.searchsorted(centers, x, side="right") - 1, 0, len(knots) - 2)
+    part = (x - centers[left]) / (centers[left + 1] - centers[left])
+    part = np.clip(part, -BEYOND, 1 + BEYOND)
+    lines = steps.copy()
+    lines[on_line] = 0.0
+    places = np.flatnonzero(on_line)
+    lines[places, knots[left]] = 1 - part
+    lines[places, knots[left + 1]] = part
+    # The mean over a cell stays the cell's own: else its factor would be fitted in vain.
+    share = steps * masses[:, None]
+    lines += steps @ (np.eye(len(share.T)) - (share / share.sum(axis=0)).T @ lines)
+    mixed: Floats = weight * lines + (1 - weight) * steps
+    return mixed
+
+
+def alikeness(parts: Sequence[tuple[Floats, Floats, float, float]]) -> float:
+    """Learn how alike neighbors along the first axis of tables are.
+
+    Parameters
+    ----------
+    parts : sequence
+        For each table its noisy deviations from independence, the expected counts, the standard
+        deviation of the noise, and how many buckets a cell has along the axis.
+    """
+    neighbors = itself = 0.0
+    for gaps, expected, std, width in parts:
+        size = len(gaps)
+        if size < 3:
+            continue
+        weights = 1 / np.sqrt(np.maximum(expected, 0.0) + std)
+        scaled = gaps * weights
+        neighbors += float((scaled[:-1] * scaled[1:]).sum()) * size / (size - 1)
+        signal = float((scaled**2 - (std * weights) ** 2).sum())
+        itself += signal * math.exp(-width / LENGTH)
+    found = neighbors / itself if itself > 0 else 0.0
+    return min(found, MOST_ALIKE) if found > LEAST_ALIKE else 0.0
+
+
+@dataclass(frozen=True)
+class Stiffness:
+    """How log-factors along one axis hold together.
+
+    Parameters
+    ----------
+    centered : array
+        What takes the mean off.
+    bent : array
+        The inverse of how alike cells are expected to be, for what is left then.
+    """
+
+    centered: Floats
+    bent: Floats
+    is_plain: bool
+
+    @classmethod
+    def of(cls, cells: Integers, line: Line | None, alike: float, trend: float) -> Stiffness:
+        """Work it out for the cells of a column; without a line each is on its own."""
+        size = int(cells.max()) + 1
+        centered = np.eye(size) - 1 / size
+        if line is None or alike < LEAST_ALIKE or size < 3:
+            return cls(centered, centered, is_plain=True)
+        like = _likeness(cells, line, alike, trend)
+        return cls(centered, centered @ np.linalg.inv(like) @ centered, is_plain=False)
+
+
+def _likeness(cells: Integers, line: Line, alike: float, trended: float) -> Floats:
+    """Give how alike the cells of an ordered column are expected to be."""
+    at = np.bincount(cells, np.arange(len(cells))) / np.bincount(cells)
+    alone = np.bincount(cells, line.apart) == np.bincount(cells)
+    trend = at - at[~alone].mean() if not alone.all() else at
+    trend = trend / max(float(np.sqrt(np.mean(trend**2))), 1e-12)
+    like: Floats = alike * np.exp(-np.abs(at[:, None] - at) / LENGTH)
+    np.fill_diagonal(like, 1.0 + 1e-3)
+    like += trended * alike * np.outer(trend, trend)
+    own = np.diag(np.diag(like))
+    like[alone], like[:, alone] = own[alone], own[:, alone]
+    return like
+
+
+def smoothed(
+    counts: Floats, expected: Floats, theta: Floats, pull: float, axes: Sequence[Stiffness]
+) -> Floats:
+    """Give the log-factors x with expected e^x + pull P x = counts.
+
+    P is stiff along the axes for what belongs to all of them, and one for the rest. It is found by
+    Newton's method from `theta`, and each of its steps by conjugate gradients.
+    """
+    shape = tuple(len(axis.bent) for axis in axes)
+    centered, bent = [axis.centered for axis in axes], [axis.bent for axis in axes]
+
+    def held(x: Floats) -> Floats:
+        table = x.reshape(shape)
+        both: Floats = (table - _along(table, centered) + _along(table, bent)).ravel()
+        return both
+
+    firm = np.ones(1)
+    for axis in axes:
+        firm = np.multiply.outer(firm, np.diag(axis.bent))
+    x = theta.copy()
+    for _ in range(_N_NEWTON):
+        scaled = expected * np.exp(x)
+        right = counts - scaled - pull * held(x)
+        scale = scaled + pull * firm.ravel()
+        step, residual = np.zeros_like(x), right.copy()
+        direction = residual / scale
+        product = float(residual @ direction)
+        enough = 1e-6 * max(product, 1e-300)
+        for _ in range(_N_CONJUGATE):
+            if product <= enough:
+                break
+            image = scaled * direction + pull * held(direction)
+            length = product / float(direction @ image)
+            step += length * direction
+            residual -= length * image
+            turned = residual / scale
+            product, before = float(residual @ turned), product
+            direction = turned + product / before * direction
+        step = np.clip(step, -1.5, 1.5)
+        x = np.clip(x + step, -THETA_LIMIT, THETA_LIMIT)
+        if np.abs(step).max() < 1e-2:
+            break
+    return x
+
+
+def _along(table: Floats, matrices: Sequence[Floats]) -> Floats:
+    """Multiply each axis of a table by a symmetric matrix."""
+    for axis, matrix in enumerate(matrices):
+        table = np.moveaxis(np.tensordot(matrix, table, axes=(1, axis)), 0, axis)
+    return table

@@ -1,0 +1,56 @@
+"""The ends of ordered columns: where hardly anybody is, noise must not look like people.
+
+What it does. The outermost values of a numeric column are often empty, and there may be many of
+them. Each has a noisy count, and what is left of those when none may be negative adds up: rows far
+from all others, which weigh most in a variance or a slope. `cut` says which values at the ends are
+empty for all that can be told.
+
+All of it is post-processing of noisy counts. The noisy counts themselves are published as they are.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushtable.methods.quilt.domains import Floats
+
+SOMEBODY = 2.0
+"""A stretch at an end is empty if its sum is below this many standard deviations."""
+
+
+def cut(counts: Floats, std: float) -> NDArray[np.bool_]:
+    """Say which values at the ends of an ordered column are taken to be empty.
+
+    Examples
+    --------
+    >>> cut(np.array([0.3, -1.2, 0.8, 9.0, 40.0, 50.0, 3.0, -0.1]), 1.0).tolist()
+    [True, True, True, False, False, False, False, True]
+    """
+    empty = np.zeros(len(counts), bool)
+    empty[: _n_empty(counts, std)] = True
+    empty[len(counts) - _n_empty(counts[::-1], std) :] = True
+    return empty
+
+
+def _n_empty(counts: Floats, std: float) -> int:
+    """Count the values before the first people.
+
+    From the end inwards, stretches that would make the counts fall are averaged, so that stretches
+    rise. Those at the end that are like noise are empty.
+    """
+    sums: list[float] = []
+    widths: list[int] = []
+    for count in counts.tolist():
+        total, width = count, 1
+        while sums and sums[-1] * width >= total * widths[-1]:
+            total += sums.pop()
+            width += widths.pop()
+        sums.append(total)
+        widths.append(width)
+    n_empty = 0
+    for total, width in zip(sums, widths, strict=True):
+        if total >= SOMEBODY * std * width**0.5:
+            return n_empty
+        n_empty += width
+    return 0  # nobody anywhere: nothing to tell the ends from

@@ -1,0 +1,70 @@
+"""``hushtable query`` asks for more than counts, and writes answers where people want them."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from .conftest import Run
+
+
+@pytest.fixture
+def release(run: Run, files: Path) -> Path:
+    done = run(
+        "publish", "contingency-table", files / "data.csv", files / "schema.yaml",
+        "--out", files / "release", "--epsilon", "2",
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    return files / "release"
+
+
+def test_questions(run: Run, release: Path) -> None:
+    table = run("query", release, "--by", "sex", "--by", "smoker")
+    assert table.code == 0, table.err
+    assert table.out.startswith("| sex | smoker |")
+    assert len([line for line in table.out.splitlines() if line.startswith("|")]) == 2 + 2 * 3
+    means = json.loads(run("query", release, "--mean", "age", "--by", "sex", "--json").out)
+    assert [mean["sex"] for mean in means] == ["F", "M"]
+    assert all(mean["low"] <= mean["value"] <= mean["high"] for mean in means)
+    half = json.loads(run("query", release, "sex = 'F'", "--quantile", "age:0.5", "--json").out)
+    assert half["what"] == "median of age"
+    fitted = run("query", release, "--regress", "age ~ C(sex)")
+    assert "C(sex)[M]" in fitted.out
+    wide = json.loads(run("query", release, "age < 40", "--population", "--json").out)
+    narrow = json.loads(run("query", release, "age < 40", "--json").out)
+    assert wide["scope"] == "population"
+    assert wide["high"] - wide["low"] > narrow["high"] - narrow["low"]
+
+
+def test_files(run: Run, release: Path, files: Path) -> None:
+    made = run(
+        "query", release, "--mean", "age", "--by", "region",
+        "--csv", files / "means.csv", "--plot", files / "means.svg",
+    )  # fmt: skip
+    assert made.code == 0, made.err
+    with (files / "means.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert list(rows[0])[:4] == ["region", "value", "low", "high"]
+    assert (files / "means.svg").read_text().count("<circle") == len(rows)
+
+
+def test_wrong_questions_are_told_at_once_and_leave_no_file(
+    run: Run, release: Path, files: Path
+) -> None:
+    (files / "there.csv").write_text("")
+    done = run(
+        "query", release, "--mean", "age", "--quantile", "age", "--logistic",
+        "--csv", files / "there.csv", "--plot", files / "plot.png",
+    )  # fmt: skip
+    assert done.code == 2
+    for said in ("one at a time", "COLUMN:PROBABILITY", "--logistic", "exists", ".svg"):
+        assert said in done.err
+    assert not (files / "plot.png").exists()
+    both = run("query", release, "--mean", "sex", "--by", "nosuch")
+    assert both.code == 2
+    assert "list of values" in both.err
+    assert "'nosuch'" in both.err
+    assert "nothing is asked" in run("query", release).err

@@ -1,0 +1,92 @@
+"""Every kind of release answers means, quantiles and regressions, or says why it cannot.
+
+An interval of 95 % is missed once in twenty; these checks allow three times its width around the
+truth, so that a release of any draw passes and one that is off by its own scale does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from contract.examples import EXAMPLES, is_numeric, label, schema, table
+from hushtable import AlphaBeta, Release, publish
+from hushtable.errors import Refused
+from hushtable.estimate.base import Estimate
+from hushtable.methods import Method
+
+FIRST = {method.name: method for method in reversed(EXAMPLES)}
+ASKED = [*FIRST.values(), *(m for m in EXAMPLES if m.name in ("uncertain", "noisy-counts"))]
+
+Question = tuple[Callable[[Release], Estimate], float]
+
+
+@pytest.fixture(scope="module", params=ASKED, ids=label)
+def published(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Method, Release]:
+    method: Method = request.param
+    out = tmp_path_factory.mktemp(method.name) / "release"
+    return method, publish(table(method), schema(method), method, out=out)
+
+
+def questions(method: Method) -> Iterator[Question]:
+    rows = table(method).select(list(schema(method).attributes)).to_pandas()
+    if isinstance(method, AlphaBeta):
+        rows = rows.drop_duplicates()
+    age, women = rows["age"], rows["sex"] == "F"
+    yield lambda r: r.mean("age"), age.mean()  # type: ignore[misc]
+    yield lambda r: r.mean("age", "sex = 'F'"), age[women].mean()  # type: ignore[misc]
+    yield lambda r: r.sum("age"), age.sum()  # type: ignore[misc]
+    yield lambda r: r.variance("age"), age.var(ddof=0)  # type: ignore[misc]
+    yield lambda r: r.median("age"), float(np.sort(age)[(len(age) - 1) // 2])  # type: ignore[misc]
+    yield lambda r: r.share("sex = 'F'"), women.mean()  # type: ignore[misc]
+    yield lambda r: r.total("sex = 'F'"), women.sum()
+    difference = age[~women].mean() - age[women].mean()
+    yield lambda r: r.regression("age ~ C(sex)")["C(sex)[M]"], difference
+    if is_numeric(method):
+        wait = pd.Series(rows["wait"])
+        slope = float(np.cov(wait, age)[0, 1] / wait.var())
+        yield lambda r: r.regression("age ~ wait")["wait"], slope
+        yield lambda r: r.correlation("age", "wait"), np.corrcoef(wait, age)[0, 1]  # type: ignore[misc]
+
+
+def test_answers_hold_the_truth_or_are_refused(published: tuple[Method, Release]) -> None:
+    method, release = published
+    answered, refusals = 0, list[str]()
+    for ask, truth in questions(method):
+        try:
+            answer = ask(release)
+        except Refused as refusal:
+            refusals.append(str(refusal))
+            continue
+        answered += 1
+        assert answer.low <= answer.value <= answer.high
+        reach = max(answer.high - answer.value, answer.value - answer.low, 1e-3 * abs(truth))
+        assert abs(answer.value - truth) <= 3 * reach, (answer, truth)
+        assert min(answer.privacy_std, answer.model_std, answer.sampling_std) >= 0
+    assert answered  # counts, at least
+    assert all(len(said) > 40 for said in refusals)  # says why
+
+
+def test_groups_have_a_table(published: tuple[Method, Release]) -> None:
+    _, release = published
+    cells = release.crosstab("sex")
+    assert [key for key, _ in cells] == [("F",), ("M",)]
+    for _, estimate in cells:
+        assert 0 <= estimate.low <= estimate.value <= estimate.high
+
+
+def test_any_number_of_rows(published: tuple[Method, Release]) -> None:
+    _, release = published
+    assert release.frame(n=5, seed=1).num_rows == 5
+
+
+def test_associations_are_told_between_0_and_1(published: tuple[Method, Release]) -> None:
+    _, release = published
+    for one in release.statement.estimator.get("associations_kept", []):
+        assert 0 <= one["kept"] <= 1
+        assert set(one["columns"]) <= set(release.schema.attributes)
