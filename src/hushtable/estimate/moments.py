@@ -102,12 +102,6 @@ def fieller(values: Floats, squares: Floats) -> tuple[float, float]:
     return (middle - half) / lead, (middle + half) / lead
 
 
-def count(ask: Ask, where: RowFunction, *, scope: Scope) -> Estimate:
-    """Count the rows of a condition from their sum; `n_rows` is asked for to tell sampling."""
-    found = ask([where, ONE])
-    return count_of(found, 0, max(float(found.values[1]), 1.0), scope=scope)
-
-
 def count_of(
     sums: Sums, place: int, n_rows: float, *, scope: Scope, reach: float = 1.0
 ) -> Estimate:

@@ -93,11 +93,25 @@ class Values:
 
 @dataclass(eq=False)
 class Linear:
-    """A function as weights of what is known: of the total, of single values, of margins."""
+    """A function as weights of what is known: of the total, of single values, of margins.
+
+    Parameters
+    ----------
+    constant : float
+        The weight of the total.
+    values : dict of str to array
+        For each column the weights of its values.
+    margins : dict of Margin to array
+        The weights of cells of several columns; they add up to zero along each axis.
+    model : dict of str to array
+        For columns that are counted in public bins, how far the function is from its mean in the
+        bin, by code.
+    inside : float
+        Standard deviation of the error from merged values.
+    """
 
     constant: float = 0.0
     values: dict[str, Floats] = field(default_factory=dict)
-    buckets: dict[str, Floats] = field(default_factory=dict)
     margins: dict[Margin, Floats] = field(default_factory=dict)
     model: dict[str, Floats] = field(default_factory=dict)
     inside: float = 0.0
