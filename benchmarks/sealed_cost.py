@@ -64,12 +64,14 @@ def main() -> None:
     """Print the table of ratios."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("other", type=Path, help="the source folder of the other checkout")
+    parser.add_argument("--this", type=Path, default=Path(__file__).resolve().parents[1] / "src")
     parser.add_argument("--rounds", type=int, default=7)
     given = parser.parse_args()
-    here = Path(__file__).resolve().parents[1] / "src"
     print("method            CPU s    other   ratio     MB  other   ratio")
     for name in METHODS:
-        pairs = [(measured(here, name), measured(given.other, name)) for _ in range(given.rounds)]
+        pairs = [
+            (measured(given.this, name), measured(given.other, name)) for _ in range(given.rounds)
+        ]
         cpu, other_cpu = (min(pair[i][0] for pair in pairs) for i in (0, 1))
         memory, other_memory = (statistics.median(pair[i][1] for pair in pairs) for i in (0, 1))
         print(

@@ -41,7 +41,10 @@ RUNS = {"quilt": 10, "quilt-target": 5, "aim-lite": 3, "aim": 1, "mst": 3, "priv
 USUAL = ("quilt", "aim-lite", "mst", "privbayes")
 RESULTS = Path(__file__).parents[1] / "results" / "peers"
 SHARED = Path(__file__).parents[3] / "shared" / "data"
-FIGURES = ("tree", "boosting", "auc", "tvd1", "tvd2", "tvd3", "cpu_s", "peak_mb")
+FIGURES = (
+    *("tree", "boosting", "auc", "tvd1", "tvd2", "tvd3"),
+    *("correlation", "slope", "cramer", "cpu_s", "peak_mb"),
+)
 _HERE = Path(__file__).parent
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 

@@ -27,6 +27,7 @@ def measure(table: Table, rows: Codes) -> dict[str, float]:
         "tvd1": _distance(table, rows, ((i,) for i in range(d))),
         "tvd2": _distance(table, rows, combinations(range(d), 2)),
         "tvd3": _distance(table, rows, sampled),
+        **associations(table, rows),
         **_learned(table, rows),
     }
 
@@ -39,6 +40,44 @@ def _distance(table: Table, rows: Codes, groups: Iterable[tuple[int, ...]]) -> f
         ours, theirs = _marginal(rows, group, shape), _marginal(table.train, group, shape)
         found.append(0.5 * float(np.abs(ours - theirs).sum()))
     return float(np.mean(found))
+
+
+def associations(table: Table, rows: Codes) -> dict[str, float]:
+    """Compare associations of pairs: mean absolute errors.
+
+    Of numbers: the correlation, and the slope of each on the other in standard deviations of the
+    private rows. Of other pairs: Cramer's V.
+    """
+    ordered = [i for i, column in enumerate(table.columns) if column.ordered]
+    correlations, slopes, cramers = [], [], []
+    for i, j in combinations(range(len(table.columns)), 2):
+        if i in ordered and j in ordered:
+            ours, theirs = (np.cov(r[:, [i, j]].T.astype(float)) for r in (rows, table.train))
+            correlations.append(_correlation(ours) - _correlation(theirs))
+            scale = np.sqrt(np.diag(theirs))
+            for x, y in ((0, 1), (1, 0)):
+                slope = [both[x, y] / max(both[x, x], 1e-12) for both in (ours, theirs)]
+                slopes.append((slope[0] - slope[1]) * scale[x] / max(scale[y], 1e-12))
+        else:
+            shape = [table.sizes[i], table.sizes[j]]
+            found = [_marginal(r, (i, j), shape).reshape(shape) for r in (rows, table.train)]
+            cramers.append(_cramer(found[0]) - _cramer(found[1]))
+    gaps = {"correlation": correlations, "slope": slopes, "cramer": cramers}
+    return {name: float(np.mean(np.abs(gap))) if gap else 0.0 for name, gap in gaps.items()}
+
+
+def _correlation(covariance: NDArray[np.float64]) -> float:
+    scale = float(np.sqrt(covariance[0, 0] * covariance[1, 1]))
+    return float(covariance[0, 1]) / scale if scale else 0.0
+
+
+def _cramer(joint: NDArray[np.float64]) -> float:
+    """Give Cramer's V of a table of shares."""
+    expected = np.outer(joint.sum(axis=1), joint.sum(axis=0))
+    free = min(int((part > 0).sum()) for part in (joint.sum(axis=1), joint.sum(axis=0))) - 1
+    seen = expected > 0
+    square = float(np.sum((joint - expected)[seen] ** 2 / expected[seen]))
+    return float(np.sqrt(square / free)) if free > 0 else 0.0
 
 
 def _marginal(rows: Codes, group: tuple[int, ...], shape: list[int]) -> NDArray[np.float64]:

@@ -24,12 +24,21 @@ from hushtable.engine.graph import Graph
 from hushtable.engine.header import is_in_spark
 from hushtable.engine.published import Parts
 from hushtable.engine.silence import silenced
-from hushtable.errors import HushtableError, OwnNote, ParameterError, Refused
+from hushtable.errors import (
+    HushtableError,
+    OwnNote,
+    ParameterError,
+    PredicateError,
+    Refused,
+    SchemaError,
+)
 from hushtable.estimate.associations import KEPT, as_plain, in_words
 from hushtable.files.progress import Progress, silent
 from hushtable.methods.base import SUPPOSED_ROWS, Forecast, GraphMethod, Method, Plan, Released
 from hushtable.methods.registry import estimator_for
+from hushtable.predicate import parse
 from hushtable.predicate.rules import kept_rows, rules_of
+from hushtable.predicate.sql import derived_operand
 from hushtable.privacy.guarantee import Guarantee, NoGuarantee
 from hushtable.privacy.ledger import Entry
 from hushtable.privacy.noise import Noise
@@ -109,8 +118,8 @@ def publish(
     schema = Schema.load(schema) if isinstance(schema, str | Path) else schema
     _require_nouns(schema, method)
     schema.require_confirmed()
-    whole, schema = schema, _only(schema, columns)
     rules_of(schema)  # refuses those that cannot be read
+    whole, schema = schema, _only(schema, columns)
     plan = method.plan(schema)
     if not anyway:
         _require_worth(plan, rows)
@@ -150,7 +159,28 @@ def _only(schema: Schema, columns: Sequence[str] | None) -> Schema:
         name: column if name in columns or isinstance(column, Identifier) else _LEFT_OUT
         for name, column in schema.columns.items()
     }
-    return Schema.from_dict(schema.to_dict() | {"columns": kept})
+    # Rules and derived columns go with the columns that they are about.
+    plain = {**schema.to_dict(), "columns": kept, "rules": [], "derived": {}}
+    some = Schema.from_dict(plain)
+    derived = {
+        name: text for name, text in schema.derived.items() if _can_be_read(text, some, name)
+    }
+    some = Schema.from_dict(plain | {"derived": derived})
+    rules = [text for text in schema.rules if _can_be_read(text, some)]
+    return Schema.from_dict(plain | {"derived": derived, "rules": rules})
+
+
+def _can_be_read(text: str, schema: Schema, derived: str | None = None) -> bool:
+    """Say whether a rule, or a derived column, is about columns of a schema alone."""
+    try:
+        if derived is None:
+            parse(text, schema)
+        else:
+            with_it = Schema.from_dict(schema.to_dict() | {"derived": {derived: text}})
+            derived_operand(derived, with_it)
+    except (PredicateError, SchemaError):
+        return False
+    return True
 
 
 _LEFT_OUT = Identifier(role="identifier")

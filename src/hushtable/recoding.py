@@ -129,6 +129,7 @@ def recode(name: str, column: Column, rule: Rule) -> Recoding:
 
     Examples
     --------
+    >>> from hushtable.schema import Integer
     >>> age = Integer(type="integer", low=0, high=99)
     >>> recode("age", age, [18, 65]).labels
     ('0 to 17', '18 to 64', '65 to 99')

@@ -262,7 +262,8 @@ def _cells_in_words(schema: Mapping[str, Any]) -> list[str]:
     for name, column in schema.get("columns", {}).items():
         if "type" not in column:
             continue
-        is_list = column["type"] == "categorical"
+        is_list = column["type"] in ("categorical", "boolean")
+        noun = "moment" if column["type"] in ("date", "timestamp", "time") else "number"
         other = "the first value of the list" if is_list else "the low bound"
         if "other" in column:
             other = f"`{column['other']}`"
@@ -271,11 +272,11 @@ def _cells_in_words(schema: Mapping[str, Any]) -> list[str]:
                    "missing": "counted as missing", "category": "counted as missing",
                    "forbid": refused, "refuse": refused}  # fmt: skip
         no_value, outside = counted[column["missing"]], counted[column["outside"]]
-        unlisted = "an unlisted value" if is_list else "a number outside the bounds"
+        unlisted = "an unlisted value" if is_list else f"a {noun} outside the bounds"
         said = f"no value {no_value}; {unlisted} {outside}."
         if not is_list:
             junk = no_value if column["outside"] == "clip" else outside
-            said = f"{said[:-1]}; what is no such number {junk}."
+            said = f"{said[:-1]}; what is no such {noun} {junk}."
         alike.setdefault(said, []).append(f"`{name}`")
     return [f"{', '.join(names)}: {said}" for said, names in alike.items()]
 

@@ -78,9 +78,9 @@ def engine_of(rows: Integers, reach: int = 1) -> SealedTable:
 class ScoreNoise(SeededNoise):
     """Note what is chosen from, and choose the first."""
 
-    def choose_top(self, scores: Any, **how: Any) -> list[int]:
+    def choose(self, scores: Any, **how: Any) -> int:
         self.seen, self.how = list(scores), how
-        return list(range(how["k"]))
+        return 0
 
 
 def scores_of(rows: Integers, candidates: Sequence[Candidate], reach: int = 1) -> list[int]:
@@ -141,6 +141,59 @@ def test_a_person_moves_a_score_by_at_most_its_rows() -> None:
         for candidate, one, two in zip(candidates, with_person, without, strict=True):
             largest = max(largest, Fraction(abs(one - two), candidate.weight))
     assert largest == 3
+
+
+COARSE = np.array([0, 0, 1, 1, 0, 0, 1, 1, 2, 2, 3, 3])  # two by two of the three by four cells
+
+
+def coarse_candidate(cells: Integers, draw: np.random.Generator) -> Candidate:
+    expected = draw.integers(-3, 15, int(cells.max()) + 1)
+    return Candidate((0, 1), expected, int(draw.integers(0, 20)), 10, cells)
+
+
+def test_one_row_moves_a_coarse_score_by_at_most_its_weight() -> None:
+    draw = np.random.default_rng(shifted(8))
+    largest = 0
+    for _ in range(500):
+        rows = random_rows(draw, int(draw.integers(1, 60)))
+        candidates = [coarse_candidate(COARSE, draw)]
+        (one,), (two,) = scores_of(rows, candidates), scores_of(rows[1:], candidates)
+        largest = max(largest, abs(one - two))
+    assert largest == 10  # reached, and never exceeded
+
+
+def test_a_coarse_table_counts_every_row_once() -> None:
+    # The broken variant, a table of overlapping cells, counts some twice: it is no map of cells.
+    rows = random_rows(np.random.default_rng(shifted(9)), 40)
+
+    class NoNoise(SeededNoise):
+        def discrete_gaussian(self, variance: Fraction, size: Any = None) -> Any:
+            return np.zeros(size, np.int64)
+
+    def counts_of(rows: Integers) -> Integers:
+        purse = Purse(total=Fraction(1), pure=False, reach=1)
+        meter = Meter(engine_of(rows), NoNoise(shifted(0)), purse)
+        meter.read(PAIRS, {})
+        return meter.measure("pair", (0, 1), Fraction(1, 2), COARSE).counts
+
+    all_of_them, less = counts_of(rows), counts_of(rows[1:])
+    assert all_of_them.sum() == 40
+    assert np.abs(all_of_them - less).sum() == 1
+    fine = np.zeros((3, 4), np.int64)
+    np.add.at(fine, (rows[:, 0], rows[:, 1]), 1)
+    assert all_of_them.tolist() == np.bincount(COARSE, fine.ravel()).astype(int).tolist()
+
+
+def test_a_pair_is_chosen_at_one_resolution_only() -> None:
+    draw = np.random.default_rng(shifted(10))
+    rows = random_rows(draw, 50)
+    offered = [coarse_candidate(COARSE, draw), *random_candidates(draw)]
+    meter = Meter(engine_of(rows), SeededNoise(shifted(2)),
+                  Purse(total=Fraction(1), pure=False, reach=1))  # fmt: skip
+    meter.read(PAIRS, {})
+    chosen = meter.choose("choice", offered, k=3, share=Fraction(1, 10))
+    assert sorted(offered[place].group for place in chosen) == PAIRS
+    assert meter.purse.left == Fraction(7, 10)
 
 
 def score_against_the_data(rows: Integers, pair: Group) -> float:
@@ -334,6 +387,51 @@ def audit(
 
 
 METHOD = Quilt(epsilon=1, delta="1e-6", particles=2000)
+
+
+def wide() -> tuple[pa.Table, Schema]:
+    """Make a column that is cut, of which most have one value, and one that is not."""
+    draw = np.random.default_rng(shifted(11))
+    days = np.where(draw.random(4000) < 0.6, 1, draw.integers(0, 5000, 4000))
+    columns = {"days": {"type": "integer", "low": 0, "high": 4999},
+               "sex": {"type": "categorical", "values": ["F", "M"]}}  # fmt: skip
+    sex = np.array(["F", "M"])[draw.integers(0, 2, 4000)]
+    return pa.table({"days": days, "sex": sex}), Schema.from_dict({"name": "w", "columns": columns})
+
+
+def test_cuts_are_paid_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    table, schema = wide()
+    assert audit(METHOD, table, schema)
+    pay = Purse.pay
+
+    def lenient(self: Purse, step: str, share: Fraction) -> None:
+        if step != "cuts of wide columns":
+            pay(self, step, share)
+
+    monkeypatch.setattr(Purse, "pay", lenient)
+    with pytest.raises(SealedError, match="would spend"):
+        audit(METHOD, table, schema)
+
+
+def test_cuts_follow_from_noisy_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The same transcript over other data gives the same cuts; cuts by exact counts would not.
+    table, schema = wide()
+    rows = {"one less": table.slice(1), "nobody": table.slice(0, 0)}
+
+    def run(table: pa.Table) -> Released:
+        noise = SeededNoise(shifted(0))
+        return METHOD.run(connect(table, schema, noise=noise), FixedSeed(shifted(5)))
+
+    Recorder.transcript = []
+    monkeypatch.setattr("hushtable.methods.quilt.quilt.Meter", Recorder)
+    first = run(table)
+    assert len(first.settings["columns"]["days"]["bins"]) > 256
+    monkeypatch.setattr("hushtable.methods.quilt.quilt.Meter", Player)
+    for name, other in rows.items():
+        Player.transcript = list(Recorder.transcript)
+        again = run(other)
+        assert again.settings == first.settings, name
+        assert again.tables["data"].equals(first.tables["data"]), name
 
 
 def test_a_release_costs_what_it_promises() -> None:

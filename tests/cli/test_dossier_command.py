@@ -41,6 +41,15 @@ def test_a_dossier_from_the_command_line(run: Run, released: Path) -> None:
     assert "It is not signed" in told.out
 
 
+def test_programs_get_json(run: Run, released: Path) -> None:
+    told = json.loads(run("dossier", "release", "--out", "d.json", "--json").out)
+    assert told["dossier"] == "d.json"
+    assert "curator" in told["not_stated"]
+    checked = json.loads(run("dossier", "verify", "d.json", "--json").out)
+    assert (checked["signer"], checked["signed_with_key"]) == (None, False)
+    assert checked["files"] >= 2
+
+
 def test_options_may_stand_first(run: Run, released: Path) -> None:
     assert run("dossier", "--out", "d.html", "--ledger", "book", "release").code == 0
     assert run("dossier", "verify", "d.html").code == 0

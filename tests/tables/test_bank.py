@@ -37,6 +37,7 @@ def test_bank(method: Method, tmp_path: Path) -> None:
     release = ht.Release.load(tmp_path / "out")
     frame = release.frame()
     assert {"day", "age_group"} <= set(frame.column_names)
+    assert len({hash(column) for column in SCHEMA.attributes.values()}) == len(SCHEMA.attributes)
     for where in ("pdays = 'never'", "pdays >= 999", "default", "NOT default", "day = 'Monday'",
                   "education >= 'secondary'", "called >= '2009-01-01'", "age_group = '17 to 24'",
                   "pdays IN (3, 'unknown')", f"NOT ({RULE})"):  # fmt: skip
@@ -51,6 +52,18 @@ def test_bank(method: Method, tmp_path: Path) -> None:
     _rows_keep_the_rule(release)
     release.export(tmp_path / "seeded.csv")
     assert (tmp_path / "seeded.csv").stat().st_size > 0
+
+
+def test_means_leave_special_values_out(tmp_path: Path) -> None:
+    rows = table()
+    method = ht.Quilt(epsilon=4, delta="1e-6", particles=20_000)
+    noise = SeededNoise(shifted(5))
+    release = ht.publish(rows, SCHEMA, method, out=tmp_path / "out", noise=noise)
+    pdays = np.asarray(rows["pdays"])
+    truth = pdays[(pdays >= 0) & (pdays < 999)].mean()
+    found = release.mean("pdays")
+    assert isinstance(found, ht.Estimate)
+    assert found.value == pytest.approx(truth, rel=0.3)
 
 
 def _rows_keep_the_rule(release: ht.Release) -> None:

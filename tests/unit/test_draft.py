@@ -77,7 +77,8 @@ def test_few_texts_are_listed_and_many_identify() -> None:
 def test_other_types() -> None:
     assert proposed([True, False, None])["values"] == ["false", "true"]
     days = [datetime.date(2024, 1, 1), datetime.date(2024, 1, 2)] * 30
-    assert proposed(days)["values"] == ["2024-01-01", "2024-01-02"]
+    day = proposed(days)
+    assert (day["type"], day["low"], day["high"]) == ("date", "2024-01-01", "2024-01-02")
     assert proposed([[1], [2]]) == IDENTIFIER
     assert proposed(pa.nulls(3)) == IDENTIFIER
 

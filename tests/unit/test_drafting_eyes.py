@@ -73,10 +73,9 @@ def test_what_becomes_an_identifier_says_why(name, values, words):
 def test_codes_among_numbers():
     column, why, _ = seen([999] * 300 + list(range(30)) * 3 + [0] * 10)
     assert "999: codes among the numbers" in why
-    if "special" in type(column).model_fields:
-        assert (column.low, column.high) == (0, 29)
-        assert set(column.special) == {999}
-        assert "special" in column.confirm
+    assert (column.low, column.high) == (0, 29)
+    assert set(column.special) == {999}
+    assert "special" in column.confirm
     column, why, _ = seen([-1] * 30 + [-8] * 20 + [40 + i % 40 for i in range(350)])
     assert "-8, -1: codes" in why
 

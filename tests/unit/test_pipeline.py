@@ -66,9 +66,9 @@ def test_the_header_is_read_at_the_door_and_looked_at_once_more_after_the_charge
 ) -> None:
     seen, read = [], door.read_header
 
-    def count(data: Any) -> Any:
+    def count(data: Any, *layout: Any) -> Any:
         seen.append(data)
-        return read(data)
+        return read(data, *layout)
 
     monkeypatch.setattr(door, "read_header", count)
     pq.write_table(TABLE, tmp_path / "t.parquet")

@@ -116,10 +116,10 @@ def test_columns_with_too_many_values_are_binned_or_refused() -> None:
         }
     )
     weight, dose, place = values_of(schema)
-    assert weight.rule[:4] == [0, 1, 2, 4]  # zero pays off to be apart
-    assert weight.rule[-1] == 1_999_999
+    assert weight.first_codes[:4].tolist() == [0, 1, 2, 4]  # zero pays off to be apart
+    assert weight.first_codes[-1] == 1_999_999
     assert weight.size <= domains.N_BINS
-    assert dose.rule is None
+    assert dose.recoding is None
     assert place.rule == 1
     assert place.size == 2
     lines = Quilt(epsilon=1).forecast(schema, 10_000).lines
@@ -209,7 +209,7 @@ def test_a_taxonomy_keeps_rare_values_near_their_relatives() -> None:
     )
     (values,) = values_of(schema)
     #                                   FR   DE  LU  MT   US  AG BB
-    buckets = values.buckets(np.array([900, 800, 50, 55, 950, 3, 5]), 20.0)
+    buckets = values.buckets(np.array([900, 800, 35, 38, 950, 3, 5]), 20.0)
     fr, de, lu, mt, us, ag, bb = buckets.tolist()
     assert len({fr, de, us}) == 3
     assert lu == mt  # together they are heavy, and stay in Europe

@@ -23,9 +23,9 @@ SCHEMA = Schema.parse(
     """
 name: t
 columns:
-  age: {type: integer, low: 0, high: 99}
-  sex: {type: categorical, values: [F, M]}
-  weight: {type: number, low: 0, high: 100, step: 0.5}
+  age: {type: integer, low: 0, high: 99, missing: other}
+  sex: {type: categorical, values: [F, M], missing: other}
+  weight: {type: number, low: 0, high: 100, step: 0.5, missing: other}
 """
 )
 
@@ -183,3 +183,11 @@ def test_publish_some_columns_with_one_schema_and_one_ledger(tmp_path):
     assert ledger.remaining().epsilon == 1
     with pytest.raises(ParameterError, match="'nobody' is not a published column"):
         ht.publish(frame(), SCHEMA, pure, out=tmp_path / "3", ledger=ledger, columns=["nobody"])
+
+
+def test_rules_go_with_the_columns_that_they_are_about(tmp_path):
+    content = SCHEMA.to_dict() | {"rules": ["weight >= 1 OR age < 3", "sex = 'F' OR sex = 'M'"]}
+    schema = Schema.from_dict(content)
+    pure = ht.NoisyCounts(epsilon=1, mechanism="pure")
+    some = ht.publish(frame(), schema, pure, out=tmp_path / "1", columns=["age", "sex"])
+    assert some.schema.rules == ("sex = 'F' OR sex = 'M'",)

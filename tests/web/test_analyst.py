@@ -7,8 +7,10 @@ import html
 import io
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from urllib.parse import parse_qsl
 
+import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
@@ -16,6 +18,8 @@ from starlette.testclient import TestClient
 
 from hushtable.datasets import sample_schema
 from hushtable.errors import ParameterError
+from hushtable.methods import NoisyCounts
+from hushtable.pipeline import publish
 from hushtable.release import Release
 from hushtable.schema import Schema
 from hushtable.web.analyst import make_analyst_page
@@ -171,3 +175,37 @@ def test_it_may_stand_behind_a_proxy(release: Release) -> None:
 
 def test_the_page_does_not_tell_where_the_release_lies(page: TestClient, release: Release) -> None:
     assert str(release.folder.parent) not in page.get("/?by=sex").text
+
+
+def test_moments_truths_and_special_values_are_asked_for(tmp_path: Path) -> None:
+    schema = Schema.parse("""
+name: stays
+columns:
+  admission: {type: date, low: 2020-01-01, high: 2020-12-31}
+  pregnant: {type: boolean}
+  last: {type: integer, low: 0, high: 30, special: {999: never}}
+""")
+    rows = pa.table({
+        "admission": ["2020-02-03"] * 400 + ["2020-08-09"] * 300,
+        "pregnant": ["true"] * 500 + ["false"] * 200,
+        "last": [7] * 600 + [999] * 100,
+    })  # fmt: skip
+    method = NoisyCounts(
+        epsilon=8, mechanism="pure", generalize={"admission": "quarter", "last": 10}
+    )
+    client = TestClient(
+        make_analyst_page(publish(rows, schema, method, out=tmp_path / "stays"))
+    )  # fmt: skip
+    for query, clause in (
+        ("from:admission=2020-07-01", "admission >= '2020-07-01'"),
+        ("in:pregnant=true", "pregnant = true"),
+        ("in:last=never", "\"last\" = 'never'"),
+    ):
+        text = html.unescape(client.get(f"/answer?{query}").text)
+        assert f"<code>{clause}</code>" in text.replace("<code>last =", '<code>"last" ='), text
+        assert 'role="alert"' not in text
+    for place, name in enumerate(schema.attributes):
+        assert client.get(f"/column/{place}").status_code == 200, name
+        assert 'role="alert"' not in client.get(f"/answer?by={name}").text
+    assert client.get("/").status_code == 200
+    assert 'role="alert"' in client.get("/answer?from:admission=soon").text

@@ -18,6 +18,7 @@ import pytest
 from hushtable.datasets import sample, sample_schema
 from hushtable.engine.fitting import misfits
 from hushtable.methods import METHODS, Partition
+from hushtable.pipeline import publish
 from hushtable.privacy.ledger import Ledger
 from hushtable.release import Release
 from hushtable.schema import Schema
@@ -284,3 +285,16 @@ def test_files_of_a_project_are_those_of_the_command_line(project: DeskClient) -
     folder: Path = project.folder / "visits"
     assert Ledger.open(folder / "table.ledger").tables()[0].name == sample_schema().name
     assert Schema.load(folder / "schema.yaml") == sample_schema()
+
+
+def test_a_dossier_is_written(project: DeskClient) -> None:
+    out = project.folder / "visits" / "releases" / "one"
+    out.parent.mkdir(mode=0o700)
+    book = project.folder / "visits" / "table.ledger"
+    publish(sample(), sample_schema(), make_method("quilt", {"epsilon": 1}), out=out, ledger=book)
+    assert project.post("/p/visits/dossier").status_code == 400
+    answer = project.post("/p/visits/dossier", release=["one"])
+    assert project.finish(answer) == "done"
+    dossier = project.get("/p/visits/reports/dossier.html")
+    assert dossier.status_code == 200
+    assert sample_schema().name in dossier.text

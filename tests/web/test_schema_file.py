@@ -81,7 +81,7 @@ def test_words_that_yaml_reads_otherwise_are_quoted(file: SchemaFile) -> None:
     ("fields", "told"),
     [
         ({"low": "100"}, "low 100 is above high 97"),
-        ({"low": "old"}, "must be a number"),
+        ({"low": "old"}, "valid integer"),
         ({"missing": "perhaps"}, "missing"),
         ({"password": "x"}, "not a field"),
     ],
@@ -213,3 +213,28 @@ def test_a_comment_below_what_is_taken_out_stays(tmp_path: Path, values: str) ->
     assert "confirm:" not in file.text()
     for comment in comments(text):
         assert comment in comments(file.text()), file.text()
+
+
+KINDS = ("categorical", "boolean", "integer", "number", "decimal", "duration", "date",
+         "timestamp", "time")  # fmt: skip
+
+
+@pytest.mark.parametrize("first", KINDS)
+def test_every_type_can_become_every_other(file: SchemaFile, first: str) -> None:
+    for kind in KINDS:
+        file.set("age", {"type": first})
+        file.set("age", {"type": kind})
+        assert Schema.load(file.path).attributes["age"].type == kind
+
+
+def test_bounds_of_moments_are_edited(file: SchemaFile) -> None:
+    file.set("age", {"type": "date"})
+    file.set("age", {"low": "2020-01-01", "high": "2020-12-31", "step": "month"})
+    column = Schema.load(file.path).attributes["age"]
+    assert (column.n_values, column.value(0)) == (12, "2020-01-01")
+
+
+def test_a_mark_of_what_is_not_written_stays_through_other_edits(file: SchemaFile) -> None:
+    file.replace(TEXT.replace("confirm: [low, high]", "confirm: [low, bins]"))
+    file.set("age", {"high": "98"})
+    assert Schema.load(file.path).attributes["age"].confirm == ("low", "bins")

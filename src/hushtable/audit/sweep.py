@@ -189,6 +189,7 @@ def variants(schema: Schema, fits: Callable[[Schema], Any]) -> Iterator[tuple[st
             "columns": {
                 "kind-of": {
                     "type": "categorical",
+                    "values": ["l1", "l2", "r1", "r2"],
                     "taxonomy": {"all": {"left": ["l1", "l2"], "right": ["r1", "r2"]}},
                 },
                 **columns,

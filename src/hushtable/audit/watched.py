@@ -9,6 +9,7 @@ the same path, and whatever differs between them was not paid for.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,6 +25,10 @@ from hushtable.privacy.spending import Account, Sensitivity
 
 FAR = 50
 """Scales by which outcomes are moved in runs that try what hardly ever happens."""
+
+
+DRAWS = ("draw", "draw_some")
+"""How mechanisms let something out; what one calls inside another is one draw."""
 
 
 @dataclass(frozen=True)
@@ -134,10 +139,10 @@ def _kinds(kind: Any) -> Iterator[Any]:
 def watching() -> Iterator[None]:
     """See the draws of all mechanisms that are run with a `WatchedNoise`."""
     with contextlib.ExitStack() as stack:
-        for kind in dict.fromkeys(_kinds(Mechanism)):
-            real = vars(kind).get("draw")
+        for kind, name in itertools.product(dict.fromkeys(_kinds(Mechanism)), DRAWS):
+            real = vars(kind).get(name)
             if real is not None and not getattr(real, "__isabstractmethod__", False):
-                stack.enter_context(mock.patch.object(kind, "draw", _seen(real)))
+                stack.enter_context(mock.patch.object(kind, name, _seen(real)))
         opened = Account.__post_init__
 
         def noticed(account: Account) -> None:

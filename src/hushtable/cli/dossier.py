@@ -8,7 +8,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from hushtable.cli.screen import console, visible
+from hushtable.cli.options import AsJson
+from hushtable.cli.screen import tell, visible
 from hushtable.errors import ParameterError
 
 WRITE = "write"
@@ -49,6 +50,7 @@ def write(  # noqa: PLR0917 - the options of a command
     key: Annotated[
         Path | None, typer.Option(help="Sign with this Ed25519 private key, a PEM file.")
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Write a dossier about releases; what no file says is "not stated"."""
     from hushtable.dossier import make_dossier  # noqa: PLC0415 - slow to import
@@ -68,15 +70,21 @@ def write(  # noqa: PLR0917 - the options of a command
     )
     write_dossier(out, dossier, key=key)
     unstated = [name for name, answer in dossier.answers.items() if not answer.is_stated]
-    console.print(f"Wrote {out}.", highlight=False)
+    said = [f"Wrote {out}."]
     if unstated:
-        console.print(
+        said.append(
             f"{len(unstated)} of {len(dossier.answers)} questions say 'not stated': "
-            f"{', '.join(unstated)}.",
-            highlight=False,
+            f"{', '.join(unstated)}."
         )
     if dossier.internal:
-        console.print(dossier.internal, highlight=False)
+        said.append(dossier.internal)
+    tell(
+        visible("\n".join(said)),
+        as_json=as_json,
+        dossier=str(out),
+        not_stated=unstated,
+        internal=dossier.internal,
+    )
 
 
 @dossier_group.command("verify")
@@ -88,23 +96,27 @@ def verify(
     folder: Annotated[
         Path | None, typer.Option(help="Where its files lie; by default beside it.")
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Check a dossier's signature, and that all it was made from is still the same."""
     from hushtable.dossier import verify_dossier  # noqa: PLC0415 - slow to import
 
     found = verify_dossier(file, key=key, folder=folder)
-    console.print(
-        f"{visible(str(file))} is as it was written, and so are its {len(found.dossier.files)} "
-        "files.",
-        highlight=False,
-    )
     if found.signer is None:
-        console.print("It is not signed: this shows no change by mistake, not who made it.")
+        by = "It is not signed: this shows no change by mistake, not who made it."
     elif found.expected:
-        console.print("It was signed with the key that you gave.")
+        by = "It was signed with the key that you gave."
     else:
-        console.print(
+        by = (
             f"It was signed with the key {found.signer}. Give the key that you expect (--key) to "
-            "know whose that is.",
-            highlight=False,
+            "know whose that is."
         )
+    n_files = len(found.dossier.files)
+    tell(
+        f"{visible(str(file))} is as it was written, and so are its {n_files} files.\n{by}",
+        as_json=as_json,
+        dossier=str(file),
+        files=n_files,
+        signer=found.signer,
+        signed_with_key=found.expected,
+    )

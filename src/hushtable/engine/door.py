@@ -90,7 +90,7 @@ class PrivateTable:
             layout_of_header = layout
         return replace(self, data=data, header=read_header(data, layout_of_header), layout=layout)
 
-    def _loaded(self) -> PrivateTable:
+    def loaded(self) -> PrivateTable:
         """Read a file that is read as a whole."""
         if not isinstance(self.data, Deferred):
             return self
@@ -123,7 +123,7 @@ class PrivateTable:
         table = self.read_as(schema.reading)
         table.check(schema)
         table._require_unchanged()
-        table = table._loaded()
+        table = table.loaded()
         table.check(schema)  # of some files, types are known only now
         if not table._is_for_memory():
             return SqlEngine(table._numbers_read(schema), schema)
@@ -162,7 +162,7 @@ class PrivateTable:
     def source(self) -> Source:
         """Give the raw rows to ask about where they are, or in a DuckDB of our own; reads none."""
         if isinstance(self.data, Deferred):
-            return self._loaded().source()
+            return self.loaded().source()
         names = self.header.names
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:

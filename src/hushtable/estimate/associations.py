@@ -87,8 +87,7 @@ def after_cuts(
             middle = np.bincount(new, np.arange(column.n_values), recode[name].size) / n
             inside = (np.bincount(new, minlength=recode[name].size) ** 2 - 1) / 12
             rows = np.bincount(codes[name], weights, recode[name].size)
-            if column.missing_code is not None:
-                rows[recode[name].apply(np.array([column.missing_code]))] = 0.0
+            rows[recode[name].apply(np.arange(column.n_values, column.size))] = 0.0
             total = max(float(rows.sum()), 1.0)
             mean = float(rows @ middle) / total
             between = float(rows @ (middle - mean) ** 2) / total

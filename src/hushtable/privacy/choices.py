@@ -86,7 +86,7 @@ def distance_scores(
     )
     part = tables[0].part
     for table in tables[1:]:
-        part = part.with_(table.part)
+        part = part.common(table.part)
     return SealedScores.of([*scores, *beside], reach, part, monotone=False)
 
 

@@ -183,9 +183,9 @@ class SealedRegions(Seal):
         middles = inside(self).divide(begins, ends, axes, cuts).tolist()
         made = []
         for at, region in enumerate(regions):
-            self.parts += self.parts[region].divided(("left", "right"))
-            self.__begins += [self.__begins[region], middles[at]]
-            self.__ends += [middles[at], self.__ends[region]]
+            self.parts.extend(self.parts[region].divided(("left", "right")))
+            self.__begins.extend((self.__begins[region], middles[at]))
+            self.__ends.extend((middles[at], self.__ends[region]))
             made += [len(self.parts) - 2, len(self.parts) - 1]
         return made
 

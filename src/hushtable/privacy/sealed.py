@@ -63,6 +63,14 @@ class Seal:
         self.__inside = inside
         self.sensitivity, self.part = sensitivity, part
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        try:
+            object.__getattribute__(self, name)
+        except AttributeError:
+            object.__setattr__(self, name, value)
+            return
+        raise SealedError(f"sealed counts do not change, and neither does their {name!r}.")
+
     @property
     def all_parts(self) -> tuple[Part, ...]:
         """The parts that pay for a look: one, where nothing else is said."""
@@ -199,7 +207,7 @@ which books the price first.
             return self._made(
                 inside(self) + inside(other),
                 self.sensitivity.plus(other.sensitivity),
-                self.part.with_(other.part),
+                self.part.common(other.part),
             )
         public = _public_integers(other)
         if np.broadcast_shapes(self.shape, public.shape) != self.shape:

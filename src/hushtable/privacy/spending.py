@@ -230,7 +230,7 @@ class Part:
         self.account.parts += parts
         return parts
 
-    def with_(self, other: Part) -> Part:
+    def common(self, other: Part) -> Part:
         """Give the smallest part that two parts are in."""
         above = {id(part) for part in self._line()}
         return next(part for part in other._line() if id(part) in above)

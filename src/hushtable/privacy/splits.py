@@ -241,7 +241,7 @@ class SealedWaysOfParts(Seal):
         """Put the ways of several parts side by side."""
         moved, part = each[0].sensitivity, each[0].part
         for ways in each[1:]:
-            part = part.with_(ways.part)
+            part = part.common(ways.part)
             moved = moved if moved.l1 >= ways.sensitivity.l1 else ways.sensitivity
         return cls([inside(ways) for ways in each], moved, part)
 
@@ -315,7 +315,7 @@ def scores_of_ways(ways: Sequence[tuple[SealedWays, int]]) -> SealedScores:
         exact: Ways = inside(sealed)
         run = int(np.searchsorted(exact.starts, way, side="right")) - 1
         values.append(int(exact.scores[run]))
-        part = part.with_(sealed.part)
+        part = part.common(sealed.part)
         moved = moved if moved.l1 >= sealed.sensitivity.l1 else sealed.sensitivity
     return SealedScores(Scores(values, moved.l1, True), moved, part)
 

@@ -13,10 +13,12 @@ from hushtable.errors import ParameterError
 from hushtable.methods.base import Method
 from hushtable.methods.registry import METHODS, listings
 from hushtable.schema import Categorical, Schema
+from hushtable.schema.moments import OnCalendar
 from hushtable.web.render import amount
 
 # What a custodian chooses first; the rest is folded away.
 FIRST = ("epsilon", "delta", "k", "retention", "max_columns", "gamma", "d")
+_CUTS = "width, or cuts such as 18,40,65"
 _SLIDERS = {"epsilon": (-2, 1), "delta": (-9, -4), "k": (0.31, 2.5)}
 _START = {
     "epsilon": "1", "delta": "0.000001", "k": "10", "max_columns": "2", "retention": "0.2",
@@ -219,11 +221,14 @@ def _rules(given: Mapping[str, Any], schema: Schema) -> tuple[tuple[str, str, st
             if depth:
                 found.append((name, shown, f"level 0 to {depth}"))
         else:
-            found.append((name, shown, "width, or cuts such as 18,40,65"))
+            said = "a step such as month" if isinstance(column, OnCalendar) else _CUTS
+            found.append((name, shown, said))
     return tuple(found)
 
 
-def _rule(field: str, column: str, text: str) -> int | float | list[int | float]:
+def _rule(field: str, column: str, text: str) -> str | int | float | list[int | float]:
+    if text.isalpha():
+        return text  # a step of the calendar
     try:
         numbers: list[int | float] = [
             float(part) if "." in part else int(part) for part in text.split(",")

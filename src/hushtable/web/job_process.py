@@ -96,11 +96,11 @@ def _notes(error: BaseException) -> list[str]:
 
 
 def _draft(project: Project, what: dict[str, Any], progress: Progress) -> dict[str, Any]:
-    from hushtable.engine.drafting import draft  # noqa: PLC0415 - each job imports its own
+    from hushtable.engine.drafting import drafted  # noqa: PLC0415 - each job imports its own
     from hushtable.web.schema_file import SchemaFile  # noqa: PLC0415
 
     progress(words.PHASE_DRAFT, 0.0)
-    text = words.DRAFT_HEADER + draft(project.require_data()).to_yaml()
+    text = words.DRAFT_HEADER + drafted(project.require_data()).to_yaml()
     SchemaFile(project.schema_path, project.folder / "history").replace(text)
     return {}
 
@@ -170,12 +170,24 @@ def _compare(project: Project, what: dict[str, Any], progress: Progress) -> dict
     return {"report": what["name"]}
 
 
+def _dossier(project: Project, what: dict[str, Any], progress: Progress) -> dict[str, Any]:
+    from hushtable.dossier import make_dossier  # noqa: PLC0415
+    from hushtable.dossier.seal import write_dossier  # noqa: PLC0415
+
+    out = project.room("reports") / what["name"]
+    releases = [project.folder / "releases" / name for name in what["releases"]]
+    ledger = project.ledger_path if project.ledger_path.exists() else None
+    write_dossier(out, make_dossier(releases, ledger=ledger, beside=out.parent))
+    return {"report": what["name"]}
+
+
 _KINDS: dict[str, Callable[[Project, dict[str, Any], Progress], dict[str, Any]]] = {
     "draft": _draft,
     "publish": _publish,
     "rehearse": _rehearse,
     "evaluate": _evaluate,
     "compare": _compare,
+    "dossier": _dossier,
 }
 
 if __name__ == "__main__":

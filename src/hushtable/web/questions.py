@@ -7,6 +7,7 @@ each cell is a count of its own, asked for by a clause of its own.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -16,6 +17,8 @@ from urllib.parse import urlencode
 from hushtable.errors import ParameterError, PredicateError
 from hushtable.predicate.syntax import syntax_tree
 from hushtable.schema import Categorical, Column, Schema
+from hushtable.schema.listed import Boolean
+from hushtable.schema.moments import OnCalendar
 
 MAX_CELLS = 200
 """Cells of a grouped answer; more are neither quick to work out nor easy to read."""
@@ -23,6 +26,8 @@ MAX_CELLS = 200
 MAX_CLAUSE = 2000
 _BINS = 12
 _EVERYTHING = "TRUE"
+_NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?")
+_MOMENT = re.compile(r"[0-9]{2,4}[-:][0-9]{2}([-: T][0-9]{2})*")
 
 
 @dataclass(frozen=True)
@@ -129,11 +134,11 @@ class Question:
             spelled = quoted_name(name)
             found = []
             if values := self.chosen("in", name):
-                texts = [quoted_text(value) for value in values]
+                texts = [_literal(value, column) for value in values]
                 one = f"{spelled} = {texts[0]}"
                 found.append(one if len(texts) == 1 else f"{spelled} IN ({', '.join(texts)})")
             bounds = [
-                f"{spelled} {sign} {value.strip()}"
+                f"{spelled} {sign} {_bound(value.strip(), column)}"
                 for kind, sign in (("from", ">="), ("to", "<="))
                 for value in self.chosen(kind, name)[:1]
             ]
@@ -161,22 +166,32 @@ def parts_of(name: str, column: Column) -> list[Part]:
     """
     spelled = quoted_name(name)
     if isinstance(column, Categorical):
-        parts = [Part(value, f"{spelled} = {quoted_text(value)}") for value in column.values]
+        parts = [Part(value, f"{spelled} = {_literal(value, column)}") for value in column.values]
     else:
         width = _width(column.n_values)
         parts = []
         for first in range(0, column.n_values, width):
-            low, high = (
-                _number(column.value(code))
-                for code in (first, min(first + width, column.n_values) - 1)
-            )
+            last = min(first + width, column.n_values) - 1
+            low, high = (_written(column.value(code)) for code in (first, last))
+            ends = [_bound(end, column) for end in (low, high)]
             if low == high:
-                parts.append(Part(low, f"{spelled} = {low}"))
+                parts.append(Part(low, f"{spelled} = {ends[0]}"))
             else:
-                parts.append(Part(f"{low} to {high}", f"{spelled} BETWEEN {low} AND {high}"))
+                parts.append(Part(f"{low} to {high}", f"{spelled} BETWEEN {ends[0]} AND {ends[1]}"))
+    parts += [Part(name, f"{spelled} = {quoted_text(name)}") for name in column.special_names]
     if column.missing == "category":
         parts.append(Part("(missing)", f"{spelled} IS NULL"))
     return parts
+
+
+def _literal(value: str, column: Column) -> str:
+    """Write a listed value, or the name of a special one."""
+    return value if isinstance(column, Boolean) else quoted_text(value)
+
+
+def _bound(text: str, column: Column) -> str:
+    """Write a number as it is, and a moment in quotes."""
+    return quoted_text(text) if isinstance(column, OnCalendar) else text
 
 
 def _width(n_values: int) -> int:
@@ -189,7 +204,7 @@ def _width(n_values: int) -> int:
         scale *= 10
 
 
-def _number(value: object) -> str:
+def _written(value: object) -> str:
     return f"{value:.10g}" if isinstance(value, float) else str(value)
 
 
@@ -198,16 +213,13 @@ def _problem(kind: str, name: str, value: str, schema: Schema) -> str:
     column = schema.attributes.get(name)
     if column is None:
         return f"there is no column {name!r}."
-    is_list = isinstance(column, Categorical)
-    if kind == "in" and not (isinstance(column, Categorical) and value in column.values):
+    listed = column.values if isinstance(column, Categorical) else column.special_names
+    if kind == "in" and value not in listed:
         return f"column {name!r} has no value {value!r}."
     if kind in {"from", "to"}:
-        try:
-            float(value)
-            if is_list or not value.strip().lstrip("+-").replace(".", "", 1).isdecimal():
-                raise ValueError
-        except ValueError:
-            return f"column {name!r}: {value!r} is not a number."
+        form = _MOMENT if isinstance(column, OnCalendar) else _NUMBER
+        if isinstance(column, Categorical) or not form.fullmatch(value.strip()):
+            return f"column {name!r}: {value!r} is not a number, or no moment."
     return ""
 
 

@@ -23,7 +23,7 @@ from hushtable.files.yaml_text import read_yaml
 from hushtable.schema import Schema
 
 _MAX_HISTORY = 200
-NUMBERS = ("low", "high", "step")
+BOUNDS = ("low", "high", "step")
 CHOICES = ("type", "role", "missing", "outside", "ordered")
 
 
@@ -186,24 +186,23 @@ def _column(content: CommentedMap, name: str) -> CommentedMap:
 
 
 def _set_fields(place: CommentedMap, fields: Mapping[str, str]) -> None:
+    before, was = set(place), str(place.get("type"))
     for name, given in fields.items():
-        value: Any = given.strip()
+        text = given.strip()
         if name == "values":
-            value = [line.strip() for line in given.splitlines() if line.strip()]
-            if list(map(str, place.get("values", ()))) == value:
-                continue
-            value = CommentedSeq(map(_text, value))
-        elif name in NUMBERS and value:
-            value = _number(name, value)
-        elif name == "ordered":
-            value = True if value == "true" else ""
-        elif name not in CHOICES and value:
+            lines = [line.strip() for line in given.splitlines() if line.strip()]
+            if list(map(str, place.get("values", ()))) != lines:
+                place["values"] = CommentedSeq(map(_text, lines))
+        elif name not in (*BOUNDS, *CHOICES):
             raise ParameterError(f"{name!r} is not a field of a column.")
-        if value == "":
+        elif not text or (name == "ordered" and text != "true"):
             _take_out(place, name)
-        elif place.get(name) != value:
-            place[name] = value
-    _fit_type(place)
+        elif str(place.get(name)) != text:
+            place[name] = True if name == "ordered" else _bound(text) if name in BOUNDS else text
+    _fit_type(place, was)
+    # What is gone needs no word; every other mark stays until a person takes it away.
+    gone = before - set(place)
+    _set_marks(place, [mark for mark in place.get("confirm", ()) if mark not in gone])
 
 
 def _set_unit(content: CommentedMap, column: str, max_rows: str) -> None:
@@ -217,27 +216,45 @@ def _set_unit(content: CommentedMap, column: str, max_rows: str) -> None:
         _put(content, "unit", unit, before="columns")
 
 
-def _fit_type(place: CommentedMap) -> None:
+_LISTED = ("values", "taxonomy", "ordered")
+_NUMBERS = {"integer", "number", "decimal"}
+_LINE = ("low", "high", "step", "special", "bins")
+_NEEDED: dict[str, dict[str, Any]] = {
+    "categorical": {"values": ["other"]},
+    "boolean": {},
+    "integer": {"low": 0, "high": 100},
+    "number": {"low": 0, "high": 100, "step": 1},
+    "decimal": {"low": 0, "high": 100, "step": 1},
+    "duration": {"low": 0, "high": 100, "step": "day"},
+    "date": {"low": "2000-01-01", "high": "2030-12-31"},
+    "timestamp": {"low": "2000-01-01", "high": "2030-12-31", "step": "day"},
+    "time": {"step": "hour"},
+}
+"""What each type of column begins with where nothing is said."""
+
+
+def _fit_type(place: CommentedMap, was: str) -> None:
     """Take out what belongs to another type of column, and fill in what this one needs."""
     if place.get("role") == "identifier":
         return
     if "type" not in place:
         place["type"] = "categorical" if "values" in place else "integer"
-    listed = place["type"] == "categorical"
-    needed: dict[str, Any] = (
-        {"values": CommentedSeq(["other"])} if listed else {"low": 0, "high": 100}
-    )
-    if place["type"] == "number":
-        needed["step"] = 1
-    for name in ("values", "taxonomy", "ordered", *NUMBERS):
-        if name not in needed and (name in NUMBERS or not listed):
-            _take_out(place, name)
+    kind = str(place["type"])
+    if kind not in _NEEDED:
+        return  # the schema's own check says so
+    needed, listed = _NEEDED[kind], kind in {"categorical", "boolean"}
+    foreign = [*(_LINE if listed else _LISTED), *(_LISTED if kind == "boolean" else ())]
+    if kind == "integer":
+        foreign.append("step")
+    if kind != was and not {kind, was} <= _NUMBERS:
+        foreign += _LINE  # bounds of one kind mean nothing to another
+    for name in foreign:
+        _take_out(place, name)
     for name, value in needed.items():
-        place.setdefault(name, value)
+        place.setdefault(name, CommentedSeq(value) if isinstance(value, list) else value)
     no_missing = place.get("outside") == "missing" and place.get("missing") != "category"
     if no_missing or (listed and place.get("outside") == "clip"):
         _take_out(place, "outside")
-    _set_marks(place, [m for m in place.get("confirm", ()) if m == "role" or m in place])
 
 
 def _set_marks(place: CommentedMap, marks: list[str]) -> None:
@@ -303,6 +320,14 @@ def _texts(nested: Any) -> Any:
     if isinstance(nested, list):
         return CommentedSeq(map(_texts, nested))
     return _text(nested)
+
+
+def _bound(text: str) -> int | float | str:
+    """Read a number as one, and anything else (a moment, a period) as text."""
+    try:
+        return int(text) if text.lstrip("+-").isdecimal() else float(text)
+    except ValueError:
+        return _text(text)
 
 
 def _number(name: str, text: str) -> int | float:

@@ -116,6 +116,7 @@ RUNNING = {
     "rehearse": "A rehearsal is running.",
     "evaluate": "A release is being evaluated.",
     "compare": "Releases are being compared.",
+    "dossier": "A dossier is being written.",
 }
 
 # --- projects -------------------------------------------------------------------------------------
@@ -233,7 +234,18 @@ ROLES = {
     "identifier": "identifies, dropped",
 }
 TYPE = "Type"
-TYPES = {"categorical": "list of values", "integer": "whole numbers", "number": "numbers on a grid"}
+TYPES = {
+    "categorical": "list of values",
+    "boolean": "true or false",
+    "integer": "whole numbers",
+    "number": "numbers on a grid",
+    "decimal": "decimal numbers",
+    "date": "dates",
+    "timestamp": "moments",
+    "time": "times of day",
+    "duration": "lengths of time",
+}
+STEPS = ("second", "minute", "hour", "day", "week", "month", "quarter", "year")
 VALUES = "Values, one per line"
 LOW = "From"
 HIGH = "To"
@@ -267,7 +279,13 @@ MARKS = {
     "step": "step",
     "missing": "empty cells",
     "outside": "cells outside",
+    "special": "special values",
+    "bins": "bins",
+    "taxonomy": "groups",
+    "ordered": "order",
     "missing_values": "words for a missing value",
+    "unit": "who is protected",
+    "reading": "how the file is read",
 }
 ALL = "all of them"
 REASON = "How could anybody know this?"
@@ -506,6 +524,7 @@ JOB_NAMES = {
     "rehearse": "Rehearsing",
     "evaluate": "Evaluating",
     "compare": "Comparing",
+    "dossier": "Writing a dossier",
 }
 STATUS = {
     "starting": "Starting …",
@@ -547,7 +566,12 @@ REPORT_LEAD = (
     "it is for you alone."
 )
 EVALUATE = "Evaluate (internal)"
-COMPARE = "Side by side"
+TOGETHER = "About several releases"
+DOSSIER = "Dossier"
+DOSSIER_HINT = (
+    "A dossier answers what boards and officers ask, from the statements and the ledger; what no "
+    "file says is not stated."
+)
 COMPARE_BUTTON = "Compare (internal)"
 REPORTS = "Reports"
 REPORTS_INTERNAL = (

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hushtable.engine.header import ENDINGS
 from hushtable.errors import HushtableError, ParameterError, ReleaseError
 from hushtable.files.scratch import spill_folder
 from hushtable.privacy.ledger import Ledger
@@ -30,7 +31,7 @@ from hushtable.release import STATEMENT, Release
 from hushtable.schema import Schema
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_TABLES = (".csv", ".csv.gz", ".tsv", ".parquet")
+_TABLES = ENDINGS
 _MAX_LISTED = 200
 _MAX_DEPTH = 3
 

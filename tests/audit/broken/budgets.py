@@ -174,7 +174,7 @@ BROKEN = (
     Broken("two budgets in quilt, Gaussian", GAUSSIAN, two_budgets),
     Broken("a half-charged choice", QUILT, half_charged_choice, True),
     Broken("a half-charged choice, Gaussian", GAUSSIAN, half_charged_choice),
-    Broken("log10 for ln in the conversion", GAUSSIAN, log10_for_ln, True),
+    Broken("log10 for ln in the conversion", GAUSSIAN, log10_for_ln, True, True),
     Broken("a price list at half the price", QUILT, price_of_half),
     Broken("Gaussian noise without its two", GAUSSIAN, gaussian_without_two),
     Broken("half the noise that was booked", QUILT, half_the_draw),

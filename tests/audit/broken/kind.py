@@ -31,12 +31,15 @@ class Broken:
         Breaks it, for as long as the patch holds.
     quick : bool
         Whether it is tried in every run of the tests.
+    is_refused : bool
+        Whether it cannot be written: the plan itself is refused.
     """
 
     name: str
     method: Parameters
     breaks: Callable[[Patch], None]
     quick: bool = False
+    is_refused: bool = False
 
 
 def exact(answer: Any) -> Any:

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from hushtable import schema as public
 from hushtable.engine.drafting.profile import Profile
 from hushtable.engine.drafting.readings import (
     NumberRead,
@@ -25,7 +24,7 @@ from hushtable.engine.drafting.readings import (
     with_decimal_commas,
 )
 from hushtable.engine.drafting.sentinels import sentinels
-from hushtable.schema import MAX_COLUMN_SIZE, Integer
+from hushtable.schema import MAX_COLUMN_SIZE
 
 MOST_LISTED = 100  # a longer list of texts is taken for an identifier
 _FEW_ROWS = 20  # in a shorter table, texts that all differ may still be a list
@@ -41,9 +40,6 @@ _PERSONAL = re.compile(
     r"|iban|account)($|[_ .-])",
     re.IGNORECASE,
 )
-
-_TAKES_SPECIAL = "special" in Integer.model_fields
-_TAKES_DAYS = hasattr(public, "Date")
 
 
 @dataclass(frozen=True)
@@ -148,14 +144,15 @@ def _whole(profile: Profile, read: list[NumberRead | None], remarks: list[str]) 
     if coded:
         listed = ", ".join(map(str, coded))
         remarks.append(
-            f"{listed}: codes among the numbers? Then name what each stands for (special)."
+            f"{listed}: codes among the numbers? Then name what each stands for (special); else "
+            "widen the bounds."
         )
-    plain = sorted(counts.keys() - set(coded)) if _TAKES_SPECIAL else sorted(counts)
+    plain = sorted(counts.keys() - set(coded))
     low, high = plain[0], plain[-1]
     if high - low >= MAX_COLUMN_SIZE:
         return None
     content: dict[str, Any] = {"type": "integer", "low": low, "high": high}
-    if coded and _TAKES_SPECIAL:
+    if coded:
         content["special"] = {code: f"code {code}" for code in coded}
     total = sum(counts.values())
     spikes = [v for v in plain if counts[v] >= _SPIKE * total]
@@ -199,10 +196,10 @@ def _day(profile: Profile) -> Proposal | None:
         if not are_moments(profile.values) or len(profile.values) <= MOST_LISTED:
             return None
         return identifier(
-            f"{len(profile.values):,} different moments; to publish them, round them to a public "
-            "grid (type: timestamp with a step, where the schema has it) or to days first"
+            f"{len(profile.values):,} different moments; to publish them, give them a public grid: "
+            "type: timestamp, with low, high and a step"
         )
-    if spelling == "%Y-%m-%d" and _TAKES_DAYS and len(profile.values) > 1:
+    if spelling == "%Y-%m-%d" and len(profile.values) > 1:
         days = days_of(texts, spelling)
         bounds = {"low": min(days).isoformat(), "high": max(days).isoformat()}
         return Proposal({"type": "date", **bounds, "step": "day"}, ["days; a coarser step may do."])

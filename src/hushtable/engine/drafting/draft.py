@@ -128,10 +128,11 @@ def drafted(
     book = codebook if isinstance(codebook, Codebook) else read_codebook(*codebook)
     table = door.open(data)
     renamed = proposed_names(table.header.names)
-    table = table.read_as(FileFormat(rename=renamed))
+    table = table.read_as(FileFormat(rename=renamed)).loaded()
     source, header = table.source(), table.header
     if name is None:
-        name = _stem(header.files[0]) if header.files else "table"
+        files = header.files or ((Path(data),) if isinstance(data, str | Path) else ())
+        name = _stem(files[0]) if files else "table"
     source = source.here(header.names)
     rows = source.select({f"c{i}": column for i, column in enumerate(header.names)})
     n_rows = int(source.fetch(rows.agg(n=ibis._.count()))["n"][0].as_py())

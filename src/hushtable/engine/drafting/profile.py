@@ -17,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hushtable.engine.encode import Expression, as_text
-from hushtable.engine.header import Header, Kind
+from hushtable.engine.header import Header
 from hushtable.engine.source import Source
 
 MISSING_WORDS = ("", "?", "NA", "N/A", "NaN", "nan", "NULL", "null")  # usual signs for no value
@@ -84,7 +84,7 @@ def profiles(source: Source, header: Header, n_rows: int) -> Iterator[Profile]:
     """Go through all columns once."""
     names = header.names
     rows = source.select({f"c{i}": name for i, name in enumerate(names)})
-    families = [_family(kind, rows[f"c{i}"].type()) for i, kind in enumerate(header.kinds)]
+    families = [_FAMILIES.get(kind.family, "other") for kind in header.kinds]
     seen = {f"c{i}": _seen(rows[f"c{i}"], family) for i, family in enumerate(families)}
     if n_rows * len(names) <= MOST_CELLS:
         table = source.fetch(rows.select(**seen))
@@ -140,17 +140,11 @@ def _is_nothing(value: Any) -> bool:
     )
 
 
-def _family(header: Kind, kind: Any) -> Family:
-    """Say what a column holds, by its type in the table's header and that of its rows."""
-    if header.family == "nothing" or kind.is_string():
-        return "text"
-    if header.family in ("other", "bytes"):
-        return "other"
-    if kind.is_boolean():
-        return "boolean"
-    if kind.is_numeric():
-        return "number"
-    return "moment" if kind.is_temporal() or kind.is_uuid() else "other"
+_FAMILIES: dict[str, Family] = {
+    "nothing": "text", "text": "text", "number": "number", "boolean": "boolean",
+    "date": "moment", "time": "moment", "timestamp": "moment", "instant": "moment",
+    "moment": "moment",
+}  # fmt: skip
 
 
 def _seen(raw: Expression, family: Family) -> Expression:

@@ -10,6 +10,9 @@ HIGH = (
     7777, 8888, 9996, 9997, 9998, 9999, 88888, 99999, 999999,
 )  # fmt: skip
 
+_FEW_ROWS = 50
+"""In a shorter table nothing can be told."""
+
 _FAR = 2
 """A high code is so many times as far from the other values as they are from each other."""
 
@@ -24,9 +27,11 @@ def sentinels(counts: Mapping[int, int]) -> list[int]:
     --------
     >>> sentinels({0: 5, 3: 20, 27: 1, 999: 400}), sentinels({-1: 9, -8: 2, 1: 50, 2: 40})
     ([999], [-8, -1])
-    >>> sentinels({-5: 1, -4: 3, 7: 2}), sentinels({97: 1, 98: 2, 99: 3})
+    >>> sentinels({-50: 10, -4: 30, 7: 20}), sentinels({97: 10, 98: 20, 99: 30})
     ([], [])
     """
+    if sum(counts.values()) < _FEW_ROWS:
+        return []
     values = sorted(counts)
     plain = [value for value in values if value >= 0]
     below = [value for value in values if value < 0]

@@ -290,9 +290,9 @@ def draw_questions(
             cell = next(
                 (c for c in SELECTIVITIES if c[0] * rows.n_rows < truth <= c[1] * rows.n_rows), None
             )
-            if cell is None or wanted[cell] == 0 or question in seen:
+            if cell is None or wanted[cell] == 0 or question.sql in seen:
                 continue
-            seen.add(question)
+            seen.add(question.sql)
             wanted[cell] -= 1
             found.append((question, truth))
     return found

@@ -122,7 +122,7 @@ def known_column(counted: CountedColumn, total: float, *, is_target: bool) -> Kn
         ladder=ladder(
             masses,
             is_ordered=v.is_ordered,
-            has_missing=v.n_values < v.size,
+            n_apart=v.size - v.n_values,
             branches=v.branches(buckets),
         ),
         line=_line(v, buckets, shares, _standing_out(v, noisy, std)) if v.is_ordered else None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -36,7 +36,10 @@ MAX_INTERVALS = 32
 """Buckets of an ordered column: neighbors are alike, and cells cost noise."""
 
 HEAVY = 3.0
-"""A bucket holds at least this many standard deviations of its noise."""
+"""A bucket of an ordered column holds at least this many standard deviations of its noise."""
+
+HEAVY_APART = 0.7
+"""Where values have no order, this part is enough: a value that is merged loses what it is."""
 
 
 TILT_LIMIT = 3.0
@@ -122,7 +125,7 @@ class Values:
         elif self.is_ordered:
             found = merge_neighbors(counts, heavy, MAX_INTERVALS)
         else:
-            found = merge_rare(counts, heavy, most, self._tree())
+            found = merge_rare(counts, HEAVY_APART * heavy, most, self._tree())
         return np.append(found, found.max() + 1 + np.arange(self.size - n_values))
 
     def _tree(self) -> Node | None:
@@ -253,23 +256,28 @@ def values_of(schema: Schema) -> list[Values]:
     """Say how each column is counted, or refuse those that cannot be."""
     found, problems = [], []
     for name, column in schema.attributes.items():
-        bins = bins_of(column)
+        values, bins = Values(name, column), bins_of(column)
         if bins is not None:
-            found.append(Values(name, column, list(bins.starts), bins))
+            lowest = [column.value(start) for start in bins.starts]
+            rule = [value for value in lowest if value is not None]
+            found.append(replace(values, rule=rule, recoding=bins))
             continue
-        numeric = not isinstance(column, Categorical)
-        if column.n_values <= (N_BINS if numeric else MAX_VALUES):
-            found.append(Values(name, column))
+        if not isinstance(column, Categorical):
+            wide = column.n_values > N_BINS
+            found.append(replace(values, recoding=_bins(values)) if wide else values)
             continue
-        rule = _rule(column)
-        if rule is None:
+        if column.size <= MAX_VALUES:
+            found.append(values)
+            continue
+        level = _level(column)
+        if level is None:
             problems.append(
                 f"column {name!r} has {column.size:,} values, and at most {MAX_VALUES:,} can be "
                 "counted one by one; give it a taxonomy with a level of fewer groups."
             )
             continue
         try:
-            found.append(Values(name, column, rule, recode(name, column, rule)))
+            found.append(Values(name, column, level, recode(name, column, level)))
         except ParameterError as error:
             problems += error.problems
     if problems:
@@ -277,20 +285,27 @@ def values_of(schema: Schema) -> list[Values]:
     return found
 
 
-def _rule(column: Column) -> Rule | None:
-    """Find a public rule for a column with too many values.
+def _bins(values: Values) -> Intervals:
+    """Give public bins of one width for a number with too many values to be read one by one.
 
-    Numbers get bins of one width, but the ends and zero, where values pile up, get their own.
+    The ends and zero, where values pile up, get their own.
     """
-    if not isinstance(column, Categorical):
-        width = -(-column.n_values // N_BINS)
-        zero = -column.exact_low / column.exact_step
-        alone = {0, column.n_values - 1}
-        if zero.denominator == 1 and 0 <= zero < column.n_values:
-            alone.add(int(zero))
-        starts = {*range(0, column.n_values, width), *alone, *(code + 1 for code in alone)}
-        values = [column.value(code) for code in sorted(starts - {column.n_values})]
-        return [value for value in values if value is not None]
+    n = values.column.n_values
+    alone = {0, n - 1, *values.zero}
+    starts = {*range(0, n, -(-n // N_BINS)), *alone, *(code + 1 for code in alone)} - {n}
+    has_missing = values.column.missing_code is not None
+    # Nobody reads their labels: the column is cut further, and published by that.
+    return Intervals(
+        tuple(range(len(starts))),
+        n,
+        has_missing,
+        tuple(sorted(starts)),
+        special=values.column.special_names,
+    )
+
+
+def _level(column: Categorical) -> int | None:
+    """Find the finest level of a taxonomy with few groups."""
     if column.taxonomy is None:
         return None
     for level in range(column.taxonomy.depth):

@@ -13,26 +13,29 @@ Five tables:
 - ``buckets``: ``column`` (its place in the schema), ``value`` (a counted value of it, the last one
   is missing where that is a category), ``bucket``, and ``share``, the estimated share of rows.
 - ``factors``: the log-factors of the fitted field, ``table`` (the first ones are the columns in
-  order, then the groups of columns of the level ``buckets``, each once, in the order in which they
-  first stand in ``tables``), ``cell``, ``factor``. The density of a row of buckets is proportional
-  to the product of the buckets' shares times the exponential of the sum of the factors. See
+  order, then the groups of columns of the level ``buckets`` at each resolution, each once, in the
+  order in which they first stand in ``tables``), ``cell``, ``factor``. The density of a row of
+  buckets is proportional to the product of the buckets' shares times the exponential of the sum of
+  the factors, which between the centers of coarse cells run along lines. See
   `hushtable.methods.quilt.field.Field`.
-- ``candidates``: what could be chosen in the last round: ``columns`` (their places), ``penalty``
-  and ``weight`` (see `Candidate`).
+- ``candidates``: what could be chosen in the last round: ``columns`` (their places), ``levels``
+  (their resolutions, 0 is all buckets), ``penalty`` and ``weight`` (see `Candidate`).
 
 The settings of the estimator:
 
 - ``total``, ``total_std``: the number of rows the release stands for, and its error (0: public).
 - ``noise``: ``gaussian`` or ``laplace``, discrete; ``reach``: rows of one unit.
-- ``columns``: for each name the rule of its public bins (``bins``: a taxonomy level, the lowest
-  values of bins, or null), the number of counted values and of buckets.
+- ``columns``: for each name the rule by which it was counted (``bins``: a taxonomy level, the
+  lowest values of the intervals that a wide number was cut into, or null), the number of counted
+  values and of buckets.
 - ``tables``: ``columns`` (names), ``level`` (``values``: the counted values of one column;
   ``buckets``), ``shape``, ``cells`` (for each column the cell of each value or bucket along its
   axis; null where each has its own), ``parameter`` (variance of the Gaussian, scale of the Laplace
-  noise) and ``std``. All tables of one column come first, in the order of the schema.
+  noise) and ``std``. All tables of one column come first, in the order of the schema, then the
+  coarser ones by which wide numbers were cut.
 - ``rounds``: for each round ``choice_epsilon``, ``sensitivity``, ``n_candidates``, and for the
-  chosen ones ``chosen`` (places of columns), ``penalties``, ``weights``, ``distances`` (sum of
-  absolute differences between the noisy table and what the model had expected before),
+  chosen ones ``chosen`` (places of columns), ``levels``, ``penalties``, ``weights``, ``distances``
+  (sum of absolute differences between the noisy table and what the model had expected before),
   ``missed_squares`` (sum of squared differences) and ``expected_squares`` (of what was expected).
 - ``fit``: ``effective_share`` of the particles, ``misfit`` and ``residual`` of each table of the
   field in the order of ``factors`` (see `Field.misfit`, `Field.residuals`), ``shrinkage``.
@@ -276,7 +279,7 @@ class QuiltPlan(Plan[SealedTable]):
                 lines[f"column {values.name!r} has too many values"] = (
                     "cut into intervals where people are, by noisy counts"
                 )
-            elif values.rule is not None:
+            elif isinstance(values.rule, int):
                 lines[f"column {values.name!r} has too many values"] = (
                     f"counted in {values.n_values:,} groups of its taxonomy"
                 )

@@ -104,23 +104,23 @@ def patches_of(group: Group, ladders: Sequence[Ladder]) -> list[Patch]:
 
 
 def ladder(
-    masses: Floats, *, is_ordered: bool, has_missing: bool, branches: Sequence[Integers] = ()
+    masses: Floats, *, is_ordered: bool, n_apart: int, branches: Sequence[Integers] = ()
 ) -> Ladder:
     """Give the nested resolutions of one column.
 
     Parameters
     ----------
     masses : array
-        The estimated share of each bucket; missing is the last, where it is one.
+        The estimated share of each bucket; special values and missing are the last.
     is_ordered : bool
         Whether neighbors are alike: then the lightest neighbors are merged.
-    has_missing : bool
-        Whether the last bucket is missing, which stays alone.
+    n_apart : int
+        How many of the last buckets are special values or missing, which stay alone.
     branches : sequence of int arrays
         For each level of a taxonomy, from fine to coarse, the branch of each bucket. Without any,
         an unordered column keeps its largest buckets and merges the others.
     """
-    n = len(masses) - has_missing
+    n = len(masses) - n_apart
     steps = [np.arange(n)]
     offered = (
         branches
@@ -136,9 +136,7 @@ def ladder(
         found = np.unique(cells[:n], return_inverse=True)[1].ravel()
         if 1 < found.max() + 1 <= len(np.unique(steps[-1])) / worthwhile:
             steps.append(found)
-    if not has_missing:
-        return tuple(steps)
-    return tuple(np.append(cells, cells.max() + 1) for cells in steps)
+    return tuple(np.append(cells, cells.max() + 1 + np.arange(n_apart)) for cells in steps)
 
 
 def _lightest_neighbors(masses: Floats, most: int) -> Integers:

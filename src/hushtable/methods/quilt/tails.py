@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from hushtable.methods.quilt.domains import Floats
 
-SOMEBODY = 2.5
-"""Values at an end are empty as long as their sum is below this many standard deviations."""
+SOMEBODY = 2.0
+"""A stretch at an end is empty if its sum is below this many standard deviations."""
 
 
 def cut(counts: Floats, std: float) -> NDArray[np.bool_]:
@@ -25,7 +25,7 @@ def cut(counts: Floats, std: float) -> NDArray[np.bool_]:
     Examples
     --------
     >>> cut(np.array([0.3, -1.2, 0.8, 9.0, 40.0, 50.0, 3.0, -0.1]), 1.0).tolist()
-    [True, True, False, False, False, False, False, True]
+    [True, True, True, False, False, False, False, True]
     """
     empty = np.zeros(len(counts), bool)
     empty[: _n_empty(counts, std)] = True
@@ -34,10 +34,23 @@ def cut(counts: Floats, std: float) -> NDArray[np.bool_]:
 
 
 def _n_empty(counts: Floats, std: float) -> int:
-    """Count the values before the first people: up to where the sum is least."""
-    sums = np.cumsum(counts)
-    told = np.flatnonzero(sums > SOMEBODY * std * np.sqrt(np.arange(1, len(counts) + 1)))
-    if not len(told):
-        return 0  # nobody anywhere: nothing to tell the ends from
-    before = np.append(0.0, sums[: told[0]])
-    return int(np.argmin(before))
+    """Count the values before the first people.
+
+    From the end inwards, stretches that would make the counts fall are averaged, so that stretches
+    rise. Those at the end that are like noise are empty.
+    """
+    sums: list[float] = []
+    widths: list[int] = []
+    for count in counts.tolist():
+        total, width = count, 1
+        while sums and sums[-1] * width >= total * widths[-1]:
+            total += sums.pop()
+            width += widths.pop()
+        sums.append(total)
+        widths.append(width)
+    n_empty = 0
+    for total, width in zip(sums, widths, strict=True):
+        if total >= SOMEBODY * std * width**0.5:
+            return n_empty
+        n_empty += width
+    return 0  # nobody anywhere: nothing to tell the ends from

@@ -57,10 +57,7 @@ def evaluate(request: Request, form: FormData) -> Response:
 
 def compare(request: Request, form: FormData) -> Response:
     """Lay releases side by side, in a process of its own."""
-    project = project_of(request)
-    names = [name for name in form.getlist("release") if isinstance(name, str)]
-    for name in names:
-        project.release(name)
+    project, names = project_of(request), _ticked(request, form)
     if len(names) < 2:
         raise ParameterError("tick at least two releases to compare.")
     target = _new_report(project.room("reports"), "compare")
@@ -68,6 +65,25 @@ def compare(request: Request, form: FormData) -> Response:
     said = spell(*words, "--out", f"reports/{target}")
     job = jobs_of(request).start(project, "compare", releases=names, name=target, command=said)
     return go(request, project, f"jobs/{job.id}")
+
+
+def dossier(request: Request, form: FormData) -> Response:
+    """Write one file for those who judge releases, in a process of its own."""
+    project, names = project_of(request), _ticked(request, form)
+    if not names:
+        raise ParameterError("tick the releases that the dossier is about.")
+    target = _new_report(project.room("reports"), "dossier")
+    job = jobs_of(request).start(project, "dossier", releases=names, name=target)
+    return go(request, project, f"jobs/{job.id}")
+
+
+def _ticked(request: Request, form: FormData) -> list[str]:
+    """Give the releases that were ticked, each checked against its statement."""
+    project = project_of(request)
+    names = [name for name in form.getlist("release") if isinstance(name, str)]
+    for name in names:
+        project.release(name)
+    return names
 
 
 def report(request: Request) -> Response:
@@ -116,6 +132,7 @@ ROUTES = [
     Route("/p/{project}/report", show),
     Route("/p/{project}/evaluate", writes(evaluate), methods=["POST"]),
     Route("/p/{project}/compare", writes(compare), methods=["POST"]),
+    Route("/p/{project}/dossier", writes(dossier), methods=["POST"]),
     Route("/p/{project}/reports/{name}", report),
     Route("/p/{project}/releases/{name}.zip", download),
 ]

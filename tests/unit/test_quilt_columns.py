@@ -1,0 +1,230 @@
+"""Single columns of a quilt: wide ones are cut, spikes are found, tails stay empty."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hushtable.engine import connect
+from hushtable.methods.quilt import cuts, tails
+from hushtable.methods.quilt.coins import Coins
+from hushtable.methods.quilt.columns import CountedColumn, known_column, measure_columns
+from hushtable.methods.quilt.domains import tilted, values_of
+from hushtable.methods.quilt.estimator import QuiltEstimator
+from hushtable.methods.quilt.inside import drawn_together
+from hushtable.methods.quilt.meter import Meter, PaidTable, Purse, TableMechanism
+from hushtable.methods.quilt.quilt import Quilt
+from hushtable.privacy.noise import SeededNoise
+from hushtable.schema import Schema
+from sealing import sealed
+from seeds import shifted
+
+
+def schema_of(**columns: dict[str, Any]) -> Schema:
+    return Schema.from_dict({"name": "t", "columns": columns})
+
+
+def spiky(n: int) -> tuple[pa.Table, Schema]:
+    """Make days of which 61 % are 1, in a range of 20,000, and an age."""
+    draw = np.random.default_rng(shifted(8))
+    days = np.exp(draw.uniform(0, np.log(9000), n)).astype(np.int64)
+    days[draw.random(n) < 0.61] = 1
+    age = np.clip(np.round(draw.gamma(4, 6, n) + 18), 18, 96).astype(np.int64)
+    schema = schema_of(
+        days={"type": "integer", "low": 0, "high": 19_999, "missing": "category"},
+        age={"type": "integer", "low": 18, "high": 96},
+    )
+    return pa.table({"days": pa.array(days, mask=np.arange(n) % 20 == 0), "age": age}), schema
+
+
+# --- cuts -----------------------------------------------------------------------------------------
+
+
+def cut_of(table: pa.Table, schema: Schema, total: str = "1/50") -> tuple[Any, Meter]:
+    noise = SeededNoise(shifted(1))
+    purse = Purse(total=Fraction(total), pure=False, reach=1)
+    meter = Meter(sealed(connect(table, schema, noise=noise)), noise, purse)
+    values = values_of(schema)
+    recodings = {v.name: v.recoding for v in values if v.recoding is not None}
+    meter.read([(place,) for place in range(len(values))], recodings)
+    return measure_columns(meter, values, [Fraction(1, 2)] * len(values)), meter
+
+
+def test_a_wide_column_is_cut_where_people_are() -> None:
+    table, schema = spiky(7000)
+    (days, age), meter = cut_of(table, schema)
+    assert age.cuts == ()
+    starts = np.array(days.values.rule)
+    assert {0, 1, 2, 19_999} <= set(starts.tolist())
+    assert days.values.recoding is not None
+    assert days.values.size == len(starts) + 1 == len(days.table.counts)  # missing is counted
+    widths = days.values.widths[:-1]
+    assert widths[:2].tolist() == [1, 1]
+    assert np.median(widths[starts > 15_000]) > 50  # nobody is there
+    # All of the share is spent on it, and no more.
+    spent = meter.purse.spent()
+    assert Fraction(999, 1000) < sum(spent.values()) <= 1
+    assert spent["cuts of wide columns"] <= Fraction(1, 2) * Fraction(31, 100)
+    for level, cells in days.cuts:
+        assert len(cells) == days.values.size
+        assert int(cells.max()) + 1 == len(level.counts)
+        assert (np.diff(cells) >= 0).all()
+
+
+def test_noise_alone_is_not_cut() -> None:
+    _, schema = spiky(10)
+    (days, _), _ = cut_of(spiky(10)[0].slice(0, 0), schema)
+    assert len(days.cuts) == 1
+    assert days.values.size <= cuts.FIRST + 5
+
+
+@pytest.mark.parametrize("high", [513, 5000, 1_500_000])
+def test_intervals_are_those_of_the_schema(high: int) -> None:
+    draw = np.random.default_rng(shifted(2))
+    schema = schema_of(x={"type": "number", "low": -1, "high": high / 4 - 1, "step": 0.25})
+    x = np.minimum(np.round(draw.exponential(high / 40, 20_000) * 4) / 4 - 1, high / 4 - 1)
+    (column,), _ = cut_of(pa.table({"x": x}), schema)
+    starts = np.array(column.values.rule, float)
+    assert starts[0] == -1
+    assert (np.diff(starts) > 0).all()
+    assert 0.0 in starts  # zero is apart
+    assert int(column.values.widths.sum()) == schema.attributes["x"].size
+    exact = np.histogram(x, bins=np.append(starts, np.inf))[0]
+    assert np.abs(column.table.counts - exact).max() < 7 * column.table.noise.std
+
+
+def test_a_spike_is_found_and_published() -> None:
+    # 61 % of 7,000 rows at one of 20,000 values: the noise of its count is below 1 % of the rows.
+    table, schema = spiky(7000)
+    noise = SeededNoise(shifted(3))
+    method = Quilt(epsilon=1, delta="1e-9", particles=5000)
+    made = method.run(connect(table, schema, noise=noise), noise)
+    true = np.mean(table["days"].fill_null(-1).to_numpy() == 1)
+    rows = made.tables["data"]["days"].fill_null(-1).to_numpy()
+    assert abs(np.mean(rows == 1) - true) < 0.05
+    assert np.mean(rows > 12_000) < 0.01  # nobody is there
+    estimator = QuiltEstimator(schema, method.parameters(), made.settings, made.tables)
+    answer = estimator.count("days = 1")
+    assert "unbiased" in answer.notes[0]
+    assert abs(answer.value - true * 7000) < 6 * answer.privacy_std
+    total = made.settings["tables"]
+    assert sum(one["columns"] == ["days"] for one in total) >= 3  # the cuts are published, too
+
+
+def test_only_wide_numbers_are_cut() -> None:
+    many = [str(i) for i in range(1000)]
+    schema = schema_of(
+        a={"type": "integer", "low": 1, "high": cuts.WIDE},
+        b={"type": "integer", "low": 0, "high": cuts.WIDE},
+        c={"type": "categorical", "values": many},
+    )
+    assert [cuts.is_wide(values) for values in values_of(schema)] == [False, True, False]
+    assert [cuts.planned_size(v) for v in values_of(schema)] == [512, 512, 1000]
+
+
+# --- what follows from noisy counts ---------------------------------------------------------------
+
+
+def counted(counts: Any, std: float, **column: Any) -> CountedColumn:
+    schema = schema_of(x={"type": "integer", "low": 0, "high": len(counts) - 1, **column})
+    noise = TableMechanism(pure=False, parameter=Fraction(round(std**2)))
+    return CountedColumn(values_of(schema)[0], PaidTable((0,), np.asarray(counts), noise))
+
+
+def bell(n: int, size: int = 100) -> Any:
+    place = (np.arange(size) - size / 2) / (size / 10)
+    density = np.exp(-(place**2) / 2)
+    return n * density / density.sum()
+
+
+def test_tails_stay_empty() -> None:
+    # 4,000 rows, noise 13 a value: half of 60 empty values are above zero, 300 rows in all.
+    draw = np.random.default_rng(shifted(4))
+    true = bell(4000)
+    ratios, plain = [], []
+    place = np.arange(100.0)
+    variance = float(np.sum(true * (place - 50) ** 2)) / 4000
+    for _ in range(20):
+        noisy = np.rint(true + draw.normal(0, 13, 100)).astype(np.int64)
+        known = known_column(counted(noisy, 13.0), 4000.0, is_target=False)
+        mean = float(known.shares @ place)
+        ratios.append(float(known.shares @ (place - mean) ** 2) / variance)
+        clipped = np.maximum(noisy, 0) / np.maximum(noisy, 0).sum()
+        plain.append(float(clipped @ (place - float(clipped @ place)) ** 2) / variance)
+    assert 0.85 < np.mean(ratios) < 1.15
+    assert np.mean(plain) > 1.3  # what the remedy is for
+
+
+def test_an_empty_end_is_told_from_people() -> None:
+    draw = np.random.default_rng(shifted(5))
+    told = np.zeros(110)
+    for _ in range(50):
+        ends = draw.normal(0, 10, (2, 40))
+        empty = tails.cut(np.concatenate([ends[0], bell(20_000, 30), ends[1]]), 10.0)
+        assert not empty[50:60].any()
+        told += empty
+    assert told[:40].mean() > 0.6 * 50
+    assert told[-40:].mean() > 0.6 * 50
+    assert not tails.cut(np.array([900.0, 0.0, 0.0, 800.0]), 10.0).any()  # people at both ends
+    assert not tails.cut(draw.normal(0, 10, 50) - 5, 10.0).all()
+
+
+@given(
+    st.lists(st.integers(-40, 300), min_size=4, max_size=40),
+    st.integers(1, 6),
+    st.booleans(),
+)
+def test_counts_are_drawn_together_inside_buckets_only(
+    counts: list[int], n_buckets: int, is_ordered: bool
+) -> None:
+    noisy = np.array(counts, float)
+    buckets = np.arange(len(counts)) * n_buckets // len(counts)
+    found = drawn_together(noisy, 15.0, buckets, np.ones(len(counts)), is_ordered=is_ordered)
+    sums = np.bincount(buckets, noisy)
+    assert np.bincount(buckets, found) == pytest.approx(sums, abs=1e-6)
+    quiet = drawn_together(noisy, 1e-6, buckets, np.ones(len(counts)), is_ordered=is_ordered)
+    assert quiet == pytest.approx(noisy, abs=1e-3)
+
+
+def test_rare_values_without_order_become_even() -> None:
+    draw = np.random.default_rng(shifted(6))
+    noisy = 20 + draw.normal(0, 15, 200)
+    found = drawn_together(noisy, 15.0, np.zeros(200, int), np.ones(200), is_ordered=False)
+    assert found.std() < 0.5 * noisy.std()
+
+
+def test_a_value_that_stands_out_lies_on_no_line() -> None:
+    counts = np.rint(bell(20_000)).astype(np.int64)
+    counts[40] += 9000
+    known = known_column(counted(counts, 5.0), float(counts.sum()), is_target=False)
+    assert known.line is not None
+    spike = known.buckets[40]
+    assert (known.buckets == spike).sum() == 1
+    assert np.flatnonzero(known.line.apart).tolist() == [spike]
+    with_missing = np.append(np.rint(bell(20_000)), 5000).astype(np.int64)
+    schema = schema_of(x={"type": "integer", "low": 0, "high": 99, "missing": "category"})
+    noise = TableMechanism(pure=False, parameter=Fraction(25))
+    column = CountedColumn(values_of(schema)[0], PaidTable((0,), with_missing, noise))
+    known = known_column(column, 25_000.0, is_target=False)
+    assert known.line is not None
+    assert np.flatnonzero(known.line.apart).tolist() == [known.buckets[-1]]
+
+
+def test_rows_exchange_values_inside_their_bucket_only() -> None:
+    draw = np.random.default_rng(shifted(7))
+    of_rows = draw.integers(0, 3, 6000)
+    values = of_rows * 10 + draw.integers(0, 10, 6000)
+    tilts = draw.choice([-0.1, 0.1], 6000)
+    found = tilted(of_rows, values, np.arange(30.0), tilts, Coins(1))
+    for bucket in range(3):
+        mine = of_rows == bucket
+        assert sorted(found[mine]) == sorted(values[mine])
+        # A tilt moves the mean by tilt times variance: 0.1 * 8.25.
+        up, down = (found[mine & (tilts == t)].mean() for t in (0.1, -0.1))
+        assert up - down == pytest.approx(2 * 0.1 * 8.25, rel=0.3)
