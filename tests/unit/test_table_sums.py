@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from hushtable.estimate.row_functions import ONE, RowFunction, condition, is_code, power
+from hushtable.estimate.sums import Sums
 from hushtable.methods.quilt.measured_tables import MeasuredTable, MeasuredTables
 from hushtable.methods.quilt.table_sums import TableSums
 from hushtable.schema import Schema
@@ -127,6 +128,24 @@ def _at(linear: object, tables: TableSums) -> object:
             for margin, weights in linear.margins.items()  # type: ignore[attr-defined]
         },
     )
+
+
+def test_the_total_shares_the_noise_of_single_columns() -> None:
+    """Without larger tables a column's own noise is in the total, too; bounds as above."""
+    codes, rng = rows(), np.random.default_rng(shifted(7))
+    functions = [ONE, FUNCTIONS["squares"], condition("x >= 4", SCHEMA)]
+    only = (("x",), ("y",), ("g",))
+
+    def sums(noise: np.random.Generator | None) -> Sums:
+        tables = table_sums(codes, noise=noise, only=only)
+        linear = [tables.linear(function) for function in functions]
+        return tables.sums([one for one in linear if one], together=True)
+
+    told = sums(None).privacy
+    seen = np.cov(np.array([sums(rng).values for _ in range(4000)]).T)
+    scale = np.sqrt(np.outer(told.diagonal(), told.diagonal()))
+    assert np.abs((seen - told) / scale).max() < 0.12
+    assert told[0, 1] / scale[0, 1] > 0.2  # or there is nothing to see here
 
 
 def test_more_tables_make_sums_more_precise() -> None:

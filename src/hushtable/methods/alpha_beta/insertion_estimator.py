@@ -156,10 +156,16 @@ class InsertionEstimator(Estimator):
         )
 
     def kept(self) -> dict[tuple[str, str], float]:
-        """Tuples of the table are some of the published ones, the others are noise."""
+        """Tuples of the table are some of the published ones, the others are noise.
+
+        How many there are is told by the parameters, or not at all: the statement of a release must
+        not depend on the table.
+        """
+        if self.method.n_public is None:
+            return {}
+        own = float(self.noise.alpha) * self.method.n_public
         expected = self.view * self._inserted(ONE)
-        share = 1 - expected / max(1, self.table.num_rows)
-        return all_alike(self.schema, min(max(share, 0.0), 1.0))
+        return all_alike(self.schema, own / max(own + expected, 1.0))
 
     def sums(self, functions: Sequence[RowFunction], *, together: bool = True) -> Sums:
         """Estimate sums over the distinct tuples of the table.

@@ -167,7 +167,7 @@ class CellEstimator(Estimator):
         return Sums(
             values=rest @ self.counts + means * total.value,
             privacy=privacy,
-            model=model + self._n_suppressed() ** 2 / LIKENESS * spread,
+            model=model + self._unlike() * spread,
             notes=(*notes, HIDDEN_NOTE),
         )
 
@@ -194,6 +194,14 @@ class CellEstimator(Estimator):
         n_cells = len(self.counts)
         spread = np.hypot(total.privacy_std, (n_cells * self.noise.variance) ** 0.5)
         return max(total.value - float(self.counts.sum()), float(spread), 1.0)
+
+    def _unlike(self) -> float:
+        """Give the variance of a sum over suppressed rows, for a function of variance 1.
+
+        They differ from what they are taken for in one direction, and come in cells of some rows.
+        """
+        n_rows = self._n_suppressed()
+        return n_rows**2 / LIKENESS + n_rows * self.most_suppressed / 2
 
     def _small(self) -> NDArray[np.float64]:
         """Weigh published cells by their rows: the smallest, with as many rows as suppressed."""
@@ -238,7 +246,7 @@ class CellEstimator(Estimator):
             answer = _difference(self.total, outside)
         else:
             answer = self._with_suppressed(inside, outside, hidden)
-            if self.total is not None:
+            if self.total is not None and self.noise.variance > 0:
                 answer = self._like_small_cells(answer, inside, hidden, shares)
                 notes.append(HIDDEN_NOTE)
             else:
@@ -246,6 +254,7 @@ class CellEstimator(Estimator):
                     "Combinations that are not published may hold such rows too; the interval "
                     "allows for none of them up to all that may be there."
                 )
+            if self.total is None:
                 notes.append(
                     "The number of rows is not known, so the upper end is far away; "
                     f"{self.where_total_is_told} tells it."
@@ -273,7 +282,7 @@ class CellEstimator(Estimator):
         privacy = float(rest @ rest) * self.noise.variance
         privacy += share**2 * self.total.privacy_std**2
         # One suppressed row of the other kind is always possible.
-        unlike = n_hidden**2 * (share * (1 - share) + 1 / (n_hidden + 1)) / LIKENESS
+        unlike = self._unlike() * (share * (1 - share) + 1 / (n_hidden + 1))
         below, above = inside.value - inside.low, inside.high - inside.value
         cut = inside.model_std > 0
         noise = NORMAL**2 * (privacy + unlike)
