@@ -26,6 +26,7 @@ from hushtable.web.analyst import make_analyst_page
 from hushtable.web.answers import Answers
 from hushtable.web.questions import MAX_CELLS, Question, parts_of
 from hushtable.web.render import number
+from hushtable.web.security import POLICY
 
 
 @pytest.fixture(scope="module")
@@ -209,3 +210,14 @@ columns:
         assert 'role="alert"' not in client.get(f"/answer?by={name}").text
     assert client.get("/").status_code == 200
     assert 'role="alert"' in client.get("/answer?from:admission=soon").text
+
+
+def test_a_page_that_is_asked_for_again_is_the_same_packed_or_not(page: TestClient) -> None:
+    for path in ("/?in:sex=F", "/answer?by=region", "/column/1"):
+        packed = page.get(path, headers={"accept-encoding": "gzip"})
+        plain = page.get(path, headers={"accept-encoding": "identity"})
+        again = page.get(path, headers={"accept-encoding": "gzip"})
+        assert "content-encoding" not in plain.headers
+        assert packed.text == plain.text == again.text
+        assert plain.headers["content-security-policy"] == POLICY
+    assert page.get("/answer?by=sex").text != page.get("/answer?by=region").text

@@ -5,12 +5,14 @@ It holds a release and nothing else, so whatever it is asked, the promise covers
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import FileResponse, Response
+from starlette.responses import FileResponse, HTMLResponse, Response
 from starlette.routing import Route
 
 from hushtable.errors import HushtableError
@@ -21,6 +23,8 @@ from hushtable.web.commands import spell
 from hushtable.web.drawing import bars_file
 from hushtable.web.questions import Question
 from hushtable.web.render import page
+
+_KEPT = 500  # pages; some ten thousand bytes each
 
 Find = Callable[[Request], Answers]
 """Gives the release that a request is about."""
@@ -78,14 +82,35 @@ def routes(find: Find, *, frame: str = "analyst.html") -> list[Route]:
         return _download(text, name, "application/json" if kind == "json" else "text/markdown")
 
     return [
-        Route("/", home),
-        Route("/answer", answer),
+        Route("/", _remembered(home)),
+        Route("/answer", _remembered(answer)),
         Route("/answer.csv", answer_csv),
         Route("/answer.svg", answer_svg),
-        Route("/column/{place:int}", column),
+        Route("/column/{place:int}", _remembered(column)),
         Route("/rows.{kind}", rows),
         Route("/statement.{kind}", statement),
     ]
+
+
+def _remembered(answer: Callable[[Request], Response]) -> Callable[[Request], Response]:
+    """Keep the pages that were asked for last: a release never changes, so neither do they."""
+    kept: OrderedDict[tuple[str, str, str], bytes] = OrderedDict()
+    lock = threading.Lock()
+
+    def remember(request: Request) -> Response:
+        key = (request.scope.get("root_path", ""), request.url.path, request.url.query)
+        with lock:
+            if key in kept:
+                kept.move_to_end(key)
+                return HTMLResponse(kept[key])  # a new one, since headers are added to it
+        found = answer(request)
+        with lock:
+            kept[key] = bytes(found.body)
+            while len(kept) > _KEPT:
+                kept.popitem(last=False)
+        return found
+
+    return remember
 
 
 def _question(request: Request, answers: Answers) -> Question:
