@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 import pyarrow as pa
@@ -136,7 +137,7 @@ class Plan(ABC, Generic[Source]):
     def release(self, source: Source, noise: Noise) -> Released:
         """Ask for counts, which are sealed, open them through noise, hand out the result."""
 
-    @property
+    @cached_property
     def promise(self) -> Promise | None:
         """The differential privacy that a run may spend: what was promised of it, if any was."""
         from hushtable.privacy.spending import Promise  # noqa: PLC0415 - see `accounted`

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, get_args
 
@@ -436,7 +436,7 @@ class AlphaBetaPlan(Plan[SealedTable]):
             "distinct tuples, and all rows are taken to be distinct.",
         )
 
-    @property
+    @cached_property
     def promise(self) -> Promise:
         """The differential privacy that follows; whether all is promised is asked elsewhere."""
         return Promise(self.epsilon)

@@ -531,7 +531,7 @@ class ColumnsPlan(Plan[SealedTable]):
 
     # --- the run ----------------------------------------------------------------------------------
 
-    @property
+    @cached_property
     def promise(self) -> Promise | None:
         """What one record may spend, so that all records of a unit together keep the promise."""
         promised = Promise.among(self.guarantees)
