@@ -5,11 +5,11 @@ It holds a release and nothing else, so whatever it is asked, the promise covers
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
+from anyio import CapacityLimiter, to_thread
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, Response
@@ -25,6 +25,7 @@ from hushtable.web.questions import Question
 from hushtable.web.render import page
 
 _KEPT = 500  # pages; some ten thousand bytes each
+_AT_ONCE = 4  # questions that are worked out; others wait their turn
 
 Find = Callable[[Request], Answers]
 """Gives the release that a request is about."""
@@ -92,23 +93,24 @@ def routes(find: Find, *, frame: str = "analyst.html") -> list[Route]:
     ]
 
 
-def _remembered(answer: Callable[[Request], Response]) -> Callable[[Request], Response]:
-    """Keep the pages that were asked for last: a release never changes, so neither do they."""
-    kept: OrderedDict[tuple[str, str, str], bytes] = OrderedDict()
-    lock = threading.Lock()
+def _remembered(answer: Callable[[Request], Response]) -> Callable[[Request], Any]:
+    """Keep the pages that were asked for last: a release never changes, so neither do they.
 
-    def remember(request: Request) -> Response:
+    What is kept is answered at once, however many new questions are being worked out.
+    """
+    kept: OrderedDict[tuple[str, str, str], bytes] = OrderedDict()
+    few = CapacityLimiter(_AT_ONCE)
+
+    async def remember(request: Request) -> Response:
         key = (request.scope.get("root_path", ""), request.url.path, request.url.query)
-        with lock:
-            if key in kept:
-                kept.move_to_end(key)
-                return HTMLResponse(kept[key])  # a new one, since headers are added to it
-        found = answer(request)
-        with lock:
+        if key not in kept:
+            found = await to_thread.run_sync(answer, request, limiter=few)
             kept[key] = bytes(found.body)
             while len(kept) > _KEPT:
                 kept.popitem(last=False)
-        return found
+            return found
+        kept.move_to_end(key)
+        return HTMLResponse(kept[key])  # a new one, since headers are added to it
 
     return remember
 
