@@ -45,9 +45,6 @@ CUT_NOTE = (
     "The condition cuts through generalized groups; rows are taken as spread evenly inside them."
 )
 
-LIKENESS = 8.0
-"""How well rows of listed groups tell those of groups that are not: as a sample of so many."""
-
 _FAR = 40.0  # noise beyond 40 scales has probability e**-40
 
 
@@ -187,7 +184,7 @@ class GeneralizedEstimator(Estimator):
             there = np.maximum(self.noisy, 0.0)
             apart = weights * np.sqrt(there / max(1.0, float(there.sum())))
             hidden = max(0.0, self.total - float(self.noisy.sum()))
-            model = model + hidden**2 / LIKENESS * (apart @ apart.T)
+            model = model + hidden**2 * (apart @ apart.T)  # one row drawn at random tells as much
             notes.append("Rows in groups that are not listed are taken to be like the others.")
         if not together:
             privacy, model = np.diag(privacy.diagonal()), np.diag(model.diagonal())
