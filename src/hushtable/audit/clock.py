@@ -27,14 +27,16 @@ class Clock:
     done: float = 0.0
     share: float = 1.0
     _start: float = field(default_factory=time.process_time)
+    _most: float = 0.0
 
     def now(self) -> float:
         """Give the seconds since the claim was taken up."""
         return time.process_time() - self._start
 
     def tell(self, what: str, part: float) -> None:
-        """Say how far this claim has come."""
-        self.progress(what, self.done + self.share * part)
+        """Say how far this claim has come; where a new search begins, it does not go back."""
+        self._most = max(self._most, part)
+        self.progress(what, self.done + self.share * self._most)
 
     def is_half_over(self) -> bool:
         """Tell whether half of the time has gone."""
