@@ -36,9 +36,6 @@ from hushtable.estimate.associations import KEPT, as_plain, in_words
 from hushtable.files.progress import Progress, silent
 from hushtable.methods.base import SUPPOSED_ROWS, Forecast, GraphMethod, Method, Plan, Released
 from hushtable.methods.registry import estimator_for
-from hushtable.predicate import parse
-from hushtable.predicate.rules import kept_rows, rules_of
-from hushtable.predicate.sql import derived_operand
 from hushtable.privacy.guarantee import Guarantee, NoGuarantee
 from hushtable.privacy.ledger import Entry
 from hushtable.privacy.noise import Noise
@@ -118,7 +115,10 @@ def publish(
     schema = Schema.load(schema) if isinstance(schema, str | Path) else schema
     _require_nouns(schema, method)
     schema.require_confirmed()
-    rules_of(schema)  # refuses those that cannot be read
+    if schema.rules:
+        from hushtable.predicate.rules import rules_of  # noqa: PLC0415 - slow to import
+
+        rules_of(schema)  # refuses those that cannot be read
     whole, schema = schema, _only(schema, columns)
     plan = method.plan(schema)
     if not anyway:
@@ -172,6 +172,9 @@ def _only(schema: Schema, columns: Sequence[str] | None) -> Schema:
 
 def _can_be_read(text: str, schema: Schema, derived: str | None = None) -> bool:
     """Say whether a rule, or a derived column, is about columns of a schema alone."""
+    from hushtable.predicate import parse  # noqa: PLC0415 - slow to import
+    from hushtable.predicate.sql import derived_operand  # noqa: PLC0415 - slow to import
+
     try:
         if derived is None:
             parse(text, schema)
@@ -359,6 +362,8 @@ def _keeping_rules(released: Released, schema: Schema, noise: Noise) -> Released
         return released
     if rows.column_names != list(schema.attributes):
         return released  # cells or regions with counts; rows are made of them by the release
+    from hushtable.predicate.rules import kept_rows  # noqa: PLC0415 - slow to import
+
     kept = kept_rows(rows, schema)
     if kept is None or kept.all():
         return released

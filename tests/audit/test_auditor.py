@@ -337,16 +337,19 @@ def passes(method: Any, runs: int, seconds: float | None) -> None:
     report = audit(method, runs=runs, seconds=seconds)
     promised = [f for f in report.findings if f.reason != "nothing is promised"]
     told = "\n".join(report.lines())
-    assert all(f.verdict == "NO VIOLATION FOUND" for f in promised), told
+    assert not any(f.verdict == "VIOLATION" for f in promised), told
+    if seconds is None:  # in a few seconds not every promise is tested
+        assert all(f.verdict == "NO VIOLATION FOUND" for f in promised), told
     assert bool(promised) is not isinstance(method, Condensation)
     for finding in promised:
-        assert finding.n_inputs >= (not finding.promise.startswith("All randomness"))
-        assert finding.limit is None or finding.bound <= finding.limit  # type: ignore[operator]
+        assert finding.n_inputs >= 1 or seconds or finding.promise.startswith("All randomness")
+        if finding.limit is not None and finding.bound is not None:
+            assert finding.bound <= finding.limit
 
 
 @pytest.mark.parametrize("method", REAL, ids=label)
 def test_the_methods_as_they_are_pass(method: Any) -> None:
-    passes(method, REAL[method], 8.0)
+    passes(method, REAL[method], 3.0)
 
 
 @pytest.mark.long
@@ -355,6 +358,7 @@ def test_the_methods_as_they_are_pass_at_length(method: Any) -> None:
     passes(method, LONG, None)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "method",
     [ContingencyTable(epsilon=1), AlphaBeta(alpha="2/5", beta="1/10")],

@@ -246,6 +246,7 @@ def test_001_4_choosing_the_best_try_is_caught(tries: int, n: int) -> None:
 SUPPRESSED = {"epsilon": 1, "delta": "1/100", "k": 10}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mechanism", ["tight", "paper"])
 def test_000_five_times_delta_is_caught(mechanism: Any, monkeypatch: Patch) -> None:
     """Events of 0.05 and 0, of which delta allows 0.01: missed with probability 4e-8."""
@@ -258,6 +259,7 @@ def test_000_five_times_delta_is_caught(mechanism: Any, monkeypatch: Patch) -> N
     assert_caught(attacked(NoisyCounts(**SUPPRESSED, mechanism=mechanism), 1100), finding=1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", [OneSidedGeometric, ThresholdMatrix])
 def test_a_threshold_that_is_one_too_low_is_caught(kind: Any, monkeypatch: Patch) -> None:
     """Each of 2,026 runs shows it with probability 0.01: missed with probability 2e-9."""
@@ -293,6 +295,7 @@ def test_a_number_of_rows_without_noise_is_caught(monkeypatch: Patch) -> None:
 TEN = [[f"a{i}"] for i in range(10)]
 
 
+@pytest.mark.long
 def test_000_2_counting_records_without_a_value_is_caught(monkeypatch: Patch) -> None:
     """Ten columns of which a record may be in two.
 
@@ -360,6 +363,7 @@ def test_003_1_missing_end_intervals_are_caught(monkeypatch: Patch) -> None:
     assert_caught(attacked(DiffGen(epsilon=1, specializations=1, score="max"), 250))
 
 
+@pytest.mark.long
 def test_003_5_a_sensitivity_that_is_too_small_is_caught(monkeypatch: Patch) -> None:
     monkeypatch.setattr(Max, "sensitivity", lambda self, **_: Fraction(1, 4))
     method = DiffGen(epsilon=1, specializations=1, score="max", structure_share="19/20")
@@ -377,6 +381,7 @@ def test_class_sizes_without_noise_are_caught(monkeypatch: Patch) -> None:
 # --- partition ------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("wrong", "epsilon", "rows", "n"),
     [(1, 1, [(2, 1)], 250), (2, 2, [(1, 1), (2, 1), (2, 1)], 2250)],
@@ -497,6 +502,7 @@ def test_004_6_a_coin_for_every_copy_is_caught(monkeypatch: Patch) -> None:
     assert_caught(attacked(AlphaBeta(d="1/10", gamma="1/2"), 200), finding=1)
 
 
+@pytest.mark.long
 def test_004_2_algorithm_4_with_the_noise_of_one_view_is_caught(monkeypatch: Patch) -> None:
     monkeypatch.setattr(
         alpha_beta_module, "solve_repeated",
@@ -536,6 +542,7 @@ def test_a_group_that_is_one_row_too_small_is_caught(monkeypatch: Patch) -> None
     assert_caught(attacked(Mondrian(k=4), 1))
 
 
+@pytest.mark.long
 def test_a_column_whose_tuples_are_rarer_than_promised_is_caught(monkeypatch: Patch) -> None:
     """Each of 1,600 runs shows it with probability 0.01: missed with probability 1e-7."""
     method = Columns(epsilon=1, delta="1/100", k=4, max_columns=2, columns=[["a"], ["b"]])

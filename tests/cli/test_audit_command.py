@@ -39,8 +39,8 @@ def test_a_violation_names_the_witness(monkeypatch: pytest.MonkeyPatch) -> None:
     result = run("contingency-table", "--epsilon", "1", *QUICK, "--json")
     assert result.exit_code == 1
     report = json.loads(result.stdout)
-    (finding,) = report["findings"]
-    assert report["verdict"] == finding["verdict"] == "VIOLATION"
+    (finding,) = [one for one in report["findings"] if one["verdict"] == "VIOLATION"]
+    assert report["verdict"] == "VIOLATION"
     witness = finding["witness"]
     n_rows = [sum(row["rows"] for row in witness[side]) for side in ("input", "other_input")]
     assert abs(n_rows[0] - n_rows[1]) == 1

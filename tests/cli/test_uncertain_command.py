@@ -52,8 +52,9 @@ def test_plan_and_publish_and_query(run: Run, files: tuple[Path, Path], tmp_path
     assert parameters["k_by"] == {"1": 6}
     assert parameters["carry"] == ["ward"]
     assert parameters["scales"] == {"age": 20.5}
-    frame = Release.load(tmp_path / "out").frame()
-    assert frame.column_names == ["age", "wait", "ward", "age_std", "wait_std"]
+    release = Release.load(tmp_path / "out")
+    assert release.frame().column_names == ["age", "wait", "ward"]
+    assert release.table().column_names == ["age", "wait", "ward", "age_std", "wait_std"]
     asked = run("query", tmp_path / "out", "age >= 40 AND ward = 'a'", "--json")
     answer = json.loads(asked.out)
     assert answer["low"] <= answer["value"] <= answer["high"] <= 100

@@ -302,7 +302,7 @@ def check(name: str, make: Callable[[pa.Table], Any], engine: Any = "auto") -> N
 
 
 @pytest.mark.parametrize("name", RAW)
-@pytest.mark.parametrize("engine", ["memory", "duckdb"])
+@pytest.mark.parametrize("engine", ["memory", pytest.param("duckdb", marks=pytest.mark.long)])
 def test_cells_of_an_arrow_table(name: str, engine: str) -> None:
     check(name, lambda table: table, engine)
 
@@ -332,6 +332,7 @@ def test_cells_of_a_pandas_frame(name: str) -> None:
     check(name, lambda table: table.to_pandas())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", [n for n in RAW if n != "null"])
 def test_cells_of_a_polars_frame(name: str) -> None:
     check(name, pl.from_arrow, "duckdb")

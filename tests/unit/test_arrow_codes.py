@@ -166,7 +166,7 @@ def test_what_needs_reading_is_left_to_the_database() -> None:
     for column in (["1", "3"], pa.array([1, 3], pa.uint64()), pa.array([1, 3], pa.decimal128(5))):
         table = pa.table({"x": column})
         assert plain_reader(table, read_header(table), schema) is None
-        assert connect(table, schema).histograms(["x"])["x"].tolist() == [0, 1, 0, 1]
+        assert connect(table, schema).histograms(["x"])["x"].tolist() == [0, 1, 0, 1, 0]
 
 
 def test_a_limit_of_memory_and_compressed_texts_are_for_the_database(tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ from hushtable import NoisyCounts, Schema, publish
 schema = Schema.parse("name: t\\ncolumns:\\n  x: {type: integer, low: 0, high: 3}\\n")
 method = NoisyCounts(epsilon=1, delta="1e-6", k=10)
 publish(pa.table({"x": [1, 3, 3]}), schema, method, out=sys.argv[1])
-print([name for name in ("ibis.expr", "_duckdb", "sqlglot.expressions") if name in sys.modules])
+print([name for name in ("ibis.expr", "_duckdb", "pandas") if name in sys.modules])
 """
     done = subprocess.run(
         [sys.executable, "-c", program, str(tmp_path / "release")],

@@ -126,9 +126,9 @@ def test_every_metric_says_what_it_means(found: Evaluation) -> None:
     used = set(re.findall(r'"metric": "([^"]+)"', json.dumps(utility)))
     assert used <= named
     for metric in utility["metrics"]:
-        assert metric["better"] in {"lower", "higher"}
+        assert metric["better"] in {"lower", "higher", "neither"}
         assert metric["meaning"].endswith(".")
-        assert metric["low"] == 0
+        assert metric["low"] == (None if metric["better"] == "neither" else 0)
 
 
 def test_values_lie_in_their_intervals_and_ranges(found: Evaluation) -> None:

@@ -85,9 +85,19 @@ def _registered(connection: Any, table: pa.Table) -> Expression:
             ticks = table[place].cast(pa.int64()).cast(pa.string())
             texts = pc.binary_join_element_wise(ticks, pa.scalar(field.type.unit), " ")
             table = table.set_column(place, field.name, texts)
+        elif pa.types.is_dictionary(field.type) and field.type.value_type == pa.string_view():
+            texts = pa.chunked_array(
+                [_decoded(chunk) for chunk in table[place].chunks], pa.string()
+            )
+            table = table.set_column(place, field.name, texts)
     plain = [field.with_type(plain_type(field.type)) for field in table.schema]
     connection.con.register("private_rows", table.cast(pa.schema(plain)))
     return connection.table("private_rows")
+
+
+def _decoded(chunk: pa.DictionaryArray) -> pa.Array:
+    """Write out a dictionary of views of texts, which Arrow cannot look up in."""
+    return chunk.dictionary.cast(pa.string()).take(chunk.indices)
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:

@@ -172,6 +172,8 @@ def _read(
         elif isinstance(column, Categorical) and not _is_plain(values.type):
             texts = [None if value is None else str(value) for value in values.to_pylist()]
             values = pa.chunked_array([pa.array(texts, pa.string())])
+        elif isinstance(column, Numeric) and _is_odd(values.type):
+            values = pa.chunked_array([pa.nulls(len(values))])  # nothing that a number is read from
         table = table.set_column(place, name, values)
     # A listed value that also means missing is a value, as it is for the engine.
     listed = {v for c in lenient.values() if isinstance(c, Categorical) for v in c.values}
@@ -183,6 +185,10 @@ def _read(
     engine = connect(table.select(list(columns)), rules, engine="memory")
     assert isinstance(engine, MemoryEngine)  # noqa: S101 - asked for
     return engine.codes(list(columns))
+
+
+def _is_odd(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_temporal(kind) or pa.types.is_nested(kind) or pa.types.is_binary(kind))
 
 
 def _is_number(kind: pa.DataType) -> bool:
