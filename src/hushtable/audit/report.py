@@ -170,9 +170,9 @@ class Report:
         }
 
     def lines(self) -> list[str]:
-        """Say it for people, a line each."""
+        """Say it for people, a line each; violations first."""
         said = []
-        for finding in self.findings:
+        for finding in sorted(self.findings, key=lambda one: one.verdict != "VIOLATION"):
             said += [f"{finding.headline}: {finding.promise}", *_told(finding)]
         said.append(
             f"{self.n_runs:,} runs in {self.seconds:.1f} s. A method that keeps its promises is "
