@@ -19,7 +19,7 @@ from hushtable.estimate.drawing import Generator
 from hushtable.estimate.moments import count_of
 from hushtable.estimate.row_functions import RowFunction, of_predicate
 from hushtable.estimate.sums import Sums, joined
-from hushtable.methods.quilt.domains import Floats, Integers, values_of
+from hushtable.methods.quilt.domains import Floats, Integers
 from hushtable.methods.quilt.field_error import FieldError, Missed, ValueOf
 from hushtable.methods.quilt.kept import kept
 from hushtable.methods.quilt.measured_tables import LinearAnswer, MeasuredTable, MeasuredTables
@@ -142,7 +142,9 @@ class QuiltEstimator(Estimator):
             shrinkage=float(self.settings["fit"]["shrinkage"]),
             missed=self._missed,
             times=times,
-            ordered=frozenset(v.name for v in values_of(self.schema) if v.is_ordered),
+            ordered=frozenset(
+                name for name, column in self.schema.attributes.items() if column.is_line
+            ),
         )
 
     def _distinct(self, columns: Sequence[str]) -> tuple[dict[str, Integers], Floats]:
