@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from fractions import Fraction
@@ -149,18 +150,22 @@ def _class_of(hint: Any) -> type:
     return origin if isinstance(origin, type) else object
 
 
-def _rules(items: list[str]) -> dict[str, int | float | list[float]]:
+CALENDAR_LEVELS = ("second", "minute", "hour", "day", "week", "month", "quarter", "year")
+_MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}|\d{2}:\d{2}")
+
+
+def _rules(items: list[str]) -> dict[str, Any]:
     """Read ``column=level``, ``column=width`` and ``column=cut,cut,...``."""
-    rules: dict[str, int | float | list[float]] = {}
+    rules: dict[str, Any] = {}
     problems = []
     given = Counter(item.rpartition("=")[0] for item in items)
     for item in items:
         column, _, text = item.rpartition("=")
         try:
-            numbers = [float(part) if "." in part else int(part) for part in text.split(",")]
+            parts = [_part_of_rule(part) for part in text.split(",")]
             if not column:
                 raise ValueError
-            rules[column] = numbers[0] if len(numbers) == 1 else numbers
+            rules[column] = parts[0] if len(parts) == 1 else parts
         except ValueError:
             problems.append(f"{item!r} is not COLUMN=LEVEL, COLUMN=WIDTH or COLUMN=CUT,CUT,...")
     problems += [
@@ -171,6 +176,19 @@ def _rules(items: list[str]) -> dict[str, int | float | list[float]]:
     if problems:
         raise ParameterError(problems)
     return rules
+
+
+def _part_of_rule(text: str) -> int | float | str:
+    """Read a number, a step of the calendar, or a moment.
+
+    Examples
+    --------
+    >>> [_part_of_rule(text) for text in ("3", "0.5", "quarter", "2024-07-01")]
+    [3, 0.5, 'quarter', '2024-07-01']
+    """
+    if text in CALENDAR_LEVELS or _MOMENT.match(text):
+        return text
+    return float(text) if "." in text else int(text)
 
 
 def _make_method(kind: type[Kind], options: Mapping[str, Any]) -> Kind:
