@@ -389,9 +389,7 @@ def _told(
     try:
         kept = estimator_for(settings, schema, parameters, here).kept()
     except HushtableError:
-        return settings  # the release is paid for and whole; this sentence is not needed
-    if not kept:
-        return settings
+        kept = {}  # the release is paid for and whole; this sentence is not needed
     told = in_words(kept)
     notes = [*settings.get("notes", []), *([told] if told else [])]
     return {**settings, KEPT: as_plain(kept), "notes": notes}

@@ -183,7 +183,7 @@ BAD_FILES: dict[str, tuple[str, bytes, list[str]]] = {
     "cut gzip": ("t.csv.gz", gzip.compress(b"id,age,sex\n" * 99)[:20], ["cut short"]),
     "no parquet": ("t.parquet", b"id,age,sex\n1,2,F\n", ["not a Parquet file"]),
     "empty parquet": ("t.parquet", b"", ["is empty"]),
-    "other suffix": ("t.xlsx", b"x", ["none of .csv, .csv.gz and .parquet"]),
+    "other suffix": ("t.docx", b"x", [".parquet", "t.docx"]),
     "duplicate": ("t.csv", b"id,age,sex,age\n1,2,F,3\n", ["'age' stands 2 times"]),
     "unknown": ("t.csv", b"id,age,sex,zip\n", ["'zip' is in the data but not", "role: identifier"]),
     "lacking": ("t.csv", b"id,sex\n", ["'age' is in the schema but not"]),
