@@ -74,10 +74,8 @@ SOURCES: dict[str, tuple[str, Callable[[pa.Table, Path], Any]]] = {
     "memory-arrow": ("memory", lambda table, _: table),
     "memory-pandas": ("memory", lambda table, _: table.to_pandas()),
     "duckdb-arrow": ("duckdb", lambda table, _: table),
-    "duckdb-polars": ("duckdb", lambda table, _: pl.from_arrow(table)),
     "memory-csv": ("auto", lambda table, path: to_csv(table, path.with_suffix(".csv"))),
     "duckdb-csv": ("duckdb", lambda table, path: to_csv(table, path.with_suffix(".csv"))),
-    "duckdb-csv.gz": ("auto", lambda table, path: to_csv(table, path.with_suffix(".csv.gz"))),
     "duckdb-parquet": ("auto", lambda table, path: to_parquet(table, path.with_suffix(".parquet"))),
     "ibis": ("auto", to_backend),
 }
@@ -85,6 +83,8 @@ SOURCES: dict[str, tuple[str, Callable[[pa.Table, Path], Any]]] = {
 WAYS: dict[str, tuple[str, Callable[[pa.Table, Path], Any]]] = {
     "memory-csv.gz": ("memory", lambda table, path: to_csv(table, path.with_suffix(".csv.gz"))),
     "memory-ibis": ("memory", to_backend),
+    "duckdb-polars": ("duckdb", lambda table, _: pl.from_arrow(table)),
+    "duckdb-csv.gz": ("auto", lambda table, path: to_csv(table, path.with_suffix(".csv.gz"))),
     "duckdb-pandas": ("duckdb", lambda table, _: table.to_pandas(types_mapper=pd.ArrowDtype)),
     "duckdb-semicolon": (
         "duckdb",
