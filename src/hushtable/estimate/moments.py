@@ -93,7 +93,7 @@ def fieller(values: Floats, squares: Floats) -> tuple[float, float]:
     >>> fieller(np.array([50.0, 1.0]), np.diag([4.0, 4.0]))
     (-inf, inf)
     """
-    (top, bottom), (a, b), c = values, squares[0], squares[1, 1]
+    (top, bottom), (a, b), c = values.tolist(), squares[0].tolist(), float(squares[1, 1])
     lead, middle, last = bottom**2 - c, bottom * top - b, top**2 - a
     root = middle**2 - lead * last
     if lead <= 0 or bottom <= 0:
