@@ -12,7 +12,7 @@ import pytest
 
 from hushtable import NoisyCounts, Schema, publish
 from hushtable.errors import CompositionError, DataError, HushtableError
-from hushtable.privacy import ledger as ledger_module
+from hushtable.privacy import ledger_arguments as ledger_module
 from hushtable.privacy.guarantee import PureDP, Unit
 from hushtable.privacy.ledger import Ledger
 from hushtable.release import Release

@@ -149,9 +149,9 @@ def test_counts_of_tests_and_leaves_have_their_noise() -> None:
         rows = OrderedCells(
             plan.axes, np.arange(64)[:, None], np.zeros(64, int), 1, np.full(64, 100)
         )
-        tree, leaves = grow(rows, plan.rules, noise)
+        tree, regions = grow(rows, plan.rules, noise)
         size = {
-            leaf: int(n) for leaf, n in zip(tree.leaves.tolist(), leaves.exact[:, 0], strict=True)
+            leaf: int(n) for leaf, n in zip(tree.leaves.tolist(), regions.exact[:, 0], strict=True)
         }
         for node in reversed(range(len(tree.left))):
             if tree.left[node] >= 0:
