@@ -360,9 +360,15 @@ def test_cells_of_a_table_of_sqlite(name: str, engine: str, tmp_path: Path) -> N
     check(name, make, engine)
 
 
-@pytest.mark.parametrize(
-    "name", [n for n in RAW if n not in ("duration", "time", "uint64", "null")]
-)
+OFTEN_ON_SPARK = ("text", "boolean", "float64")
+ON_SPARK = [
+    name if name in OFTEN_ON_SPARK else pytest.param(name, marks=pytest.mark.long)
+    for name in RAW
+    if name not in ("duration", "time", "uint64", "null")
+]
+
+
+@pytest.mark.parametrize("name", ON_SPARK)
 @pytest.mark.xdist_group("spark")
 def test_cells_of_a_table_of_spark(name: str, spark: Any, tmp_path: Path) -> None:
     """Read by Spark itself, whose sessions have a zone of their own."""
