@@ -30,6 +30,7 @@ from contract.engine_checks import (
     ALIKE_CHECKS,
     CHECKS,
     Make,
+    check_a_row_of_any_kind_changes_answers_by_that_row,
     check_broken_rules,
     check_small_tables,
     persons_schema,
@@ -106,7 +107,11 @@ def test_texts_with_a_collation(
 
 
 # Each asks some hundred questions, which Spark answers one by one.
-SLOW = {check_broken_rules, check_small_tables}
+SLOW = {
+    check_a_row_of_any_kind_changes_answers_by_that_row,
+    check_broken_rules,
+    check_small_tables,
+}
 
 
 @pytest.mark.parametrize(
