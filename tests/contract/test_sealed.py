@@ -467,6 +467,39 @@ def test_scores_that_a_part_of_a_person_moves_fully_are_paid_in_each_part(
     assert account.spent().epsilon == cost
 
 
+def test_choices_among_what_earlier_ones_left_are_all_paid() -> None:
+    """One that is chosen takes those that are alike along; stopping ends them, at the full price.
+
+    Scores are so far apart that another outcome has a chance below e**-1000.
+    """
+    for scores, beside, chosen in (
+        ([9000, 8000, 5000], [], [0, 2]),  # the second is alike to the first
+        ([9000, 8000, 5000], [7000], [0]),  # then stopping is best
+    ):
+        account = Account(Promise(Fraction(10)))
+        tables = [Sealed(np.array([score]), Sensitivity(rows=1), account.root) for score in scores]
+        sealed = distance_scores(
+            tables, [np.zeros(1, np.int64)] * 3, weights=[1] * 3, penalties=[0] * 3, beside=beside
+        )
+        choice = TopChoices(Fraction(2), k=2, alike=("a", "a", "b"))
+        assert SecureNoise().open(sealed, choice, "choices") == chosen
+        assert account.spent().epsilon == 4
+
+
+@pytest.mark.parametrize(
+    ("begins", "n_ways"), [(None, 9), ([0, 5], 1), ([0, 3, 4, 9], 3), ([0], 0)]
+)
+def test_ways_at_public_bins_are_counted_by_the_schema(begins: Any, n_ways: int) -> None:
+    """What has one way is free, so the number of ways must be that of the bins."""
+    account = Account(Promise(Fraction(10)))
+    rng = np.random.default_rng()
+    for _ in range(20):
+        counts = Sealed(rng.integers(0, 2, (10, 2)), Sensitivity(rows=1), account.root)
+        bins = None if begins is None else np.array(begins)
+        ways = SealedClassTable.of(counts, 10, True, bins).span_ways(0, 9, Max(), with_apart=False)
+        assert ways.n_in_all == n_ways == inside(ways).n_ways.sum()
+
+
 def test_parts_of_a_histogram_are_what_they_were_said_to_be() -> None:
     counts = Sealed(np.ones((10, 2), np.int64), Sensitivity(rows=1), Account(Promise(ONE)).root)
     table = SealedClassTable.of(counts, 10, True)
