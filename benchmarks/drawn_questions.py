@@ -83,9 +83,7 @@ def _is_number(column: Column) -> bool:
 
 def _condition(rng: np.random.Generator, table: pa.Table, name: str, column: Column) -> str:
     """Compare a column with what some rows have."""
-    taken = [
-        table.column(name)[int(place)].as_py() for place in rng.integers(0, table.num_rows, 3)
-    ]
+    taken = [table.column(name)[int(place)].as_py() for place in rng.integers(0, table.num_rows, 3)]
     values = [value for value in taken if value is not None]
     if not values:
         return f"{quoted(name)} IS NULL"
