@@ -7,7 +7,6 @@ import platform
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from hushtable.evaluation.risk.attacks import Risk, assess
 from hushtable.evaluation.rows import CodedRows, read_rows
 from hushtable.evaluation.side_by_side import SideBySide, lay_side_by_side
 from hushtable.evaluation.utility.closeness import Utility, measure_utility
+from hushtable.extras import require
 from hushtable.files.progress import Progress, silent
 from hushtable.release import SEEDED, Release, Statement
 from hushtable.schema import Schema
@@ -195,7 +195,7 @@ def evaluate(
     >>> same.to_dict()["utility"]["pairs"]["largest"]
     0.0
     """
-    _require_extra()
+    require("eval", "evaluation")
     _require_counts(n_draws=n_draws, n_repeats=n_repeats, questions=questions)
     rng_utility, rng_risk = np.random.default_rng(seed).spawn(2)
     progress("reading", 0.0)
@@ -266,15 +266,6 @@ def _target(target: str | None, schema: Schema) -> str | None:
             f"{', '.join(schema.attributes)}."
         )
     return target or schema.target
-
-
-def _require_extra() -> None:
-    absent = [name for name in ("sklearn", "jinja2") if find_spec(name) is None]
-    if absent:
-        raise ParameterError(
-            f"evaluation needs {' and '.join(absent)}, which is not installed: run "
-            "pip install 'hushtable[eval]'."
-        )
 
 
 def _require_counts(**given: int) -> None:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, prange
 from numpy.typing import NDArray
+
+from hushtable.extras import needing
+
+with needing("publish"):
+    from numba import njit, prange
 
 Matrix = NDArray[np.float64]
 Integers = NDArray[np.int64]

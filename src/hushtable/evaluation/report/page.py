@@ -10,9 +10,6 @@ from fractions import Fraction
 from importlib.resources import files
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
-
 from hushtable.evaluation.report.plots import (
     MAX_HEAT_COLUMNS,
     Marks,
@@ -24,7 +21,12 @@ from hushtable.evaluation.report.plots import (
     workload_plot,
 )
 from hushtable.evaluation.utility.slopes import weakest
+from hushtable.extras import needing
 from hushtable.privacy.values import rounded
+
+with needing("eval", "the page"):
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
 
 MAX_COLUMN_PLOTS = 40
 
