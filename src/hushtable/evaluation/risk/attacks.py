@@ -110,9 +110,9 @@ def assess(  # noqa: PLR0917 - the tables, then what is known about them
     attacks += singling_out.run(scene)
     tell("linkability")
     attacks += linkability.run(scene)
-    for name in sensitive or scene.names:
-        tell(f"attribute inference: {name}")
-        attacks += inference.run(scene, name)
+    attacks += inference.run(
+        scene, sensitive or scene.names, lambda name: tell(f"attribute inference: {name}")
+    )
     if scene.control is not None:
         tell("membership")
         attacks += membership.run(scene)
