@@ -20,8 +20,7 @@ with needing("eval", "the model"):
     from sklearn.utils.multiclass import check_classification_targets
     from sklearn.utils.validation import check_is_fitted, validate_data
 
-
-STD = "_std"
+STD, FROM, TO = "_std", "_from", "_to"
 
 
 class UncertainNeighbors(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -119,6 +118,13 @@ class UncertainNeighbors(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 period.append(float(column.exact_step) * column.n_values)
         points = np.stack([table.column(name).to_numpy() for name in noisy], axis=1)
         std = np.stack([table.column(name + STD).to_numpy() for name in noisy], axis=1)
+        if release.statement.parameters.get("edges") == "region":
+            # A record is anywhere in its region, no more likely at its published point.
+            first, last = (
+                np.stack([table.column(name + end).to_numpy() for name in noisy], axis=1)
+                for end in (FROM, TO)
+            )
+            points = (first + last) / 2
         labels = np.asarray(table.column(target).to_pylist())
         return cls(q=q, model=settings["model"], period=period).fit(points, labels, std)
 
