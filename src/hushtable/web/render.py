@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from hushtable import __version__
+from hushtable.files.progress import duration
 from hushtable.web import words
 
 STATIC = Path(__file__).parent / "static"
@@ -28,7 +29,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"number": number, "amount": amount, "drawing": Markup}
+    made.filters |= {"number": number, "amount": amount, "drawing": Markup, "duration": duration}
     made.globals |= {"t": words, "version": __version__}
     return made
 

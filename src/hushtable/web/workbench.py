@@ -239,7 +239,12 @@ class Workbench:
         return path
 
     def upload_place(self, name: str) -> Path:
-        """Give a new place for an upload, the owner's alone and gone when the program ends."""
+        """Give a new place for an upload, the owner's alone and gone when the program ends.
+
+        Spaces, accents and the like are taken out of its name; what could be a way is refused.
+        """
+        if not {"/", "\\"} & set(name):
+            name = re.sub(r"[^A-Za-z0-9._-]+", "-", name)
         require_name(name, "the file's name")
         if not name.endswith(_TABLES):
             raise ParameterError(
