@@ -42,7 +42,8 @@ GO_BACK = "Go back"
 BAR = "Bar with 95 % interval"
 COUNT = "count"
 INTERVAL = "95 % interval"
-INTERVALS_95 = "Estimated number of rows, with 95 % intervals"
+ROWS_COUNTED = "number of rows"
+INTERVALS_95 = "Estimated {what}, with 95 % intervals"
 BY = ", by {columns}"
 
 # --- the analyst's page ---------------------------------------------------------------------------
@@ -66,10 +67,20 @@ NOT_CONCLUDED = (
     "Counts say what goes together, not what causes what.",
 )
 ASK = "Ask"
-ASK_LEAD = "How many rows are there of a kind? Open a column, choose, and the answer follows."
+ASK_LEAD = (
+    "How many rows are there of a kind, or what is the mean of a column among them? Open a column, "
+    "choose, and the answer follows."
+)
 FROM = "from"
 TO = "to"
 MISSING = "missing"
+FIGURE = "Give the"
+FIGURES = {"": "number of rows", "mean": "mean", "median": "median"}
+FIGURE_OF = "of (for a mean or median)"
+REGRESSION = "A regression"
+FORMULA = "Outcome ~ columns that explain it, with C() around groups"
+FORMULA_EXAMPLE = "pay ~ age + C(region)"
+LOGISTIC = "logistic: the outcome is one of two values"
 GROUP_BY = "Group by"
 AND_BY = "and by"
 NOTHING = "nothing"
@@ -77,6 +88,7 @@ CLAUSE = "And also (a SQL WHERE clause, if you like)"
 CLAUSE_EXAMPLE = "age < 18 OR age >= 65"
 ASK_BUTTON = "Ask"
 CLEAR = "Start over"
+BETWEEN_FIGURE = "{what}, and with 95 % confidence {low} to {high}"
 BETWEEN = "rows, and with 95 % confidence {low} to {high}"
 ROWS_WHERE = "where"
 ONE_BY_ONE = "Each interval holds by itself, not all of them together."
@@ -585,6 +597,7 @@ REPORT_LEAD = (
     "A release may be handed out, with its statement. A report compares it with the private table: "
     "it is for you alone."
 )
+LOOK_AS_ANALYST = "Look at it as analysts do"
 EVALUATE = "Evaluate (internal)"
 TOGETHER = "About several releases"
 DOSSIER = "Dossier"

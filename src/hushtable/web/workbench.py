@@ -137,11 +137,15 @@ class Project:
 
     def release(self, name: str) -> Release:
         """Open a release of this project."""
+        return Release.load(self.release_folder(name))
+
+    def release_folder(self, name: str) -> Path:
+        """Give the folder of a release of this project."""
         require_name(name, "release")
         path = self.folder / "releases" / name
-        if not path.is_dir():
+        if not (path / STATEMENT).is_file():
             raise ReleaseError(f"there is no release {name!r} in this project.")
-        return Release.load(path)
+        return path
 
     def reports(self) -> list[str]:
         """Name the reports, newest last."""
