@@ -12,6 +12,7 @@ from hushtable.release import STATEMENT
 from hushtable.web.answers import Answers
 from hushtable.web.pages import ask
 from hushtable.web.pages.frame import around, project_of
+from hushtable.web.workbench import Project
 
 _OPEN = 4  # releases that are held in memory
 
@@ -24,8 +25,11 @@ class Shelf:
         self._lock = threading.Lock()
 
     def find(self, request: Request) -> Answers:
-        """Open the release that an address is about, or take up the one that is open."""
-        project, name = project_of(request), request.path_params["release"]
+        """Give the release that an address is about."""
+        return self.open(project_of(request), request.path_params["release"])
+
+    def open(self, project: Project, name: str) -> Answers:
+        """Open a release, or take up the one that is open."""
         with self._lock:
             folder = project.release_folder(name)
             key = (str(folder), (folder / STATEMENT).stat().st_mtime_ns)
