@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -152,8 +152,16 @@ class Plan(ABC, Generic[Source]):
         """Whether a run spends all that is promised; otherwise it may spend less, never more."""
         return True
 
-    def accounted(self, source: Engine | Graph, noise: Noise) -> Run:
+    def accounted(
+        self,
+        source: Engine | Graph,
+        noise: Noise,
+        *,
+        heard: Callable[[int, float], None] | None = None,
+    ) -> Run:
         """Seal the source, make the release, and check that it cost what was promised.
+
+        `heard` is told after each look how many there were and what share of the promise is spent.
 
         Raises `SealedError` where it did not, or where it looked at a count without paying; there
         is no release then.
@@ -162,7 +170,9 @@ class Plan(ABC, Generic[Source]):
         from hushtable.engine.sealed import accounted  # noqa: PLC0415
         from hushtable.privacy.spending import Account  # noqa: PLC0415
 
-        account = Account(self.promise, bare=self.method.opens_bare, spends_all=self.spends_all)
+        account = Account(
+            self.promise, bare=self.method.opens_bare, spends_all=self.spends_all, heard=heard
+        )
         released = accounted(source, account, lambda sealed: self.release(sealed, noise))
         return Run(released, account)
 

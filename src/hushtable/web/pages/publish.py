@@ -11,6 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from hushtable.errors import HushtableError, ParameterError
+from hushtable.methods.base import SUPPOSED_ROWS
 from hushtable.web import words
 from hushtable.web.forms import make_method, options
 from hushtable.web.pages.frame import command, go, jobs_of, project_of, screen, texts, writes
@@ -29,6 +30,7 @@ def _prepared(project: Project, name: str) -> dict[str, Any]:
     problems: list[str] = []
     quote = method = schema = None
     promises: list[str] = []
+    hollow = ""
     settings = project.settings
     try:
         require_name(name, "the release's name")
@@ -40,7 +42,9 @@ def _prepared(project: Project, name: str) -> dict[str, Any]:
         if not isinstance(settings.get("method"), str):
             raise ParameterError(words.PLAN_FIRST)
         method = make_method(settings["method"], settings["parameters"])
-        promised = method.guarantee(schema)
+        plan = method.plan(schema)
+        hollow = plan.hollow(settings.get("rows") or schema.rows or SUPPOSED_ROWS)
+        promised = plan.guarantees
         promises = [promise.explain() for promise in promised]
         book = project.ledger()
         if book is None:
@@ -54,10 +58,13 @@ def _prepared(project: Project, name: str) -> dict[str, Any]:
         said = command(
             project, "publish", method.name, project.data or "TABLE", "schema.yaml",
             "--out", f"releases/{name}", "--ledger", "table.ledger", *options(method),
+            *(("--rows", str(settings["rows"])) if settings.get("rows") else ()),
+            *(("--anyway",) if hollow else ()),
         )  # fmt: skip
     return {
         "problems": problems, "quote": quote, "method": method, "promises": promises,
-        "schema": schema, "command": said, "seen": sha256(said.encode()).hexdigest(),
+        "schema": schema, "hollow": hollow, "command": said,
+        "seen": sha256(said.encode()).hexdigest(),
     }  # fmt: skip
 
 
@@ -73,10 +80,13 @@ def start(request: Request, form: FormData) -> Response:
         raise ParameterError(prepared["problems"])
     if given.get("seen") != prepared["seen"]:
         raise ParameterError(words.PLAN_CHANGED)
+    if prepared["hollow"] and "anyway" not in given:
+        raise ParameterError(words.TELLS_NOTHING.format(why=prepared["hollow"]))
     settings = project.settings
     job = jobs_of(request).start(
         project, "publish", method=settings["method"], parameters=settings["parameters"],
-        name=name, counted=True, purpose=given.get("purpose", "").strip() or name,
+        name=name, purpose=given.get("purpose", "").strip() or name,
+        rows=settings.get("rows"), anyway="anyway" in given,
     )  # fmt: skip
     return go(request, project, f"jobs/{job.id}")
 
