@@ -20,10 +20,12 @@ from hushtable.codes import UNKNOWN
 from hushtable.errors import DataError, HushtableError, ParameterError
 from hushtable.privacy.guarantee import Unit
 from hushtable.release import STATEMENT, Release, sha256_of
-from hushtable.schema import Column, Schema
+from hushtable.schema import Column, Identifier, Schema
 
 Integers = NDArray[np.int64]
 Kind = Literal["release", "table"]
+
+_LEFT_OUT = Identifier(role="identifier")
 
 
 @dataclass(frozen=True)
@@ -110,11 +112,11 @@ class Prior:
             rows = release.frame(drawn=bool(release.recode))
         opened = open(rows, engine="memory")
         columns = {
-            name: _lenient(column)
-            for name, column in schema.attributes.items()
-            if name in opened.header.names
+            name: _lenient(schema.attributes[name]) if name in schema.attributes else _LEFT_OUT
+            for name in opened.header.names
         }
-        if not columns:
+        known = [name for name in schema.attributes if name in columns]
+        if not known:
             raise ParameterError(
                 f"prior {self.name!r} has none of the columns that are published: "
                 f"{', '.join(schema.attributes)}."
@@ -127,7 +129,7 @@ class Prior:
         )
         engine = opened.connect(lenient)
         assert isinstance(engine, MemoryEngine)  # noqa: S101 - asked for
-        found = engine.codes(list(columns))
+        found = engine.codes(known)
         now = self.path / STATEMENT if self.path.is_dir() else self.path
         if sha256_of(now) != self.sha256:
             raise DataError(f"prior {self.name!r} was changed while it was read; try again.")
