@@ -121,6 +121,7 @@ def publish(
 
         rules_of(schema)  # refuses those that cannot be read
     whole, schema = schema, _only(schema, columns)
+    method.refuse_data(data)
     plan = method.plan(schema)
     if not anyway:
         _require_worth(plan, rows)

@@ -242,6 +242,9 @@ class Method(Parameters):
     def plan(self, schema: Schema) -> Plan[SealedTable]:
         """Work out everything that follows from parameters and schema, or refuse; sees no data."""
 
+    def refuse_data(self, data: Any) -> None:
+        """Refuse a private table that the parameters rule out, by what it is; no row is read."""
+
     def guarantee(self, schema: Schema) -> tuple[Guarantee, ...]:
         """Say what is promised; sees no data."""
         return self.plan(schema).guarantees
