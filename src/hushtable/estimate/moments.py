@@ -24,7 +24,7 @@ from hushtable.schema import Integer, Number
 Ask = Callable[[Sequence[RowFunction]], Sums]
 
 TOO_FEW = "The noise leaves open whether there are such rows at all: any value is possible."
-_ALL_THRESHOLDS = 1024  # values of a column that are all tried as a quantile
+_ALL_THRESHOLDS = 128  # values of a column that are all tried as a quantile
 _FEW_THRESHOLDS = 33  # of a column with very many values, before it is known where to look
 _MAX_NUMBERS = 8_000_000  # thresholds times values
 

@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from hushtable.codes import UNKNOWN
 from hushtable.methods.quilt.domains import Floats, Integers, Values
 from hushtable.methods.quilt.particles import Group
 from hushtable.methods.quilt.resolutions import Patch
+from hushtable.schema import Schema
 
 CONTRADICTED = 3.0
 """A value whose noisy count is so many standard deviations from the prior's is not believed."""
@@ -48,6 +49,28 @@ With less, a hundred tables of thousands of small cells are more than particles 
 
 _N_RAKINGS = 8
 _N_BISECTIONS = 50
+
+
+class PublicRows(Protocol):
+    """Say what a prior must tell of itself; see `hushtable.prior.Prior`."""
+
+    @property
+    def kind(self) -> str:
+        """Whether it is a release that promises differential privacy, or a table."""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+
+    @property
+    def described(self) -> dict[str, str]:
+        """What a statement says about it."""
+
+    def is_file_of(self, data: Any) -> bool:
+        """Say whether a path is of the same file; reads nothing."""
+
+    def codes(self, schema: Schema) -> dict[str, Integers]:
+        """Give the rows as codes of a schema, in the columns that both have."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -64,14 +64,14 @@ from hushtable.errors import ParameterError
 from hushtable.methods import parameters
 from hushtable.methods.base import CountError, Forecast, Method, Plan, Released, misfits
 from hushtable.methods.count_error import gaussian_error, laplace_error, n_asked, needed_rows
+from hushtable.methods.listing import Listing
 from hushtable.methods.parameters import parameter, whole
 from hushtable.methods.quilt.cuts import CUT_SHARE, is_wide, planned_size
 from hushtable.methods.quilt.domains import MAX_BUCKETS, MAX_INTERVALS, Values, values_of
 from hushtable.methods.quilt.meter import Meter, PaidTable, Purse, TableMechanism, as_share
-from hushtable.methods.quilt.prior import PriorRows
+from hushtable.methods.quilt.prior import PriorRows, PublicRows
 from hushtable.methods.quilt.schedule import ROWS_SHARE, Schedule, schedule
 from hushtable.methods.quilt.sewing import Patchwork, divided, sew
-from hushtable.prior import Prior
 from hushtable.privacy.composition import concentrated_share
 from hushtable.privacy.guarantee import ApproxDP, Guarantee, PureDP
 from hushtable.privacy.noise import Noise
@@ -100,6 +100,12 @@ def _delta_or_zero(name: str, given: Any) -> Fraction:
     if not 0 <= value < 1:
         raise ParameterError(f"{name} is {given}; it must be at least 0 and below 1.")
     return parameters.delta(name, value) if value else value
+
+
+def _prior(name: str, given: Any) -> PublicRows:
+    """Read a prior, which is found by name: it may be a release, and those know methods."""
+    read: PublicRows = Listing.load("hushtable.prior:Prior").read(name, given)
+    return read
 
 
 def _reason(name: str, given: Any) -> str:
@@ -162,7 +168,7 @@ class Quilt(Method):
     target: str | None = parameter(default=None)
     particles: int = parameter(read=whole(at_least=LEAST_PARTICLES), default=40_000)
     max_published: int = parameter(read=whole(), default=1_000_000)
-    prior: Prior | None = parameter(read=Prior.read, default=None)
+    prior: PublicRows | None = parameter(read=_prior, default=None)
     prior_public: str | None = parameter(read=_reason, default=None)
 
     def _problems(self, *, fields_are_right: bool) -> list[str]:

@@ -36,6 +36,9 @@ from hushtable.methods.quilt.measured_tables import MeasuredTable, MeasuredTable
 LEAST_BETWEEN = 0.8
 """A factor whose variance lies less than this between buckets is not told by tables of them."""
 
+CORRECTED = 0.5
+"""Error of what is put back for merged values, as a part of it."""
+
 WITHIN = 0.05
 """Error of the dependence inside buckets, as a part of the most that it could be."""
 
@@ -390,7 +393,9 @@ class TableSums:
         if between < 1.0:
             corrected = float(np.sum((added - scale * _outer(plain)) * margin.counts))
             most = abs(scale) * max(1.0, self._total[0]) * spread * (1 - between) ** 0.5
-            made.inside = float(np.hypot(made.inside, np.hypot(corrected / 2, WITHIN * most)))
+            made.inside = float(
+                np.hypot(made.inside, np.hypot(CORRECTED * corrected, WITHIN * most))
+            )
         self._add_table(made, group, margin.places, added)
 
     def _add_table(
