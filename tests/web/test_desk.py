@@ -249,6 +249,55 @@ def test_the_schema_is_checked_as_one_edits(project: DeskClient) -> None:
     assert "outside" not in project.get("/p/visits/schema/check").text
 
 
+def test_nothing_is_confirmed_unseen(desk: DeskClient) -> None:
+    (desk.folder / "odd.csv").write_text(
+        "id;pay;mood\n"
+        + "".join(f"{n};{n % 90},5;{-9 if n % 7 == 0 else n % 5}\n" for n in range(900))
+    )
+    desk.post("/projects", name="odd")
+    desk.post("/p/odd/data", path=str(desk.folder / "odd.csv"))
+    assert desk.finish(desk.post("/p/odd/draft")) == "done"
+    schema = Schema.load(desk.folder / "odd" / "schema.yaml")
+    assert {"reading", "missing_values"} <= set(schema.confirm)
+    text = html.unescape(desk.get("/p/odd/schema").text)
+    assert "how the file is read: <code>decimal = ,</code>" in text
+    assert "words for a missing value: <code>(an empty cell)</code>" in text
+    assert "Internal note: not published: its 900 whole numbers all differ" in text
+    assert "special" in schema.attributes["mood"].confirm
+    assert '<textarea name="special"' in text
+    desk.post("/p/odd/schema/confirm", column="pay", part=["low"], reason="the public pay scale")
+    assert '<option value="the public pay scale">' in desk.get("/p/odd/schema").text
+    desk.confirm_all("odd")
+    text = desk.get("/p/odd/schema").text
+    assert text.count("Everything is confirmed.") == 2  # above, and where the last one was
+
+
+def test_a_release_that_tells_nothing_is_said_before_the_charge(project: DeskClient) -> None:
+    ledger = project.folder / "visits" / "table.ledger"
+    project.post("/p/visits/plan", **{**PLAN, "rows": "50"})
+    live = project.get("/p/visits/plan").text
+    assert "would tell nothing" in live
+    page = project.get("/p/visits/publish?name=one").text
+    assert "tells nothing" in page
+    assert "--rows 50 --anyway" in page
+    answer = project.publish("visits", "one")
+    assert "nothing is charged" in problems(answer)[0]
+    assert not Ledger.open(ledger).entries()
+    answer = project.publish("visits", "one", anyway="1")
+    assert project.finish(answer) == "done"
+    assert len(Ledger.open(ledger).entries()) == 1
+
+
+def test_a_plan_without_rows_asks_for_them(project: DeskClient) -> None:
+    live = project.get("/p/visits/plan/live?method=quilt&epsilon=1&delta=0.000001").text
+    assert "Say how many rows to expect" in live
+    assert "<svg" not in live
+    live = project.get("/p/visits/plan/live?method=quilt&epsilon=1&delta=0.000001&rows=500").text
+    assert "Say how many rows to expect" not in live
+    assert "<svg" in live
+    assert "e+0" not in live  # errors are percentages that people read
+
+
 def test_a_tree_is_edited_by_moves(project: DeskClient) -> None:
     schema = project.folder / "visits" / "schema.yaml"
     answer = project.post(

@@ -260,7 +260,7 @@ TYPES = {
     "duration": "lengths of time",
 }
 STEPS = ("second", "minute", "hour", "day", "week", "month", "quarter", "year")
-NOTHING_IN_IT = "(nothing)"
+NOTHING_IN_IT = "(an empty cell)"
 VALUES = "Values, one per line"
 LOW = "From"
 HIGH = "To"
