@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import html
 import io
 import json
@@ -217,6 +218,36 @@ def test_every_screen_is_in_words() -> None:
     for name, choices in QUESTIONS.items():
         assert name in words.QUESTIONS
         assert set(choices) == set(words.CHOICES.get(name, {}))
+
+
+WEB = Path(words.__file__).parent
+
+
+@pytest.mark.parametrize("path", sorted((WEB / "pages").glob("*.py")), ids=lambda path: path.stem)
+def test_no_screen_has_sentences_of_its_own(path: Path) -> None:
+    tree = ast.parse(path.read_text())
+    documents = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef)
+        and isinstance(node.body[0], ast.Expr)
+    } | {id(node.value) for node in tree.body if isinstance(node, ast.Expr)}
+    said = [
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        and id(node) not in documents and re.search(r"\w+ \w+ \w+", node.value)
+    ]  # fmt: skip
+    assert said == []
+
+
+@pytest.mark.parametrize(
+    "path", sorted((WEB / "templates").glob("*.html")), ids=lambda path: path.stem
+)
+def test_no_template_has_words_of_its_own(path: Path) -> None:
+    text = re.sub(r"\{%.*?%\}|\{\{.*?\}\}|<[^>]*>|&\w+;", " ", path.read_text(), flags=re.DOTALL)
+    files = r"project\.json|schema\.yaml|table\.ledger|releases/|reports/|rehearsals/|hushtable"
+    assert re.findall(r"[A-Za-z]{2,}", re.sub(files, "", text)) == []
 
 
 def test_a_stand_in_fits_the_schema_and_knows_no_row() -> None:
