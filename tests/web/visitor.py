@@ -91,7 +91,12 @@ class KeyboardVisitor(Visitor):
         browser.call("Emulation.setFocusEmulationEnabled", enabled=True)
 
     def reach(self, selector: str) -> None:
-        """Press Tab until an element has the focus."""
+        """Press Tab until an element has the focus; what is folded away is opened on the way."""
+        spelled, last = json.dumps(selector), selector.rpartition(" ")[2]
+        folded = f"!!document.querySelector({spelled})?.closest('details:not([open])')"
+        if not last.startswith("summary") and self.browser.value(folded):
+            self.reach(f"details:not([open]):has({last}) > summary")
+            self.browser.press("Enter")
         here = f"document.activeElement.matches({json.dumps(selector)})"
         for _ in range(400):
             if self.browser.value(here):

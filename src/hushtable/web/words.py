@@ -1,4 +1,8 @@
-"""Every English sentence of the pages, in one place."""
+"""Every English sentence of the screens, in one place.
+
+What is refused below the screens (a name, a clause, a move in a tree) is said where it is refused,
+as everywhere in hushtable.
+"""
 
 # --- security -------------------------------------------------------------------------------------
 
@@ -76,7 +80,7 @@ TO = "to"
 MISSING = "missing"
 FIGURE = "Give the"
 FIGURES = {"": "number of rows", "mean": "mean", "median": "median"}
-FIGURE_OF = "of (for a mean or median)"
+FIGURE_OF = "of the column"
 REGRESSION = "A regression"
 FORMULA = "Outcome ~ columns that explain it, with C() around groups"
 FORMULA_EXAMPLE = "pay ~ age + C(region)"
@@ -260,7 +264,7 @@ TYPES = {
     "duration": "lengths of time",
 }
 STEPS = ("second", "minute", "hour", "day", "week", "month", "quarter", "year")
-NOTHING_IN_IT = "(nothing)"
+NOTHING_IN_IT = "(an empty cell)"
 VALUES = "Values, one per line"
 LOW = "From"
 HIGH = "To"
@@ -612,3 +616,17 @@ REPORTS_INTERNAL = (
 )
 SERVE_COMMAND = "Show the release to analysts in a browser"
 EVALUATE_COMMAND = "The command that evaluates it"
+
+# --- what screens refuse --------------------------------------------------------------------------
+
+NO_FILE = "no file was sent; choose one."
+NO_ENTRY = "there is no such entry."
+RELEASE_NAME = "the release's name"
+NAME_TAKEN = "there is a release {name!r} already; choose another name."
+ROWS_BETWEEN = "rows is {rows!r}; it must be a number from 1 to {most:,}."
+NO_REHEARSAL = "there is no report of rehearsal {name!r}."
+TICK_TWO = "tick at least two releases to compare."
+TICK_SOME = "tick the releases that the dossier is about."
+NO_REPORT = "there is no report {name!r}."
+NO_LIST = "there is no column {name!r} with a list of values."
+NO_SUCH_ACT = "{act!r} is not something to do with a tree."

@@ -248,7 +248,7 @@ class Workbench:
         Spaces, accents and the like are taken out of its name; what could be a way is refused.
         """
         if not {"/", "\\"} & set(name):
-            name = re.sub(r"[^A-Za-z0-9._-]+", "-", name)
+            name = re.sub(r"[^A-Za-z0-9._-]+", "-", name).replace("-.", ".")
         require_name(name, "the file's name")
         if not name.endswith(_TABLES):
             raise ParameterError(

@@ -33,9 +33,9 @@ def _prepared(project: Project, name: str) -> dict[str, Any]:
     hollow = ""
     settings = project.settings
     try:
-        require_name(name, "the release's name")
+        require_name(name, words.RELEASE_NAME)
         if (project.folder / "releases" / name).exists():
-            problems.append(f"there is a release {name!r} already; choose another name.")
+            problems.append(words.NAME_TAKEN.format(name=name))
         project.require_data()
         schema = project.schema()
         schema.require_confirmed()
@@ -71,7 +71,7 @@ def _prepared(project: Project, name: str) -> dict[str, Any]:
 def start(request: Request, form: FormData) -> Response:
     """Publish, in a process of its own; the name typed in says that a person means it."""
     project, given = project_of(request), texts(form)
-    name = require_name(given.get("name", ""), "the release's name")
+    name = require_name(given.get("name", ""), words.RELEASE_NAME)
     if given.get("typed", "").strip() != name:
         raise ParameterError(words.TYPE_THE_NAME.format(name=name))
     # What was shown is what will be done: a plan that was changed in another window is not.

@@ -190,7 +190,7 @@ def change_tree(request: Request, form: FormData) -> Response:
         elif act == "ungroup":
             grown.remove_group(given.get("node", ""))
         else:
-            raise ParameterError(f"{act!r} is not something to do with a tree.")
+            raise ParameterError(words.NO_SUCH_ACT.format(act=act))
         _file(project).set_tree(name, grown.nested())
     except HushtableError as error:
         return _tree_page(request, project, name, error.problems)
@@ -200,7 +200,7 @@ def change_tree(request: Request, form: FormData) -> Response:
 def _listed_column(project: Project, name: str) -> Categorical:
     column = project.schema().attributes.get(name)
     if not isinstance(column, Categorical):
-        raise ParameterError(f"there is no column {name!r} with a list of values.")
+        raise ParameterError(words.NO_LIST.format(name=name))
     return column
 
 
