@@ -204,6 +204,12 @@ def headlines(content: Mapping[str, Any]) -> Iterator[dict[str, str]]:
         n = sum(attack["succeeds"] for attack in attacks)
         if content["reproduce"]["control"]:
             value, note = f"{n} of {len(attacks)}", "do better than control, beyond chance"
+        elif n_back := content["reproduce"].get("held_back"):
+            value = f"{n} of {len(attacks)}"
+            note = (
+                "do better than control, beyond chance, on a second run of the method from which "
+                f"{n_back:,} rows were held back"
+            )
         else:
             value = "no finding"
             note = (
