@@ -87,7 +87,7 @@ def test_noise_is_the_sensitivity_over_what_is_spent_on_it() -> None:
     assert tree.counts_scale(10) == 42
     private = Degrees(epsilon=1, population="endpoints", bound_share="1/5")
     assert private.counts_scale(8) == 20
-    assert private.bounds == [4, 8, 16, 32, 64, 128, 256, 512, 1024]
+    assert private.bounds == [4, 1024]
 
 
 class AskedNoise(SeededNoise):
@@ -168,7 +168,7 @@ def test_every_variant_publishes_every_size(
     if variant["population"] == "endpoints":
         assert histogram[0] == 0
     bound = found.statement.estimator["max_degree"]
-    assert bound in method.bounds
+    assert method.bounds[0] <= bound <= method.bounds[1]
     assert "one node with all its edges" in (tmp_path / "out" / "STATEMENT.md").read_text()
     if variant["mechanism"] == "cumulative":
         assert found.table("noisy").num_rows == bound
