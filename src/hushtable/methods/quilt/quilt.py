@@ -545,7 +545,7 @@ def _notes(quilt: Patchwork, purse: Purse, misfit: Any, n_rows: int) -> list[str
         "`data` holds synthetic rows, no row is a person's. `measured` holds the noisy tables they "
         "were made from: unbiased, negative counts included, with the noise that the settings say."
     ]
-    if quilt.has_prior:
+    if any(quilt.beliefs):
         notes.append(
             "The rows also follow the prior that the parameters name, as far as the noisy tables "
             "agree with it."
