@@ -32,9 +32,6 @@ from hushtable.schema import (
     Value,
 )
 
-UNKNOWN = -1
-"""Stands for a value that a schema does not have, where that is no reason to refuse a row."""
-
 _SMALL = 1 << 16  # columns with fewer codes have all their values written down
 
 

@@ -11,19 +11,19 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 
-from hushtable.codes import UNKNOWN
 from hushtable.datasets import sample, sample_schema
 from hushtable.engine import connect
 from hushtable.errors import ParameterError, ReleaseError
 from hushtable.methods.base import Released
 from hushtable.methods.counts.generalize_suppress import GeneralizeSuppress
+from hushtable.methods.prior import Prior
 from hushtable.methods.quilt.domains import values_of
 from hushtable.methods.quilt.field import Field
 from hushtable.methods.quilt.prior import Belief, PairBelief, PriorRows, column_beliefs, doubt
 from hushtable.methods.quilt.quilt import Quilt
 from hushtable.methods.quilt.resolutions import Patch
 from hushtable.pipeline import publish
-from hushtable.prior import Prior
+from hushtable.prior import StoredPrior
 from hushtable.privacy.ledger import Ledger
 from hushtable.privacy.noise import SeededNoise
 from hushtable.release import Release
@@ -142,9 +142,9 @@ def test_values_that_the_schema_does_not_have_are_unknown(tmp_path: Path) -> Non
     file = tmp_path / "rows.csv"
     pa_csv.write_csv(rows, file)
     for made in (file, written(tmp_path, rows)):
-        codes = Prior.read("prior", made).codes(schema)
+        codes = StoredPrior.read("prior", made).codes(schema)
         assert {name: found.tolist() for name, found in codes.items()} == {
-            "a": [3, UNKNOWN, UNKNOWN],
+            "a": [3, Prior.UNKNOWN, Prior.UNKNOWN],
             "b": [1, 2, 2],
             "c": [1, 9, 2],
         }
@@ -237,7 +237,7 @@ def test_pairs_are_weighed_to_what_columns_are_now() -> None:
     draw = np.random.default_rng(shifted(4))
     first = draw.integers(0, 2, 5000)
     codes = np.stack([first, np.where(draw.random(5000) < 0.8, first, 1 - first)], axis=1)
-    codes[:100, 0] = UNKNOWN
+    codes[:100, 0] = Prior.UNKNOWN
     now = np.array([0.7, 0.3])
     table = pair_belief(codes, now).tables[0, 1].reshape(2, 2)
     assert table.sum(axis=1).tolist() == pytest.approx([7000, 3000], rel=0.02)

@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hushtable.codes import UNKNOWN
+from hushtable.methods.prior import Prior
 from hushtable.methods.quilt.domains import Floats, Integers, Values
 from hushtable.methods.quilt.particles import Group
 from hushtable.methods.quilt.resolutions import Patch
@@ -63,7 +63,7 @@ class PriorRows:
     Parameters
     ----------
     codes : mapping of str to int array
-        For the columns that it has, the code of each row; `UNKNOWN` where the schema has none.
+        For the columns that it has, the code of each row; `Prior.UNKNOWN` where it has none.
     """
 
     codes: Mapping[str, Integers]
@@ -80,7 +80,7 @@ class PriorRows:
         codes = self.codes[values.name]
         if values.recoding is None:
             return codes
-        return np.where(codes < 0, UNKNOWN, values.recoding.apply(np.maximum(codes, 0)))
+        return np.where(codes < 0, Prior.UNKNOWN, values.recoding.apply(np.maximum(codes, 0)))
 
 
 @dataclass(frozen=True)
@@ -215,8 +215,8 @@ class PairBelief:
     Parameters
     ----------
     buckets : sequence of int array or None
-        For each column the bucket of each row of the prior, `UNKNOWN` included; None where the
-        prior does not have it.
+        For each column the bucket of each row of the prior, `Prior.UNKNOWN` included; None where
+        the prior does not have it.
     masses : sequence of arrays
         The estimated share of each bucket of each column.
     total : float

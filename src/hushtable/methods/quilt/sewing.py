@@ -35,7 +35,7 @@ from typing import Any
 
 import numpy as np
 
-from hushtable.codes import UNKNOWN
+from hushtable.methods.prior import Prior
 from hushtable.methods.quilt.candidates import Offer, groups_of, noise_cost, offers_of
 from hushtable.methods.quilt.columns import (
     CountedColumn,
@@ -253,7 +253,7 @@ def _believe(quilt: Patchwork, prior: PriorRows, groups: Sequence[Group], std: f
         # Beyond that, what is believed would weigh less than what is not.
         known = belief is not None and belief.c <= std
         values = prior.values(column.counted.values) if known else None
-        buckets.append(None if values is None else np.append(column.buckets, UNKNOWN)[values])
+        buckets.append(None if values is None else np.append(column.buckets, Prior.UNKNOWN)[values])
     if sum(places is not None for places in buckets) < 2:
         return
     quilt.belief = PairBelief(
