@@ -1,4 +1,4 @@
-"""What is public before a release is made: an earlier release, or a table that anybody may have.
+"""Find what is public before a release is made: an earlier release, or a table anybody may have.
 
 A method may start from it. Nothing about the promise changes by that, as long as it *is* public: it
 is fixed before the private table is read, and the promise holds whatever it says. So a release is
@@ -10,26 +10,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hushtable.codes import UNKNOWN
 from hushtable.errors import DataError, HushtableError, ParameterError
-from hushtable.privacy.guarantee import Unit
+from hushtable.methods.prior import Kind, Prior
+from hushtable.privacy.unit import Unit
 from hushtable.release import STATEMENT, Release, sha256_of
 from hushtable.schema import Column, Identifier, Schema
 
 Integers = NDArray[np.int64]
-Kind = Literal["release", "table"]
-
 _LEFT_OUT = Identifier(role="identifier")
 
 
 @dataclass(frozen=True)
-class Prior:
+class StoredPrior(Prior):
     """Public rows, by where they are.
 
     Parameters
@@ -51,10 +49,8 @@ class Prior:
     _seen: dict[str, dict[str, Integers]] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
-    def read(cls, name: str, given: Any) -> Prior:
+    def read(cls, name: str, given: Any) -> StoredPrior:
         """Find out what was given: a release, its folder, or a file of rows."""
-        if isinstance(given, Prior):
-            return given
         if isinstance(given, Release):
             given = given.folder
         if not isinstance(given, str | Path):
@@ -78,10 +74,8 @@ class Prior:
                 "release, or the path of a public table (CSV or Parquet)."
             ) from None
 
-    @property
-    def described(self) -> dict[str, str]:
-        """What a statement says about it."""
-        return {"kind": self.kind, "name": self.name, "sha256": self.sha256}
+    def __str__(self) -> str:
+        return str(self.path)
 
     def is_file_of(self, data: Any) -> bool:
         """Say whether a path is of the same file; reads nothing."""
@@ -149,4 +143,4 @@ def _lenient(column: Column) -> Column:
 
 
 def _known(codes: Integers, size: int) -> Integers:
-    return np.where(codes < size, codes, UNKNOWN)
+    return np.where(codes < size, codes, Prior.UNKNOWN)

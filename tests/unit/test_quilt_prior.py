@@ -11,19 +11,19 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 
-from hushtable.codes import UNKNOWN
 from hushtable.datasets import sample, sample_schema
 from hushtable.engine import connect
 from hushtable.errors import ParameterError, ReleaseError
 from hushtable.methods.base import Released
 from hushtable.methods.counts.generalize_suppress import GeneralizeSuppress
+from hushtable.methods.prior import Prior
 from hushtable.methods.quilt.domains import values_of
 from hushtable.methods.quilt.field import Field
 from hushtable.methods.quilt.prior import Belief, PairBelief, PriorRows, column_beliefs, doubt
 from hushtable.methods.quilt.quilt import Quilt
 from hushtable.methods.quilt.resolutions import Patch
 from hushtable.pipeline import publish
-from hushtable.prior import Prior
+from hushtable.prior import StoredPrior
 from hushtable.privacy.ledger import Ledger
 from hushtable.privacy.noise import SeededNoise
 from hushtable.release import Release
@@ -142,9 +142,9 @@ def test_values_that_the_schema_does_not_have_are_unknown(tmp_path: Path) -> Non
     file = tmp_path / "rows.csv"
     pa_csv.write_csv(rows, file)
     for made in (file, written(tmp_path, rows)):
-        codes = Prior.read("prior", made).codes(schema)
+        codes = StoredPrior.read("prior", made).codes(schema)
         assert {name: found.tolist() for name, found in codes.items()} == {
-            "a": [3, UNKNOWN, UNKNOWN],
+            "a": [3, Prior.UNKNOWN, Prior.UNKNOWN],
             "b": [1, 2, 2],
             "c": [1, 9, 2],
         }
@@ -181,8 +181,8 @@ def test_averages_are_by_precision() -> None:
     both = Belief(np.array([100.0, 100.0]), np.array([25.0, 1e12])).averaged(
         np.array([110.0, 200.0]), 5.0
     )
-    assert both.counts.tolist() == pytest.approx([105, 200])
-    assert both.variances.tolist() == pytest.approx([12.5, 25])
+    assert both[0].tolist() == pytest.approx([105, 200])
+    assert both[1].tolist() == pytest.approx([12.5, 25])
 
 
 def four(name: str = "abcd") -> Schema:
@@ -204,7 +204,7 @@ def test_columns_are_believed_as_far_as_noisy_counts_agree() -> None:
     assert right is not None
     assert off is not None
     # The column that is wrong has a doubt of its own: averages follow its noisy counts.
-    assert np.abs(off.averaged(noisy[2], 50.0).counts - noisy[2]).max() < 10
+    assert np.abs(off.averaged(noisy[2], 50.0)[0] - noisy[2]).max() < 10
     assert off.variances.min() > 100 * 50**2
     alone = column_beliefs(
         PriorRows({c: codes[c] for c in "ab"}), values_of(four()), noisy, [50.0] * 4, 20_000.0
@@ -213,7 +213,7 @@ def test_columns_are_believed_as_far_as_noisy_counts_agree() -> None:
     assert good is not None
     assert alone[1] < together
     # Of eight counts the doubt is known to half of itself: averages gain, and are never surer.
-    assert (good.averaged(noisy[0], 50.0).variances < 50**2).all()
+    assert (good.averaged(noisy[0], 50.0)[1] < 50**2).all()
 
 
 def test_a_contradicted_value_is_not_believed() -> None:
@@ -226,7 +226,7 @@ def test_a_contradicted_value_is_not_believed() -> None:
     beliefs, _ = column_beliefs(PriorRows(codes), values_of(schema), noisy, [20.0] * 2, 40_000.0)
     belief = beliefs[0]
     assert belief is not None
-    assert abs(belief.averaged(noisy[0], 20.0).counts[7] - noisy[0][7]) < 5
+    assert abs(belief.averaged(noisy[0], 20.0)[0][7] - noisy[0][7]) < 5
 
 
 def pair_belief(codes: np.ndarray, shares: np.ndarray, c: float = 1.0) -> PairBelief:
@@ -237,7 +237,7 @@ def test_pairs_are_weighed_to_what_columns_are_now() -> None:
     draw = np.random.default_rng(shifted(4))
     first = draw.integers(0, 2, 5000)
     codes = np.stack([first, np.where(draw.random(5000) < 0.8, first, 1 - first)], axis=1)
-    codes[:100, 0] = UNKNOWN
+    codes[:100, 0] = Prior.UNKNOWN
     now = np.array([0.7, 0.3])
     table = pair_belief(codes, now).tables[0, 1].reshape(2, 2)
     assert table.sum(axis=1).tolist() == pytest.approx([7000, 3000], rel=0.02)

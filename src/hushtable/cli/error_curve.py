@@ -96,19 +96,31 @@ def show_plan(console: Console, curve: Curve | str, answer: Answer | None) -> No
             ")",
         )
     )
+    errors = [(point.epsilon, point.error) for point in curve.points if point.error is not None]
+    by_column = all(error.typical is not None for _, error in errors)
     table = Table(box=None, header_style="bold")
     table.add_column("epsilon", justify="right")
-    table.add_column("off by at most", justify="right")
-    if curve.rows:
-        table.add_column("of the count", justify="right")
-    for epsilon, error in curve.known:
-        row = [f"{epsilon:g}", f"{_number(error)} rows"]
+    for whose in ("a typical column: ", "the worst: ") if by_column else ("",):
+        table.add_column(f"{whose}off by at most", justify="right")
         if curve.rows:
-            part = error / (curve.share * curve.rows)
-            row.append(_percent(part) if part < 10 else "more than 1,000 %")
+            table.add_column("of the count", justify="right")
+    for epsilon, error in errors:
+        row = [f"{float(epsilon):g}"]
+        for width in (error.typical, error.half_width) if by_column else (error.half_width,):
+            row += _in_rows(width or 0.0, curve)
         table.add_row(*row)
     console.print(table)
+    for name in dict.fromkeys(error.worst for _, error in errors if error.worst):
+        console.print(f"  the worst column: {name!r}", highlight=False)
     console.print(f"  {curve.assumes}", highlight=False)
+
+
+def _in_rows(width: float, curve: Curve) -> list[str]:
+    said = [f"{_number(width)} rows"]
+    if curve.rows:
+        part = width / (curve.share * curve.rows)
+        said.append(_percent(part) if part < 10 else "more than 1,000 %")
+    return said
 
 
 def sparkline(curve: Curve) -> str:

@@ -69,11 +69,17 @@ class CountError:
         Standard deviation of the error.
     assumes : str
         What the figure takes for granted, in sentences.
+    typical : float, optional
+        The same as `half_width` for a typical column, where that is about the worst of several.
+    worst : str
+        Which column is the worst.
     """
 
     half_width: float
     std: float
     assumes: str
+    typical: float | None = None
+    worst: str = ""
 
 
 @dataclass(frozen=True)

@@ -106,8 +106,8 @@ def known_column(
     """Merge rare values, and estimate shares; with a belief, from noisy counts and that."""
     v, noisy, std = counted.values, counted.table.counts.astype(np.float64), counted.table.noise.std
     if belief is not None:
-        both = belief.averaged(noisy, std)
-        noisy, std = both.counts, float(np.sqrt(both.variances.mean()))
+        noisy, variances = belief.averaged(noisy, std)
+        std = float(np.sqrt(variances.mean()))
     buckets = v.buckets(noisy, std, is_target=is_target)
     told, kept = noisy.copy(), np.ones(v.size, bool)
     if v.is_ordered:

@@ -6,10 +6,11 @@ noisy tables, with a doubt of its own: the variance of a cell's true count aroun
 says is taken to be ``c`` times what it says, and ``c`` is learned.
 
 - *Columns.* Each column is measured, so c is the one that makes gaps between noisy counts and the
-  prior's as large as they are (maximum likelihood, plus its standard error). All columns share one,
-  but a column that is further off has its own, and a value that the noisy count contradicts is not
-  believed at all. Noisy and prior counts are then averaged by their precision.
-- *Pairs.* The prior's rows are weighed so that each column is as it is now. What is left to believe
+  prior's as large as they are (maximum likelihood, plus its standard error). Columns share one,
+  but those that are further off than the middle one have their own, and a value that the noisy
+  count contradicts is not believed at all. Noisy and prior counts are then averaged by precision.
+- *Pairs.* The prior's rows are weighed so that each column is as it is now; columns with a doubt of
+  their own that is too large stay out. What is left to believe
   is how columns hang together. Tables of pairs are learned from in the same way once some of them
   were measured: those with what the prior gets wrong are chosen first, so the doubt is rather too
   large than too small. A prior that explains hardly more of them than independent columns do is
@@ -23,18 +24,22 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
-from hushtable.codes import UNKNOWN
+from hushtable.methods.prior import Prior
 from hushtable.methods.quilt.domains import Floats, Integers, Values
 from hushtable.methods.quilt.particles import Group
 from hushtable.methods.quilt.resolutions import Patch
-from hushtable.schema import Schema
 
 CONTRADICTED = 3.0
 """A value whose noisy count is so many standard deviations from the prior's is not believed."""
+
+APART = 4.0
+"""A column has a doubt of its own if its gaps exceed what the middle one's doubt would make.
+
+By so many standard deviations of their sum of squares."""
 
 MAX_PAIRS = 200
 """Pairs that are believed, at most: those that hang together most."""
@@ -51,28 +56,6 @@ _N_RAKINGS = 8
 _N_BISECTIONS = 50
 
 
-class PublicRows(Protocol):
-    """Say what a prior must tell of itself; see `hushtable.prior.Prior`."""
-
-    @property
-    def kind(self) -> str:
-        """Whether it is a release that promises differential privacy, or a table."""
-
-    @property
-    def name(self) -> str:
-        """What it is called."""
-
-    @property
-    def described(self) -> dict[str, str]:
-        """What a statement says about it."""
-
-    def is_file_of(self, data: Any) -> bool:
-        """Say whether a path is of the same file; reads nothing."""
-
-    def codes(self, schema: Schema) -> dict[str, Integers]:
-        """Give the rows as codes of a schema, in the columns that both have."""
-
-
 @dataclass(frozen=True, eq=False)
 class PriorRows:
     """Public rows, as codes of the schema.
@@ -80,7 +63,7 @@ class PriorRows:
     Parameters
     ----------
     codes : mapping of str to int array
-        For the columns that it has, the code of each row; `UNKNOWN` where the schema has none.
+        For the columns that it has, the code of each row; `Prior.UNKNOWN` where it has none.
     """
 
     codes: Mapping[str, Integers]
@@ -97,7 +80,7 @@ class PriorRows:
         codes = self.codes[values.name]
         if values.recoding is None:
             return codes
-        return np.where(codes < 0, UNKNOWN, values.recoding.apply(np.maximum(codes, 0)))
+        return np.where(codes < 0, Prior.UNKNOWN, values.recoding.apply(np.maximum(codes, 0)))
 
 
 @dataclass(frozen=True)
@@ -110,16 +93,19 @@ class Belief:
         The counts that it expects.
     variances : array
         The variance of the true counts around them.
+    c : float
+        The doubt that they come from.
     """
 
     counts: Floats
     variances: Floats
+    c: float = 0.0
 
-    def averaged(self, noisy: Floats, std: float) -> Belief:
-        """Average with noisy counts by precision."""
+    def averaged(self, noisy: Floats, std: float) -> tuple[Floats, Floats]:
+        """Average with noisy counts by precision; gives counts and their variances."""
         mine, other = 1 / self.variances, std**-2.0
         both = mine + other
-        return Belief((mine * self.counts + other * noisy) / both, 1 / both)
+        return (mine * self.counts + other * noisy) / both, 1 / both
 
 
 def doubt(gaps: Floats, noise: Floats, units: Floats) -> tuple[float, float]:
@@ -182,13 +168,16 @@ def column_beliefs(
     found: list[Belief | None] = [None] * len(values)
     if not seen:
         return found, math.inf
-    together = sum(doubt(*map(np.concatenate, zip(*seen.values(), strict=True))))
+    own = {place: doubt(*gaps) for place, gaps in seen.items()}
+    middle = float(np.median([c + error for c, error in own.values()]))
+    agree = {place for place, gaps in seen.items() if gaps.fit(middle)}
+    together = sum(doubt(*_joined([seen[place] for place in agree])))
     for place, (gaps, noise, units) in seen.items():
-        own, error = doubt(gaps, noise, units)
-        variances = max(together, own - error) * units
+        c = together if place in agree else max(together, own[place][0])
+        variances = c * units
         contradicted = np.abs(gaps) > CONTRADICTED * np.sqrt(noise + variances)
         variances = np.where(contradicted, np.maximum(gaps**2, variances), variances)
-        found[place] = Belief(expected[place], variances)
+        found[place] = Belief(expected[place], variances, c)
     return found, together
 
 
@@ -198,6 +187,16 @@ class _Seen(NamedTuple):
     gaps: Floats
     noise: Floats
     units: Floats
+
+    def fit(self, c: float) -> bool:
+        """Say whether the gaps may come from a doubt of c."""
+        n = len(self.gaps)
+        squares = float(np.sum(self.gaps**2 / (self.noise + c * self.units)))
+        return squares <= n + APART * math.sqrt(2 * n)
+
+
+def _joined(seen: Sequence[_Seen]) -> _Seen:
+    return _Seen(*map(np.concatenate, zip(*seen, strict=True)))
 
 
 def _expected(values: Integers | None, size: int, total: float) -> Floats | None:
@@ -216,8 +215,8 @@ class PairBelief:
     Parameters
     ----------
     buckets : sequence of int array or None
-        For each column the bucket of each row of the prior, `UNKNOWN` included; None where the
-        prior does not have it.
+        For each column the bucket of each row of the prior, `Prior.UNKNOWN` included; None where
+        the prior does not have it.
     masses : sequence of arrays
         The estimated share of each bucket of each column.
     total : float
@@ -246,7 +245,9 @@ class PairBelief:
         known = {place: codes for place, codes in enumerate(buckets) if codes is not None}
         n_rows = len(next(iter(known.values())))
         weights = _raked(known, masses, n_rows)
-        self.total, self.c, self.unit = total, c, total / n_rows
+        self.total, self.c = total, c
+        # Rows of uneven weight say as much as fewer rows of one weight would.
+        self.unit = total * float(np.einsum("i,i->", weights, weights)) / float(weights.sum()) ** 2
         self.alone = [total * mass for mass in masses]
         self.is_useless = False
         tables: dict[Group, Floats] = {}
@@ -302,9 +303,9 @@ class PairBelief:
             # In units of the noise, so that each cell has the same say; its own share is taken off.
             missed += float(np.sum((counts - expected) ** 2 / std**2 - 1))
             dependent += float(np.sum((counts - independent) ** 2 / std**2 - 1))
-        gaps, noise, units = map(np.concatenate, zip(*seen, strict=True))
-        self.c = sum(doubt(gaps, noise, units))
-        unsure = math.sqrt(2 * len(gaps))
+        both = _joined(seen)
+        self.c = sum(doubt(*both))
+        unsure = math.sqrt(2 * len(both.gaps))
         self.is_useless = missed > USELESS * max(dependent, 0.0) + unsure
 
 

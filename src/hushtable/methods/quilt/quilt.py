@@ -50,7 +50,7 @@ The settings of the estimator:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -64,12 +64,12 @@ from hushtable.errors import ParameterError
 from hushtable.methods import parameters
 from hushtable.methods.base import CountError, Forecast, Method, Plan, Released, misfits
 from hushtable.methods.count_error import gaussian_error, laplace_error, n_asked, needed_rows
-from hushtable.methods.listing import Listing
 from hushtable.methods.parameters import parameter, whole
+from hushtable.methods.prior import Prior, read_prior
 from hushtable.methods.quilt.cuts import CUT_SHARE, is_wide, planned_size
 from hushtable.methods.quilt.domains import MAX_BUCKETS, MAX_INTERVALS, Values, values_of
 from hushtable.methods.quilt.meter import Meter, PaidTable, Purse, TableMechanism, as_share
-from hushtable.methods.quilt.prior import PriorRows, PublicRows
+from hushtable.methods.quilt.prior import PriorRows
 from hushtable.methods.quilt.schedule import ROWS_SHARE, Schedule, schedule
 from hushtable.methods.quilt.sewing import Patchwork, divided, sew
 from hushtable.privacy.composition import concentrated_share
@@ -87,10 +87,11 @@ MISFIT = 1.0
 LEAST_PARTICLES = 1000
 
 _ONE_COLUMN = (
-    "The question is about one column, the one where that is worst, and takes the same share of "
-    "its values (of whole bins, where it is counted in bins) as of the rows; their number decides "
-    "how the budget is divided. A question about several columns is also off by what the model "
-    "gets wrong, which depends on the private rows."
+    "The question is about one column, a typical one or the one where that is worst, and takes the "
+    "same share of its values (of whole bins, where it is counted in bins) as of the rows; their "
+    "number decides how the budget is divided. A question about several columns is also off by "
+    "what the model gets wrong, which depends on the private rows; a rehearsal (--rehearse) "
+    "gives an idea of that."
 )
 
 
@@ -100,12 +101,6 @@ def _delta_or_zero(name: str, given: Any) -> Fraction:
     if not 0 <= value < 1:
         raise ParameterError(f"{name} is {given}; it must be at least 0 and below 1.")
     return parameters.delta(name, value) if value else value
-
-
-def _prior(name: str, given: Any) -> PublicRows:
-    """Read a prior, which is found by name: it may be a release, and those know methods."""
-    read: PublicRows = Listing.load("hushtable.prior:Prior").read(name, given)
-    return read
 
 
 def _reason(name: str, given: Any) -> str:
@@ -168,7 +163,7 @@ class Quilt(Method):
     target: str | None = parameter(default=None)
     particles: int = parameter(read=whole(at_least=LEAST_PARTICLES), default=40_000)
     max_published: int = parameter(read=whole(), default=1_000_000)
-    prior: PublicRows | None = parameter(read=_prior, default=None)
+    prior: Prior | None = parameter(read=read_prior, default=None)
     prior_public: str | None = parameter(read=_reason, default=None)
 
     def _problems(self, *, fields_are_right: bool) -> list[str]:
@@ -354,7 +349,7 @@ class QuiltPlan(Plan[SealedTable]):
         return self.purse().count_noise(as_share(share)).std
 
     def count_error(self, *, rows: int | None, share: float) -> CountError:
-        """Add up the noise of the values of one column, the one where that is worst.
+        """Add up the noise of the values of one column, the one where that is worst, and a typical.
 
         Each column has a noisy table of its own, measured first. The best answer of all that weigh
         the tables is no worse than this one alone; what was chosen later does not matter.
@@ -367,7 +362,11 @@ class QuiltPlan(Plan[SealedTable]):
             _sum_error(self.purse().count_noise(part * left), n_asked(share, size))
             for size, part, left in zip(sizes, parts, kept, strict=True)
         ]
-        return max(errors, key=lambda error: error.half_width)
+        widths = [error.half_width for error in errors]
+        worst = int(np.argmax(widths))
+        return replace(
+            errors[worst], typical=float(np.median(widths)), worst=self.values[worst].name
+        )
 
     @property
     def spends_all(self) -> bool:
@@ -551,7 +550,7 @@ def _notes(quilt: Patchwork, purse: Purse, misfit: Any, n_rows: int) -> list[str
         "`data` holds synthetic rows, no row is a person's. `measured` holds the noisy tables they "
         "were made from: unbiased, negative counts included, with the noise that the settings say."
     ]
-    if quilt.has_prior:
+    if any(quilt.beliefs):
         notes.append(
             "The rows also follow the prior that the parameters name, as far as the noisy tables "
             "agree with it."

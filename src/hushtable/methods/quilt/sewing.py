@@ -26,6 +26,7 @@ are chosen between two fits.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from dataclasses import field as default
@@ -34,7 +35,7 @@ from typing import Any
 
 import numpy as np
 
-from hushtable.codes import UNKNOWN
+from hushtable.methods.prior import Prior
 from hushtable.methods.quilt.candidates import Offer, groups_of, noise_cost, offers_of
 from hushtable.methods.quilt.columns import (
     CountedColumn,
@@ -120,8 +121,8 @@ class Patchwork:
     pieces: list[Piece] = default(default_factory=list)
     rounds: list[Round] = default(default_factory=list)
     belief: PairBelief | None = None  # what a prior says about pairs, while it is believed
-    doubt: float = 0.0  # the last that was learned about it
-    has_prior: bool = False
+    beliefs: list[Belief | None] = default(default_factory=list)  # and about columns
+    doubt: float = math.inf  # the last that was learned about it
 
     @property
     def tables(self) -> list[PaidTable]:
@@ -217,7 +218,7 @@ def _start(
     total, total_std = exact or estimated_total(columns)
     whole = max(total, 1.0)
     beliefs: list[Belief | None] = [None] * len(columns)
-    doubt = 0.0
+    doubt = math.inf
     if prior is not None:
         beliefs, doubt = column_beliefs(
             prior,
@@ -239,7 +240,7 @@ def _start(
     )
     for place, column in enumerate(known):
         model.add((place,), column.counts, column.std)
-    return Patchwork(total, total_std, known, model, doubt=doubt, has_prior=prior is not None)
+    return Patchwork(total, total_std, known, model, beliefs=beliefs, doubt=doubt)
 
 
 # --- the prior ------------------------------------------------------------------------------------
@@ -248,10 +249,11 @@ def _start(
 def _believe(quilt: Patchwork, prior: PriorRows, groups: Sequence[Group], std: float) -> None:
     """Fit what a prior says about pairs, before any of them was measured."""
     buckets: list[Integers | None] = []
-    for column in quilt.columns:
-        values = prior.values(column.counted.values)
-        known = values is not None and bool((values >= 0).any())
-        buckets.append(np.append(column.buckets, UNKNOWN)[values] if known else None)
+    for column, belief in zip(quilt.columns, quilt.beliefs, strict=True):
+        # Beyond that, what is believed would weigh less than what is not.
+        known = belief is not None and belief.c <= std
+        values = prior.values(column.counted.values) if known else None
+        buckets.append(None if values is None else np.append(column.buckets, Prior.UNKNOWN)[values])
     if sum(places is not None for places in buckets) < 2:
         return
     quilt.belief = PairBelief(
