@@ -40,6 +40,7 @@ from hushtable.estimate.quantiles import NORMAL
 from hushtable.methods import Quilt
 from hushtable.schema import Schema
 
+TABLES = ["ggplot2/diamonds", "Ecdat/VietNamI", "car/Vocab"]
 MAX_ROWS = 20_000
 SCOPES = ("people", "population")
 
@@ -161,7 +162,7 @@ def measure(given: argparse.Namespace) -> None:
         table, schema = taken(packages, path, given.folder)
         population = Truth(table, schema)
         n = min(MAX_ROWS, table.num_rows)
-        for run in range(given.runs):
+        for run in range(given.first, given.runs):
             draw = np.random.default_rng([run, zlib.crc32(path.encode())])
             people = table.take(pa.array(draw.integers(0, table.num_rows, n)))
             questions = drawn(table, schema, run, numbers=3)
@@ -221,10 +222,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.fresh_coverage")
     parser.add_argument("--from", dest="folder", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True, help="file of answers, one a line")
-    parser.add_argument("--tables", nargs="+", metavar="PACKAGE/NAME",
-                        default=["ggplot2/diamonds", "Ecdat/VietNamI", "Ecdat/BudgetFood"])  # fmt: skip
+    parser.add_argument("--tables", nargs="+", metavar="PACKAGE/NAME", default=TABLES)
     parser.add_argument("--epsilons", nargs="+", default=["0.1", "0.5", "1", "5"])
     parser.add_argument("--runs", type=int, default=30, help="releases of each table and epsilon")
+    parser.add_argument("--first", type=int, default=0, help="release to begin with")
     parser.add_argument("--particles", type=int, default=20_000, help="of quilt's field")
     parser.add_argument("--show", action="store_true", help="print the table of what is there")
     given = parser.parse_args()

@@ -73,9 +73,9 @@ class QuiltEstimator(Estimator):
         """For each code of a column the value that it was counted as."""
         found = {}
         for name, column in self.schema.attributes.items():
-            codes = np.arange(column.size)
             rule = self.settings["columns"][name]["bins"]
-            found[name] = codes if rule is None else recode(name, column, rule).apply(codes)
+            is_own = rule is None
+            found[name] = np.arange(column.size) if is_own else recode(name, column, rule).of_all
         return found
 
     @cached_property
@@ -176,7 +176,9 @@ class QuiltEstimator(Estimator):
             found = self._from_tables(columns, truth)
             if found is not None:
                 return _estimate(found)
-        linear = self.table_sums.linear(of_predicate(predicate)) if columns else None
+        linear = None
+        if columns and self.measured.has(frozenset(columns)):
+            linear = self.table_sums.linear(of_predicate(predicate))
         if linear is not None:  # a condition that cuts through buckets, or public bins, of tables
             cut = replace(self.table_sums.sums([linear], together=False), notes=(_MERGED,))
             return count_of(cut, 0, max(1.0, self.measured.total.value), scope="people")

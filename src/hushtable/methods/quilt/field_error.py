@@ -201,6 +201,7 @@ class FieldError:
         self._values: dict[str, Integers] = {}
         self._bucketed: dict[str, Integers] = {}
         self._columns: dict[str, KnownColumn] = {}
+        self._codes_of_values: dict[str, tuple[Integers, Integers]] = {}
         self._known: dict[tuple[str, ...], MeasuredTable | None] = {}
         self._counts: dict[tuple[tuple[str, ...], frozenset[str]], tuple[Integers, Floats]] = {}
 
@@ -290,15 +291,26 @@ class FieldError:
         bins = self.bins[name]
         if len(bins) == len(self.measured.buckets[name]):
             return 0.0
-        values, codes = self._values_of(name), dict(self.codes)
-        order = np.argsort(bins, kind="stable")
-        starts = np.searchsorted(bins[order], np.arange(len(self.measured.buckets[name]) + 1))
-        codes[name] = order[starts[values]]
+        first_code, last_code = self._ends(name)
+        values = self._values_of(name)
+        wide = np.flatnonzero((first_code < last_code)[values])  # others have one end
+        values = values[wide]
+        codes = {other: taken[wide] for other, taken in self.codes.items()}
+        codes[name] = first_code[values]
         first = function(codes)
-        codes[name] = order[starts[values + 1] - 1]
+        codes[name] = last_code[values]
         differ = np.abs(function(codes) - first)
-        cut = self.weight * np.bincount(values, differ * self.times)
+        cut = self.weight * np.bincount(values, differ * self.times[wide])
         return float(cut @ cut) / 12
+
+    def _ends(self, name: str) -> tuple[Integers, Integers]:
+        """Give the first and the last code behind each value of a column."""
+        if name not in self._codes_of_values:
+            bins, size = self.bins[name], len(self.measured.buckets[name])
+            every, first, last = np.arange(len(bins)), np.zeros(size, int), np.zeros(size, int)
+            first[bins[::-1]], last[bins] = every[::-1], every  # the last one written stays
+            self._codes_of_values[name] = first, last
+        return self._codes_of_values[name]
 
     def _stand_ins(self, name: str, values: Integers, function: ValueOf) -> Floats:
         """Give what rows would add on average if they had a certain value."""
@@ -307,8 +319,7 @@ class FieldError:
             other: np.tile(taken, len(values))
             for other, taken in self._some_rows(tuple(self.codes), n).items()
         }
-        first = np.unique(self.bins[name], return_index=True)[1]
-        codes[name] = np.repeat(first[values], n)
+        codes[name] = np.repeat(self._ends(name)[0][values], n)
         return np.asarray(function(codes).reshape(len(values), n).mean(axis=1))
 
     def _some_rows(self, columns: Sequence[str], n: int) -> dict[str, Integers]:

@@ -13,7 +13,7 @@ with the total is worked out.
 Merged values. A factor is replaced by its mean over a bucket, told by the noisy counts of single
 values. What that takes from the product of two factors is put back as if they hung together inside
 buckets as they do between neighboring ones: a bucket's score is moved by what the others lose
-(`_scores`). Half of that correction counts as the error of the model.
+(`_correction`). Half of that correction counts as the error of the model.
 """
 
 from __future__ import annotations
