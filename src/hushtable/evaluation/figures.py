@@ -208,3 +208,21 @@ def _measured(
         for value in values
     )
     return Figure(group=group, name=name, better=better, kind=kind, values=held)
+
+
+def best_accuracies(learning: Mapping[str, Any]) -> dict[str, float]:
+    """Give the best model's accuracy by what it was trained on.
+
+    Examples
+    --------
+    >>> lines = [{"trained_on": w, "accuracy": {"value": v}} for w, v in
+    ...          (("release", 0.7), ("release", 0.8), ("original", 0.9), ("nothing", 0.5))]
+    >>> best_accuracies({"lines": lines})
+    {'release': 0.8, 'original': 0.9, 'nothing': 0.5}
+    """
+    return {
+        where: max(
+            line["accuracy"]["value"] for line in learning["lines"] if line["trained_on"] == where
+        )
+        for where in ("release", "original", "nothing")
+    }

@@ -10,6 +10,7 @@ from fractions import Fraction
 from importlib.resources import files
 from typing import Any
 
+from hushtable.evaluation.figures import best_accuracies
 from hushtable.evaluation.report.plots import (
     MAX_HEAT_COLUMNS,
     Marks,
@@ -186,14 +187,7 @@ def headlines(content: Mapping[str, Any]) -> Iterator[dict[str, str]]:
             "note": f"median relative error{held or ''}",
         }
     if learning := utility["learning"]:
-        best = {
-            where: max(
-                line["accuracy"]["value"]
-                for line in learning["lines"]
-                if line["trained_on"] == where
-            )
-            for where in ("release", "original", "nothing")
-        }
+        best = best_accuracies(learning)
         yield {
             "what": "Learning",
             "value": _percent(best["release"]),
