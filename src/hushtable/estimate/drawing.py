@@ -75,7 +75,7 @@ def redrawn_cells(
     --------
     >>> rng = np.random.default_rng(1)
     >>> rows = redrawn_cells({"x": np.array([0, 1])}, np.array([90.0, 10.0]), 1.0, {}, rng)
-    >>> len(rows["x"]), rows["x"].mean() < 0.5
+    >>> len(rows["x"]), bool(rows["x"].mean() < 0.5)
     (100, True)
     """
     total = max(1.0, float(counts.sum()))
