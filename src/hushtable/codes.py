@@ -32,6 +32,9 @@ from hushtable.schema import (
     Value,
 )
 
+UNKNOWN = -1
+"""Stands for a value that a schema does not have, where that is no reason to refuse a row."""
+
 _MOST_STEPS = 2.0**40  # of a grid, from zero, for codes to be told in double precision
 _SMALL = 1 << 16  # columns with fewer codes have all their values written down
 
