@@ -217,7 +217,10 @@ def _negative(
 ) -> list[tuple[str, int, int]]:
     found = []
     for name in columns:
-        broken = np.bincount(-rows[name][rows[name] < 0], minlength=N_RULES + 1)
+        codes = rows[name]
+        if len(codes) and codes.min() >= 0:  # most tables have none, and that is seen soonest
+            codes = codes[:0]
+        broken = np.bincount(-codes[codes < 0], minlength=N_RULES + 1)
         found += [(name, -rule, int(broken[rule])) for rule in range(1, N_RULES + 1)]
     return found
 

@@ -244,7 +244,8 @@ class ApproxDP(Guarantee):
 
 def implied_rho(epsilon: Fraction) -> Fraction:
     """Give a rho such that epsilon-differential privacy implies rho-zCDP (see ``ledger.md``)."""
-    return epsilon * epsilon / 2 if epsilon < 2 else epsilon
+    n, d = epsilon.numerator, epsilon.denominator
+    return Fraction(n * n, 2 * d * d) if n < 2 * d else epsilon
 
 
 class Threshold(Guarantee):
