@@ -405,7 +405,7 @@ def test_the_command_line_publishes_draws_and_generates(
     document = json.loads(run.stdout)
     assert document["method"] == "degrees"
     assert document["parameters"]["population"] == "listed"
-    assert (tmp_path / "plot.svg").read_text().startswith("<?xml")
+    assert (tmp_path / "plot.svg").read_text().startswith("<svg")
     for name in ("made.txt", "made.csv", "made.parquet"):
         run = CliRunner().invoke(
             app, ["graph", "generate", str(tmp_path / "out"), "--out", str(tmp_path / name)]
@@ -418,11 +418,12 @@ def test_the_command_line_publishes_draws_and_generates(
 
 def test_a_plot_with_private_degrees_says_so(release: Release, tmp_path: Path) -> None:
     private = np.array([1, 2, 3, 3, 9])
-    plot_degrees(release, tmp_path / "a.png")
+    plot_degrees(release, tmp_path / "a.svg")
     plot_degrees(release, tmp_path / "b.svg", original=private)
-    assert (tmp_path / "a.png").stat().st_size > 5000
-    with pytest.raises(ParameterError, match=r"\.png"):
-        plot_degrees(release, tmp_path / "c.jpeg")
+    assert "internal" not in (tmp_path / "a.svg").read_text()
+    assert "internal" in (tmp_path / "b.svg").read_text()
+    with pytest.raises(ParameterError, match=r"use a \.svg file"):
+        plot_degrees(release, tmp_path / "c.png")
 
 
 def test_only_degrees_can_be_generated_from(release: Release) -> None:

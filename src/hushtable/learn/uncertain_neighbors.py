@@ -7,15 +7,18 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import logsumexp
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from hushtable.errors import ParameterError
+from hushtable.extras import needing
 from hushtable.kernels.fits import best_fits
 from hushtable.release import Release
 from hushtable.schema import Categorical
+
+with needing("eval", "the model"):
+    from scipy.special import logsumexp
+    from sklearn.base import BaseEstimator, ClassifierMixin
+    from sklearn.utils.multiclass import check_classification_targets
+    from sklearn.utils.validation import check_is_fitted, validate_data
 
 STD, FROM, TO = "_std", "_from", "_to"
 

@@ -15,10 +15,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
-from scipy.interpolate import BSpline
-from scipy.linalg import cholesky, eigh, solve_triangular
-from scipy.optimize import isotonic_regression, nnls
+
+from hushtable.extras import needing
+
+with needing("science"):
+    from scipy import sparse
+    from scipy.interpolate import BSpline
+    from scipy.linalg import cholesky, eigh, solve_triangular
+    from scipy.optimize import isotonic_regression, nnls
 
 Floats = NDArray[np.float64]
 

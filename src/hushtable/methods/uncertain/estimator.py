@@ -32,7 +32,6 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from scipy.special import log_ndtr, ndtr
 
 from hushtable.codes import as_numpy, nearest_codes, to_codes
 from hushtable.errors import Refused, TooLarge
@@ -42,12 +41,16 @@ from hushtable.estimate.published import Block, Published, absent
 from hushtable.estimate.quantiles import NORMAL
 from hushtable.estimate.row_functions import RowFunction, Ruler
 from hushtable.estimate.sums import Sums, no_less
+from hushtable.extras import needing
 from hushtable.methods.uncertain.noise_reach import gaussian_reach, most_behind, uniform_reach
 from hushtable.predicate import Predicate, parse
 from hushtable.predicate.classes import Classes, classify
 from hushtable.predicate.clause import independent_parts
 from hushtable.predicate.formula import Formula, Junction, evaluate
 from hushtable.schema import Integer, Number, Schema
+
+with needing("science"):
+    from scipy.special import log_ndtr, ndtr
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]

@@ -13,10 +13,10 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
-from scipy.spatial import cKDTree
 
 from hushtable.engine.sealed import SealedTable
 from hushtable.errors import ParameterError, Refused
+from hushtable.extras import needing
 from hushtable.kernels.anonymity import gaussian_scales, uniform_scales
 from hushtable.kernels.space import Points, Vector
 from hushtable.methods.base import Forecast, Method, Plan, Released
@@ -30,6 +30,9 @@ from hushtable.privacy.guarantee import Guarantee, NoGuarantee, UncertainAnonymi
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.rational import as_rational
 from hushtable.schema import Categorical, Integer, Number, OnCalendar, Schema
+
+with needing("science"):
+    from scipy.spatial import cKDTree
 
 STD = "_std"
 """Ending of the columns that hold the standard deviation of the noise."""
