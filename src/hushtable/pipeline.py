@@ -33,6 +33,7 @@ from hushtable.errors import (
     SchemaError,
 )
 from hushtable.estimate.associations import KEPT, as_plain, in_words
+from hushtable.extras import require
 from hushtable.files.progress import Progress, counted, silent
 from hushtable.methods.base import SUPPOSED_ROWS, Forecast, GraphMethod, Method, Plan, Released
 from hushtable.methods.registry import estimator_for
@@ -120,6 +121,7 @@ def publish(
 
         rules_of(schema)  # refuses those that cannot be read
     whole, schema = schema, _only(schema, columns)
+    method.refuse_data(data)
     plan = method.plan(schema)
     if not anyway:
         _require_worth(plan, rows)
@@ -228,6 +230,7 @@ def publish_graph(
     ...     release.table().column_names[:2], 900 < release.count("degree >= 1").value < 1100
     (['degree', 'nodes'], True)
     """
+    require("publish", "publishing")
     source = make_noise(noise)
     method.check_input(listed=nodes is not None)
     plan = method.plan(name)

@@ -21,12 +21,12 @@ from hushtable.engine.fitting import misfits
 from hushtable.methods import METHODS, Partition
 from hushtable.pipeline import publish
 from hushtable.privacy.ledger import Ledger
+from hushtable.rehearsal import make_stand_in, stand_in_schema
 from hushtable.release import Release
 from hushtable.schema import Schema
 from hushtable.web import words
 from hushtable.web.advice import QUESTIONS, advise
 from hushtable.web.forms import fields_of, make_method, options, read_parameters
-from hushtable.web.stand_in import make_stand_in, stand_in_schema
 from hushtable.web.workbench import next_step
 
 from .desk_client import DeskClient, problems

@@ -31,6 +31,9 @@ Source = TypeVar("Source")
 SUPPOSED_ROWS = 100_000
 """How many rows a forecast is judged by where nobody says how many there are."""
 
+VACUOUS = 0.9
+"""An interval that is so large a share of the rows tells nothing."""
+
 
 @dataclass(frozen=True)
 class Forecast:
@@ -66,11 +69,17 @@ class CountError:
         Standard deviation of the error.
     assumes : str
         What the figure takes for granted, in sentences.
+    typical : float, optional
+        The same as `half_width` for a typical column, where that is about the worst of several.
+    worst : str
+        Which column is the worst.
     """
 
     half_width: float
     std: float
     assumes: str
+    typical: float | None = None
+    worst: str = ""
 
 
 @dataclass(frozen=True)
@@ -196,21 +205,35 @@ class Plan(ABC, Generic[Source]):
             "public table and use hushtable evaluate."
         )
 
+    def typical_width(self, rows: int) -> float | None:
+        """Expect so wide an interval of a count by one column, as a share of the rows.
+
+        For releases whose cells are cut by few columns each; None where noise alone tells.
+        """
+        return None
+
     def hollow(self, rows: int) -> str:
         """Say why a release of so many rows would tell nothing, in a sentence; "" where it would.
 
         Most methods are judged by their noise: an answer that may be off by as much as it counts
-        is none.
+        is none, and by the intervals to expect.
         """
         try:
-            error = self.count_error(rows=rows, share=0.5)
+            error = self.count_error(rows=rows, share=0.5).half_width
         except Refused:
-            return ""
-        if error.half_width < rows / 2:
+            error = 0.0
+        if error >= rows / 2:
+            return (
+                f"a count of half of {rows:,} rows may be off by {error:,.0f}, so no answer would "
+                "tell anything."
+            )
+        width = self.typical_width(rows)
+        if width is None or width < VACUOUS:
             return ""
         return (
-            f"a count of half of {rows:,} rows may be off by {error.half_width:,.0f}, so no answer "
-            "would tell anything."
+            f"{len(self.schema.attributes)} columns are too many for its cells: the interval of a "
+            f"count by one of them is expected to be {min(width, 1):.0%} of the rows wide. Publish "
+            "fewer columns, or spend more."
         )
 
 
@@ -224,6 +247,9 @@ class Method(Parameters):
     @abstractmethod
     def plan(self, schema: Schema) -> Plan[SealedTable]:
         """Work out everything that follows from parameters and schema, or refuse; sees no data."""
+
+    def refuse_data(self, data: Any) -> None:
+        """Refuse a private table that the parameters rule out, by what it is; no row is read."""
 
     def guarantee(self, schema: Schema) -> tuple[Guarantee, ...]:
         """Say what is promised; sees no data."""

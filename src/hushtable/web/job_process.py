@@ -128,8 +128,8 @@ def _publish(project: Project, what: dict[str, Any], progress: Progress) -> dict
 def _rehearse(project: Project, what: dict[str, Any], progress: Progress) -> dict[str, Any]:
     from hushtable.evaluation.evaluate import evaluate  # noqa: PLC0415
     from hushtable.pipeline import publish  # noqa: PLC0415
+    from hushtable.rehearsal import make_stand_in, stand_in_schema  # noqa: PLC0415
     from hushtable.web.forms import make_method  # noqa: PLC0415
-    from hushtable.web.stand_in import make_stand_in, stand_in_schema  # noqa: PLC0415
 
     folder = project.room("rehearsals") / what["name"]
     folder.mkdir(mode=0o700)

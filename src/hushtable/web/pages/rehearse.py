@@ -8,6 +8,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from hushtable.errors import ParameterError
+from hushtable.rehearsal import MAX_ROWS, USUAL_ROWS
 from hushtable.web import words
 from hushtable.web.forms import make_method, options
 from hushtable.web.pages.frame import (
@@ -21,10 +22,7 @@ from hushtable.web.pages.frame import (
     writes,
 )
 from hushtable.web.security import REPORT_POLICY
-from hushtable.web.stand_in import MAX_ROWS
 from hushtable.web.workbench import Project, require_name
-
-_USUAL_ROWS = 10_000
 
 
 def show(request: Request) -> Response:
@@ -42,7 +40,7 @@ def show(request: Request) -> Response:
         project,
         "rehearse",
         method=method,
-        rows=min(project.settings.get("rows") or _USUAL_ROWS, MAX_ROWS),
+        rows=min(project.settings.get("rows") or USUAL_ROWS, MAX_ROWS),
         most=MAX_ROWS,
         rehearsals=_rehearsals(project),
         tables=bench_of(request).tables(),
