@@ -57,7 +57,7 @@ def start(request: Request, form: FormData) -> Response:
     project.schema()
     rows, table = given.get("rows", ""), given.get("table", "").strip()
     if not rows.isdecimal() or not 1 <= int(rows) <= MAX_ROWS:
-        raise ParameterError(f"rows is {rows!r}; it must be a number from 1 to {MAX_ROWS:,}.")
+        raise ParameterError(words.ROWS_BETWEEN.format(rows=rows, most=MAX_ROWS))
     if table:
         path = bench_of(request).require_inside(table)
         if str(path) == project.data:
@@ -77,7 +77,7 @@ def report(request: Request) -> Response:
     name = require_name(request.path_params["name"], "rehearsal")
     path = project.folder / "rehearsals" / name / "report.html"
     if not path.is_file():
-        raise ParameterError(f"there is no report of rehearsal {name!r}.")
+        raise ParameterError(words.NO_REHEARSAL.format(name=name))
     return HTMLResponse(
         path.read_text(encoding="utf-8"), headers={"Content-Security-Policy": REPORT_POLICY}
     )
