@@ -28,6 +28,7 @@ from hushtable.privacy.ledger import Ledger
 from hushtable.privacy.noise import SeededNoise
 from hushtable.release import Release
 from hushtable.schema import Schema
+from hushtable.web.forms import fields_of, read_parameters
 from seeds import shifted
 
 FAST = {"particles": 2000}
@@ -148,6 +149,15 @@ def test_values_that_the_schema_does_not_have_are_unknown(tmp_path: Path) -> Non
             "b": [1, 2, 2],
             "c": [1, 9, 2],
         }
+
+
+def test_a_browser_names_no_files() -> None:
+    # The desk reads tables from its own folders alone.
+    shown = {field.name for field in fields_of("quilt", {"prior": "/etc/passwd"}, sample_schema())}
+    assert "epsilon" in shown
+    assert not shown & {"prior", "prior_public"}
+    sent = {"epsilon": "1", "prior": "/etc/passwd", "prior_public": WHY}
+    assert "prior" not in read_parameters("quilt", sent, sample_schema())
 
 
 def test_the_promise_does_not_know_the_prior(earlier: Path, tmp_path: Path) -> None:
