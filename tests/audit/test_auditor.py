@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from audit.real import REAL, label
 from hushtable.audit import audit
 from hushtable.audit.bounds import (
     POWER,
@@ -43,24 +44,17 @@ from hushtable.errors import ParameterError, TooLarge
 from hushtable.methods import (
     METHODS,
     AlphaBeta,
-    Columns,
     Condensation,
     ContingencyTable,
     DiffGen,
-    Frapp,
     GeneralizeSuppress,
     NoisyCounts,
-    Partition,
-    Quilt,
     TopDownSpecialization,
     Uncertain,
     registry,
 )
 from hushtable.methods.base import GraphMethod, Released
-from hushtable.methods.degrees.degrees import Degrees
 from hushtable.methods.listing import Listing
-from hushtable.methods.parameters import Parameters
-from hushtable.methods.partition.mondrian import Mondrian
 from hushtable.methods.registry import listings
 from hushtable.methods.uncertain.uncertain import UncertainPlan
 from hushtable.privacy.guarantee import ApproxDP, PureDP
@@ -297,40 +291,7 @@ def test_records_that_fit_are_those_of_the_methods_own_check() -> None:
 
 # --- the methods as they are ----------------------------------------------------------------------
 
-RUNS = 5_000
 LONG = 100_000
-
-REAL: dict[Any, int] = {
-    AlphaBeta(alpha="2/5", beta="1/10"): RUNS,
-    AlphaBeta(d="1/10", gamma="1/2"): RUNS,
-    Columns(
-        epsilon=1, delta="1/100", k=2, max_columns=1, columns=[["a"], ["b"]], count_share="1/5",
-    ): RUNS,
-    Columns(
-        epsilon=2, delta="1/100", k=1, max_columns=2, clusters=[2], item="movie", value="stars",
-    ): RUNS,
-    Condensation(k=3): RUNS,
-    ContingencyTable(epsilon=1): RUNS,
-    Degrees(epsilon=1, max_degree=2): RUNS,
-    Degrees(epsilon=1, max_degree=8, mechanism="partition"): RUNS,
-    DiffGen(epsilon=1, specializations=1): RUNS,
-    Frapp(retention="1/5"): RUNS,
-    GeneralizeSuppress(k=5): RUNS,
-    Mondrian(k=3): RUNS,
-    NoisyCounts(epsilon=1, delta="1/100", k=5, row_count_share="1/5"): RUNS,
-    NoisyCounts(epsilon=1, delta="1/100", k=5, mechanism="paper"): RUNS,
-    NoisyCounts(epsilon=1, mechanism="pure"): RUNS,
-    Partition(epsilon=1, max_depth=2, test_from=0): RUNS,
-    Quilt(epsilon=1, particles=1000): RUNS,
-    TopDownSpecialization(k=3): RUNS,
-    # Each run looks for safe levels of noise by simulation anew, which takes 14 ms.
-    Uncertain(k=3, eta="1/5"): 1_000,
-}  # fmt: skip
-"""The methods, and how often each is run in CI."""
-
-
-def label(method: Parameters) -> str:
-    return f"{method.name}-{list(REAL).index(method)}"
 
 
 def passes(method: Any, runs: int, seconds: float | None) -> None:
@@ -349,7 +310,7 @@ def passes(method: Any, runs: int, seconds: float | None) -> None:
 
 @pytest.mark.parametrize("method", REAL, ids=label)
 def test_the_methods_as_they_are_pass(method: Any) -> None:
-    passes(method, REAL[method], 3.0)
+    passes(method, REAL[method], 1.5)
 
 
 @pytest.mark.long

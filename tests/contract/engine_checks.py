@@ -989,6 +989,14 @@ ALIKE_CHECKS = [
     check_items_and_persons_that_are_alike,
 ]
 CHECKS = [check for name, check in sorted(globals().items()) if name.startswith("check_")]
+# What a database does with texts and persons shows in these; how cells are counted does not
+# depend on where the rows came from.
+STORED_CHECKS = [*ALIKE_CHECKS, check_random_tables, check_persons_are_bounded, check_weird_names]
+
+
+def often(chosen: Sequence[Callable[[Make], None]]) -> list[Any]:
+    """Give the whole battery, of which only the chosen checks are not for the long suite."""
+    return [c if c in chosen else pytest.param(c, marks=pytest.mark.long) for c in CHECKS]
 
 
 def check_engine(make: Make) -> None:

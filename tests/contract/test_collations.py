@@ -20,7 +20,15 @@ from hypothesis import HealthCheck, given, settings, strategies
 
 import hushtable as ht
 from contract import engine_checks
-from contract.engine_checks import ALIKE_CHECKS, CHECKS, Make, alike_rows, alike_schema, alike_table
+from contract.engine_checks import (
+    ALIKE_CHECKS,
+    STORED_CHECKS,
+    Make,
+    alike_rows,
+    alike_schema,
+    alike_table,
+    often,
+)
 from hushtable.engine import Cells, MemoryEngine, SqlEngine, connect
 from hushtable.engine.database import DatabaseSource
 from hushtable.engine.drafting import draft
@@ -102,7 +110,7 @@ def maker(to: To, folder: Path, engine: str = "auto") -> Make:
     return make
 
 
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("check", often(STORED_CHECKS), ids=lambda check: check.__name__)
 @pytest.mark.parametrize("database", HOSTILE)
 def test_engine(database: str, check: Callable[[Make], None], tmp_path: Path) -> None:
     check(maker(HOSTILE[database], tmp_path))

@@ -182,7 +182,7 @@ GRAPH_WAYS: dict[str, Callable[[SealedGraph], Any]] = {
     "number of nodes": lambda g: g.n_nodes(),
     "nodes up to a degree": lambda g: g.bounded(key=1).cumulative(3),
     "nodes of a degree": lambda g: g.bounded(key=1).histogram(3),
-    "full nodes": lambda g: g.bounded(key=1).full_shares([2, 4]),
+    "h-index": lambda g: g.h_index(),
     "degrees": lambda g: g.falling_degrees(5),
     "bounded degrees": lambda g: g.bounded(key=1).falling_degrees(5, 2),
 }

@@ -400,10 +400,14 @@ class UncertainAnonymity(Guarantee):
 
     def explain(self) -> str:
         """Say the promise in one plain sentence."""
+        mostly = (
+            f", with a probability of at least {shown(1 - self.eta)} over the noise added to it"
+            if self.eta
+            else ""
+        )
         return (
-            f"For each record, with a probability of at least {shown(1 - self.eta)} over the noise"
-            f" added to it, at least {self.k} records of the private table (itself included) fit "
-            "what is published at least as well as the true one does."
+            f"For each record{mostly}, at least {self.k} records of the private table (itself "
+            "included) fit what is published at least as well as the true one does."
         )
 
     @property

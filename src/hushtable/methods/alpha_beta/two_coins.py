@@ -16,10 +16,13 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
 from hushtable.estimate.base import CONFIDENCE, Estimate
 from hushtable.estimate.quantiles import NORMAL
+from hushtable.extras import needing
+
+with needing("science"):
+    from scipy import special
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

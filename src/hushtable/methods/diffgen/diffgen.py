@@ -16,7 +16,13 @@ from hushtable.engine.sealed import SealedTable
 from hushtable.errors import ParameterError, Refused, TooLarge
 from hushtable.methods import parameters
 from hushtable.methods.base import CountError, Forecast, Method, Plan, Released
-from hushtable.methods.count_error import laplace_error, n_asked, needed_rows
+from hushtable.methods.count_error import (
+    laplace_error,
+    n_asked,
+    needed_rows,
+    width_line,
+    width_through_cells,
+)
 from hushtable.methods.diffgen.cut_drawing import draw_cuts
 from hushtable.methods.diffgen.generalized_table import COUNT, NOISY_COUNT, generalized_table
 from hushtable.methods.diffgen.specialize import (
@@ -262,6 +268,7 @@ class DiffGenPlan(Plan[SealedTable]):
             if method.consistent:
                 lines["rows that come out, about"] = rows
             lines["rows per group, if spread evenly"] = rows / n_cells
+            lines |= width_line(self.typical_width(rows))
             if rows / n_cells < spread:
                 lines["warning"] = (
                     "the noise is larger than a typical count. Use fewer specializations, or auto."
@@ -295,6 +302,26 @@ class DiffGenPlan(Plan[SealedTable]):
             "The question takes the same share of the groups as of the rows; there are as many "
             f"groups as {self.n_rounds(known)} specializations can make.",
         )
+
+    def typical_width(self, rows: int) -> float:
+        """Expect the cuts to be spread over the predictors, which is the best case for counts."""
+        n_rounds = self.n_rounds(rows)
+        try:
+            error = self.count_error(rows=rows, share=0.5)
+        except Refused:  # with so many groups, take those of splits in two
+            error = laplace_error(self.rate, n_asked(0.5, self.n_classes * 2**n_rounds), "")
+        return width_through_cells(
+            n_cuts=n_rounds,
+            n_cut=len(self.predictors),
+            n_columns=len(self.schema.attributes),
+            error=error,
+            rows=rows,
+        )
+
+    def hollow(self, rows: int) -> str:
+        """Judge by counts, and say that predictions are another matter."""
+        why = super().hollow(rows)
+        return why and f"{why} A model of {self.target!r} may be learned from it all the same."
 
     @property
     def spends_all(self) -> bool:

@@ -1,0 +1,55 @@
+"""Audit every method as it is with the auditor's defaults: none may be accused.
+
+python benchmarks/audit_all.py [part of a name ...]
+
+Each run draws from the operating system, as a release does, so that two runs have nothing in common
+but the inputs they try. A method that keeps its promises is accused with probability 1e-6 at most.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+
+from audit.real import REAL, label
+from hushtable.audit import Report, audit
+
+
+def main(wanted: list[str]) -> None:
+    chosen = [m for m in REAL if not wanted or any(part in label(m) for part in wanted)]
+    accused, seconds = 0, 0.0
+    print(
+        "| configuration | verdict | runs | smallest violation that would have been seen | CPU s |"
+    )
+    print("|---|---|---|---|---|")
+    for method in chosen:
+        started = time.process_time()
+        report = audit(method)
+        took = time.process_time() - started
+        seconds += took
+        accused += report.verdict == "VIOLATION"
+        cells = (label(method), report.verdict, f"{report.n_runs:,}", _seen(report), f"{took:.1f}")
+        print(f"| {' | '.join(cells)} |", flush=True)
+        if report.verdict == "VIOLATION":
+            print("\n".join(report.lines()), flush=True)
+    print(f"\n{accused} of {len(chosen)} accused, in {seconds:.0f} CPU s.")
+
+
+def _seen(report: Report) -> str:
+    """Say what the runs would have seen of each promise, or why it was not tested."""
+    said = []
+    for finding in report.findings:
+        if finding.resolution is not None and math.isfinite(finding.resolution):
+            limit = "" if finding.limit is None else f" where {finding.limit:.4g} is promised"
+            said.append(f"{finding.measure} {finding.resolution:.4g}{limit}")
+        elif finding.verdict == "NOT TESTED":
+            said.append(f"not tested: {finding.reason}")
+    return "; ".join(dict.fromkeys(said))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
