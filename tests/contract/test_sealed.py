@@ -176,6 +176,7 @@ LONG_WAYS: dict[str, Callable[[SealedTable], Any]] = {
     "tuples of items": lambda t: t.tuples([[0, 1], [2]], max_groups=1, listing=ITEMS),
     "number of records": lambda t: t.tuples([[0, 1]], max_groups=1, listing=ITEMS).n_records,
     "items": lambda t: t.item_support(ITEMS),
+    "sizes of baskets": lambda t: t.basket_sizes(ITEMS),
     "pairs of items": lambda t: t.item_pairs(ITEMS, items=[0, 1]),
 }
 GRAPH_WAYS: dict[str, Callable[[SealedGraph], Any]] = {

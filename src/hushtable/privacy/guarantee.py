@@ -282,7 +282,8 @@ class Threshold(Guarantee):
             "Sensitive values: all rows that share a combination may share them too.",
             f"Planted rows: someone who adds {self.k - 1} copies of a row lifts it over the "
             "threshold.",
-            "People with several rows: rows are counted, not people.",
+            "People with several rows: rows are counted, not people, unless the table lists items "
+            "of people, each of whom then counts once.",
             "Several releases, or several parts of one: thresholds do not add up.",
         )
 
