@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 OLDEST := .venv-oldest
 
-.PHONY: demo test test-long test-oldest audit lint bench clean
+.PHONY: demo test test-long test-oldest audit lint docs bench clean
 
 demo: $(VENV)/installed
 	$(BIN)/hushtable demo
@@ -33,6 +33,10 @@ lint: $(VENV)/installed-dev
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/mypy
 
+# The documentation site, in site/.
+docs: $(VENV)/installed-dev
+	$(BIN)/python docs/site.py
+
 bench: $(VENV)/installed-dev
 	$(BIN)/python -m benchmarks
 
@@ -40,7 +44,7 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/installed: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --editable .
+	$(BIN)/python -m pip install --quiet --editable '.[publish,science]'
 	touch $@
 
 $(VENV)/installed-dev: pyproject.toml | $(VENV)/bin/python
@@ -55,4 +59,4 @@ $(OLDEST)/installed: pyproject.toml | $(VENV)/bin/python
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(OLDEST) demo-release .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(OLDEST) demo-release site .pytest_cache .mypy_cache .ruff_cache

@@ -127,10 +127,12 @@ class Truth:
 
     def mean(self, column: str, where: str | None) -> tuple[float, float]:
         values = self.frame[column][self.mask(where)].astype(float)
+        values = values[~np.isnan(values)]
         return float(values.mean()), float(values.std() / math.sqrt(len(values)))
 
     def median(self, column: str, where: str | None) -> tuple[float, float]:
-        values = np.sort(self.frame[column][self.mask(where)].astype(float))
+        values = self.frame[column][self.mask(where)].astype(float)
+        values = np.sort(values[~np.isnan(values)])
         n = len(values)
         at = math.ceil(n / 2) - 1
         reach = int(NORMAL * math.sqrt(n) / 2)
@@ -142,10 +144,13 @@ class Truth:
         for term in terms[1:]:
             if term.startswith("C("):
                 name, value = term[2:-1].split(")[")
-                parts.append((self.frame[name] == value).astype(float))
+                named = np.array([str(one).lower() for one in self.frame[name]])
+                parts.append((named == value.lower()).astype(float))
             else:
                 parts.append(self.frame[term].astype(float))
         design, y = np.stack(parts, axis=1), self.frame[outcome].astype(float)
+        whole = ~np.isnan(design).any(axis=1) & ~np.isnan(y)
+        design, y = design[whole], y[whole]
         inverse = np.linalg.inv(design.T @ design)
         found = inverse @ design.T @ y
         spread = float(np.mean((y - design @ found) ** 2))

@@ -77,7 +77,7 @@ def main() -> None:
         points = points[rows][:, points[rows].std(axis=0) > 0]
         for model in ("gaussian", "uniform"):
             for levels in ("exact", "safe"):
-                measure(name, points, Uncertain(k=10, model=model, levels=levels))
+                measure(name, points, Uncertain(k=10, model=model, levels=levels, edges="wrap"))
 
 
 if __name__ == "__main__":

@@ -66,7 +66,8 @@ def safe(n: int, model: Any) -> float:
     column = {"type": "number", "low": 0.0, "high": 0.999, "step": 0.001}
     schema = Schema.from_dict({"name": "u", "columns": {f"x{i}": column for i in range(5)}})
     values = np.random.default_rng(0).integers(0, 1000, (n, 5)) / 1000
-    return seconds(Uncertain(k=10, model=model).perturb, values, schema, SecureNoise())
+    plan = Uncertain(k=10, model=model, edges="wrap").plan(schema)
+    return seconds(plan.perturb, values, SecureNoise())
 
 
 def main() -> None:

@@ -20,12 +20,14 @@ from PIL import Image
 
 from browser import Browser
 from hushtable.datasets import sample
+from hushtable.web import words
 
 IMAGES = Path(__file__).parent / "images"
 SHOWN = (
     "projects", "data", "schema", "ledger", "plan", "advisor", "rehearse", "publish", "report",
     "analyst",
 )  # fmt: skip
+WAITING = (words.COUNTING, words.CHECKING)  # a page that is not whole yet says so
 _COLORS = 96  # of a small picture
 
 
@@ -89,7 +91,7 @@ def main(folder: Path | None) -> None:
                 browser.open(address, **view)
                 browser.value("window.scrollTo(0, document.body.scrollHeight)")
                 until = time.monotonic() + 30
-                while "…" in browser.value("document.body.innerText") and "job" not in name:
+                while any(said in browser.value("document.body.innerText") for said in WAITING):
                     if time.monotonic() > until:
                         break
                     time.sleep(0.2)
@@ -102,7 +104,8 @@ def main(folder: Path | None) -> None:
                     browser.value("document.getElementById('ask').scrollIntoView()")
                 shot = IMAGES / f"{name}.png"
                 browser.screenshot(shot, whole=False)
-                Image.open(shot).convert("RGB").quantize(_COLORS).save(shot, optimize=True)
+                few = Image.open(shot).convert("RGB").quantize(_COLORS, Image.Quantize.MAXCOVERAGE)
+                few.save(shot, optimize=True)
             if folder is not None:
                 browser.open(address)
 
@@ -150,6 +153,7 @@ def main(folder: Path | None) -> None:
             desk.finish_job()
             shoot("ledger", "/p/visits/ledger")
             shoot("report", "/p/visits/report")
+            shoot("look", "/p/visits/releases/visits-1/look/?figure=mean&of=age&by=diagnosis")
             shoot("overview", "/p/visits/")
             shoot("refused", "/p/nowhere/")
             analyst = subprocess.Popen(

@@ -36,7 +36,7 @@ def people(n: int) -> pa.Table:
 
 def main() -> None:
     """Plan, publish, ask, attack."""
-    method = Uncertain(k=5, eta="1/10")
+    method = Uncertain(k=5)
     print("The promise, before any data is read:")
     for promise in method.guarantee(SCHEMA):
         print(" ", promise.explain())

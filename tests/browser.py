@@ -133,6 +133,20 @@ class Browser:
         assert "exceptionDetails" not in found, found["exceptionDetails"]
         return found["result"].get("value")
 
+    def press(self, key: str) -> None:
+        """Press a key: Tab, Enter or Space."""
+        code, text = {"Tab": (9, ""), "Enter": (13, "\r"), "Space": (32, " ")}[key]
+        named = {"key": " " if key == "Space" else key, "code": key, "windowsVirtualKeyCode": code}
+        self.call(
+            "Input.dispatchKeyEvent", type="keyDown", **named, **({"text": text} if text else {})
+        )
+        self.call("Input.dispatchKeyEvent", type="keyUp", **named)
+
+    def type(self, text: str) -> None:
+        """Type into what has the focus, over what stands there."""
+        self.value("document.activeElement.select?.()")
+        self.call("Input.insertText", text=text)
+
     @property
     def requests(self) -> list[str]:
         """What the page asked for since it was opened."""

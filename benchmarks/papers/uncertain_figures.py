@@ -148,7 +148,8 @@ def settings(table: Table, k: int, *, carry: bool) -> dict[str, Any]:
         "gaussian exact": Uncertain(model="gaussian", levels="exact", **same),
         "uniform exact": Uncertain(levels="exact", **same),
         "gaussian safe": Uncertain(model="gaussian", **same),
-        "uniform safe": Uncertain(**same),
+        "uniform safe": Uncertain(edges="wrap", **same),
+        "regions": Uncertain(**same),
         "condensation": Condensation(**same),
     }
 

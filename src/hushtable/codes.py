@@ -32,6 +32,10 @@ from hushtable.schema import (
     Value,
 )
 
+UNKNOWN = -1
+"""Stands for a value that a schema does not have, where that is no reason to refuse a row."""
+
+_MOST_STEPS = 2.0**40  # of a grid, from zero, for codes to be told in double precision
 _SMALL = 1 << 16  # columns with fewer codes have all their values written down
 
 
@@ -157,6 +161,12 @@ def to_codes(
     >>> to_codes(age, pa.chunked_array([[18, None, 21]])).tolist()
     [0, 82, 3]
     """
+    missing_code = (recoding or column).missing_code or 0
+    if recoding is None and isinstance(column, Numeric) and _is_number(values.type):
+        real, missing = with_missing(values)
+        real[missing] = 0
+        if _is_short(column, real):
+            return np.where(missing, missing_code, _rounded(column, real))
     encoded = values.unify_dictionaries().combine_chunks()
     if not pa.types.is_dictionary(encoded.type):
         encoded = encoded.dictionary_encode()
@@ -167,8 +177,31 @@ def to_codes(
         known = _places([_text(label) for label in labels], column.values)
     else:
         known = [column.code_of(label) for label in labels]
-    table = np.array([*known, (recoding or column).missing_code or 0], np.int64)
+    table = np.array([*known, missing_code], np.int64)
     codes: NDArray[np.int64] = table[as_numpy(encoded.indices, null=len(labels))]
+    return codes
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_int64(kind) or pa.types.is_float64(kind))
+
+
+def _is_short(column: Numeric, real: NDArray[Any]) -> bool:
+    """Say whether these are finite numbers, on a grid of so few steps that rounding is no matter.
+
+    A grid point and its distance from the lowest, in steps, are then off by less than 2^-10 for
+    being written and computed in double precision, so the nearest whole number is the code.
+    """
+    most = np.abs(real.astype(np.float64)).max(initial=abs(float(column.exact_low)))
+    return bool(most / float(column.exact_step) < _MOST_STEPS)  # no for what is no number
+
+
+def _rounded(column: Numeric, real: NDArray[Any]) -> NDArray[np.int64]:
+    """Give the code of the nearest grid point, or of a special value."""
+    steps = (real - float(column.exact_low)) / float(column.exact_step)
+    codes: NDArray[np.int64] = np.rint(steps).astype(np.int64)
+    for key, code in column.special_places.items():
+        codes[real == float(key)] = code
     return codes
 
 

@@ -33,7 +33,8 @@ from hushtable.errors import (
     SchemaError,
 )
 from hushtable.estimate.associations import KEPT, as_plain, in_words
-from hushtable.files.progress import Progress, silent
+from hushtable.extras import require
+from hushtable.files.progress import Progress, counted, silent
 from hushtable.methods.base import SUPPOSED_ROWS, Forecast, GraphMethod, Method, Plan, Released
 from hushtable.methods.registry import estimator_for
 from hushtable.privacy.guarantee import Guarantee, NoGuarantee
@@ -120,6 +121,7 @@ def publish(
 
         rules_of(schema)  # refuses those that cannot be read
     whole, schema = schema, _only(schema, columns)
+    method.refuse_data(data)
     plan = method.plan(schema)
     if not anyway:
         _require_worth(plan, rows)
@@ -228,6 +230,7 @@ def publish_graph(
     ...     release.table().column_names[:2], 900 < release.count("degree >= 1").value < 1100
     (['degree', 'nodes'], True)
     """
+    require("publish", "publishing")
     source = make_noise(noise)
     method.check_input(listed=nodes is not None)
     plan = method.plan(name)
@@ -313,7 +316,7 @@ def carry_out(
                 book.leave_receipt(writer.folder.parent)
             progress("counting", 0.1)
             # Before a byte is written: what was looked at must have cost what was promised.
-            released = plan.accounted(open_source(), noise).released
+            released = plan.accounted(open_source(), noise, heard=_looking(progress)).released
             released = _keeping_rules(released, schema, noise)
             progress("writing", 0.9)
             statement = Statement(
@@ -353,6 +356,18 @@ def carry_out(
             writer.move_into_place()
     progress("done", 1.0)
     return Release(writer.folder, statement)
+
+
+def _looking(progress: Progress) -> Callable[[int, float], None]:
+    """Tell how many noisy answers were drawn; what was spent says how far a run has come."""
+    furthest = 0.0
+
+    def heard(n_looks: int, share: float) -> None:
+        nonlocal furthest
+        furthest = min(max(furthest, share), 1.0)  # parts of a table are paid for one by one
+        progress(counted("counting", f"{n_looks:,} noisy answers"), 0.1 + 0.8 * furthest)
+
+    return heard
 
 
 def _keeping_rules(released: Released, schema: Schema, noise: Noise) -> Released:

@@ -123,6 +123,8 @@ class Point:
             "epsilon": float(self.epsilon),
             "half_width": self.error and self.error.half_width,
             "std": self.error and self.error.std,
+            "typical": self.error and self.error.typical,
+            "worst": self.error and self.error.worst,
             "why_not": self.why_not,
         }
 

@@ -62,6 +62,11 @@ class Recoding(ABC):
             values = np.where(codes >= self.n_values, moved, values)
         return values
 
+    @property
+    def of_all(self) -> NDArray[np.int64]:
+        """The new code of each old one, those apart included."""
+        return self.apply(np.arange(self.n_values + self.n_apart))
+
     def label(self, code: int) -> Value:
         """Name a new code; missing is None."""
         return (*self.labels, *self.special, None)[code]
@@ -105,6 +110,11 @@ class Intervals(Recoding):
 
     def _map(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
         return np.searchsorted(np.asarray(self.starts), codes, side="right").astype(np.int64) - 1
+
+    @property
+    def of_all(self) -> NDArray[np.int64]:
+        """The new code of each old one, those apart included."""
+        return np.repeat(np.arange(self.size), self.widths)
 
     @cached_property
     def widths(self) -> NDArray[np.int64]:

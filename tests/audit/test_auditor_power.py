@@ -56,6 +56,8 @@ from hushtable.methods.diffgen.top_down_specialization import TopDownSpecializat
 from hushtable.methods.partition import mondrian as mondrian_module
 from hushtable.methods.partition.mondrian import Mondrian
 from hushtable.methods.partition.tree import GrowthRules
+from hushtable.methods.uncertain import uncertain
+from hushtable.methods.uncertain.regions import divided
 from hushtable.methods.uncertain.ruler import Ruler
 from hushtable.methods.uncertain.uncertain import UncertainPlan
 from hushtable.privacy.class_scores import Max
@@ -560,7 +562,7 @@ def test_noise_that_is_narrower_than_checked_is_caught(model: Any, monkeypatch: 
         return np.maximum(real(self, finder, groups, shapes) // 8, 0 if model == "uniform" else 1)
 
     monkeypatch.setattr(UncertainPlan, "_safe_widths", narrow)
-    method = Uncertain(k=4, eta="1/5", model=model)
+    method = Uncertain(k=4, eta="1/5", model=model, edges="wrap")
     report = audit(method, runs=100, confidence=0.99, noise=SeededNoise(shifted(1)), tests=["loss"])
     assert_caught(report)
 
@@ -574,8 +576,15 @@ def test_noise_levels_that_name_the_record_are_caught(monkeypatch: Patch) -> Non
 
     monkeypatch.setattr(UncertainPlan, "_safe_widths", own_levels)
     assert Ruler.draw is real
-    method = Uncertain(k=4, eta="1/5")
+    method = Uncertain(k=4, eta="1/5", edges="wrap")
     report = audit(method, runs=40, confidence=0.99, noise=SeededNoise(shifted(1)), tests=["loss"])
+    assert_caught(report)
+
+
+def test_regions_of_too_few_are_caught(monkeypatch: Patch) -> None:
+    """One record less than promised in each region, which the first run shows."""
+    monkeypatch.setattr(uncertain, "divided", lambda steps, k: divided(steps, k - 1))
+    report = audit(Uncertain(k=4), runs=40, confidence=0.99, tests=["loss"])
     assert_caught(report)
 
 

@@ -10,14 +10,19 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
 import pytest
 from numpy.typing import NDArray
 
+from hushtable.audit import run as auditor
 from hushtable.datasets import sample, sample_schema
 from hushtable.engine import connect
 from hushtable.engine.sealed import SealedTable
@@ -28,7 +33,8 @@ from hushtable.methods.quilt.domains import Values
 from hushtable.methods.quilt.field import Field
 from hushtable.methods.quilt.meter import Candidate, Meter, PaidTable, Purse
 from hushtable.methods.quilt.particles import Group
-from hushtable.methods.quilt.quilt import Quilt
+from hushtable.methods.quilt.prior import PriorRows
+from hushtable.methods.quilt.quilt import Quilt, QuiltPlan
 from hushtable.privacy.composition import concentrated_share
 from hushtable.privacy.noise import SecureNoise, SeededNoise
 from hushtable.privacy.sealed import inside
@@ -49,6 +55,7 @@ SCHEMA = Schema.from_dict(
         },
     }
 )
+WITHOUT_LOSS = ["generator", "account", "elsewhere", "differences", "repeats"]
 PAIRS: list[Group] = [(0, 1), (0, 2), (1, 2)]
 
 
@@ -440,6 +447,23 @@ def test_a_release_costs_what_it_promises() -> None:
     assert audit(target, sample(), sample_schema())
 
 
+@pytest.fixture(scope="module")
+def public(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write a public table: other people than those of the release."""
+    file = tmp_path_factory.mktemp("prior") / "public.parquet"
+    pq.write_table(sample().slice(8000), file)
+    return file
+
+
+def with_prior(file: Path, **more: Any) -> Quilt:
+    return Quilt(delta="1e-6", particles=2000, prior=file, prior_public="made up", **more)
+
+
+def test_a_release_with_a_prior_costs_what_it_promises(public: Path) -> None:
+    method = with_prior(public, epsilon="1/2")
+    assert audit(method, sample().slice(0, 8000), sample_schema())
+
+
 def test_uncharged_pairs_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     pay = Purse.pay
 
@@ -550,6 +574,88 @@ def test_a_transcript_decides_the_release(delta: str, monkeypatch: pytest.Monkey
         for part in first.tables:
             assert again.tables[part].equals(first.tables[part]), (name, part)
         assert Player.transcript == []
+
+
+def replayed(method: Quilt, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Say whether the same transcript gives the same release over other data."""
+    schema = sample_schema()
+
+    def run(table: pa.Table) -> Released:
+        return method.run(
+            connect(table, schema, noise=SeededNoise(shifted(0))), FixedSeed(shifted(5))
+        )
+
+    Recorder.transcript = []
+    monkeypatch.setattr("hushtable.methods.quilt.quilt.Meter", Recorder)
+    first = run(sample().slice(0, 8000))
+    monkeypatch.setattr("hushtable.methods.quilt.quilt.Meter", Player)
+    Player.transcript = list(Recorder.transcript)
+    try:
+        again = run(sample().slice(1, 500))
+    except (AssertionError, ValueError, IndexError):
+        return False  # the tables of the transcript do not even fit
+    same = all(again.tables[part].equals(first.tables[part]) for part in first.tables)
+    return same and again.settings == first.settings and Player.transcript == []
+
+
+def test_a_transcript_and_a_prior_decide_the_release(
+    public: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # How far the prior is believed, buckets that it makes finer, what is chosen against it: all of
+    # it follows from public rows and from what the meter let out.
+    assert replayed(with_prior(public, epsilon=1), monkeypatch)
+
+
+def prior_of(source: Any, names: Sequence[str], count: Callable[[Any], Any]) -> PriorRows:
+    """Make a prior of a table's own counts: the broken variant."""
+    counts = [np.asarray(count(source.marginals([[name]])[0]), np.int64).ravel() for name in names]
+    n = int(counts[0].sum())
+    return PriorRows(
+        {
+            name: np.resize(np.repeat(np.arange(len(found)), found), n)
+            for name, found in zip(names, counts, strict=True)
+        }
+    )
+
+
+@pytest.mark.parametrize("by_force", [False, True])
+def test_a_prior_made_of_the_private_table_is_caught(
+    by_force: bool, public: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Sealed counts do not become rows; taken out by force, the release is another over other data.
+    names, release = list(sample_schema().attributes), QuiltPlan.release
+
+    def peeking(self: QuiltPlan, source: SealedTable, noise: Any) -> Released:
+        own = prior_of(source, names, inside if by_force else lambda counts: counts)
+        return release(replace(self, prior=own), source, noise)
+
+    monkeypatch.setattr(QuiltPlan, "release", peeking)
+    if by_force:
+        assert not replayed(with_prior(public, epsilon=1), monkeypatch)
+    else:
+        with pytest.raises(SealedError, match="cannot be converted"):
+            audit(with_prior(public, epsilon=1), sample(), sample_schema())
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_the_auditor_finds_a_prior_made_of_the_private_table(
+    broken: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The white box follows each run from outcome to outcome: with a prior that changes with the
+    # rows, what is asked next or published differs after the same outcomes.
+    file = tmp_path / "public.csv"
+    pa_csv.write_csv(pa.table({"x": [0, 1, 1, 0], "y": [0, 1, 0, 0]}), file)
+    method = Quilt(epsilon=1, particles=1000, prior=file, prior_public="made up")
+    release = QuiltPlan.release
+
+    def peeking(self: QuiltPlan, source: SealedTable, noise: Any) -> Released:
+        own = prior_of(source, ["x", "y"], inside)
+        return release(replace(self, prior=own if own.n_rows else None), source, noise)
+
+    if broken:
+        monkeypatch.setattr(QuiltPlan, "release", peeking)
+    report = auditor.audit(method, runs=50, largest=0, seconds=3.0, tests=WITHOUT_LOSS)
+    assert (report.verdict == "VIOLATION") is broken, "\n".join(report.lines())
 
 
 class FixedSeed(SeededNoise):

@@ -41,7 +41,7 @@ def test_002_1_the_papers_sigma_names_nearly_everybody(model: str) -> None:
 
 
 def test_002_1_safe_levels_stay_near_the_promise() -> None:
-    method = Uncertain(k=10)
+    method = Uncertain(k=10, edges="wrap")
     assert method.guarantee(schema(5)) == (UncertainAnonymity(k=10, eta="1/20"),)
     found = likelihood_linkage(method, even(1000, 5), schema(5), SecureNoise())
     # 1,000 independent records with a chance of at most 0.05 each: more than 95 of them have

@@ -243,3 +243,27 @@ def test_interruption_and_unknown_failures_show_no_values(
     assert run(*arguments).code == 130
     assert not (files / "r").exists()
     assert not list(files.glob(".r-part*"))
+
+
+def test_columns_are_generalized_by_the_calendar_and_by_powers_of_ten(
+    run: Run, tmp_path: Path
+) -> None:
+    lines = ["called,amount", *(f"2024-{1 + i % 12:02}-15,{7 ** (i % 5)}" for i in range(400))]
+    (tmp_path / "calls.csv").write_text("\n".join(lines) + "\n")
+    (tmp_path / "calls.yaml").write_text(
+        "name: calls\ncolumns:\n"
+        "  called: {type: date, low: 2024-01-01, high: 2024-12-31}\n"
+        "  amount: {type: integer, low: 1, high: 9999}\n"
+    )
+    result = run(
+        "publish", "generalize-suppress", tmp_path / "calls.csv", tmp_path / "calls.yaml", "--k", 3,
+        "--generalize", "called=quarter", "--generalize", "amount=log", "--out", tmp_path / "calls",
+    )  # fmt: skip
+    assert result.code == 0, result.err
+    rows = hushtable.Release.load(tmp_path / "calls").frame().to_pydict()
+    assert sorted(set(rows["called"])) == ["2024-Q1", "2024-Q2", "2024-Q3", "2024-Q4"]
+    assert "2000 to 4999" in rows["amount"]
+    assert run(
+        "plan", "generalize-suppress", tmp_path / "calls.yaml", "--k", 3, "--generalize",
+        "called=fortnight",
+    ).code == 2  # fmt: skip

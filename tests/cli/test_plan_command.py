@@ -82,3 +82,37 @@ def test_numbers_of_a_plan_agree_or_say_what_they_depend_on(run: Run, files: Pat
     assert "as many groups as 9 specializations can make." in " ".join(
         run(*plan, "--specializations", 9).out.split()
     )
+
+
+def test_a_quilt_is_quoted_for_a_typical_column_and_for_the_worst(run: Run, files: Path) -> None:
+    quilt = ("plan", "quilt", files / "schema.yaml", "--epsilon", 1, "--rows", 12_000)
+    told = run(*quilt)
+    assert "a typical column" in told.out
+    assert "the worst column: 'sex'" in told.out
+    point = json.loads(run(*quilt, "--json").out)["curve"]["points"][3]
+    assert point["worst"] == "sex"
+    assert 0 < point["typical"] < point["half_width"]
+
+
+def test_a_rehearsal_says_how_far_columns_and_pairs_are_off(run: Run, files: Path) -> None:
+    quilt = ("plan", "quilt", files / "schema.yaml", "--epsilon", 1, "--rows", 2000)
+    told = run(*quilt, "--particles", 2000, "--rehearse")
+    assert told.code == 0
+    assert "Rehearsed on a stand-in that is about nobody, 2,000 rows" in told.out
+    assert "pairs of columns" in told.out
+    like = run(*quilt, "--particles", 2000, "--like", files / "data.csv", "--json")
+    found = json.loads(like.out)["rehearsal"]
+    assert found["on"] == "data.csv"
+    assert set(found["columns"]) == {"age", "sex", "region", "smoker", "diagnosis"}
+
+
+def test_a_prior_is_an_option_and_a_table_needs_a_reason(run: Run, files: Path) -> None:
+    quilt = ("plan", "quilt", files / "schema.yaml", "--epsilon", 1, "--prior", files / "data.csv")
+    refused = run(*quilt)
+    assert refused.code != 0
+    assert "--prior-public" in refused.err
+    told = run(*quilt, "--prior-public", "made up for this test", "--json")
+    assert told.code == 0
+    said = json.loads(told.out)["parameters"]
+    assert said["prior"]["name"] == "data.csv"
+    assert said["prior_public"] == "made up for this test"

@@ -308,7 +308,7 @@ def test_cells_of_an_arrow_table(name: str, engine: str) -> None:
 
 
 @pytest.mark.parametrize("name", RAW)
-@pytest.mark.parametrize("engine", ["auto", "duckdb"])
+@pytest.mark.parametrize("engine", [pytest.param("auto", marks=pytest.mark.long), "duckdb"])
 def test_cells_of_a_parquet_file(name: str, engine: str, tmp_path: Path) -> None:
     check(name, lambda table: to_parquet(table, tmp_path / "t.parquet"), engine)
 

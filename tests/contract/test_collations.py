@@ -13,13 +13,22 @@ from pathlib import Path
 from typing import Any
 
 import ibis
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies
 
 import hushtable as ht
 from contract import engine_checks
-from contract.engine_checks import ALIKE_CHECKS, CHECKS, Make, alike_rows, alike_schema, alike_table
+from contract.engine_checks import (
+    ALIKE_CHECKS,
+    STORED_CHECKS,
+    Make,
+    alike_rows,
+    alike_schema,
+    alike_table,
+    often,
+)
 from hushtable.engine import Cells, MemoryEngine, SqlEngine, connect
 from hushtable.engine.database import DatabaseSource
 from hushtable.engine.drafting import draft
@@ -101,7 +110,7 @@ def maker(to: To, folder: Path, engine: str = "auto") -> Make:
     return make
 
 
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("check", often(STORED_CHECKS), ids=lambda check: check.__name__)
 @pytest.mark.parametrize("database", HOSTILE)
 def test_engine(database: str, check: Callable[[Make], None], tmp_path: Path) -> None:
     check(maker(HOSTILE[database], tmp_path))
@@ -311,3 +320,7 @@ def test_people_with_more_than_they_can_have_are_refused(
     monkeypatch.setattr(type(private), "_pairs", lambda *_: many)
     with pytest.raises(DataError, match="columns 'movie', 'rating': the counts do not add up"):
         private.pairs(listing)
+    for wrong in ([0, 10**6], [1, 2], [0] * 13 + [1]):  # too many values, people without any
+        monkeypatch.setattr(type(private), "_sizes", lambda *_, wrong=wrong: np.array(wrong))
+        with pytest.raises(DataError, match="columns 'movie', 'rating': the counts do not add up"):
+            private.sizes(listing)

@@ -184,7 +184,7 @@ NEUTRAL = {
     NoisyCounts: {"generalize", "row_count_share", "max_cells"},
     Partition: {"max_depth", "stop_count", "test_from", "target", "split", "budget", "test_share",
                 "summarize", "consistent", "max_regions"},
-    Quilt: {"target", "particles", "max_published"},
+    Quilt: {"target", "particles", "max_published", "prior", "prior_public"},
     TopDownSpecialization: {"target"},
     Uncertain: {"model", "local", "local_floor", "scales", "carry", "k_column", "k_by", "edges"},
     Degrees: {"max_degree", "mechanism", "n_nodes_share", "bound_share", "largest_bound",

@@ -79,6 +79,7 @@ SOURCES: dict[str, tuple[str, Callable[[pa.Table, Path], Any]]] = {
     "duckdb-parquet": ("auto", lambda table, path: to_parquet(table, path.with_suffix(".parquet"))),
     "ibis": ("auto", to_backend),
 }
+OFTEN = ["memory-arrow", "memory-csv", "duckdb-csv", "duckdb-parquet"]  # texts and types, each
 # Other ways to the same engines; one check each tells whether the way is right.
 WAYS: dict[str, tuple[str, Callable[[pa.Table, Path], Any]]] = {
     "memory-csv.gz": ("memory", lambda table, path: to_csv(table, path.with_suffix(".csv.gz"))),
@@ -117,14 +118,17 @@ def maker(way: tuple[str, Callable[[pa.Table, Path], Any]], folder: Path) -> Mak
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize(
+    "source",
+    [s if s in OFTEN else pytest.param(s, marks=pytest.mark.long) for s in SOURCES],
+)
 def test_engine(source: str, check: Callable[[Make], None], tmp_path: Path) -> None:
     check(maker(SOURCES[source], tmp_path))
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", [*WAYS, *(s for s in SOURCES if s not in OFTEN)])
 def test_ways_to_the_same_engines(way: str, tmp_path: Path) -> None:
-    check_random_tables(maker(WAYS[way], tmp_path))
+    check_random_tables(maker({**WAYS, **SOURCES}[way], tmp_path))
 
 
 SCHEMA = Schema.from_dict(

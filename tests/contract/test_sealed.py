@@ -167,19 +167,23 @@ TABLE_WAYS: dict[str, Callable[[SealedTable], Any]] = {
     "ways to split": lambda t: SealedClassTable.of(
         t.histograms(["x"], by="y")["x"], 10, True
     ).span_ways(0, 9, Max(), with_apart=False),
+    "ways to halve": lambda t: SealedClassTable.of(
+        t.histograms(["x"], by="y")["x"], 10, False
+    ).halving_ways([0, 1, 2], [[0], [1]], Max(), with_apart=False),
     "tuples of columns": lambda t: t.tuples([[0], [1]], max_groups=2),
 }
 LONG_WAYS: dict[str, Callable[[SealedTable], Any]] = {
     "tuples of items": lambda t: t.tuples([[0, 1], [2]], max_groups=1, listing=ITEMS),
     "number of records": lambda t: t.tuples([[0, 1]], max_groups=1, listing=ITEMS).n_records,
     "items": lambda t: t.item_support(ITEMS),
+    "sizes of baskets": lambda t: t.basket_sizes(ITEMS),
     "pairs of items": lambda t: t.item_pairs(ITEMS, items=[0, 1]),
 }
 GRAPH_WAYS: dict[str, Callable[[SealedGraph], Any]] = {
     "number of nodes": lambda g: g.n_nodes(),
     "nodes up to a degree": lambda g: g.bounded(key=1).cumulative(3),
     "nodes of a degree": lambda g: g.bounded(key=1).histogram(3),
-    "full nodes": lambda g: g.bounded(key=1).full_shares([2, 4]),
+    "h-index": lambda g: g.h_index(),
     "degrees": lambda g: g.falling_degrees(5),
     "bounded degrees": lambda g: g.bounded(key=1).falling_degrees(5, 2),
 }
@@ -511,6 +515,11 @@ def test_parts_of_a_histogram_are_what_they_were_said_to_be() -> None:
         low.span_ways(0, 9, Max(), with_apart=False)
     with pytest.raises(SealedError, match="no part"):
         low.span_ways(0, 4, Max(), with_apart=True)
+    with pytest.raises(SealedError, match="no part"):
+        low.halving_ways([3, 5], [[3]], Max(), with_apart=False)
+    with pytest.raises(SealedError, match="some of them"):
+        low.halving_ways([3, 4], [[2]], Max(), with_apart=False)
+    assert low.halving_ways([2, 3, 4], [[2], [4]], Max(), with_apart=False).n_in_all == 2
 
 
 def test_regions_pay_for_their_whole_path() -> None:

@@ -32,6 +32,8 @@ from contract.engine_checks import (
     Make,
     check_a_row_of_any_kind_changes_answers_by_that_row,
     check_broken_rules,
+    check_far_bounds,
+    check_random_tables_with_other_values,
     check_small_tables,
     persons_schema,
     persons_table,
@@ -110,6 +112,8 @@ def test_texts_with_a_collation(
 SLOW = {
     check_a_row_of_any_kind_changes_answers_by_that_row,
     check_broken_rules,
+    check_far_bounds,
+    check_random_tables_with_other_values,
     check_small_tables,
 }
 

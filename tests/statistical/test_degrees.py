@@ -11,6 +11,7 @@ from hushtable.engine.edges import read_graph
 from hushtable.engine.graph import Graph
 from hushtable.engine.projection import OrderedEdges
 from hushtable.methods.degrees.degrees import Degrees
+from hushtable.methods.degrees.estimator import DegreeEstimator
 from hushtable.privacy.noise import SecureNoise
 from sealing import sealed
 from seeds import shifted
@@ -87,6 +88,51 @@ def test_intervals_cover_and_estimates_are_close(graph: Graph, population: str) 
     assert covered >= 20
     # A run stayed below in 90 % of 400 runs; fewer than 17 of 40 do with probability below 1e-12.
     assert np.sort(distances)[16] < (0.15 if listed else 0.25)
+
+
+@pytest.fixture(scope="module")
+def zipf() -> Graph:
+    """1,000 nodes; the largest have a hundred times as many edges as most."""
+    rng = np.random.default_rng(shifted(5))
+    wanted = np.minimum(rng.zipf(1.8, 1000), 300)
+    ends = rng.choice(1000, (int(wanted.sum()) // 2, 2), p=wanted / wanted.sum())
+    return read_graph(ends[ends[:, 0] != ends[:, 1]].tolist(), nodes=range(1000))
+
+
+def test_a_private_bound_is_never_far_above(zipf: Graph) -> None:
+    """Four times what it should be, that is noise of 3 h: e^-(3 h / 10), below 1e-3 each."""
+    degrees = np.sort(zipf.degrees())[::-1]
+    h = int((degrees >= np.arange(1, 1001)).sum())
+    assert h >= 20
+    plan, source = Degrees(epsilon=1).plan(), sealed(zipf)
+    drawn = np.array([plan.choose_bound(source, SecureNoise()) for _ in range(300)])
+    wanted = 1.5 * h
+    # At most one in 800 by the law of the noise: more than 6 of 300 with probability below 1e-6.
+    assert (drawn >= 4 * wanted).sum() <= 6
+    assert np.median(drawn) == pytest.approx(wanted, rel=0.35)
+
+
+def test_intervals_of_a_heavy_tail_hold_below_and_beyond_the_bound(zipf: Graph) -> None:
+    """At nine degrees of 20 runs. Without room for what noise hides, 28 % held at degree 2."""
+    degrees, held, beyond = zipf.degrees(), [], []
+    for _ in range(20):
+        method = Degrees(epsilon=1)
+        made = method.run(zipf, SecureNoise())
+        asked = DegreeEstimator(
+            method.plan().schema, method.parameters(), made.settings, made.tables
+        )
+        bound = made.settings["max_degree"]
+        for degree in (1, 2, 3, 5, 8):
+            answer = asked.count(f"degree >= {degree}")
+            held.append(answer.low <= (degrees >= degree).sum() <= answer.high)
+        for degree in (bound + 1, 2 * bound, 5 * bound, 16 * 1024):
+            answer = asked.count(f"degree >= {degree}")
+            assert any("Unknown from degree" in note for note in answer.notes)
+            beyond.append(answer.low <= (degrees >= degree).sum() <= answer.high)
+    # Runs are independent. If all five held in 80 % of them, fewer than 7 of 20 would have a
+    # chance of 2e-6; if all four beyond the bound did in 90 %, fewer than 10 one of 1e-6.
+    assert np.reshape(held, (20, 5)).all(axis=1).sum() >= 7
+    assert np.reshape(beyond, (20, 4)).all(axis=1).sum() >= 10
 
 
 def test_bounded_degrees_do_not_depend_on_the_input_order(graph: Graph) -> None:

@@ -33,7 +33,7 @@ def _fits(
 def _share_uncovered(model: str, n: int, n_draws: int) -> None:
     rng = np.random.default_rng(shifted(11))
     steps = rng.integers(0, 1000, (n, 5))
-    method, k, eta = Uncertain(k=10, model=model), 10, 0.05
+    method, k, eta = Uncertain(k=10, model=model, edges="wrap"), 10, 0.05
     widths = method.plan(_schema()).perturb(steps / 1000, SecureNoise()).widths
     levels, level_of = np.unique(widths, axis=0, return_inverse=True)
     uncovered = np.zeros(n, np.int64)

@@ -75,9 +75,10 @@ def spiky(rng: np.random.Generator, n: int) -> dict[str, Any]:
     [
         Uncertain(k=5, levels="exact"),
         Uncertain(k=5, levels="exact", model="gaussian"),
-        Uncertain(k=3, eta="1/4"),
+        Uncertain(k=3, eta="1/4", edges="wrap"),
+        Uncertain(k=3),
     ],
-    ids=["exact-uniform", "exact-gaussian", "safe-uniform"],
+    ids=["exact-uniform", "exact-gaussian", "safe-uniform", "regions"],
 )
 def test_spikes_and_clusters(method: Uncertain) -> None:
     """One clause per release, so that misses are independent."""

@@ -30,11 +30,13 @@ def taken(file: Path) -> tuple[Draft, ht.Schema]:
     return made, schema
 
 
-def published(file: Path, schema: ht.Schema, method: Method, *, rows: int) -> ht.Release:
+def published(
+    file: Path, schema: ht.Schema, method: Method, *, rows: int, columns: list[str] | None = None
+) -> ht.Release:
     """Plan and publish with seeded noise, and find as many rows as promised or fewer."""
     method.forecast(schema, rows=rows)
     out = file.parent / method.name
     noise = SeededNoise(shifted(11))
-    release = ht.publish(file, schema, method, out=out, rows=rows, noise=noise)
+    release = ht.publish(file, schema, method, out=out, rows=rows, noise=noise, columns=columns)
     assert 0 < release.n_rows < 1.5 * rows
     return release

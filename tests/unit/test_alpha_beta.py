@@ -26,6 +26,7 @@ from hushtable.errors import (
 )
 from hushtable.methods import AlphaBeta, Frapp
 from hushtable.methods.alpha_beta.insertion_estimator import InsertionEstimator, expected_insertions
+from hushtable.methods.alpha_beta.two_coins import CoinEstimate
 from hushtable.pipeline import publish
 from hushtable.predicate import parse
 from hushtable.privacy.guarantee import BoundedAdversary, PureDP
@@ -94,7 +95,17 @@ SMALL = grid(30, 40)
         ({"d": "1/50", "gamma": "1/5", "views": 0}, "views is 0"),
         ({"d": "1/50", "gamma": "1/5", "adversary": "strong"}, "exclusive or independent"),
         ({"d": "1/50", "gamma": "1/5", "view_rule": "twice"}, "memoized or algorithm-4"),
-        ({"d": "1/50", "gamma": "1/5", "source": {"a": [1, 2]}}, "source needs prior_factor"),
+        ({"d": "1/50", "gamma": "1/5", "source": {"a": [1, 2]}}, "not with d"),
+        (
+            {
+                "alpha": "1/5",
+                "beta": "1/9",
+                "source": {"a": [1, 2]},
+                "views": 2,
+                "view_rule": "algorithm-4",
+            },
+            "no views by algorithm-4",
+        ),
         (
             {"prior_factor": 1, "gamma": "1/5", "n_public": 9, "source": {"a": [1, 0]}},
             "certainly true when it is published",
@@ -625,7 +636,8 @@ def test_estimates_are_unbiased_by_exact_expectation(where: str) -> None:
     source = AlphaBeta(
         prior_factor="1/10", n_public=3, gamma="1/2", source={"a": [3, 1, 1], "b": [2, 1]}
     )
-    for method in (uniform, source):
+    explicit = AlphaBeta(alpha="3/7", beta="1/11", source={"a": [3, 2, 2], "b": [2, 1]})
+    for method in (uniform, source, explicit):
         law = method.plan(TINY).noise
         p = {}
         for t in CELLS:
@@ -675,6 +687,56 @@ def test_memoized_views_are_unbiased_by_exact_expectation() -> None:
     assert mean == pytest.approx(2, abs=1e-12)
 
 
+def test_memoized_views_of_a_source_are_unbiased_by_exact_expectation() -> None:
+    schema, cells = grid(3), [(0,), (1,), (2,)]
+    method = AlphaBeta(alpha="3/8", beta="1/8", views=2, source={"a": [1, 2, 1]})
+    beta = {(0,): 1 / 8, (1,): 1 - (7 / 8) ** 2, (2,): 1 / 8}
+    news = [{(0,), (1,)}, {(2,)}]
+    every = [c for n in range(4) for c in combinations(cells, n)]
+    mean = 0.0
+    for pair in product(every, repeat=2):
+        p = 1.0
+        for view, new in zip(pair, news, strict=True):
+            for t in cells:
+                here = beta[t] + 3 / 8 * (t in new)
+                p *= here if t in view else 1 - here
+        mean += p * estimator(method, list(pair), schema).answer("a >= 1").unbiased
+    assert mean == pytest.approx(2, abs=1e-12)
+
+
+def test_source_with_coins_of_its_own_promises_what_the_rarest_tuple_has(tmp_path: Path) -> None:
+    weights = {"a": [2] * 10 + [3] * 20}
+    method = AlphaBeta(alpha="2/5", beta="1/10", source=weights)
+    plan = method.plan(SMALL)
+    law = plan.noise
+    assert isinstance(law, SourceInsertions)
+    rarest, likeliest = law.beta_bounds(2)[0], law.beta_bounds(3)[1]
+    assert Fraction(1, 10) <= rarest < Fraction(1, 10) * (1 + Fraction(1, 2**50))
+    assert likeliest == pytest.approx(1 - 0.9**1.5)
+    # Published, the rarest tells most; not published, the likeliest does.
+    high, low = (law.alpha + rarest) / rarest, 1 - law.alpha / (1 - likeliest)
+    assert method.guarantee(SMALL)[0].epsilon == pytest.approx(math.log(max(high, 1 / low)))
+    twice = AlphaBeta(**method.parameters() | {"views": 2, "coins": tmp_path / "coins"})
+    assert twice.guarantee(SMALL)[0].epsilon == pytest.approx(math.log(high / low))
+    for turn, rows in enumerate(([(1, 1)], [(1, 1), (2, 3)]), 1):
+        made = publish(table_of(SMALL, rows), SMALL, twice, out=tmp_path / f"view {turn}")
+        answer = made.count("a >= 0")
+        assert answer.low <= turn <= answer.high
+    with pytest.raises(ParameterError, match="makes 1 or more"):
+        AlphaBeta(alpha="2/5", beta="3/10", source={"a": [1] * 29 + [9]}).plan(SMALL)
+
+
+def test_source_with_coins_of_its_own_is_checked_against_the_promise() -> None:
+    weights = {"a": [1] * 10 + [2] * 20}
+    bounded = {"prior_factor": 1, "n_public": 10, "gamma": "1/2", "source": weights}
+    found = AlphaBeta(**bounded).plan(SMALL).noise
+    assert isinstance(found, SourceInsertions)
+    kept = AlphaBeta(**bounded, alpha=found.alpha, beta=found.hit)
+    assert [p.family for p in kept.guarantee(SMALL)] == ["bounded-adversary", "pure-dp"]
+    with pytest.raises(ParameterError, match="do not keep gamma"):
+        AlphaBeta(**bounded, alpha="3/5", beta="1/1000").plan(SMALL)
+
+
 def test_estimates_stay_within_what_counts_can_be(tmp_path: Path) -> None:
     method = AlphaBeta(d="1/20", n_public=1, gamma="1/2")
     release = publish(
@@ -684,8 +746,13 @@ def test_estimates_stay_within_what_counts_can_be(tmp_path: Path) -> None:
     for a in range(30):
         estimate = release.count(f"a = {a}")
         assert 0 <= estimate.low <= estimate.value <= estimate.high <= 40
-        negative += any("unbiased estimate is -" in note for note in estimate.notes)
-        assert any("Bernstein" in note for note in estimate.notes)
+        assert isinstance(estimate, CoinEstimate)
+        negative += estimate.unbiased < 0
+        assert 0 <= estimate.bernstein_low <= estimate.low
+        assert estimate.high <= estimate.bernstein_high <= 40
+        written = estimate.to_dict()
+        assert written["unbiased"] == estimate.unbiased
+        assert written["bernstein_high"] == estimate.bernstein_high
         assert "distinct tuples" in estimate.notes[0]
     assert negative
 

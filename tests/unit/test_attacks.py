@@ -21,7 +21,7 @@ from hushtable.evaluation.risk.attacks import assess
 from hushtable.evaluation.risk.outcome import Outcome, Rate, difference
 from hushtable.evaluation.risk.records import set_scene
 from hushtable.evaluation.risk.singling_out import AT_LEAST, AT_MOST, EQUAL, Description
-from hushtable.kernels.nearest import nearest
+from hushtable.kernels.nearest import nearest, nearest_without_each
 from hushtable.methods import (
     GeneralizeSuppress,
     Method,
@@ -63,6 +63,33 @@ def test_nearest_records_are_those_of_all_comparisons(n_neighbors: int) -> None:
         assert far == pytest.approx(sorted(all_of_them)[:n_neighbors])
         assert len(set(near.tolist())) == n_neighbors
         assert [all_of_them[place] for place in near] == pytest.approx(far.tolist())
+
+
+def test_nearest_records_without_each_column_are_those_of_all_comparisons() -> None:
+    rng = np.random.default_rng(shifted(5))
+    ordered = np.array([True, False, True, False, True])
+    targets, published = (
+        np.where(ordered, rng.random((n, 5)).round(1), rng.integers(0, 3, (n, 5)))
+        for n in (40, 300)
+    )
+    targets[rng.random(targets.shape) < 0.1] = np.nan
+    published[rng.random(published.shape) < 0.1] = np.nan
+    places = nearest_without_each(targets, published, ordered=ordered, seed=shifted(2))
+    for column in range(5):
+        known = [other for other in range(5) if other != column]
+        for target, near in zip(targets[:, known], places[:, column], strict=True):
+            by_all = [slow_distance(target, one, ordered[known]) for one in published[:, known]]
+            assert by_all[near] == pytest.approx(min(by_all))
+
+
+def test_records_that_are_equally_near_without_a_column_are_taken_by_chance() -> None:
+    # What is left without the first column is .3 away, though .1 + .2 is not .3 for floats.
+    ordered = np.array([True, True, True])
+    published = np.array([[0.7, 0.1, 0.2], [0.4, 0.2, 0.1], [0.1, 0.3, 0.0], [0.9, 0.0, 0.3]])
+    near = nearest_without_each(np.zeros((4000, 3)), published, ordered=ordered, seed=shifted(7))
+    # Each is first of 4,000 with chance 1/4: 1,000 with a standard deviation of 27.
+    assert np.abs(np.bincount(near[:, 0], minlength=4) - 1000).max() < 6 * 28
+    assert nearest_without_each(np.zeros((2, 3)), published[:0], ordered=ordered).shape == (2, 3)
 
 
 def test_nearest_records_of_few_or_no_published_ones() -> None:

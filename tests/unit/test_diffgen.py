@@ -26,13 +26,21 @@ from hushtable.errors import DataError, ParameterError, ReleaseError, SchemaErro
 from hushtable.estimate.simplex import whole_on_simplex
 from hushtable.methods import DiffGen, NoisyCounts
 from hushtable.methods.diffgen.estimator import GeneralizedEstimator
+from hushtable.methods.diffgen.specialize import (
+    ClassCounts,
+    Cuts,
+    Listed,
+    base_measure,
+    recoding_of,
+)
 from hushtable.privacy.class_scores import TotalVariation, make_score
-from hushtable.privacy.domain_mechanism import DomainMechanism
+from hushtable.privacy.domain_mechanism import DomainMechanism, NoisyCells
 from hushtable.privacy.guarantee import Unit
 from hushtable.privacy.noise import SecureNoise
+from hushtable.privacy.splits import Ways
 from hushtable.recoding import Recoding
 from hushtable.release import Release
-from hushtable.schema import Schema
+from hushtable.schema import Categorical, Schema
 
 CLASS = {"type": "categorical", "values": ["Y", "N"], "role": "target"}
 
@@ -160,7 +168,7 @@ def test_more_specializations_than_there_are_stop_early_and_say_so() -> None:
     released = method.run(connect(ROWS, SMALL), SecureNoise())
     assert len(released.settings["specializations"]) == 9
     assert (
-        "50 specializations were asked for; taxonomies and grids allow 9."
+        "50 specializations were asked for; taxonomies, grids and lists allow 9."
         in (released.settings["notes"])
     )
     assert "allow 9 splits" in str(method.forecast(SMALL).lines["note"])
@@ -294,8 +302,155 @@ def test_auto_takes_more_specializations_for_more_rows() -> None:
     schema = sample_schema()
     n_rounds = [DiffGen(epsilon=1).plan(schema).n_rounds(10**e) for e in range(7)]
     assert n_rounds == sorted(n_rounds)
-    assert n_rounds[0] == 1
-    assert n_rounds[4] == 8  # log2(10,000 * 0.49 / 10)
+    assert n_rounds[0] == 0  # a noisy number of rows that may as well be 0
+    assert n_rounds[4] == 8  # log2(10,000 * 0.49 / 10), a little less for the noise
+    known = sample_schema().model_copy(update={"rows": 41})
+    assert DiffGen(epsilon=1).plan(known).n_rounds(41) == 1  # log2(41 * 0.49 / 10): nothing off
+
+
+WIDE = {"type": "categorical", "values": [f"v{i:02}" for i in range(30)]}
+
+WIDE_NAMES = ("told", "x0", "x1", "x2", "x3", "x4")
+
+
+def wide_table(n_rows: int) -> pa.Table:
+    """Make rows whose class hangs on 3 of 30 listed values, and on none of five other lists."""
+    rng = np.random.default_rng(12)
+    values = np.array(WIDE["values"])
+    told = rng.integers(0, 30, n_rows)
+    chance = np.where(np.isin(told, (4, 11, 25)), 0.9, 0.05)
+    return pa.table(
+        {
+            "told": values[told],
+            **{f"x{i}": values[rng.integers(0, 30, n_rows)] for i in range(5)},
+            "class": np.where(rng.random(n_rows) < chance, "Y", "N"),
+        }
+    )
+
+
+def test_a_list_without_taxonomy_is_split_one_value_at_a_time() -> None:
+    """Split into all its values at once it would take 30 times as many groups in one round."""
+    schema = make_schema(dict.fromkeys(WIDE_NAMES, WIDE))
+    released = DiffGen(epsilon=1).run(connect(wide_table(20_000), schema), SecureNoise())
+    done = released.settings["specializations"]
+    assert all(len(one["into"]) == 2 for one in done)
+    # 30 values of which 3 tell: by chance 3 choices of 180 would be right ones once in 20,000.
+    told = {one["into"][0] for one in done if one["column"] == "told"}
+    assert {"v04", "v11", "v25"} <= told
+    assert released.settings["n_groups"] <= 2 * 20_000 * 0.49 / 10
+    labels = released.settings["columns"]["told"]["labels"]
+    assert "all but v04, v11, v25" in labels or len(labels) > 4
+    paper = DiffGen(epsilon=1, specializations=1, calibration="paper")
+    flat = paper.run(connect(wide_table(2000), schema), SecureNoise())
+    assert len(flat.settings["specializations"][0]["into"]) == 30  # a taxonomy of one level
+
+
+def test_missing_values_of_a_list_come_off_with_the_first_value() -> None:
+    one = {"type": "categorical", "values": ["x"], "missing": "category"}
+    schema = make_schema({"kind": {**WIDE, "missing": "category"}, "one": one})
+    table = pa.table({"kind": ["v01", "v02", None] * 40, "one": ["x", None, "x"] * 40,
+                      "class": ["Y", "N", "N"] * 40})  # fmt: skip
+    method = DiffGen(epsilon=9, specializations=40)
+    assert method.plan(schema).most_rounds == 29 + 1
+    released = method.run(connect(table, schema), SecureNoise())
+    first = {
+        done["column"]: done["into"] for done in reversed(released.settings["specializations"])
+    }
+    assert len(first["kind"]) == 3
+    assert first["kind"][-1] == "missing"
+    assert first["one"] == ["x", "missing"]
+    assert sorted(released.settings["columns"]["kind"]["labels"]) == WIDE["values"]
+
+
+def test_names_of_listed_values_that_look_like_others_are_told_apart() -> None:
+    kind = {"type": "categorical", "values": ["a", "b", "c", "d", "a, b"]}
+    column = make_schema({"kind": kind}).attributes["kind"]
+    assert isinstance(column, Categorical)
+    cut = [Listed("kind", False, column, codes) for codes in ((0, 1), (4,), (2, 3))]
+    labels = recoding_of(column, list(cut)).labels
+    assert labels == ("a, b ('a', 'b')", "a, b ('a, b')", "c, d")
+
+
+def test_auto_stops_where_groups_exceed_what_the_rows_bear() -> None:
+    """Taxonomies of one wide level: what is left of the cuts' budget goes to the counts."""
+    wide = {**WIDE, "taxonomy": {"any": WIDE["values"]}}
+    schema = make_schema(dict.fromkeys(WIDE_NAMES, wide), rows=2000)
+    plan = DiffGen(epsilon=1).plan(schema)
+    assert plan.borne_groups(2000) == 98
+    assert plan.n_rounds(2000) == 6
+    assert plan.most_groups(2000) == 2 * 98
+    released = DiffGen(epsilon=1).run(connect(wide_table(2000), schema), SecureNoise())
+    assert len(released.settings["specializations"]) == 1
+    assert released.settings["n_groups"] == 2 * 30
+    left = plan.structure_epsilon * Fraction(5, 6)
+    assert Fraction(released.settings["rate"]) == plan.counts_epsilon + left
+    asked = DiffGen(epsilon=1, specializations=2).run(
+        connect(wide_table(2000), schema), SecureNoise()
+    )
+    assert asked.settings["n_groups"] == 2 * 30 * 30  # who asks for splits gets them
+
+
+def test_too_few_rows_for_a_split_leave_all_to_the_classes() -> None:
+    schema = make_schema({"told": WIDE, "x0": WIDE}, rows=60)
+    few = wide_table(60).select(["told", "x0", "class"])
+    released = DiffGen(epsilon="0.1").run(connect(few, schema), SecureNoise())
+    assert released.settings["specializations"] == []
+    assert Fraction(released.settings["rate"]) == Fraction(1, 10) * Fraction(49, 50)
+    assert released.settings["n_groups"] == 2
+    assert "too few rows" in " ".join(released.settings["notes"])
+    many = make_schema({f"x{i}": WIDE for i in range(20)})
+    warned = DiffGen(epsilon="0.3").forecast(many, 1500)
+    assert "nearly at random" in str(warned.lines["warning"])
+
+
+def test_rows_that_come_out_are_counted_by_all_that_counts_them() -> None:
+    """Class sizes get a 50th of epsilon; where groups are few, their sum says it far better."""
+    schema = make_schema({"told": WIDE})
+    plan = DiffGen(epsilon="0.1").plan(schema)
+    groups = DomainMechanism(domain=Domain({"class": 2}), rate=Fraction(98, 1000), max_cells=9)
+    noisy = NoisyCells(np.array([[0], [1]]), np.array([400, 260]))
+    fitted = plan.fitted_total(2600, groups, noisy)  # 1,940 too many, two standard deviations
+    assert 660 <= fitted <= 662
+    public = DiffGen(epsilon="0.1").plan(make_schema({"told": WIDE}, rows=700))
+    assert public.fitted_total(700, groups, noisy) == 700
+
+
+@pytest.mark.parametrize("score", ["max", "balanced-gain", "total-variation"])
+def test_listed_values_are_split_off_within_the_price(score: Any) -> None:
+    """Exact: no row more or less changes the chance of any of the splits by more than it costs."""
+    schema = make_schema({"told": {**WIDE, "values": list("abcde")}, "age": AGE})
+    made = make_score(score, np.array([9, 4]))
+    plan = DiffGen(epsilon=1, specializations=1, score=score).plan(schema)
+    epsilon = Fraction(1, 2)
+    eta = float(epsilon / (plan.sensitivity(made) * (1 if made.monotone else 2)))
+
+    def chances(told: Any, age: Any) -> np.ndarray[Any, Any]:
+        counts = {
+            name: ClassCounts(schema.attributes[name], table)
+            for name, table in (("told", told), ("age", age))
+        }
+        choices = list(Cuts(counts, made, one_by_one=True).choices())
+        assert [choice.n_in_all for choice in choices] == [5, 9]
+        weights = []
+        for choice, weight in zip(choices, base_measure(choices), strict=True):
+            assert isinstance(choice.ways, Ways)
+            scores = np.repeat(choice.ways.scores, choice.ways.n_ways)
+            weights.append(weight * np.exp(eta * scores.astype(float)))
+        whole = np.concatenate(weights)
+        return np.asarray(whole / whole.sum())
+
+    told, age = np.array([[5, 0], [0, 2], [3, 1], [0, 0], [1, 1]]), np.zeros((10, 2), np.int64)
+    age[3], age[8] = (5, 2), (4, 2)
+    before, worst = chances(told, age), 0.0
+    for value in range(5):
+        for at in range(10):
+            for cls in range(2):
+                more, older = told.copy(), age.copy()
+                more[value, cls] += 1
+                older[at, cls] += 1
+                loss = np.abs(np.log(chances(more, older) / before)).max()
+                worst = max(worst, float(loss))
+    assert 0 < worst <= float(epsilon) + 1e-12
 
 
 # --- counts ---------------------------------------------------------------------------------------
@@ -416,7 +571,8 @@ def test_counts_tell_noise_from_assumption(release: Release) -> None:
 
 def test_sums_over_empty_groups_are_unbiased_above_a_threshold() -> None:
     """Without rows, estimates scatter around 0; 60 releases, six standard errors."""
-    columns = {f"x{i}": {"type": "categorical", "values": list("abcd")} for i in range(6)}
+    four = {"type": "categorical", "values": list("abcd"), "taxonomy": {"any": list("abcd")}}
+    columns = {f"x{i}": four for i in range(6)}
     schema = make_schema(columns, rows=0)
     method = DiffGen(epsilon=1, specializations=6, score="max", max_groups=300)
     empty = pa.table({name: pa.array([], pa.string()) for name in [*columns, "class"]})

@@ -87,7 +87,7 @@ def test_noise_is_the_sensitivity_over_what_is_spent_on_it() -> None:
     assert tree.counts_scale(10) == 42
     private = Degrees(epsilon=1, population="endpoints", bound_share="1/5")
     assert private.counts_scale(8) == 20
-    assert private.bounds == [4, 8, 16, 32, 64, 128, 256, 512, 1024]
+    assert private.bounds == [4, 1024]
 
 
 class AskedNoise(SeededNoise):
@@ -168,7 +168,7 @@ def test_every_variant_publishes_every_size(
     if variant["population"] == "endpoints":
         assert histogram[0] == 0
     bound = found.statement.estimator["max_degree"]
-    assert bound in method.bounds
+    assert method.bounds[0] <= bound <= method.bounds[1]
     assert "one node with all its edges" in (tmp_path / "out" / "STATEMENT.md").read_text()
     if variant["mechanism"] == "cumulative":
         assert found.table("noisy").num_rows == bound
@@ -405,7 +405,7 @@ def test_the_command_line_publishes_draws_and_generates(
     document = json.loads(run.stdout)
     assert document["method"] == "degrees"
     assert document["parameters"]["population"] == "listed"
-    assert (tmp_path / "plot.svg").read_text().startswith("<?xml")
+    assert (tmp_path / "plot.svg").read_text().startswith("<svg")
     for name in ("made.txt", "made.csv", "made.parquet"):
         run = CliRunner().invoke(
             app, ["graph", "generate", str(tmp_path / "out"), "--out", str(tmp_path / name)]
@@ -418,11 +418,12 @@ def test_the_command_line_publishes_draws_and_generates(
 
 def test_a_plot_with_private_degrees_says_so(release: Release, tmp_path: Path) -> None:
     private = np.array([1, 2, 3, 3, 9])
-    plot_degrees(release, tmp_path / "a.png")
+    plot_degrees(release, tmp_path / "a.svg")
     plot_degrees(release, tmp_path / "b.svg", original=private)
-    assert (tmp_path / "a.png").stat().st_size > 5000
-    with pytest.raises(ParameterError, match=r"\.png"):
-        plot_degrees(release, tmp_path / "c.jpeg")
+    assert "internal" not in (tmp_path / "a.svg").read_text()
+    assert "internal" in (tmp_path / "b.svg").read_text()
+    with pytest.raises(ParameterError, match=r"use a \.svg file"):
+        plot_degrees(release, tmp_path / "c.png")
 
 
 def test_only_degrees_can_be_generated_from(release: Release) -> None:

@@ -15,6 +15,8 @@ from hushtable.engine.graph import Graph
 from hushtable.engine.projection import OrderedEdges
 from hushtable.kernels.projection import projected_degrees
 from hushtable.methods.degrees.degrees import Degrees
+from hushtable.privacy.sealed import inside
+from sealing import sealed
 from seeds import shifted
 
 
@@ -103,6 +105,31 @@ def test_sensitivities_on_all_graphs_of_six_nodes(bound: int) -> None:
     assert worst["full"] <= bound + 1
     if bound <= 3:
         assert worst["histogram"] == 2 * bound + 1
+
+
+def h_index(degrees: np.ndarray) -> int:
+    return max(h for h in range(len(degrees) + 1) if (degrees >= h).sum() >= h)
+
+
+@pytest.mark.parametrize("n_nodes", [2, 3, 4, 5])
+def test_one_node_moves_the_h_index_by_at_most_one(n_nodes: int) -> None:
+    """Lemma 6, on all graphs; nodes that go with their only neighbor have no degree to count."""
+    worst = 0
+    for degrees, after, _ in neighbors(n_nodes, n_nodes, pair_orders(n_nodes)[:1]):
+        worst = max(worst, h_index(degrees) - h_index(after))
+        assert h_index(after) <= h_index(degrees)
+    assert worst == 1
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 10**6))
+def test_the_sealed_h_index_is_the_h_index(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    pairs = rng.integers(0, 14, (rng.integers(0, 60), 2)).tolist()
+    for nodes in (range(14), None):
+        graph = read_graph(pairs, nodes=nodes)
+        found = inside(sealed(graph).h_index())
+        assert found.tolist() == [h_index(graph.degrees())]
 
 
 @pytest.mark.parametrize("bound", [3, 4])  # below, a region has a single split

@@ -65,6 +65,30 @@ def test_noise_larger_than_the_table_is_refused(tmp_path):
         publish(tmp_path, partition, schema, TABLE.select(["c0", "c1"]).slice(0, 40))
 
 
+@pytest.mark.parametrize(
+    "method", [ht.DiffGen(epsilon=1, target="c0"), ht.Partition(epsilon=1)], ids=lambda m: m.name
+)
+def test_cells_too_few_for_the_columns_are_refused_before_the_charge(tmp_path, method):
+    """None of them divides most columns, so that intervals are as wide as the table."""
+    two = {"type": "categorical", "values": ["v0", "v1"]}
+    schema = ht.Schema.from_dict({"name": "wide", "columns": {f"c{i}": two for i in range(40)}})
+    table = pa.table({f"c{i}": [f"v{(r >> i % 9) % 2}" for r in range(1000)] for i in range(40)})
+    with pytest.raises(Refused, match=r"count by one of them is expected to be \d+% of the rows"):
+        publish(tmp_path, method, schema, table, rows=1000)
+    assert spent(tmp_path) == 0
+    release = publish(tmp_path, method, schema, table, rows=1000, anyway=True)
+    widths = sorted(
+        one.high - one.low for one in (release.count(f"c{i} = 'v0'") for i in range(40))
+    )
+    assert widths[20] > 850
+    # The same with few columns is worth its charge, and the forecast says that, too.
+    few = schema.select(["c0", "c1", "c2"])
+    assert method.plan(few).typical_width(100_000) < 0.2
+    lines = method.forecast(few, rows=100_000).lines
+    assert "of the rows wide" in lines["interval of a count by one column, typically"]
+    assert method.plan(few).hollow(100_000) == ""
+
+
 def test_a_useful_forecast_is_not_refused(tmp_path):
     assert publish(tmp_path, schema=NARROW, table=TABLE.select(["c0", "c1"]), rows=1000).n_rows > 0
 

@@ -98,3 +98,48 @@ def test_what_is_refused() -> None:
         Mondrian(k=5, by_class=True).guarantee(plain)
     with pytest.raises(ParameterError, match="only column"):
         Mondrian(k=5, target="x").guarantee(plain)
+
+
+# --- public cuts ----------------------------------------------------------------------------------
+
+
+def _line(values: list[int], k: int) -> list[tuple[int, int, int]]:
+    """Give the groups of one column of 0 to 63: first, last and number of rows."""
+    schema = Schema.from_dict(
+        {"name": "t", "columns": {"x": {"type": "integer", "low": 0, "high": 63}}}
+    )
+    groups = Mondrian(k=k, cuts="middle").groups(connect(pa.table({"x": values}), schema))
+    return sorted(
+        zip(groups.first[:, 0].tolist(), groups.last[:, 0].tolist(),
+            groups.counts.sum(axis=1).tolist(), strict=True)
+    )  # fmt: skip
+
+
+def test_public_cuts_show_regions_and_nobodys_values() -> None:
+    """The paper's example: 20, 80 and 150 thousand, and 20 million."""
+    assert _line([5, 9, 35, 60], 2) == [(0, 31, 2), (32, 63, 2)]
+    assert _line([5, 9, 35, 36], 2) == [(0, 31, 2), (32, 63, 2)]
+    assert _line([3, 4, 20, 21, 40, 41, 42], 2) == [(0, 15, 2), (16, 31, 2), (32, 63, 3)]
+
+
+def test_a_row_may_be_exchanged_within_its_region_with_nothing_changed() -> None:
+    rng = np.random.default_rng(shifted(3))
+    for _ in range(60):
+        values, k = rng.integers(0, 64, 12).tolist(), int(rng.integers(2, 5))
+        before = _line(values, k)
+        assert sum(n for _, _, n in before) == 12
+        assert all(n >= k for _, _, n in before)
+        for place, value in enumerate(values):
+            first, last, _ = next(g for g in before if g[0] <= value <= g[1])
+            others = {v for at, v in enumerate(values) if at != place and first <= v <= last}
+            assert any(
+                _line([*values[:place], other, *values[place + 1 :]], k) == before
+                for other in others
+            )
+
+
+def test_public_cuts_take_no_look_at_rows_for_columns() -> None:
+    with pytest.raises(ParameterError, match="look at the rows"):
+        Mondrian(k=2, cuts="middle", by_class=True)
+    with pytest.raises(ParameterError, match="look at the rows"):
+        Mondrian(k=2, cuts="middle", relaxed=True)

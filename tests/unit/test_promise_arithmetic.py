@@ -306,7 +306,7 @@ def test_cover_is_counted_in_the_box_that_noise_is_drawn_from() -> None:
 def test_noise_is_as_wide_as_it_was_checked_and_published() -> None:
     public = schema({"x": whole(200)})
     values = np.arange(0, 200, 2.0)[:, None]
-    method = Uncertain(k=5, eta="1/5")
+    method = Uncertain(k=5, eta="1/5", edges="wrap")
     widest = 0
     for seed in range(4):
         made = method.plan(public).perturb(values, SeededNoise(shifted(seed)))
@@ -323,7 +323,7 @@ def test_records_ask_for_their_own_k_and_hide_among_their_own_group() -> None:
     public = schema({"x": whole(40), "sex": {"type": "categorical", "values": ["F", "M"]},
                      "own": {"type": "integer", "low": 2, "high": 30}})  # fmt: skip
     rows = np.array([[x, x % 2, 12 if x < 20 else 2] for x in range(40)], float)
-    method = Uncertain(k=3, eta="1/5", carry=["sex"], k_column="own")
+    method = Uncertain(k=3, eta="1/5", carry=["sex"], k_column="own", edges="wrap")
     assert method.plan(public).wanted(rows).tolist() == [12] * 20 + [3] * 20
     made = method.plan(public).perturb(rows, SeededNoise(shifted(1)))
     # Of one sex there are half as many within reach: 12 of them lie 24 values wide at least.

@@ -10,8 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from hushtable.estimate.row_functions import RowFunction
 from hushtable.methods.quilt.estimator import QuiltEstimator, missed
-from hushtable.methods.quilt.field_error import FieldError, Missed, _interaction
+from hushtable.methods.quilt.field_error import FieldError, Missed, Spread, _interaction
 from hushtable.methods.quilt.measured_tables import MeasuredTable, MeasuredTables
 from hushtable.predicate import parse
 from hushtable.schema import Schema
@@ -157,7 +158,7 @@ def test_merged_values_are_wide_and_single_values_are_told_apart() -> None:
         kurtosis=0.0,
         n_rows=None,
     )
-    assert tables.noise("c") == pytest.approx([1 / (1 + 1 / 2), 1 / (1 / 3 + 1 / 2)])
+    assert tables.noise("c").diagonal() == pytest.approx([1 / (1 + 1 / 2), 1 / (1 / 3 + 1 / 2)])
     assert tables.value_variance("c") == 1.0
     one = tables.of_column("c", np.array([False, True, False, False]))
     assert one.value == pytest.approx(30.0)
@@ -376,12 +377,76 @@ def test_a_pair_never_measured_errs_by_a_share_of_its_cells() -> None:
     )
 
 
+def test_rows_that_follow_a_shape_err_by_what_the_counts_say_against_it() -> None:
+    codes = {"a": np.repeat([0, 1], 400), "c": np.tile(np.repeat([0, 1, 2, 3], 100), 2)}
+
+    def spread(counts: list[float]) -> Any:
+        tables = [
+            MeasuredTable(("a",), np.array([400.0, 400.0]), 1.0),
+            MeasuredTable(("c",), np.array(counts), 5.0),
+        ]
+        buckets = {"a": np.arange(2), "c": np.array([0, 0, 1, 1])}
+        known = MeasuredTables(tables, buckets, kurtosis=0.0, n_rows=None)
+        bins = {"a": np.arange(2), "c": np.arange(4)}
+        error = FieldError(codes, bins, 1.0, known, shrinkage=1.25, missed=Missed(0.0, 0.0))
+
+        def held(of: Mapping[str, np.ndarray]) -> np.ndarray:
+            return ((of["a"] == 0) & (of["c"] == 0)).astype(np.float64)
+
+        return error.of(("a", "c"), held(codes), held)
+
+    even, uneven = spread([200.0, 200.0, 200.0, 200.0]), spread([240.0, 160.0, 200.0, 200.0])
+    assert uneven.privacy == pytest.approx(even.privacy)
+    # Of 40 rows more of p, and as many less of q, half are x: 20 less the noise of these counts.
+    part = np.array([0.5, 0, 0, 0]) - 0.125
+    assert uneven.model - even.model == pytest.approx(20**2 - 5**2 * float(part @ part))
+
+
+def test_coarse_tables_tell_of_buckets_too() -> None:
+    fine = MeasuredTable(("c",), np.full(4, 10.0), 2.0)
+    coarse = MeasuredTable(("c",), np.array([20.0, 20.0]), 2.0, (np.array([0, 0, 1, 1]),))
+    buckets = {"c": np.arange(4)}
+    alone, both = (
+        MeasuredTables(tables, buckets, kurtosis=0.0, n_rows=None).noise("c")
+        for tables in ([fine], [fine, coarse])
+    )
+    half = np.array([1.0, 1.0, 0.0, 0.0])
+    assert half @ alone @ half == pytest.approx(8.0)
+    assert half @ both @ half == pytest.approx(1 / (1 / 8 + 1 / 4))
+
+
+def test_each_of_the_last_tables_is_compared_with_its_own_expectation() -> None:
+    known = measured()  # (a, b) was measured before the rounds, (b, c) in one of them
+    story = {"missed_squares": [9e4], "expected_squares": [1e5], "sensitivity": 10, "weights": [10],
+             "choice_epsilon": 1e9}  # fmt: skip
+    first, last = (table for table in known.tables if len(table.columns) == 2)
+    distance, squares = known.distance_from_independence(first)
+    spread = (2 * (6 * first.std**4 + 12 * last.std**4)) ** 0.5
+    gone = distance + 9e4 - 6 * first.std**2 - 12 * last.std**2 + spread
+    free = squares * (1 / 2) * (2 / 3) + 1e5 * (2 / 3) * (3 / 4)
+    assert missed([story], known).share == pytest.approx((gone / free) ** 0.5, rel=1e-6)
+
+
+def test_errors_of_sums_over_rows_are_possible_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Bounds of single sums and of sums of two need not fit: here a covariance above the variances.
+    def bound(_: object, columns: tuple[str, ...], *__: object) -> Spread:
+        return Spread(1.0, 2.0) if len(columns) == 2 else Spread(8.0, 16.0)
+
+    monkeypatch.setattr(FieldError, "of", bound)
+    halves = [RowFunction({"a": np.array([1.0, 0.0]), other: np.arange(SIZES[other]) / 3})
+              for other in ("b", "c")]  # fmt: skip
+    found = release()._sums_of_rows(halves, True)
+    for covariance in (found.privacy, found.model):
+        assert np.linalg.eigvalsh(covariance)[0] >= -1e-9
+        assert covariance.diagonal().min() >= 1.0
+
+
 def test_nothing_seen_is_not_nothing_known() -> None:
     codes = rows()
     codes["c"] = codes["c"] % 3  # nobody has s
     spread = spread_of("a = 'x' AND c = 's'", codes, 0.1)
     # Half of the rows with s would count, whose number is known up to its noise.
-    assert spread.privacy == pytest.approx((0.5 * measured().noise("c")[3] ** 0.5) ** 2, rel=0.4)
+    assert spread.privacy == pytest.approx((0.5 * measured().noise("c")[3, 3] ** 0.5) ** 2, rel=0.4)
     empty = {name: column[:0] for name, column in codes.items()}
     assert spread_of("a = 'x' AND c = 's'", empty, 0.1).privacy > 0
 

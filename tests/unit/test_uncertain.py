@@ -50,7 +50,7 @@ def codes(n: int, n_columns: int = 2, high: int = 99, seed: int = 1) -> np.ndarr
     return np.random.default_rng(shifted(seed)).integers(0, high + 1, (n, n_columns))
 
 
-QUICK: dict[str, Any] = {"k": 5, "eta": 0.2}
+QUICK: dict[str, Any] = {"k": 5, "eta": 0.2, "edges": "wrap"}
 SEX = {"type": "categorical", "values": ["F", "M"]}
 
 

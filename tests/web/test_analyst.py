@@ -5,9 +5,12 @@ from __future__ import annotations
 import csv
 import html
 import io
+import json
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qsl
 
 import pyarrow as pa
@@ -15,15 +18,20 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 from starlette.testclient import TestClient
+from typer.testing import CliRunner
 
+from hushtable.cli.app import app
 from hushtable.datasets import sample_schema
 from hushtable.errors import ParameterError
+from hushtable.estimate import Estimate
+from hushtable.estimate.estimate_table import EstimateTable
 from hushtable.methods import NoisyCounts
 from hushtable.pipeline import publish
 from hushtable.release import Release
 from hushtable.schema import Schema
 from hushtable.web.analyst import make_analyst_page
-from hushtable.web.answers import Answers
+from hushtable.web.answers import Answers, Cell
+from hushtable.web.drawing import Bar, Reach
 from hushtable.web.questions import MAX_CELLS, Question, parts_of
 from hushtable.web.render import number
 from hushtable.web.security import POLICY
@@ -98,6 +106,80 @@ def test_groups_and_cross_tables_add_up(page: TestClient, release: Release) -> N
     assert text.count('<td class="n">') == 10
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "by=region&by=sex",
+        "from:age=20&to:age=59&by=diagnosis",
+        "figure=mean&of=age",
+        "figure=mean&of=age&by=sex&in:region=bay",
+        "figure=median&of=age&by=region",
+        "regress=age+~+C(sex)&where=age+%3E%3D+20",
+        "regress=sex+~+age&logistic=1",
+    ],
+)
+def test_the_command_that_is_shown_gives_the_same_numbers(
+    page: TestClient, release: Release, query: str
+) -> None:
+    text = html.unescape(page.get(f"/answer?{query}").text)
+    shown = re.search(r"<pre[^>]*>hushtable (.*)</pre>", text)
+    assert shown is not None, text
+    query_word, folder, *words = shlex.split(shown[1])
+    assert (query_word, folder) == ("query", "clinic")
+    asked = CliRunner().invoke(app, ["query", str(release.folder), *words, "--json"])
+    assert asked.exit_code == 0, asked.output
+    told = json.loads(asked.stdout)
+    told = told if isinstance(told, list) else [told]
+    rows = list(csv.DictReader(io.StringIO(page.get(f"/answer.csv?{query}").text)))
+    assert len(rows) == len(told)
+    name = next(name for name in rows[0] if name == "count" or name.startswith(("m", "coef")))
+    for row, answer in zip(rows, told, strict=True):
+        for column, figure in ((name, "value"), ("low", "low"), ("high", "high")):
+            expected = float("nan") if answer[figure] is None else answer[figure]
+            assert float(row[column]) == pytest.approx(expected, rel=1e-4, abs=1e-9, nan_ok=True)
+        keys = [row[key] for key in row if key in {"region", "sex", "diagnosis", "term"}]
+        assert keys == [str(answer[key]) for key in answer if key in row and key in
+                        {"region", "sex", "diagnosis", "term"}]  # fmt: skip
+    drawing = page.get(f"/answer.svg?{query}").text
+    assert drawing.count('class="whisker"') == len(rows)
+
+
+def test_a_figure_may_be_grouped_by_ranges(page: TestClient, release: Release) -> None:
+    rows = list(csv.DictReader(io.StringIO(page.get("/answer.csv?figure=mean&of=age&by=age").text)))
+    assert len(rows) == 10
+    for row in rows:
+        answer = release.mean("age", row["where"])
+        assert float(row["mean of age"]) == pytest.approx(answer.value, rel=1e-4)
+
+
+@pytest.mark.parametrize("name", list(sample_schema().attributes))
+def test_cells_of_a_cross_table_are_called_what_they_are(release: Release, name: str) -> None:
+    asked = Question(by=(name,))
+    if not asked.lists_values(release.schema):
+        assert name == "age"
+        return
+    table = release.crosstab(name)
+    labels = [parts[0].label for parts, _ in asked.cells(release.schema)]
+    assert labels == ["(missing)" if key is None else str(key) for (key,) in table.keys]
+
+
+def test_bars_have_one_scale_and_what_is_not_known_has_none() -> None:
+    def cell(value: float, low: float, high: float, what: str = "mean of x") -> Cell:
+        return Cell((), "", Estimate(
+            value=value, low=low, high=high, privacy_std=1, model_std=0, what=what,
+        ))  # fmt: skip
+
+    nan, inf = float("nan"), float("inf")
+    cells = [cell(-10, -20, 0), cell(40, 30, 80), cell(nan, -inf, inf), cell(5, -inf, inf)]
+    reach = Reach(cells)
+    assert reach.along(cells[0].estimate) == Bar(start=10, length=10, low=0, high=20)
+    assert reach.along(cells[1].estimate) == Bar(start=20, length=40, low=50, high=100)
+    assert reach.along(cells[2].estimate) is None
+    assert reach.along(cells[3].estimate) == Bar(start=20, length=5, low=0, high=100)
+    counts = [cell(0.5, -3, 0.9, "rows")]
+    assert Reach(counts).along(counts[0].estimate) == Bar(start=0, length=50, low=0, high=90)
+
+
 def test_downloads_are_those_of_export(page: TestClient, release: Release) -> None:
     rows = pa_csv.read_csv(io.BytesIO(page.get("/rows.csv").content))
     assert rows.num_rows == release.frame().num_rows
@@ -118,7 +200,22 @@ def test_every_column_has_its_distribution(page: TestClient) -> None:
 
 
 @pytest.mark.parametrize(
-    "query", ["where=age+%3D", "in:sex=X", "from:age=old", "by=nothing", "in:nobody=1", "to:sex=3"]
+    "query",
+    [
+        "where=age+%3D",
+        "in:sex=X",
+        "from:age=old",
+        "by=nothing",
+        "in:nobody=1",
+        "to:sex=3",
+        "figure=mean&of=sex",
+        "figure=mode&of=age",
+        "figure=mean",
+        "figure=mean&of=nobody",
+        "regress=age",
+        "regress=age+~+C(sex)&by=sex",
+        f"regress={'a' * 2001}",
+    ],
 )
 def test_what_cannot_be_answered_says_why(page: TestClient, query: str) -> None:
     for path in ("/answer", "/"):
@@ -159,11 +256,33 @@ def test_parts_of_a_column_cover_it_once(name: str, release: Release) -> None:
 
 def test_an_answer_is_worked_out_once(release: Release, monkeypatch: pytest.MonkeyPatch) -> None:
     answers, asked = Answers(release), []
-    count = release.count
-    monkeypatch.setattr(release, "count", lambda where: (asked.append(where), count(where))[1])
-    question = Question(by=("sex",))
-    assert answers.ask(question) == answers.ask(question)
-    assert len(asked) == 3
+
+    def noted(name: str, ask: Any) -> Any:
+        def note(*about: Any, **more: Any) -> Any:
+            asked.append((name, *about))
+            return ask(*about, **more)
+
+        return note
+
+    for name in ("count", "crosstab", "mean"):
+        monkeypatch.setattr(release, name, noted(name, getattr(release, name)))
+    for question in (Question(by=("sex",)), Question(by=("sex",), figure="mean", of="age")):
+        assert answers.ask(question) == answers.ask(question)
+    assert asked == [
+        ("count", "TRUE"), ("crosstab", ("sex",), None), ("mean", "age", None),
+        ("mean", "age", None),
+    ]  # fmt: skip
+
+
+def test_what_is_remembered_is_bounded(release: Release, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hushtable.web.answers._REMEMBERED", 12)
+    answers = Answers(release)
+    for _ in range(3):
+        for name in release.schema.attributes:
+            answers.ask(Question(by=(name,)))
+            held = [table for table in answers._known.values() if isinstance(table, EstimateTable)]
+            singles = len(answers._known) - len(held)
+            assert answers._n_known == sum(map(len, held)) + singles <= 12
 
 
 def test_it_may_stand_behind_a_proxy(release: Release) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import html
 import io
 import json
@@ -20,12 +21,12 @@ from hushtable.engine.fitting import misfits
 from hushtable.methods import METHODS, Partition
 from hushtable.pipeline import publish
 from hushtable.privacy.ledger import Ledger
+from hushtable.rehearsal import make_stand_in, stand_in_schema
 from hushtable.release import Release
 from hushtable.schema import Schema
 from hushtable.web import words
 from hushtable.web.advice import QUESTIONS, advise
 from hushtable.web.forms import fields_of, make_method, options, read_parameters
-from hushtable.web.stand_in import make_stand_in, stand_in_schema
 from hushtable.web.workbench import next_step
 
 from .desk_client import DeskClient, problems
@@ -219,6 +220,36 @@ def test_every_screen_is_in_words() -> None:
         assert set(choices) == set(words.CHOICES.get(name, {}))
 
 
+WEB = Path(words.__file__).parent
+
+
+@pytest.mark.parametrize("path", sorted((WEB / "pages").glob("*.py")), ids=lambda path: path.stem)
+def test_no_screen_has_sentences_of_its_own(path: Path) -> None:
+    tree = ast.parse(path.read_text())
+    documents = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef)
+        and isinstance(node.body[0], ast.Expr)
+    } | {id(node.value) for node in tree.body if isinstance(node, ast.Expr)}
+    said = [
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        and id(node) not in documents and re.search(r"\w+ \w+ \w+", node.value)
+    ]  # fmt: skip
+    assert said == []
+
+
+@pytest.mark.parametrize(
+    "path", sorted((WEB / "templates").glob("*.html")), ids=lambda path: path.stem
+)
+def test_no_template_has_words_of_its_own(path: Path) -> None:
+    text = re.sub(r"\{%.*?%\}|\{\{.*?\}\}|<[^>]*>|&\w+;", " ", path.read_text(), flags=re.DOTALL)
+    files = r"project\.json|schema\.yaml|table\.ledger|releases/|reports/|rehearsals/|hushtable"
+    assert re.findall(r"[A-Za-z]{2,}", re.sub(files, "", text)) == []
+
+
 def test_a_stand_in_fits_the_schema_and_knows_no_row() -> None:
     schema = stand_in_schema(sample_schema())
     table = make_stand_in(schema, 3000)
@@ -247,6 +278,55 @@ def test_the_schema_is_checked_as_one_edits(project: DeskClient) -> None:
     assert "Internal." in checked
     project.post("/p/visits/schema/undo")
     assert "outside" not in project.get("/p/visits/schema/check").text
+
+
+def test_nothing_is_confirmed_unseen(desk: DeskClient) -> None:
+    (desk.folder / "odd.csv").write_text(
+        "id;pay;mood\n"
+        + "".join(f"{n};{n % 90},5;{-9 if n % 7 == 0 else n % 5}\n" for n in range(900))
+    )
+    desk.post("/projects", name="odd")
+    desk.post("/p/odd/data", path=str(desk.folder / "odd.csv"))
+    assert desk.finish(desk.post("/p/odd/draft")) == "done"
+    schema = Schema.load(desk.folder / "odd" / "schema.yaml")
+    assert {"reading", "missing_values"} <= set(schema.confirm)
+    text = html.unescape(desk.get("/p/odd/schema").text)
+    assert "how the file is read: <code>decimal = ,</code>" in text
+    assert "words for a missing value: <code>(an empty cell)</code>" in text
+    assert "Internal note: not published: its 900 whole numbers all differ" in text
+    assert "special" in schema.attributes["mood"].confirm
+    assert '<textarea name="special"' in text
+    desk.post("/p/odd/schema/confirm", column="pay", part=["low"], reason="the public pay scale")
+    assert '<option value="the public pay scale">' in desk.get("/p/odd/schema").text
+    desk.confirm_all("odd")
+    text = desk.get("/p/odd/schema").text
+    assert text.count("Everything is confirmed.") == 2  # above, and where the last one was
+
+
+def test_a_release_that_tells_nothing_is_said_before_the_charge(project: DeskClient) -> None:
+    ledger = project.folder / "visits" / "table.ledger"
+    project.post("/p/visits/plan", **{**PLAN, "rows": "50"})
+    live = project.get("/p/visits/plan").text
+    assert "would tell nothing" in live
+    page = project.get("/p/visits/publish?name=one").text
+    assert "tells nothing" in page
+    assert "--rows 50 --anyway" in page
+    answer = project.publish("visits", "one")
+    assert "nothing is charged" in problems(answer)[0]
+    assert not Ledger.open(ledger).entries()
+    answer = project.publish("visits", "one", anyway="1")
+    assert project.finish(answer) == "done"
+    assert len(Ledger.open(ledger).entries()) == 1
+
+
+def test_a_plan_without_rows_asks_for_them(project: DeskClient) -> None:
+    live = project.get("/p/visits/plan/live?method=quilt&epsilon=1&delta=0.000001").text
+    assert "Say how many rows to expect" in live
+    assert "<svg" not in live
+    live = project.get("/p/visits/plan/live?method=quilt&epsilon=1&delta=0.000001&rows=500").text
+    assert "Say how many rows to expect" not in live
+    assert "<svg" in live
+    assert "e+0" not in live  # errors are percentages that people read
 
 
 def test_a_tree_is_edited_by_moves(project: DeskClient) -> None:

@@ -6,10 +6,8 @@ axe-core (a checker of accessibility) is taken from the npm registry where npm c
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import subprocess
-import sys
 import tarfile
 import time
 from collections.abc import Iterator
@@ -21,8 +19,9 @@ import pytest
 
 from browser import CHROMIUM, Browser
 from hushtable.datasets import sample
-from hushtable.privacy.ledger import Ledger
 from hushtable.release import Release
+
+from .visitor import KeyboardVisitor, Server, Visitor, require_in_hand, walk_to_publishing
 
 pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine"),
@@ -33,67 +32,9 @@ SCREENS = [
     "/", "/p/visits/", "/p/visits/data", "/p/visits/schema", "/p/visits/schema/tree?column=region",
     "/p/visits/ledger", "/p/visits/plan?rows=12000", "/p/visits/rehearse", "/p/visits/publish",
     "/p/visits/advisor?use=rows&who=public&rows=12000", "/p/visits/report",
-    "/p/visits/jobs/0001", "/p/nowhere/",
+    "/p/visits/jobs/0001", "/p/nowhere/", "/p/visits/releases/visits-1/look/?by=diagnosis&by=sex",
 ]  # fmt: skip
 EVIL = "<img src=x onerror=document.title='broken'>"
-
-
-class Server:
-    """A command that serves pages, in a process of its own."""
-
-    def __init__(self, *words: str | Path) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "hushtable.cli.app", *map(str, words), "--port", "0"],
-            stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
-        assert self.process.stdout is not None
-        found = next(
-            re.search(r"http://\S+", line) for line in self.process.stdout if "http" in line
-        )
-        assert found is not None
-        self.entrance = found[0]
-        self.root = self.entrance.split("/?")[0].rstrip("/")
-
-    def stop(self, *, kill: bool = False) -> None:
-        (self.process.kill if kill else self.process.terminate)()
-        self.process.wait(20)
-
-
-class Visitor:
-    """A person at the browser."""
-
-    def __init__(self, browser: Browser, server: Server) -> None:
-        self.browser, self.server = browser, server
-        browser.open(server.entrance)
-
-    def go(self, path: str, **view: Any) -> None:
-        self.browser.open(self.server.root + path, **view)
-
-    def send(self, form: str, **fields: str) -> None:
-        """Fill in a form and press its button."""
-        for name, value in fields.items():
-            place = json.dumps(f'{form} [name="{name}"]')
-            self.browser.value(f"document.querySelector({place}).value = {json.dumps(value)}")
-        self.browser.events.clear()
-        self.browser.value(f"document.querySelector({json.dumps(form + ' button')}).click()")
-        self.browser.wait_for_load()
-
-    def finish_job(self) -> str:
-        return self.until(
-            "document.querySelector('#state').dataset.status",
-            lambda status: status not in {"starting", "running"},
-        )
-
-    def until(self, expression: str, holds: Any) -> Any:
-        deadline = time.monotonic() + 120
-        while not holds(value := self.browser.value(expression)):
-            assert time.monotonic() < deadline, (expression, value)
-            time.sleep(0.1)
-        return value
-
-    @property
-    def text(self) -> str:
-        return str(self.browser.value("document.body.innerText"))
 
 
 @pytest.fixture(scope="module")
@@ -104,22 +45,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Visitor, Pa
     server = Server("workbench", folder, "--no-browse")
     with Browser() as first:
         visitor = Visitor(first, server)
-        visitor.send("form[action='/projects']", name="visits")
-        visitor.send("form[action$='/data']", path=str(folder / "visits.csv"))
-        visitor.send("form[action$='/draft']")
-        assert visitor.finish_job() == "done"
-        visitor.go("/p/visits/schema")
-        while first.value("document.querySelectorAll('form.confirm').length"):
-            first.value(
-                "document.querySelector('form.confirm').querySelectorAll('[name=part]')"
-                ".forEach(box => { box.checked = true; })"
-            )
-            visitor.send("form.confirm", reason="the public questionnaire")
-        visitor.go("/p/visits/ledger")
-        visitor.send("form[action$='/ledger']", epsilon="2.5")
-        visitor.go("/p/visits/plan?method=noisy-counts&rows=12000")
-        visitor.send("form.sliders", **{"generalize:age": "20"})
-        visitor.go("/p/visits/publish")
+        walk_to_publishing(visitor, folder)
         visitor.send("form[action$='/publish']", typed="visits-1", purpose="yearly table")
         server.stop(kill=True)
     # Browser and server are gone; the job is not.
@@ -133,21 +59,29 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Visitor, Pa
 
 
 def test_the_release_is_in_hand_and_paid_for(desk: tuple[Visitor, Path], tmp_path: Path) -> None:
-    visitor, folder = desk
-    release = Release.load(folder / "visits" / "releases" / "visits-1")
-    (entry,) = Ledger.open(folder / "visits" / "table.ledger").entries()
-    assert release.statement.ledger is not None
-    assert (entry.status, entry.receipt) == ("released", release.statement.ledger.receipt)
-    visitor.browser._call(
-        "Browser.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path)
-    )
-    visitor.browser.value("document.querySelector('a[href$=\".zip\"]').click()")
-    deadline = time.monotonic() + 30
-    while not (tmp_path / "visits-1.zip").exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-    shutil.unpack_archive(tmp_path / "visits-1.zip", tmp_path)
-    assert Release.load(tmp_path / "visits-1").statement == release.statement
+    require_in_hand(*desk, tmp_path)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("view", [{"dark": True}, {"width": 400}], ids=["dark", "400px"])
+def test_the_whole_way_by_keyboard_alone(tmp_path: Path, view: dict[str, Any]) -> None:
+    folder = tmp_path / "desk"
+    folder.mkdir()
+    pa_csv.write_csv(sample(), folder / "visits.csv")
+    server = Server("workbench", folder, "--no-browse")
+    try:
+        with Browser() as browser:
+            visitor = KeyboardVisitor(browser, server, **view)
+            walk_to_publishing(visitor, folder)
+            visitor.send("form[action$='/publish']", typed="visits-1")
+            assert visitor.finish_job() == "done", visitor.text
+            dark = browser.value("matchMedia('(prefers-color-scheme: dark)').matches")
+            assert (dark, browser.value("innerWidth")) == (
+                "dark" in view, view.get("width", 1000),
+            )  # fmt: skip
+            require_in_hand(visitor, folder, tmp_path)
+    finally:
+        server.stop()
 
 
 def test_the_plan_follows_the_slider(desk: tuple[Visitor, Path]) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -128,11 +130,54 @@ def test_a_job_that_is_not_there(project: DeskClient, number: str) -> None:
     assert project.get(f"/p/visits/jobs/{number}").status_code in {400, 404}
 
 
-def test_how_long_it_took_before_is_remembered(project: DeskClient) -> None:
-    folder = project.folder / "visits" / "jobs" / "0001"
+def made_job(desk: DeskClient, number: str, what: dict[str, Any], state: dict[str, Any]) -> Job:
+    folder = desk.folder / "visits" / "jobs" / number
     folder.mkdir(parents=True)
-    write_json(folder / "job.json", {"kind": "rehearse", "method": "quilt", "begun": 1.0})
-    write_json(folder / "state.json", {"status": "done", "publish_seconds": 12.5})
+    write_json(folder / "job.json", {"begun": time.time(), **what})
+    write_json(folder / "state.json", state)
+    return Job(folder)
+
+
+def test_how_long_it_takes_is_told_by_the_last_run_like_it(project: DeskClient) -> None:
     bench_project = project.app.state.bench.project("visits")
-    assert Jobs().seconds_before(bench_project, "quilt") == 12.5
-    assert Jobs().seconds_before(bench_project, "partition") is None
+    state = {"status": "done", "started": 100.0, "ended": 180.0}
+    made_job(project, "0001", {"kind": "rehearse", "method": "quilt"},
+             {**state, "publish_seconds": 12.5})  # fmt: skip
+    made_job(project, "0002", {"kind": "evaluate"}, {**state, "ended": 130.0})
+    made_job(project, "0003", {"kind": "evaluate"}, {"status": "canceled", "started": 1.0})
+
+    def before(**what: str) -> float | None:
+        job = made_job(project, f"{time.monotonic_ns()}", what, {"status": "running"})
+        return Jobs().seconds_before(bench_project, job)
+
+    assert before(kind="publish", method="quilt") == 12.5
+    assert before(kind="rehearse", method="quilt") == 80.0
+    assert before(kind="publish", method="partition") is None
+    assert before(kind="evaluate") == 30.0  # one that was canceled tells nothing
+
+
+def test_a_running_job_shows_phase_counts_and_time_left(project: DeskClient) -> None:
+    job = made_job(
+        project, "0001", {"kind": "publish", "method": "quilt"},
+        {"status": "running", "started": time.time() - 300, "phase": "counting",
+         "done": "12 noisy answers", "share": 0.5, "phases": ["counting"]},
+    )  # fmt: skip
+    with (job.folder / "held").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        text = project.get("/p/visits/jobs/0001/state").text
+        assert "adding noise" in text
+        assert "12 noisy answers" in text
+        assert 'value="0.5"' in text
+        assert "5 min so far. About 5 min left, going by how far it is." in text
+        made_job(project, "0002", {"kind": "rehearse", "method": "quilt"},
+                 {"status": "done", "publish_seconds": 900})  # fmt: skip
+        text = project.get("/p/visits/jobs/0001/state").text
+        assert "About 10 min left, going by the last run" in text
+
+
+def test_a_job_writes_down_the_counts_of_its_run(project: DeskClient) -> None:
+    answer = project.publish("visits", "visits-1")
+    assert project.finish(answer) == "done"
+    state = job_of(project).state
+    assert state["phases"] == ["planning", "charging", "counting", "writing", "done"]
+    assert (state["phase"], state["share"]) == ("done", 1.0)

@@ -95,6 +95,39 @@ def test_what_would_not_be_valid_is_not_written(
     assert not file.can_undo
 
 
+def test_remarks_stand_with_their_column(file: SchemaFile) -> None:
+    assert file.remarks() == {"age": ["question 1"], "answer": ["question 2"]}
+    file.confirm("age", ["low"], "page 2: the questionnaire")
+    file.confirm("answer", ["values"], "as printed")
+    file.confirm("age", ["high"], "as printed")
+    age, answer = file.remarks()["age"], file.remarks()["answer"]
+    assert age[0] == "question 1"
+    assert age[1].endswith(": low. page 2: the questionnaire")
+    assert age[2].endswith(": high. as printed")
+    assert answer[-1].endswith(": values. as printed")
+    assert file.reasons() == ["as printed", "page 2: the questionnaire"]
+
+
+def test_remarks_of_what_is_no_schema_are_none(file: SchemaFile) -> None:
+    for text in ("columns: [", "columns: 3", "name: x", "- 1"):
+        file.path.write_text(text)
+        assert file.remarks() == {}
+
+
+def test_special_values_are_named(file: SchemaFile) -> None:
+    file.set("age", {"special": "-9 = refused\n -8=not asked \n\n"})
+    column = Schema.load(file.path).attributes["age"]
+    assert column.special_names == ("refused", "not asked")
+    before = file.text()
+    file.set("age", {"special": "-9 = refused\n-8 = not asked"})
+    assert file.text() == before
+    with pytest.raises(ParameterError, match="not of the form VALUE = NAME"):
+        file.set("age", {"special": "-9"})
+    assert file.text() == before
+    file.set("age", {"special": ""})
+    assert not Schema.load(file.path).attributes["age"].special_names
+
+
 def test_undo_goes_back_step_by_step(file: SchemaFile) -> None:
     file.set("age", {"low": "1"})
     first = file.text()

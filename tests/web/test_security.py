@@ -152,8 +152,18 @@ def test_an_upload_is_the_owners_alone_and_bounded(desk: DeskClient) -> None:
     assert place.stat().st_mode & 0o077 == 0
     assert place.parent.stat().st_mode & 0o077 == 0
     assert send("people.csv", b"x" * (MAX_UPLOAD + 1)).status_code == 413
-    for name in ("../people.csv", "people.exe", ".csv", "a b.csv"):
+    for name in (
+        "../people.csv",
+        "people.exe",
+        ".csv",
+        "..\\people.csv",
+        "é.csv",
+        "x" * 70 + ".csv",
+    ):
         assert send(name, b"age\n41\n").status_code == 400, name
+    send("Staff survey (2025) é.csv", b"age\n41\n")
+    place = Path(desk.app.state.bench.project("visits").settings["data"])
+    assert place.name == "Staff-survey-2025.csv"
     form = desk.browser.post("/projects", data={"csrf": desk.csrf(), "name": "x" * 2**20})
     assert form.status_code == 413
 

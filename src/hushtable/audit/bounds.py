@@ -12,9 +12,11 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from scipy.special import betaincinv
-
 from hushtable.estimate.quantiles import normal_quantile
+from hushtable.extras import needing
+
+with needing("science"):
+    from scipy.special import betaincinv
 
 
 @dataclass(frozen=True)

@@ -301,10 +301,13 @@ class SingleTest:
         for run in range(n):
             perturbed = plan.perturb(values, self.subject.noise)
             self.subject.n_runs += 1
+            told, widths = codes[:, d : d + len(method.carry)], perturbed.widths
+            if perturbed.regions is not None:  # their ends are published, and reached by all
+                first, last = perturbed.regions.first, perturbed.regions.last
+                told, widths = np.column_stack((told, first, last)), last - first
             fits = n_fits(
-                codes[:, :d], perturbed.steps, perturbed.widths,
-                told=codes[:, d : d + len(method.carry)], joined=joined,
-                is_box=method.model == "uniform",
+                codes[:, :d], perturbed.steps, widths,
+                told=told, joined=joined, is_box=method.model == "uniform",
             )  # fmt: skip
             lacking += fits < self.promise.k
             self.clock.tell("testing", done + 0.5 * run / n)

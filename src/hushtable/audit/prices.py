@@ -10,7 +10,7 @@ from typing import Any
 from hushtable.privacy.cell_counts import CellCounts
 from hushtable.privacy.choices import TopChoices
 from hushtable.privacy.count_mechanisms import CountMechanism
-from hushtable.privacy.degree_mechanisms import FirstLow, MiddleCuts
+from hushtable.privacy.degree_mechanisms import MiddleCuts
 from hushtable.privacy.domain_mechanism import DomainMechanism
 from hushtable.privacy.mechanism import Gaussian, InTurn, Laplace
 from hushtable.privacy.row_replacement import RowReplacement
@@ -101,8 +101,6 @@ def own_price(mechanism: Any, sensitivity: Any, *, in_rho: bool) -> Cost | None:
     elif isinstance(mechanism, WayChoice | ScoreChoice):
         each = float(mechanism.eta) * sensitivity.l1
         price = Cost(rho=each**2 / 8) if in_rho else Cost(each)
-    elif isinstance(mechanism, FirstLow):
-        price = _pure(4 * sensitivity.most / float(mechanism.scale), in_rho=in_rho)
     elif isinstance(mechanism, MiddleCuts):
         price = _pure(sensitivity.l1 * float(mechanism.rate), in_rho=in_rho)
     elif isinstance(mechanism, RowReplacement):

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +14,10 @@ from rich.text import Text
 
 from hushtable.cli.screen import bars
 from hushtable.errors import HushtableError, ParameterError, Refused
+from hushtable.files.log_drawing import Line, draw_lines
 from hushtable.methods.base import CountError, Method
 from hushtable.planning import SHARE, Curve, Want, error_curve, needed_epsilon
 from hushtable.schema import Schema
-
-_WIDTH, _HEIGHT = 640, 400
-_LEFT, _RIGHT, _TOP, _BOTTOM = 80, 620, 56, 340  # of the drawing's frame
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,19 +96,31 @@ def show_plan(console: Console, curve: Curve | str, answer: Answer | None) -> No
             ")",
         )
     )
+    errors = [(point.epsilon, point.error) for point in curve.points if point.error is not None]
+    by_column = all(error.typical is not None for _, error in errors)
     table = Table(box=None, header_style="bold")
     table.add_column("epsilon", justify="right")
-    table.add_column("off by at most", justify="right")
-    if curve.rows:
-        table.add_column("of the count", justify="right")
-    for epsilon, error in curve.known:
-        row = [f"{epsilon:g}", f"{_number(error)} rows"]
+    for whose in ("a typical column: ", "the worst: ") if by_column else ("",):
+        table.add_column(f"{whose}off by at most", justify="right")
         if curve.rows:
-            part = error / (curve.share * curve.rows)
-            row.append(_percent(part) if part < 10 else "more than 1,000 %")
+            table.add_column("of the count", justify="right")
+    for epsilon, error in errors:
+        row = [f"{float(epsilon):g}"]
+        for width in (error.typical, error.half_width) if by_column else (error.half_width,):
+            row += _in_rows(width or 0.0, curve)
         table.add_row(*row)
     console.print(table)
+    for name in dict.fromkeys(error.worst for _, error in errors if error.worst):
+        console.print(f"  the worst column: {name!r}", highlight=False)
     console.print(f"  {curve.assumes}", highlight=False)
+
+
+def _in_rows(width: float, curve: Curve) -> list[str]:
+    said = [f"{_number(width)} rows"]
+    if curve.rows:
+        part = width / (curve.share * curve.rows)
+        said.append(_percent(part) if part < 10 else "more than 1,000 %")
+    return said
 
 
 def sparkline(curve: Curve) -> str:
@@ -161,65 +169,13 @@ def draw_curve(curve: Curve, title: str, *, mark: tuple[float, float] | None = N
         A point to mark: epsilon and error.
     """
     points = [(epsilon, max(error, 0.1)) for epsilon, error in curve.known]
-    shown = [*points, *([mark] if mark else [])]
-    x = _Axis([epsilon for epsilon, _ in shown], _LEFT, _RIGHT)
-    y = _Axis([error for _, error in shown], _BOTTOM, _TOP)
-    body = [
-        f'<text x="{_LEFT}" y="22" font-weight="bold">{escape(title)}</text>',
-        f'<text x="{_LEFT}" y="40" fill="#555">error of a count of {_percent(curve.share)} of the '
-        "rows (95 % confidence), in rows</text>",
-    ]
-    for tick in x.ticks:
-        body.append(
-            f'<path d="M{x(tick):.1f} {_TOP}V{_BOTTOM}" stroke="#ddd"/><text x="{x(tick):.1f}" '
-            f'y="{_BOTTOM + 18}" text-anchor="middle">{tick:g}</text>'
-        )
-    for tick in y.ticks:
-        body.append(
-            f'<path d="M{_LEFT} {y(tick):.1f}H{_RIGHT}" stroke="#ddd"/><text x="{_LEFT - 8}" '
-            f'y="{y(tick) + 4:.1f}" text-anchor="end">{tick:,.10g}</text>'
-        )
-    middle = (_LEFT + _RIGHT) / 2
-    body.append(f'<text x="{middle:g}" y="{_BOTTOM + 40}" text-anchor="middle">epsilon</text>')
-    line = " ".join(f"{x(epsilon):.1f},{y(error):.1f}" for epsilon, error in points)
-    body.append(f'<polyline points="{line}" fill="none" stroke="#0b5cad" stroke-width="2"/>')
-    body += [
-        f'<circle cx="{x(epsilon):.1f}" cy="{y(error):.1f}" r="3.5" fill="#0b5cad"/>'
-        for epsilon, error in points
-    ]
-    if mark is not None:
-        body.append(
-            f'<circle cx="{x(mark[0]):.1f}" cy="{y(max(mark[1], 0.1)):.1f}" r="6" fill="none" '
-            f'stroke="#b3261e" stroke-width="2"/><text x="{x(mark[0]) + 10:.1f}" '
-            f'y="{y(max(mark[1], 0.1)) - 8:.1f}" fill="#b3261e">epsilon {mark[0]:g}</text>'
-        )
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{_HEIGHT}" '
-        f'viewBox="0 0 {_WIDTH} {_HEIGHT}" font-family="sans-serif" font-size="13" fill="#222">'
-        '<rect width="100%" height="100%" fill="white"/>\n' + "\n".join(body) + "\n</svg>\n"
+    return draw_lines(
+        title,
+        f"error of a count of {_percent(curve.share)} of the rows (95 % confidence), in rows",
+        "epsilon",
+        [Line(points, dotted=True)],
+        mark=None if mark is None else (mark[0], max(mark[1], 0.1), f"epsilon {mark[0]:g}"),
     )
-
-
-class _Axis:
-    """Place numbers on a logarithmic axis, between two ends of the drawing."""
-
-    def __init__(self, values: Sequence[float], start: float, stop: float) -> None:
-        low, high = math.log10(min(values)), math.log10(max(values))
-        # At least half a decade, which has a tick in it and shows what is flat as flat.
-        room = max(0.05, (0.5 - (high - low)) / 2)
-        self.low, self.high = low - room, high + room
-        self.start, self.stop = start, stop
-
-    def __call__(self, value: float) -> float:
-        part = (math.log10(value) - self.low) / (self.high - self.low)
-        return self.start + part * (self.stop - self.start)
-
-    @property
-    def ticks(self) -> list[float]:
-        decades = range(math.floor(self.low), math.ceil(self.high) + 1)
-        steps = (1, 2, 5) if self.high - self.low < 3 else (1,)
-        places = [step * 10.0**decade for decade in decades for step in steps]
-        return [tick for tick in places if self.low <= math.log10(tick) <= self.high]
 
 
 def _number(error: float) -> str:

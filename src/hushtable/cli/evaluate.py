@@ -45,6 +45,12 @@ def evaluate(  # noqa: PLR0917 - the options of a command
     draws: Annotated[int, typer.Option(help="Drawings of values inside cells.", min=1)] = 3,
     repeats: Repeats = 5,
     questions: Questions = 20,
+    hold_back: Annotated[
+        bool,
+        typer.Option(
+            help="Without --control: run the method again on a part, with the rest as control."
+        ),
+    ] = True,
     check: Annotated[
         list[str] | None,
         typer.Option(
@@ -92,6 +98,7 @@ def evaluate(  # noqa: PLR0917 - the options of a command
             n_draws=draws,
             n_repeats=repeats,
             questions=questions,
+            hold_back=hold_back,
             command=this_command(),
             progress=progress,
         )

@@ -85,8 +85,8 @@ def _publish_command(kind: type[GraphMethod]) -> Callable[..., None]:
         ] = None,
         as_json: AsJson = False,
     ) -> None:
-        if plot is not None and (plot.exists() or plot.suffix not in {".png", ".svg", ".pdf"}):
-            raise ParameterError(f"{str(plot)!r} exists, or is not a .png, .svg or .pdf file.")
+        if plot is not None and (plot.exists() or plot.suffix != ".svg"):
+            raise ParameterError(f"{str(plot)!r} exists, or is not a .svg file.")
         release = ht.publish_graph(
             edges,
             method,
@@ -104,7 +104,7 @@ def _publish_command(kind: type[GraphMethod]) -> Callable[..., None]:
             state_decision=state_decision,
         )
         if plot is not None:
-            from hushtable.graph.plot import plot_degrees  # noqa: PLC0415 - needs an extra
+            from hushtable.graph.plot import plot_degrees  # noqa: PLC0415 - slow to import
 
             private = ht.read_graph(edges, nodes=nodes, columns=(source, target))
             plot_degrees(release, plot, original=private.degrees())

@@ -150,7 +150,7 @@ def _class_of(hint: Any) -> type:
     return origin if isinstance(origin, type) else object
 
 
-CALENDAR_LEVELS = ("second", "minute", "hour", "day", "week", "month", "quarter", "year")
+_WORDS = ("second", "minute", "hour", "day", "week", "month", "quarter", "year", "log")
 _MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}|\d{2}:\d{2}")
 
 
@@ -179,14 +179,14 @@ def _rules(items: list[str]) -> dict[str, Any]:
 
 
 def _part_of_rule(text: str) -> int | float | str:
-    """Read a number, a step of the calendar, or a moment.
+    """Read a number, a step of the calendar, a moment, or ``log``.
 
     Examples
     --------
-    >>> [_part_of_rule(text) for text in ("3", "0.5", "quarter", "2024-07-01")]
-    [3, 0.5, 'quarter', '2024-07-01']
+    >>> [_part_of_rule(text) for text in ("3", "0.5", "quarter", "2024-07-01", "log")]
+    [3, 0.5, 'quarter', '2024-07-01', 'log']
     """
-    if text in CALENDAR_LEVELS or _MOMENT.match(text):
+    if text in _WORDS or _MOMENT.match(text):
         return text
     return float(text) if "." in text else int(text)
 

@@ -18,6 +18,7 @@ from hushtable.errors import ParameterError
 
 if TYPE_CHECKING:
     from hushtable.methods.base import Plan
+    from hushtable.rehearsal import Rehearsal
 
 
 def _solved(name: str, start: str) -> Otherwise:
@@ -53,6 +54,21 @@ def _plan_command(kind: type[ht.Method]) -> Callable[..., None]:
         plot: Annotated[
             Path | None, typer.Option(help="Draw error against epsilon to a new .svg file.")
         ] = None,
+        rehearse: Annotated[
+            bool,
+            typer.Option(
+                "--rehearse",
+                help="Publish a table about nobody that looks like the schema, and say how far "
+                "its rows are off, by column and for pairs. Nothing is spent.",
+            ),
+        ] = False,
+        like: Annotated[
+            Path | None,
+            typer.Option(
+                metavar="PUBLIC",
+                help="Rehearse on this public table instead; never on the private one.",
+            ),
+        ] = None,
         as_json: AsJson = False,
     ) -> None:
         from hushtable.cli import error_curve  # noqa: PLC0415 - slow to import
@@ -69,16 +85,49 @@ def _plan_command(kind: type[ht.Method]) -> Callable[..., None]:
         curve = error_curve.curve_or_reason(method, public, rows=rows, answer=answer)
         if plot is not None:
             error_curve.write_drawing(plot, curve, answer, f"{method.name}: {public.name}")
+        found = _rehearsed(method, public, known, like) if rehearse or like else None
         if as_json:
             content = {**_as_json(made, forecast), "hollow": hollow}
+            if found is not None:
+                content["rehearsal"] = found.to_dict()
             print_json(content | error_curve.plan_to_dict(curve, answer))
             return
         _show(made, forecast, hollow)
         error_curve.show_plan(console, curve, answer)
+        if found is not None:
+            _show_rehearsal(found)
         if plot is not None:
             console.print(f"Drew {plot}.")
 
     return plan
+
+
+def _rehearsed(
+    method: ht.Method, public: ht.Schema, rows: int | None, like: Path | None
+) -> Rehearsal:
+    from hushtable.rehearsal import rehearse  # noqa: PLC0415 - slow to import
+
+    return rehearse(method, public, rows=rows, like=like)
+
+
+def _show_rehearsal(found: Rehearsal) -> None:
+    """Print how far the rows of a rehearsal are off."""
+    from hushtable.rehearsal import percent  # noqa: PLC0415 - slow to import
+
+    console.print(f"Rehearsed on {found.on}, {found.rows:,} rows", style="bold", highlight=False)
+    table = Table("counts by", "typically off by", "at worst", box=None, header_style="bold")
+    for name, off in [*found.columns.items(), ("pairs of columns", found.pairs)]:
+        if off is not None:
+            rows = f"{percent(off.typical)} ({off.rows:,.0f} rows)"
+            table.add_row(name, rows, percent(off.worst))
+    console.print(table)
+    console.print(
+        "  Of questions that hold at least 0.5 % of the rows: values of lists, and ranges of a "
+        "tenth of the rows.",
+        highlight=False,
+    )
+    for sentence in found.advice:
+        console.print(f"  {sentence}", highlight=False)
 
 
 def _as_json(made: Plan[Any], forecast: ht.Forecast) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -80,12 +81,22 @@ def bars(shares: Iterable[float | None]) -> str:
 
 @contextmanager
 def one_bar(first: str) -> Iterator[Progress]:
-    """Show how far the whole work has come, and what is being done."""
-    from rich.progress import TaskProgressColumn  # noqa: PLC0415 - slow to import
+    """Show how far the whole work has come, what is being done, and how long it will take."""
+    from rich.progress import TaskProgressColumn, TextColumn  # noqa: PLC0415 - slow to import
 
-    with _bars("{task.description}", TaskProgressColumn()) as bars:
-        task = bars.add_task(first, total=1.0)
-        yield lambda what, share: bars.update(task, description=what, completed=share)
+    from hushtable.files.progress import duration, seconds_left  # noqa: PLC0415
+
+    with _bars(
+        "{task.description}", TaskProgressColumn(), TextColumn("{task.fields[left]}")
+    ) as bars:
+        task, begun = bars.add_task(first, total=1.0, left=""), time.monotonic()
+
+        def progress(what: str, share: float) -> None:
+            seconds = seconds_left(time.monotonic() - begun, share)
+            left = "" if seconds is None else f"{duration(seconds)} left"
+            bars.update(task, description=what, completed=share, left=left)
+
+        yield progress
 
 
 @contextmanager

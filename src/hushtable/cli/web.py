@@ -10,9 +10,7 @@ import typer
 import hushtable as ht
 from hushtable.cli.options import ReleasePath
 from hushtable.cli.screen import console
-from hushtable.errors import ParameterError
-
-_EXTRA = {"starlette", "uvicorn", "jinja2", "markupsafe", "multipart", "python_multipart", "ruamel"}
+from hushtable.extras import needing
 
 Port = Annotated[int, typer.Option(help="Port; 0 takes any that is free.", min=0, max=65535)]
 
@@ -31,14 +29,11 @@ def workbench(  # noqa: PLR0917 - the options of a command
     browse: Annotated[bool, typer.Option(help="Open the browser.")] = True,
 ) -> None:
     """Open the custodian's desk in a browser, for this machine alone."""
-    try:
+    with needing("web", "the browser's page"):
         from hushtable.web.desk import make_desk  # noqa: PLC0415 - an extra
         from hushtable.web.security import Door  # noqa: PLC0415
         from hushtable.web.server import listen, require_loopback, run  # noqa: PLC0415
         from hushtable.web.workbench import Workbench  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        _require_extra(error)
-        raise
     require_loopback(host, port)
     bench = Workbench(folder, data_folders=data or ())
     held, door = listen(host, port), Door()
@@ -66,12 +61,9 @@ def serve(
     ] = "",
 ) -> None:
     """Show a release in a browser, to ask it questions; reads nothing else."""
-    try:
+    with needing("web", "the browser's page"):
         from hushtable.web.analyst import make_analyst_page  # noqa: PLC0415 - an extra
         from hushtable.web.server import listen, run  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        _require_extra(error)
-        raise
     app = make_analyst_page(ht.Release.load(release))
     held = listen(host, port)
     named = f"[{host}]" if ":" in host else host
@@ -82,11 +74,3 @@ def serve(
         root_path=root_path.rstrip("/"),
         ready=lambda: console.print(f"{release} is at {address}", highlight=False, soft_wrap=True),
     )
-
-
-def _require_extra(error: ModuleNotFoundError) -> None:
-    if (error.name or "").partition(".")[0] in _EXTRA:
-        raise ParameterError(
-            f"the pages need more libraries, and {error.name!r} is missing: install them with "
-            "pip install 'hushtable[web]'."
-        ) from None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from markupsafe import Markup
-
 from hushtable.dossier.content import Dossier
 from hushtable.evaluation.report.page import fill_page
+from hushtable.extras import needing
+
+with needing("eval", "the page"):
+    from markupsafe import Markup
 
 
 def render(dossier: Dossier, *, data: str) -> str:

@@ -15,15 +15,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-
 from hushtable.dossier.content import Dossier, File, Seal, SealedDossier
 from hushtable.errors import HushtableError, ParameterError, Refused
+from hushtable.extras import needing
 from hushtable.files.whole_file import write_whole
 from hushtable.privacy.ledger import Ledger
 from hushtable.release import sha256_of
+
+with needing("publish", "a signature"):
+    from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import (
+        Ed25519PrivateKey,
+        Ed25519PublicKey,
+    )
 
 _PURPOSE = b"hushtable dossier 1\n"  # a signature under anything else is none under a dossier
 _MARK = "<!-- seal "

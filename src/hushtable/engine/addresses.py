@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
 from hushtable.errors import DataError, ParameterError
+from hushtable.extras import needing
 
 DATABASES = {"duckdb": "duckdb", "sqlite": "sqlite", "postgres": "postgres",
              "postgresql": "postgres"}  # fmt: skip
@@ -71,12 +72,8 @@ def _table(address: str) -> Any:
 def _copy(address: str) -> Path:
     """Bring a file here, into a folder that is the owner's alone and goes with the process."""
     scheme = urlsplit(address).scheme
-    try:
+    with needing("files", f"{scheme}://"):
         import fsspec  # noqa: PLC0415 - an extra
-    except ModuleNotFoundError:
-        raise ParameterError(
-            f"{scheme}:// needs fsspec, which is not installed: run pip install 'hushtable[files]'."
-        ) from None
     folder = Path(tempfile.mkdtemp(prefix="hushtable-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     file = folder / (Path(urlsplit(address).path).name or "data")

@@ -37,6 +37,7 @@ from hushtable.engine.source import Source
 from hushtable.engine.sql.engine import SqlEngine
 from hushtable.engine.sql.rows import encoded_rows
 from hushtable.errors import DataError, ParameterError
+from hushtable.extras import require
 from hushtable.file_format import FileFormat
 from hushtable.files.memory import parse_memory_limit
 from hushtable.privacy.noise import Noise, SecureNoise
@@ -241,6 +242,7 @@ def open(
     >>> open(pa.table({"age": [41], "sex": ["F"]})).header.names
     ('age', 'sex')
     """
+    require("publish", "reading a private table")
     names = get_args(EngineName)
     if engine not in names:
         allowed = f"{', '.join(names[:-1])} or {names[-1]}"

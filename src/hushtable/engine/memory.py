@@ -156,6 +156,9 @@ class MemoryEngine(CheckedEngine):
     def _pairs(self, listed: Listed, items: Sequence[int] | None) -> Pairs:
         return count_pairs(self._listed_records(listed), items)
 
+    def _sizes(self, listed: Listed) -> Counts:
+        return self._listed_records(listed).sizes
+
     def _wide_records(self, groups: ItemGroups, recode: Mapping[str, Recoding]) -> Records:
         names = list(self._schema.attributes)
         self._refuse_broken([names[item] for item in sorted({i for g in groups for i in g})])

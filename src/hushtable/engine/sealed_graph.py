@@ -6,16 +6,11 @@ in ``methods/degrees/hay.md``; every unit of it is one step of a count.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from fractions import Fraction
-from functools import partial
-
 import numpy as np
 
 from hushtable.engine.graph import Graph, Integers
 from hushtable.engine.projection import OrderedEdges
 from hushtable.errors import SealedError
-from hushtable.privacy.degree_mechanisms import SealedQueries
 from hushtable.privacy.sealed import Sealed
 from hushtable.privacy.spending import Account, Sensitivity
 
@@ -51,6 +46,13 @@ class SealedGraph:
                 "neighbors, so no noise hides one of them in their number."
             )
         return self._sealed(np.array([self.__graph.n_nodes], np.int64), 1)
+
+    def h_index(self) -> Sealed:
+        """Give the largest h for which h nodes have h edges or more: one node moves it by one.
+
+        It needs no bound on degrees (lemma 6).
+        """
+        return self._sealed(np.array([_h_index(self.__graph.degrees())], np.int64), 1)
 
     def bounded(self, *, key: int) -> SealedDegrees:
         """Put the edges in an order, in which they are added up to a bound of the degrees."""
@@ -101,14 +103,6 @@ class SealedDegrees:
         """
         return self._sealed(self._histogram(bound)[0 if self.listed else 1 :], 2 * bound + 1)
 
-    def full_shares(self, bounds: Sequence[int]) -> SealedQueries:
-        """Count the nodes at each bound, over bound + 1: one node moves none by more than one."""
-        return SealedQueries.of(
-            [partial(self._full_share, bound) for bound in bounds],
-            Sensitivity(rows=1),
-            self.account.root,
-        )
-
     def falling_degrees(self, n: int, bound: int) -> Sealed:
         """Give the n largest degrees, falling: one node moves them by twice the bound in all."""
         return self._sealed(_falling(self.__edges.degrees(bound), n), 2 * bound)
@@ -116,9 +110,10 @@ class SealedDegrees:
     def _histogram(self, bound: int) -> Integers:
         return np.bincount(self.__edges.degrees(bound), minlength=bound + 1).astype(np.int64)
 
-    def _full_share(self, bound: int) -> Fraction:
-        n_full = int(np.count_nonzero(self.__edges.degrees(bound) == bound))
-        return Fraction(n_full, bound + 1)
+
+def _h_index(degrees: Integers) -> int:
+    falling = np.sort(degrees)[::-1]
+    return int(np.count_nonzero(falling >= np.arange(1, len(falling) + 1)))
 
 
 def _falling(degrees: Integers, n: int) -> Integers:

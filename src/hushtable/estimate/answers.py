@@ -21,11 +21,11 @@ from hushtable.estimate.estimate_table import EstimateTable, of_terms
 from hushtable.estimate.formula import kind_of, read_formula
 from hushtable.estimate.moments import Numbers
 from hushtable.estimate.quantiles import NORMAL, normal_quantile
-from hushtable.estimate.row_functions import ONE, RowFunction, condition, is_code
+from hushtable.estimate.row_functions import ONE, RowFunction, Scale, condition, is_code
 from hushtable.estimate.simplex import on_simplex
 from hushtable.estimate.sums import Sums
 from hushtable.predicate import parse
-from hushtable.schema import Column, Integer, Number, Value
+from hushtable.schema import Column, Integer, Number, OnCalendar, Value
 
 Family = Literal["each", "all"]
 
@@ -167,32 +167,42 @@ class Answers:
         by: Sequence[str],
         scope: Scope,
     ) -> Answer:
-        """Give the mean, sum or variance of a column."""
-        _raise(self._problems(numbers=(column,), where=where, by=by, scope=scope))
+        """Give the mean, sum or variance of a column; of moments the mean."""
+        may_be_moments = name == "mean"
+        _raise(
+            self._problems(
+                numbers=(column,), where=where, by=by, scope=scope, may_be_moments=may_be_moments
+            )
+        )
         compute = {"mean": moments.mean, "sum": moments.total, "variance": moments.variance}[name]
         number = self._number(column)
-        return self._by(
+        answer = self._by(
             by, where, lambda base: compute(self._ask, Numbers(column, number, base), scope=scope)
         )
+        return _of_kind(answer, number)
 
     def quantile(
         self, column: str, probability: float, where: str | None, by: Sequence[str], scope: Scope
     ) -> Answer:
         """Give a quantile of a column."""
-        problems = self._problems(numbers=(column,), where=where, by=by, scope=scope)
+        problems = self._problems(
+            numbers=(column,), where=where, by=by, scope=scope, may_be_moments=True
+        )
         if not isinstance(probability, int | float) or not 0 <= probability <= 1:
             problems.append(f"a quantile is between 0 and 1, not {probability!r}.")
         _raise(problems)
         number = self._number(column)
         if self.estimator.quantiles_by_counts:
-            return self._quantiles_by_counts(column, float(probability), where, by, scope)
-        return self._by(
+            found = self._quantiles_by_counts(column, float(probability), where, by, scope)
+            return _of_kind(found, number)
+        answer = self._by(
             by,
             where,
             lambda base: moments.quantile(
                 self._ask_apart, Numbers(column, number, base), float(probability), scope=scope
             ),
         )
+        return _of_kind(answer, number)
 
     def _quantiles_by_counts(
         self, column: str, probability: float, where: str | None, by: Sequence[str], scope: Scope
@@ -227,7 +237,7 @@ class Answers:
                     high = middle
                 else:
                     low = middle + 1
-            return float(number.value(low) or 0)
+            return moments.value_at(number, [low])[0]
 
         value = first("value", base.value)
         low, high = min(value, first("high", base.low)), max(value, first("low", base.high))
@@ -279,9 +289,9 @@ class Answers:
     def _ask_apart(self, functions: Sequence[RowFunction]) -> Sums:
         return self.estimator.sums(functions, together=False)
 
-    def _number(self, name: str) -> Integer | Number:
+    def _number(self, name: str) -> Scale:
         column = self.columns[name]
-        assert isinstance(column, Integer | Number)  # noqa: S101 - checked before
+        assert isinstance(column, Scale)  # noqa: S101 - checked before
         return column
 
     def _problems(
@@ -291,6 +301,7 @@ class Answers:
         where: str | None = None,
         by: Sequence[str] = (),
         scope: str = "people",
+        may_be_moments: bool = False,
     ) -> list[str]:
         """List all that is wrong with a question."""
         problems = []
@@ -300,6 +311,12 @@ class Answers:
                     f"column {name!r} is not a published column; there are "
                     f"{', '.join(self.columns)}."
                 )
+            elif name in numbers and isinstance(self.columns[name], OnCalendar):
+                if not may_be_moments:
+                    problems.append(
+                        f"column {name!r} is {kind_of(self.columns[name])}, which is no number to "
+                        "add up; ask for its mean, its median or a quantile."
+                    )
             elif name in numbers and not isinstance(self.columns[name], Integer | Number):
                 problems.append(
                     f"column {name!r} is {kind_of(self.columns[name])} and has no mean or "
@@ -399,6 +416,17 @@ class Answers:
         what = next((a.what for a in answers if not math.isnan(a.value)), answers[0].what)
         answers = [replace(answer, what=what) for answer in answers]
         return EstimateTable(tuple(by), tuple(self._key(by, g) for g in groups), tuple(answers))
+
+
+def _of_kind(answer: Answer, column: Scale) -> Answer:
+    """Say that an answer is a moment, where the column is one of moments."""
+    if isinstance(column, Integer | Number):
+        return answer
+    if isinstance(answer, Estimate):
+        return replace(answer, moment=column.type)
+    return replace(
+        answer, estimates=tuple(replace(one, moment=column.type) for one in answer.estimates)
+    )
 
 
 def quoted(name: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from types import MappingProxyType
@@ -20,7 +20,8 @@ from hushtable.errors import Refused, ReleaseError
 from hushtable.estimate.drawing import Generator
 from hushtable.estimate.published import About, Published, published_rows
 from hushtable.recoding import Recoding
-from hushtable.schema import Schema
+from hushtable.schema import Date, Schema, Time, Timestamp
+from hushtable.schema.moments import DAY
 
 if TYPE_CHECKING:
     from hushtable.estimate.row_functions import RowFunction
@@ -62,6 +63,9 @@ class Estimate:
         What is counted or computed.
     notes : tuple of str
         What the analyst must know about this number.
+    moment : {"", "date", "timestamp", "time"}
+        What the value is written as where it is a moment. The numbers are then seconds since 1970,
+        of a time since midnight, and standard deviations are lengths of time in seconds.
 
     Examples
     --------
@@ -70,6 +74,10 @@ class Estimate:
     >>> print(Estimate(value=1.5, low=1.31, high=1.69, privacy_std=0.1, model_std=0.0,
     ...                what="mean of wait"))
     mean of wait: 1.50 (95 % interval 1.31 to 1.69)
+    >>> day = 86_400.0
+    >>> print(Estimate(value=400.2 * day, low=398.7 * day, high=401.7 * day, privacy_std=day,
+    ...                model_std=0.0, what="mean of born", moment="date"))
+    mean of born: 1971-02-05 (95 % interval 1971-02-03 to 1971-02-07)
     """
 
     value: float
@@ -81,6 +89,7 @@ class Estimate:
     scope: Scope = "people"
     what: str = ROWS
     notes: tuple[str, ...] = ()
+    moment: Literal["", "date", "timestamp", "time"] = ""
 
     @property
     def std(self) -> float:
@@ -91,6 +100,10 @@ class Estimate:
     def to_dict(self) -> dict[str, Any]:
         """Write as plain data; a number that is not known is None."""
         plain = {**asdict(self), "std": self.std, "notes": list(self.notes)}
+        if self.moment:
+            plain["written"] = dict(zip(("value", "low", "high"), self.figures(), strict=True))
+        else:
+            del plain["moment"]
         return {
             name: None if isinstance(part, float) and not math.isfinite(part) else part
             for name, part in plain.items()
@@ -98,6 +111,9 @@ class Estimate:
 
     def figures(self) -> tuple[str, str, str]:
         """Write value and interval with the digits that the interval is worth."""
+        if self.moment:
+            ends = (self.value, round), (self.low, math.floor), (self.high, math.ceil)
+            return tuple(_moment(number, to, self.moment) for number, to in ends)  # type: ignore[return-value]
         return tuple(written(number, self.high - self.low, self.what) for number in
                      (self.value, self.low, self.high))  # type: ignore[return-value]  # fmt: skip
 
@@ -113,6 +129,15 @@ class Estimate:
             f"<div>{html.escape(self.what)}: <b>{value}</b> "
             f"(95 % interval {low} to {high}, about the {self.scope}){notes}</div>"
         )
+
+
+def _moment(second: float, to: Callable[[float], int], kind: str) -> str:
+    """Write seconds as a moment, rounded to whole days or seconds."""
+    if not math.isfinite(second):
+        return written(second, 0.0)
+    if kind == "date":
+        return Date.written(DAY * to(second / DAY))
+    return (Timestamp if kind == "timestamp" else Time).written(to(second))
 
 
 def written(number: float, width: float, what: str = ROWS) -> str:

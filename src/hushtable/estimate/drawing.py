@@ -6,9 +6,13 @@ of their own analysts repeat a draw. Noise that keeps a promise is `hushtable.pr
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
+from hushtable.estimate.simplex import on_simplex
 from hushtable.recoding import Intervals, Recoding
 
 Generator = np.random.Generator
@@ -43,3 +47,43 @@ def members_of(recoding: Recoding) -> tuple[NDArray[np.int64], NDArray[np.int64]
     new = recoding.apply(np.arange(recoding.n_values + recoding.n_apart))
     members = np.argsort(new, kind="stable")
     return members, np.searchsorted(new[members], np.arange(recoding.size))
+
+
+def redrawn_cells(
+    codes: Mapping[str, NDArray[np.int64]],
+    counts: NDArray[Any],
+    variance: float,
+    recode: Mapping[str, Recoding],
+    rng: Generator,
+) -> dict[str, NDArray[np.int64]]:
+    """Draw rows from noisy cells, whose counts are drawn anew from their uncertainty.
+
+    Parameters
+    ----------
+    codes : mapping of str to int array
+        The code of each cell in each column.
+    counts : array
+        The noisy count of each cell.
+    variance : float
+        Of the noise of a count.
+    recode : mapping of str to Recoding
+        Columns whose codes are generalized; a place inside is drawn evenly.
+    rng : Generator
+        Where the draws come from.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(1)
+    >>> rows = redrawn_cells({"x": np.array([0, 1])}, np.array([90.0, 10.0]), 1.0, {}, rng)
+    >>> len(rows["x"]), bool(rows["x"].mean() < 0.5)
+    (100, True)
+    """
+    total = max(1.0, float(counts.sum()))
+    drawn = counts + rng.normal(0.0, variance**0.5, len(counts))
+    weights = on_simplex(drawn, total)
+    rows = rng.choice(len(weights), round(total), p=weights / weights.sum())
+    found = {name: own[rows] for name, own in codes.items()}
+    for name in recode:
+        if name in found:
+            found[name] = draw_inside(recode[name], found[name], rng)
+    return found

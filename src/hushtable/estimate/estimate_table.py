@@ -107,6 +107,8 @@ class EstimateTable:
         for key, estimate in self:
             group = ["" if part is None else no_formula(str(part)) for part in key]
             figures = [repr(float(getattr(estimate, figure))) for figure in FIGURES]
+            if estimate.moment:
+                figures[:3] = estimate.figures()
             rows.writerow([*group, *figures, no_formula(estimate.what)])
         return written.getvalue()
 

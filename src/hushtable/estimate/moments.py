@@ -17,14 +17,23 @@ from numpy.typing import NDArray
 
 from hushtable.estimate.base import Estimate, Scope
 from hushtable.estimate.quantiles import NORMAL
-from hushtable.estimate.row_functions import ONE, Floats, RowFunction, Ruler, power, present
+from hushtable.estimate.row_functions import (
+    ONE,
+    Floats,
+    RowFunction,
+    Ruler,
+    Scale,
+    numbers_of,
+    power,
+    present,
+)
 from hushtable.estimate.sums import Sums
 from hushtable.schema import Integer, Number
 
 Ask = Callable[[Sequence[RowFunction]], Sums]
 
 TOO_FEW = "The noise leaves open whether there are such rows at all: any value is possible."
-_ALL_THRESHOLDS = 1024  # values of a column that are all tried as a quantile
+_ALL_THRESHOLDS = 128  # values of a column that are all tried as a quantile
 _FEW_THRESHOLDS = 33  # of a column with very many values, before it is known where to look
 _MAX_NUMBERS = 8_000_000  # thresholds times values
 
@@ -37,14 +46,14 @@ class Numbers:
     ----------
     name : str
         The column.
-    column : Integer or Number
+    column : Integer, Number, Date, Timestamp or Time
         As the schema has it.
     where : RowFunction
         1 for the rows that count.
     """
 
     name: str
-    column: Integer | Number
+    column: Scale
     where: RowFunction
 
     @property
@@ -314,7 +323,7 @@ def quantile(ask: Ask, numbers: Numbers, probability: float, *, scope: Scope) ->
     low_code, high_code, code = there[[first, last, value]].tolist()
     # To a standard deviation of rows belongs one of values: the reach tells how much.
     privacy, model, sampling = scales[-1]
-    values = [float(column.value(at) or 0) for at in (code, low_code, high_code)]
+    values = value_at(column, (code, low_code, high_code))
     all_of_it = privacy + model + (sampling if scope == "population" else 0.0)
     per_row = (values[2] - values[1]) / (2 * NORMAL) / math.sqrt(all_of_it) if all_of_it else 0.0
     return Estimate(
@@ -328,6 +337,13 @@ def quantile(ask: Ask, numbers: Numbers, probability: float, *, scope: Scope) ->
         what=name_of_quantile(probability, name),
         notes=notes,
     )
+
+
+def value_at(column: Scale, codes: Sequence[int]) -> list[float]:
+    """Give the values behind codes, numbers as they are written."""
+    if isinstance(column, Integer | Number):
+        return [float(column.value(code) or 0) for code in codes]
+    return [float(second) for second in numbers_of(column, np.asarray(codes))]
 
 
 def name_of_quantile(probability: float, name: str) -> str:

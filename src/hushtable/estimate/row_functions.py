@@ -20,7 +20,10 @@ from hushtable.errors import TooLarge
 from hushtable.predicate import Predicate, parse
 from hushtable.predicate.clause import independent_parts
 from hushtable.predicate.formula import Formula, Junction, evaluate, join
-from hushtable.schema import Column, Integer, Number, Schema
+from hushtable.schema import Column, Date, Integer, Number, Schema, Time, Timestamp
+
+Scale = Integer | Number | Date | Timestamp | Time
+"""Columns whose values lie on a line; moments lie there by their seconds."""
 
 Floats = NDArray[np.float64]
 Codes = Mapping[str, NDArray[np.int64]]
@@ -42,19 +45,32 @@ class Ruler:
     half: float
 
     @classmethod
-    def of(cls, column: Integer | Number) -> Ruler:
+    def of(cls, column: Scale) -> Ruler:
         """Read the range of a column."""
-        low, step = float(column.exact_low), float(column.exact_step)
-        high = low + (column.n_values - 1) * step
+        low, high = numbers_of(column, np.array([0, column.n_values - 1])).tolist()
         return cls((low + high) / 2, (high - low) / 2 or 1.0)
 
-    def places(self, column: Integer | Number) -> Floats:
+    def places(self, column: Scale) -> Floats:
         """Give the place of each code's value; what is no number has 0."""
-        low, step = float(column.exact_low), float(column.exact_step)
         places: Floats = np.zeros(column.size)
-        values = low + step * np.arange(column.n_values)
+        values = numbers_of(column, np.arange(column.n_values))
         places[: column.n_values] = (values - self.middle) / self.half
         return places
+
+
+def numbers_of(column: Scale, codes: NDArray[np.int64]) -> Floats:
+    """Give the numbers behind codes; of a moment the seconds at which its period begins.
+
+    Examples
+    --------
+    >>> from hushtable.schema import Date
+    >>> born = Date(type="date", low="1970-01-01", high="1970-03-31", step="month")
+    >>> (numbers_of(born, np.arange(3)) / 86_400).tolist()
+    [0.0, 31.0, 59.0]
+    """
+    if isinstance(column, Date | Timestamp | Time):
+        return column.second_of(codes).astype(np.float64)
+    return np.asarray(float(column.exact_low) + float(column.exact_step) * codes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,7 +170,7 @@ ONE = RowFunction()
 """What counts rows."""
 
 
-def power(name: str, column: Integer | Number, exponent: int) -> RowFunction:
+def power(name: str, column: Scale, exponent: int) -> RowFunction:
     """Give a power of a number's place; 0 where there is no number, even for the exponent 0."""
     factor = Ruler.of(column).places(column) ** exponent
     factor[column.n_values :] = 0.0
@@ -165,7 +181,7 @@ def present(name: str, column: Column) -> RowFunction:
     """Give 1 where a column has a value that is neither missing nor special."""
     if column.size == column.n_values:
         return ONE
-    if isinstance(column, Integer | Number):
+    if isinstance(column, Scale):
         return power(name, column, 0)
     return RowFunction({name: (np.arange(column.size) < column.n_values).astype(np.float64)})
 

@@ -16,7 +16,7 @@ from hushtable.engine.header import Data
 from hushtable.engine.silence import silenced
 from hushtable.errors import HushtableError, ParameterError, ReleaseError
 from hushtable.evaluation.evaluate import INTERNAL, evaluate
-from hushtable.evaluation.figures import Figure, figures_of, times_of
+from hushtable.evaluation.figures import Figure, figures_of, has_control, times_of
 from hushtable.evaluation.findings import Findings
 from hushtable.evaluation.verdict import judge
 from hushtable.files.progress import Progress, silent
@@ -262,10 +262,12 @@ def _notes(
             "values out: compare each with its own majority and raw lines."
         )
     if not found[0]["reproduce"]["control"]:
-        yield (
-            "Without a control table, models are tested on rows that were released, and attacks "
-            "are compared with a naive attacker only."
-        )
+        yield "Without a control table, models are tested on rows that were released."
+        if not all(has_control(one) for one in found if "attacks" in one["risk"]):
+            yield (
+                "Where no rows could be held back either, attacks are compared with a naive "
+                "attacker only."
+            )
     without = [one for one in found if "not_assessed" in one["risk"]]
     if without:
         yield "Where risk is missing, there are no whole published rows to attack."

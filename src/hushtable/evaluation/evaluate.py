@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import datetime
 import platform
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from importlib.metadata import version
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +18,12 @@ from hushtable.engine.header import Data
 from hushtable.engine.silence import silenced
 from hushtable.errors import ParameterError
 from hushtable.evaluation.findings import Findings
-from hushtable.evaluation.risk.attacks import Risk, assess
+from hushtable.evaluation.risk.attacks import Risk, anonymity_of, assess
+from hushtable.evaluation.risk.held_back import HELD_BACK, HeldBack, held_back
 from hushtable.evaluation.rows import CodedRows, read_rows
 from hushtable.evaluation.side_by_side import SideBySide, lay_side_by_side
 from hushtable.evaluation.utility.closeness import Utility, measure_utility
+from hushtable.extras import require
 from hushtable.files.progress import Progress, silent
 from hushtable.release import SEEDED, Release, Statement
 from hushtable.schema import Schema
@@ -58,6 +60,8 @@ class Evaluation(Findings):
         How to run it again.
     control : bool
         Whether a control table was given.
+    held_back : int
+        Rows that were held back from a second run of the method, as control of the attacks.
     """
 
     name: str
@@ -68,6 +72,7 @@ class Evaluation(Findings):
     seed: int
     command: str
     control: bool
+    held_back: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """Write as plain data: all that the report shows."""
@@ -85,6 +90,7 @@ class Evaluation(Findings):
                 "command": self.command,
                 "seed": self.seed,
                 "control": self.control,
+                "held_back": self.held_back,
                 "versions": _versions(),
                 "created": datetime.datetime.now(datetime.UTC).date().isoformat(),
             },
@@ -147,6 +153,7 @@ def evaluate(
     n_draws: int = 3,
     n_repeats: int = 5,
     questions: int = 20,
+    hold_back: bool = True,
     command: str | None = None,
     progress: Progress = silent,
 ) -> Evaluation:
@@ -182,6 +189,10 @@ def evaluate(
         How often models are trained.
     questions : int
         Count questions of each arity and selectivity.
+    hold_back : bool
+        Without a control, run the method again on three quarters of the rows and attack that, with
+        the others as control, where the method and the table allow it. Otherwise attacks are
+        compared with a naive attacker alone, which is no finding about privacy.
     command : str, optional
         How to run this again, for the report.
     progress : Progress, optional
@@ -195,7 +206,7 @@ def evaluate(
     >>> same.to_dict()["utility"]["pairs"]["largest"]
     0.0
     """
-    _require_extra()
+    require("eval", "evaluation")
     _require_counts(n_draws=n_draws, n_repeats=n_repeats, questions=questions)
     rng_utility, rng_risk = np.random.default_rng(seed).spawn(2)
     progress("reading", 0.0)
@@ -222,7 +233,9 @@ def evaluate(
         per_cell=questions,
         progress=progress,
     )
-    risk, why_not = _risk(opened, held_out, rng_risk, progress)
+    wanted = hold_back and held_out is None
+    with _held_back(opened, wanted=wanted, rng=rng_risk) as back:
+        risk, why_not = _risk(opened, held_out, back, rng_risk, progress)
     return Evaluation(
         name=opened.schema.name,
         statement=opened.release.statement if opened.release else None,
@@ -232,11 +245,29 @@ def evaluate(
         seed=seed,
         command=command or f"hushtable evaluate RELEASE DATA --seed {seed}",
         control=control is not None,
+        held_back=back.control.n_rows if back else 0,
     )
 
 
+@contextmanager
+def _held_back(
+    opened: SideBySide, *, wanted: bool, rng: np.random.Generator
+) -> Iterator[HeldBack | None]:
+    """Hold rows back where there is something to attack."""
+    rows, release = opened.all_rows, opened.release
+    if not wanted or rows is None or release is None or opened.published.whole_rows is None:
+        yield None
+        return
+    with held_back(release, rows, rng) as found:
+        yield found
+
+
 def _risk(
-    opened: SideBySide, control: CodedRows | None, rng: np.random.Generator, progress: Progress
+    opened: SideBySide,
+    control: CodedRows | None,
+    back: HeldBack | None,
+    rng: np.random.Generator,
+    progress: Progress,
 ) -> tuple[Risk | None, str]:
     rows = opened.published.whole_rows
     if rows is None or opened.all_rows is None:
@@ -246,15 +277,28 @@ def _risk(
     progress("attacks", 0.0)
     steps = 5 + len(opened.published.schema.attributes)
     done = iter(range(1, 10 * steps))
-    found = assess(
-        opened.all_rows.table(),
-        rows,
-        control and control.table(),
-        opened.schema.select(opened.published.schema.attributes),
-        opened.release,
-        rng,
-        lambda _: progress("attacks", min(next(done) / (steps + 1), 1.0)),
-    )
+    schema = opened.schema.select(opened.published.schema.attributes)
+
+    def tell(_: str) -> None:
+        progress("attacks", min(next(done) / (steps + 1), 1.0))
+
+    if back is None:
+        found = assess(
+            opened.all_rows.table(), rows, control and control.table(), schema, opened.release, rng,
+            tell,
+        )  # fmt: skip
+    else:
+        found = assess(
+            back.original.table(), back.published, back.control.table(), schema, back.release, rng,
+            tell,
+        )  # fmt: skip
+        # How alike the rows are that are out is told of those.
+        recode = {} if opened.release is None else opened.release.recode
+        found = replace(
+            found,
+            anonymity=anonymity_of(rows, schema, recode),
+            notes=(HELD_BACK.format(n=back.control.n_rows), *found.notes),
+        )
     progress("attacks", 1.0)
     return found, ""
 
@@ -266,15 +310,6 @@ def _target(target: str | None, schema: Schema) -> str | None:
             f"{', '.join(schema.attributes)}."
         )
     return target or schema.target
-
-
-def _require_extra() -> None:
-    absent = [name for name in ("sklearn", "jinja2") if find_spec(name) is None]
-    if absent:
-        raise ParameterError(
-            f"evaluation needs {' and '.join(absent)}, which is not installed: run "
-            "pip install 'hushtable[eval]'."
-        )
 
 
 def _require_counts(**given: int) -> None:

@@ -145,7 +145,7 @@ def _risks(found: Sequence[Mapping[str, Any]]) -> Iterator[Figure]:
         return
     yield _texts(
         "risk", "attacks that succeed beyond chance",
-        [a and _beyond_chance(a, one["reproduce"]["control"])
+        [a and _beyond_chance(a, control=has_control(one))
          for a, one in zip(attacks, found, strict=True)],
     )  # fmt: skip
     names = dict.fromkeys(x["name"] for a in attacks if a for x in a)
@@ -161,7 +161,13 @@ def _risks(found: Sequence[Mapping[str, Any]]) -> Iterator[Figure]:
         )
 
 
-def _beyond_chance(attacks: Sequence[Mapping[str, Any]], control: bool) -> str:
+def has_control(found: Mapping[str, Any]) -> bool:
+    """Say whether attacks were run on others, too: a control that was given, or rows held back."""
+    told = found["reproduce"]
+    return bool(told["control"] or told.get("held_back"))
+
+
+def _beyond_chance(attacks: Sequence[Mapping[str, Any]], *, control: bool) -> str:
     said = f"{sum(attack['succeeds'] for attack in attacks)} of {len(attacks)}"
     return said if control else f"no finding ({said} without a control table)"
 
@@ -202,3 +208,21 @@ def _measured(
         for value in values
     )
     return Figure(group=group, name=name, better=better, kind=kind, values=held)
+
+
+def best_accuracies(learning: Mapping[str, Any]) -> dict[str, float]:
+    """Give the best model's accuracy by what it was trained on.
+
+    Examples
+    --------
+    >>> lines = [{"trained_on": w, "accuracy": {"value": v}} for w, v in
+    ...          (("release", 0.7), ("release", 0.8), ("original", 0.9), ("nothing", 0.5))]
+    >>> best_accuracies({"lines": lines})
+    {'release': 0.8, 'original': 0.9, 'nothing': 0.5}
+    """
+    return {
+        where: max(
+            line["accuracy"]["value"] for line in learning["lines"] if line["trained_on"] == where
+        )
+        for where in ("release", "original", "nothing")
+    }

@@ -6,10 +6,13 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.stats import t
 
 from hushtable.estimate.quantiles import normal_quantile
 from hushtable.evaluation.metric import Measured, Metric
+from hushtable.extras import needing
+
+with needing("eval", "evaluation"):
+    from scipy.stats import t
 
 CONFIDENCE = 0.95
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hushtable.evaluation.figures import mean_distance
+from hushtable.evaluation.figures import best_accuracies, mean_distance
 
 CLOSE = 0.05
 """Mean distance up to which single columns count as told."""
@@ -79,14 +79,7 @@ def _uses(utility: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
             else:
                 yield f"intervals (typical width {width:.1%} of the rows)", width < VACUOUS
     if learning := utility["learning"]:
-        best = {
-            where: max(
-                line["accuracy"]["value"]
-                for line in learning["lines"]
-                if line["trained_on"] == where
-            )
-            for where in ("release", "original", "nothing")
-        }
+        best = best_accuracies(learning)
         gain = best["original"] - best["nothing"]
         if gain > 0.01:  # otherwise there is nothing to learn
             learned = best["release"] - best["nothing"] >= gain / 2

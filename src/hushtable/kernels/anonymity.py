@@ -34,10 +34,13 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit, prange
 from numpy.typing import NDArray
 
+from hushtable.extras import needing
 from hushtable.kernels.space import Points, Vector, leaf_order, threads_for
+
+with needing("publish"):
+    from numba import njit, prange
 
 # Squared distances are binned on the top bits of their double: 7 bits of mantissa make bins whose
 # upper edge is at most 1 + 1/128 times the value, that is 0.39 % in the distance.

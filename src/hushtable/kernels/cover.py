@@ -5,10 +5,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, prange
 from numpy.typing import NDArray
 
+from hushtable.extras import needing
 from hushtable.kernels.space import BLOCK, TIE, Points, Vector, threads_for
+
+with needing("publish"):
+    from numba import njit, prange
 
 _FAMILY = 16  # boxes per box around boxes
 

@@ -30,8 +30,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from hushtable.extras import needing
+
+with needing("publish"):
+    from numba import njit
 
 Particles = NDArray[np.int16]
 Index = NDArray[np.uint16]

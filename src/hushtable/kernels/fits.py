@@ -11,10 +11,13 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit, prange
 from numpy.typing import NDArray
 
+from hushtable.extras import needing
 from hushtable.kernels.space import TIE, Points, Vector
+
+with needing("publish"):
+    from numba import njit, prange
 
 
 def rank_owners(

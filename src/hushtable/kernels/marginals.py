@@ -6,8 +6,12 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from hushtable.extras import needing
+
+with needing("publish"):
+    from numba import njit
 
 Integers = NDArray[np.int64]
 

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, prange
 from numpy.typing import NDArray
+
+from hushtable.extras import needing
+
+with needing("publish"):
+    from numba import njit, prange
 
 Matrix = NDArray[np.float64]
 Integers = NDArray[np.int64]
+
+_ONE = 1 << 36
+"""The distance of two values that have nothing in common, in the steps of whole numbers."""
 
 
 def nearest(
@@ -63,6 +70,51 @@ def nearest(
             distances,
         )
     return places, distances
+
+
+def nearest_without_each(
+    targets: Matrix, published: Matrix, *, ordered: NDArray[np.bool_], seed: int = 0
+) -> Integers:
+    """Find, for each target and each column, the nearest published record by all other columns.
+
+    Distances are those of `nearest`, in whole multiples of 2**-36: a column is taken off a sum
+    exactly, so that records that are equally near stay so.
+
+    Parameters
+    ----------
+    targets, published : array (n, d)
+        Positions from 0 to 1 in ordered columns, codes in others.
+    ordered : array (d,)
+        Which columns are ordered.
+    seed : int
+        Where the chance comes from that decides among equally near records.
+
+    Returns
+    -------
+    array (n, d)
+        Places of the nearest records, by the column left out.
+
+    Examples
+    --------
+    >>> published = np.array([[0.0, 1.0], [0.5, 2.0], [np.nan, 3.0]])
+    >>> ordered = np.array([True, False])
+    >>> nearest_without_each(np.array([[0.1, 2.0]]), published, ordered=ordered).tolist()
+    [[1, 0]]
+    """
+    places = np.zeros(targets.shape, np.int64)
+    if len(published) and len(targets):
+        columns = _telling_first(targets, published, ordered)
+        found = np.zeros(targets.shape, np.int64)
+        _nearest_without_each(
+            _in_steps(targets[:, columns]), _in_steps(published[:, columns]), np.uint64(seed), found
+        )
+        places[:, columns] = found
+    return places
+
+
+def _in_steps(matrix: Matrix) -> Integers:
+    """Write positions and codes so that values differ by `_ONE` at least, or by less in order."""
+    return np.where(np.isnan(matrix), -2 * _ONE, np.rint(matrix * _ONE)).astype(np.int64)
 
 
 def _telling_first(targets: Matrix, published: Matrix, ordered: NDArray[np.bool_]) -> Integers:
@@ -125,3 +177,36 @@ def _nearest(  # noqa: PLR0917 - numba has no keyword-only arguments
             distances[i, slot] = total
             places[i, slot] = j
             lots[slot] = lot
+
+
+@njit(cache=True, parallel=True)  # type: ignore[untyped-decorator]
+def _nearest_without_each(
+    targets: Integers, published: Integers, seed: np.uint64, places: Integers
+) -> None:  # pragma: no cover - compiled
+    n_columns = targets.shape[1]
+    for i in prange(len(targets)):
+        own_seed = _scrambled(seed ^ _scrambled(np.uint64(i)))
+        nearest_yet = np.full(n_columns, np.int64(n_columns * _ONE))
+        lots = np.full(n_columns, np.uint64(0xFFFFFFFFFFFFFFFF))
+        apart = np.empty(n_columns, np.int64)
+        reach = np.int64((n_columns + 1) * _ONE)
+        for j in range(len(published)):
+            total = np.int64(0)
+            for column in range(n_columns):
+                apart[column] = min(abs(targets[i, column] - published[j, column]), _ONE)
+                total += apart[column]
+                if total > reach:
+                    break
+            if total > reach:
+                continue  # too far, whichever column is left out
+            lot = _scrambled(own_seed + np.uint64(j))
+            is_nearer = False
+            for column in range(n_columns):
+                left = total - apart[column]
+                if left < nearest_yet[column] or (
+                    left == nearest_yet[column] and lot < lots[column]
+                ):
+                    nearest_yet[column], lots[column], places[i, column] = left, lot, j
+                    is_nearer = True
+            if is_nearer:
+                reach = nearest_yet.max() + _ONE

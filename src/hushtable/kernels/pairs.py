@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from hushtable.extras import needing
+
+with needing("publish"):
+    from numba import njit
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]

@@ -7,10 +7,13 @@ go to the lowest number, so equal distances give equal clusters.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from hushtable.errors import ParameterError
+from hushtable.extras import needing
+
+with needing("publish"):
+    from numba import njit
 
 MAX_PASSES = 100
 """Swaps stop after so many passes without one; each swap lowers the cost, so few are needed."""

@@ -5,8 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from hushtable.extras import needing
+
+with needing("publish"):
+    from numba import njit
 
 Bytes = NDArray[np.uint8]
 Hashes = NDArray[np.uint64]

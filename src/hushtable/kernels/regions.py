@@ -7,8 +7,12 @@ and inside a region by position on that axis. A region is the same range of plac
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from hushtable.extras import needing
+
+with needing("publish"):
+    from numba import njit
 
 # ruff: noqa: PLR0917 - numba compiles positional parameters
 

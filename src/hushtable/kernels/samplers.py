@@ -13,7 +13,11 @@ State of a kernel's stream: ``state[0]`` next word, ``state[1]`` bits left over 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from hushtable.extras import needing
+
+with needing("publish"):
+    from numba import njit
 
 # ruff: noqa: PLR0917 - numba compiles positional parameters
 # numba turns a mix of signed and unsigned integers into floats, so every cast below is deliberate.

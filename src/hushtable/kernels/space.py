@@ -6,8 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import numpy as np
-from numba import get_num_threads, njit, set_num_threads
 from numpy.typing import NDArray
+
+from hushtable.extras import needing
+
+with needing("publish"):
+    from numba import get_num_threads, njit, set_num_threads
 
 Points = NDArray[np.float64]
 Vector = NDArray[np.float64]

@@ -8,13 +8,16 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils.validation import check_is_fitted
 
 from hushtable.errors import ParameterError, ReleaseError
+from hushtable.extras import needing
 from hushtable.kernels.ratings import solve_sides
 from hushtable.methods.counts.column_table import COUNT, TUPLE
 from hushtable.release import Release
+
+with needing("eval", "the model"):
+    from sklearn.base import BaseEstimator, RegressorMixin
+    from sklearn.utils.validation import check_is_fitted
 
 Floats = NDArray[np.float64]
 

@@ -7,17 +7,20 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import logsumexp
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from hushtable.errors import ParameterError
+from hushtable.extras import needing
 from hushtable.kernels.fits import best_fits
 from hushtable.release import Release
 from hushtable.schema import Categorical
 
-STD = "_std"
+with needing("eval", "the model"):
+    from scipy.special import logsumexp
+    from sklearn.base import BaseEstimator, ClassifierMixin
+    from sklearn.utils.multiclass import check_classification_targets
+    from sklearn.utils.validation import check_is_fitted, validate_data
+
+STD, FROM, TO = "_std", "_from", "_to"
 
 
 class UncertainNeighbors(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -115,6 +118,13 @@ class UncertainNeighbors(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 period.append(float(column.exact_step) * column.n_values)
         points = np.stack([table.column(name).to_numpy() for name in noisy], axis=1)
         std = np.stack([table.column(name + STD).to_numpy() for name in noisy], axis=1)
+        if release.statement.parameters.get("edges") == "region":
+            # A record is anywhere in its region, no more likely at its published point.
+            first, last = (
+                np.stack([table.column(name + end).to_numpy() for name in noisy], axis=1)
+                for end in (FROM, TO)
+            )
+            points = (first + last) / 2
         labels = np.asarray(table.column(target).to_pylist())
         return cls(q=q, model=settings["model"], period=period).fit(points, labels, std)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -30,6 +30,9 @@ Source = TypeVar("Source")
 
 SUPPOSED_ROWS = 100_000
 """How many rows a forecast is judged by where nobody says how many there are."""
+
+VACUOUS = 0.9
+"""An interval that is so large a share of the rows tells nothing."""
 
 
 @dataclass(frozen=True)
@@ -66,11 +69,17 @@ class CountError:
         Standard deviation of the error.
     assumes : str
         What the figure takes for granted, in sentences.
+    typical : float, optional
+        The same as `half_width` for a typical column, where that is about the worst of several.
+    worst : str
+        Which column is the worst.
     """
 
     half_width: float
     std: float
     assumes: str
+    typical: float | None = None
+    worst: str = ""
 
 
 @dataclass(frozen=True)
@@ -149,8 +158,16 @@ class Plan(ABC, Generic[Source]):
         """Whether a run spends all that is promised; otherwise it may spend less, never more."""
         return True
 
-    def accounted(self, source: Engine | Graph, noise: Noise) -> Run:
+    def accounted(
+        self,
+        source: Engine | Graph,
+        noise: Noise,
+        *,
+        heard: Callable[[int, float], None] | None = None,
+    ) -> Run:
         """Seal the source, make the release, and check that it cost what was promised.
+
+        `heard` is told after each look how many there were and what share of the promise is spent.
 
         Raises `SealedError` where it did not, or where it looked at a count without paying; there
         is no release then.
@@ -159,7 +176,9 @@ class Plan(ABC, Generic[Source]):
         from hushtable.engine.sealed import accounted  # noqa: PLC0415
         from hushtable.privacy.spending import Account  # noqa: PLC0415
 
-        account = Account(self.promise, bare=self.method.opens_bare, spends_all=self.spends_all)
+        account = Account(
+            self.promise, bare=self.method.opens_bare, spends_all=self.spends_all, heard=heard
+        )
         released = accounted(source, account, lambda sealed: self.release(sealed, noise))
         return Run(released, account)
 
@@ -186,21 +205,35 @@ class Plan(ABC, Generic[Source]):
             "public table and use hushtable evaluate."
         )
 
+    def typical_width(self, rows: int) -> float | None:
+        """Expect so wide an interval of a count by one column, as a share of the rows.
+
+        For releases whose cells are cut by few columns each; None where noise alone tells.
+        """
+        return None
+
     def hollow(self, rows: int) -> str:
         """Say why a release of so many rows would tell nothing, in a sentence; "" where it would.
 
         Most methods are judged by their noise: an answer that may be off by as much as it counts
-        is none.
+        is none, and by the intervals to expect.
         """
         try:
-            error = self.count_error(rows=rows, share=0.5)
+            error = self.count_error(rows=rows, share=0.5).half_width
         except Refused:
-            return ""
-        if error.half_width < rows / 2:
+            error = 0.0
+        if error >= rows / 2:
+            return (
+                f"a count of half of {rows:,} rows may be off by {error:,.0f}, so no answer would "
+                "tell anything."
+            )
+        width = self.typical_width(rows)
+        if width is None or width < VACUOUS:
             return ""
         return (
-            f"a count of half of {rows:,} rows may be off by {error.half_width:,.0f}, so no answer "
-            "would tell anything."
+            f"{len(self.schema.attributes)} columns are too many for its cells: the interval of a "
+            f"count by one of them is expected to be {min(width, 1):.0%} of the rows wide. Publish "
+            "fewer columns, or spend more."
         )
 
 
@@ -214,6 +247,9 @@ class Method(Parameters):
     @abstractmethod
     def plan(self, schema: Schema) -> Plan[SealedTable]:
         """Work out everything that follows from parameters and schema, or refuse; sees no data."""
+
+    def refuse_data(self, data: Any) -> None:
+        """Refuse a private table that the parameters rule out, by what it is; no row is read."""
 
     def guarantee(self, schema: Schema) -> tuple[Guarantee, ...]:
         """Say what is promised; sees no data."""

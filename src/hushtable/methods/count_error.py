@@ -115,6 +115,32 @@ def _all_lost(per_cell: int) -> str:
     )
 
 
+def width_through_cells(
+    *, n_cuts: int, n_cut: int, n_columns: int, error: CountError, rows: int
+) -> float:
+    """Expect the width of an interval of a count by one column, as a share of the rows.
+
+    A question cuts through cells that its column does not divide, of which it then knows nothing:
+    none or all of their rows may be meant. Of `n_columns`, those of `n_cut` are divided by `n_cuts`
+    cuts, each of which may be by any; the others are told apart in every cell. The noise of half of
+    the cells, `error`, comes on top.
+
+    Examples
+    --------
+    >>> few = CountError(half_width=10.0, std=5.0, assumes="")
+    >>> round(width_through_cells(n_cuts=10, n_cut=5, n_columns=6, error=few, rows=1000), 3)
+    0.109
+    """
+    undivided = (1 - 1 / n_cut) ** n_cuts * n_cut / n_columns
+    return undivided + 2 * error.half_width / max(rows, 1)
+
+
+def width_line(width: float) -> dict[str, str]:
+    """Write the width to expect as a line of a forecast."""
+    wide = "as wide as the table" if width >= 1 else f"about {width:.0%} of the rows wide"
+    return {"interval of a count by one column, typically": wide}
+
+
 def coins_error(
     *, n_true: float, n_other: float, keep: float, insert: float, assumes: str
 ) -> CountError:

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from hushtable.errors import PredicateError
+from hushtable.extras import needing
 from hushtable.predicate.syntax import Node, quote, syntax_tree, text_of
 from hushtable.schema import Categorical, Schema
 
@@ -103,6 +103,8 @@ def _values(select: Node, tables: Mapping[str, pa.Table]) -> list[Any]:
     condition = select.args.get("where")
     if condition is not None:
         syntax_tree(text_of(condition.this))  # nothing but what a clause may have
+    with needing("publish", "a lookup"):
+        import duckdb  # noqa: PLC0415 - most questions look nothing up
     connection = duckdb.connect(config={"enable_external_access": "false"})
     try:
         connection.register(source.name, tables[names[source.name.lower()]])

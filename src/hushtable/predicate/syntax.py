@@ -13,7 +13,7 @@ from hushtable.predicate.formula import shorten
 
 Node = Any  # the base class of sqlglot's nodes has changed its name between versions
 
-_DIALECT = "duckdb"
+_DIALECT = sqlglot.Dialect.get_or_raise("duckdb")  # read here, not with the first question
 # Parentheses within parentheses, NOT and signs included. The parser recurses some twenty frames
 # deep for each, so this leaves half of Python's stack to the caller.
 _MAX_NESTING = 24

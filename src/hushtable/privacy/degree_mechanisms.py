@@ -1,11 +1,10 @@
-"""Two mechanisms that graphs need: the first of many queries that is low, and cuts in the middle.
+"""What graphs need beside noise on counts: cuts near the middle of a histogram.
 
-The proofs are in ``methods/degrees/degrees.md``.
+The proof is in ``methods/degrees/degrees.md``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -13,53 +12,7 @@ import numpy as np
 
 from hushtable.privacy.mechanism import Mechanism
 from hushtable.privacy.noise import Integers, Noise
-from hushtable.privacy.sealed import Seal
-from hushtable.privacy.spending import Part, Price, Sensitivity
-
-Query = Callable[[], Fraction]
-
-
-class SealedQueries(Seal):
-    """Hold numbers that are worked out one by one when they are asked for, sealed."""
-
-    __slots__ = ()
-
-    @classmethod
-    def of(cls, queries: Sequence[Query], sensitivity: Sensitivity, part: Part) -> SealedQueries:
-        """Seal queries of which one unit moves each by at most ``sensitivity.most``."""
-        return cls(list(queries), sensitivity, part)
-
-
-@dataclass(frozen=True)
-class FirstLow(Mechanism):
-    """Find the first query that is not above a limit: the sparse vector technique, stopped once.
-
-    The limit has noise of half the scale, drawn once, each query noise of the scale: for queries
-    that one unit moves by at most s, the limit costs 2 s / scale and the answer as much.
-
-    Parameters
-    ----------
-    scale : Fraction
-        The scale of the noise of a query.
-    limit : Fraction
-        The limit; public.
-    """
-
-    scale: Fraction
-    limit: Fraction
-
-    def price(self, sensitivity: Sensitivity) -> Price:
-        """Give four times the sensitivity of a query over the scale."""
-        return Price.pure(4 * sensitivity.most / self.scale)
-
-    def draw(self, exact: Sequence[Query], noise: Noise) -> int | None:
-        """Give the place of the query, or None if there is none."""
-        limit = self.limit + int(noise.discrete_laplace(self.scale / 2, size=1)[0])
-        for place, query in enumerate(exact):
-            asked = query()
-            if asked + int(noise.discrete_laplace(self.scale, size=1)[0]) <= limit:
-                return place
-        return None
+from hushtable.privacy.spending import Price, Sensitivity
 
 
 @dataclass(frozen=True)

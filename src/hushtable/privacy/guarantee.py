@@ -282,7 +282,8 @@ class Threshold(Guarantee):
             "Sensitive values: all rows that share a combination may share them too.",
             f"Planted rows: someone who adds {self.k - 1} copies of a row lifts it over the "
             "threshold.",
-            "People with several rows: rows are counted, not people.",
+            "People with several rows: rows are counted, not people, unless the table lists items "
+            "of people, each of whom then counts once.",
             "Several releases, or several parts of one: thresholds do not add up.",
         )
 
@@ -400,10 +401,14 @@ class UncertainAnonymity(Guarantee):
 
     def explain(self) -> str:
         """Say the promise in one plain sentence."""
+        mostly = (
+            f", with a probability of at least {shown(1 - self.eta)} over the noise added to it"
+            if self.eta
+            else ""
+        )
         return (
-            f"For each record, with a probability of at least {shown(1 - self.eta)} over the noise"
-            f" added to it, at least {self.k} records of the private table (itself included) fit "
-            "what is published at least as well as the true one does."
+            f"For each record{mostly}, at least {self.k} records of the private table (itself "
+            "included) fit what is published at least as well as the true one does."
         )
 
     @property

@@ -228,6 +228,33 @@ class SourcePrior:
             low, hit = (low, middle) if holds(middle) else (middle, hit)
         return self._noise(hit)
 
+    def with_coins(self, alpha: Fraction, beta: Fraction) -> SourceInsertions:
+        """Insert the rarest tuples with beta (a little above where it has no root), others oftener.
+
+        Examples
+        --------
+        >>> prior = SourcePrior(Domain({"a": 2}), ((1, 3),), Fraction(1))
+        >>> noise = prior.with_coins(Fraction(1, 2), Fraction(1, 10))
+        >>> noise.hit, round(float(noise.beta_bounds(3)[0]), 3)
+        (Fraction(1, 10), 0.271)
+        """
+        rarest, likeliest = self.classes[0], self.classes[-1]
+        low, hit = beta / rarest, beta  # 1 - (1 - h)**w is between h and w h
+        while rarest > 1 and (hit - low) * 2**60 > low:
+            middle = Fraction(math.ceil((low + hit) / 2 * 2**128), 2**128)
+            trial = SourceInsertions(self.domain, self.weights, alpha=alpha, hit=middle)
+            low, hit = (low, middle) if trial.beta_bounds(rarest)[0] >= beta else (middle, hit)
+        noise = SourceInsertions(self.domain, self.weights, alpha=alpha, hit=hit)
+        _, largest = noise.beta_bounds(likeliest)
+        if alpha + largest >= 1:
+            raise ParameterError(
+                f"the likeliest tuple would be inserted with a chance of {float(largest):.3g}, and "
+                f"with alpha = {alpha} that makes 1 or more: one that is not published would "
+                "certainly not be in the table. Lower alpha or beta, or spread the source more "
+                "evenly."
+            )
+        return noise
+
     def _noise(self, hit: Fraction) -> SourceInsertions:
         """Keep half of the likeliest tuples; the others a little less."""
         trial = SourceInsertions(self.domain, self.weights, alpha=Fraction(0), hit=hit)

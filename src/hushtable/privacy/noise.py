@@ -24,11 +24,11 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from numpy.typing import NDArray
 
 from hushtable import kernels
 from hushtable.errors import ParameterError, TooLarge
+from hushtable.extras import needing
 from hushtable.privacy.arguments import (
     as_integers,
     as_weights,
@@ -659,6 +659,11 @@ def add_noise(counts: Integers, noise: Integers) -> Integers:
 
 
 def _keystream(key: bytes) -> Any:
+    with needing("publish", "randomness"):
+        from cryptography.hazmat.primitives.ciphers import (  # noqa: PLC0415 - readers draw none
+            Cipher,
+            algorithms,
+        )
     # A key is used for one stream only, so the nonce may be constant.
     return Cipher(algorithms.ChaCha20(key, bytes(16)), mode=None).encryptor()
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hushtable.errors import ParameterError
+from hushtable.extras import needing
 from hushtable.privacy.arguments import not_fraction, not_whole, refuse_if
 from hushtable.privacy.noise import MAX_SCALE, Integers, SecureNoise, not_rate
 
@@ -25,13 +25,8 @@ class OpenDPNoise(SecureNoise):
     """
 
     def __init__(self) -> None:
-        try:
+        with needing("opendp", "noise 'opendp'"):
             import opendp.prelude as dp  # noqa: PLC0415 - slow to import, and optional
-        except ImportError as error:
-            raise ParameterError(
-                "noise: 'opendp' needs the opendp package. Install hushtable[opendp], or use "
-                "noise='secure'."
-            ) from error
         dp.enable_features("contrib")
         self._dp: Any = dp
 

@@ -9,7 +9,7 @@ in ``sealed.md``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Self
@@ -198,6 +198,12 @@ class Promise:
             return False
         return not spent.rho or (min(self.aside) > 0 and is_concentrated(spent.rho, *self.aside))
 
+    def share_of(self, spent: Spent) -> float:
+        """Say roughly what share of it was spent: to show, not to judge by."""
+        if self.rho is not None:
+            return float(spent.rho) / float(self.rho)
+        return float(spent.epsilon) / float(self.epsilon)
+
     def is_used_up(self, spent: Spent) -> bool:
         """Tell whether so much was promised at most, up to rounding."""
         if self.rho is not None:
@@ -283,6 +289,9 @@ class Account:
         Why counts may be opened without noise, for methods that promise no differential privacy.
     spends_all : bool
         Whether the run must spend all that is promised, not only no more.
+    heard : callable, optional
+        Hears of each look once it is booked: how many there were, and what share of the promise
+        is spent where this one looked.
 
     Examples
     --------
@@ -301,6 +310,7 @@ promised, so what it publishes is not what was planned. Nothing is published; re
     promise: Promise | None
     bare: str = ""
     spends_all: bool = True
+    heard: Callable[[int, float], None] | None = field(default=None, repr=False)
     openings: list[Opening] = field(default_factory=list, repr=False)
     parts: list[Part] = field(init=False, repr=False)
     settled: bool = field(init=False, default=False)
@@ -345,6 +355,8 @@ promised, so what it publishes is not what was planned. Nothing is published; re
             # was divided twice. The whole is added up by `settle`.
             self._require_covered(what, part.path)
         self.openings.append(Opening(what, tuple(parts), sensitivity, mechanism, price))
+        if self.heard is not None and parts:
+            self.heard(len(self.openings), self.promise.share_of(parts[0].path))
 
     def book_bare(self, what: str) -> None:
         """Book that counts are opened without noise, or refuse it."""

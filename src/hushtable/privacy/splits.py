@@ -80,6 +80,25 @@ class ClassTable:
         one = np.ones(1, np.int64)
         return Ways(np.asarray(scores, np.int64), one, -one)
 
+    def halving_ways(
+        self,
+        codes: Sequence[int],
+        halves: Sequence[Sequence[int]],
+        score: Score,
+        *,
+        with_apart: bool,
+    ) -> Ways:
+        """Score every way to split a group of values in two: one of the halves, and what is left.
+
+        A way is named by the place of its half.
+        """
+        whole = self.values[list(codes)].sum(axis=0)
+        one = np.stack([self.values[list(half)].sum(axis=0) for half in halves])
+        rest = [np.broadcast_to(row, one.shape) for row in self._rest(with_apart)]
+        scores = score.of(np.stack([one, whole - one, *rest], axis=1))
+        places = np.arange(len(halves))
+        return Ways(np.asarray(scores, np.int64), np.ones_like(places), places)
+
     def span_ways(self, first: int, last: int, score: Score, *, with_apart: bool) -> Ways:
         """Score every way to split an interval of values in two, both ends included.
 
@@ -193,6 +212,21 @@ class SealedClassTable(Seal):
         self._require([frozenset(codes) for codes in children], with_apart)
         ways = inside(self).group_ways(children, score, with_apart=with_apart)
         return self._sealed(ways, score, 1)
+
+    def halving_ways(
+        self,
+        codes: Sequence[int],
+        halves: Sequence[Sequence[int]],
+        score: Score,
+        *,
+        with_apart: bool,
+    ) -> SealedWays:
+        """Score every way to split a group of values in two: a half of them, and what is left."""
+        self._require([frozenset(codes)], with_apart)
+        if not all(frozenset(half) <= frozenset(codes) for half in halves):
+            raise SealedError("a half of some values must be some of them.")
+        ways = inside(self).halving_ways(codes, halves, score, with_apart=with_apart)
+        return self._sealed(ways, score, len(halves))
 
     def span_ways(self, first: int, last: int, score: Score, *, with_apart: bool) -> SealedWays:
         """Score every way to split an interval of values in two."""

@@ -12,16 +12,17 @@ from pathlib import Path
 from typing import Any
 
 from hushtable.estimate import Estimate
+from hushtable.estimate.estimate_table import EstimateTable
 from hushtable.files.scratch import Scratch
 from hushtable.release import SEEDED_MARK, Release
-from hushtable.web.questions import Part, Question, parts_of
+from hushtable.web.questions import EVERYTHING, Part, Question
 
 _REMEMBERED = 20_000  # answers; some hundred bytes each
 
 
 @dataclass(frozen=True)
 class Cell:
-    """Hold one count of a grouped answer."""
+    """Hold one group of an answer: a count, another figure, or a coefficient."""
 
     parts: tuple[Part, ...]
     clause: str
@@ -30,7 +31,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Answer:
-    """Hold the count that was asked for, and the cells it was grouped into."""
+    """Hold what was asked for, and the cells it was grouped into; of a regression, its terms."""
 
     question: Question
     clause: str
@@ -43,11 +44,25 @@ class Answer:
         of_cells = (note for cell in self.cells for note in cell.estimate.notes)
         return list(dict.fromkeys([*self.whole.notes, *of_cells]))
 
+    @property
+    def by(self) -> tuple[str, ...]:
+        """What tells the cells apart."""
+        return ("term",) if self.question.regress else self.question.by
+
+    @property
+    def value_name(self) -> str:
+        """What the numbers are."""
+        if self.question.regress:
+            return "coefficient"
+        return self.whole.what if self.question.figure else "count"
+
     def to_csv(self) -> str:
         """Write the numbers for a spreadsheet."""
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
-        writer.writerow([*map(_unrun, self.question.by), "where", "count", "low", "high", "std"])
+        writer.writerow(
+            [*map(_unrun, self.by), "where", _unrun(self.value_name), "low", "high", "std"]
+        )
         if not self.cells:
             writer.writerow(_row((), self.clause, self.whole))
         for cell in self.cells:
@@ -65,6 +80,14 @@ def _unrun(text: str) -> str:
     return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
 
 
+def _size(found: Estimate | EstimateTable) -> int:
+    return len(found) if isinstance(found, EstimateTable) else 1
+
+
+def _or_none(clause: str) -> str | None:
+    return None if clause == EVERYTHING else clause
+
+
 class Answers:
     """Ask a release, once for each question.
 
@@ -77,7 +100,8 @@ class Answers:
     def __init__(self, release: Release) -> None:
         self.release = release
         self.schema = release.schema
-        self._known: OrderedDict[str, Estimate] = OrderedDict()
+        self._known: OrderedDict[tuple[Any, ...], Estimate | EstimateTable] = OrderedDict()
+        self._n_known = 0
         self._memory = threading.Lock()
         self._asking = threading.Lock()  # estimators are not made for several threads
         self._rows: Scratch | None = None
@@ -85,32 +109,61 @@ class Answers:
     def ask(self, question: Question) -> Answer:
         """Answer a question."""
         clause = question.clause(self.schema)
-        whole = self.count(clause)
-        cells = question.cells(self.schema) if question.by else ()
-        return Answer(
-            question,
-            clause,
-            whole,
-            tuple(Cell(parts, each, self.count(each)) for parts, each in cells),
-        )
+        if question.regress:
+            return Answer(question, clause, self.count(clause), self._terms(question, clause))
+        whole = self._figure(question, clause)
+        return Answer(question, clause, whole, self._cells(question, clause))
 
-    def distribution(self, name: str) -> list[Cell]:
+    def distribution(self, name: str) -> tuple[Cell, ...]:
         """Count every part of a column."""
-        parts = parts_of(name, self.schema.attributes[name])
-        return [Cell((part,), part.clause, self.count(part.clause)) for part in parts]
+        return self._cells(Question(by=(name,)), EVERYTHING)
 
     def count(self, clause: str) -> Estimate:
         """Count what satisfies a clause."""
+        found: Estimate = self._asked("count", clause)
+        return found
+
+    def _figure(self, question: Question, clause: str) -> Estimate:
+        if question.figure:
+            found: Estimate = self._asked(question.figure, question.of, _or_none(clause))
+            return found
+        return self.count(clause)
+
+    def _cells(self, question: Question, clause: str) -> tuple[Cell, ...]:
+        """Answer for each group: all at once where each is one value, else one by one."""
+        cells = question.cells(self.schema) if question.by else []
+        if not cells or not question.lists_values(self.schema):
+            return tuple(Cell(parts, one, self._figure(question, one)) for parts, one in cells)
+        if question.figure:
+            table = self._asked(question.figure, question.of, _or_none(clause), by=question.by)
+        else:
+            table = self._asked("crosstab", question.by, _or_none(clause))
+        return tuple(
+            Cell(parts, one, estimate)
+            for (parts, one), estimate in zip(cells, table.estimates, strict=True)
+        )
+
+    def _terms(self, question: Question, clause: str) -> tuple[Cell, ...]:
+        table = self._asked(
+            "regression", question.regress, _or_none(clause), logistic=question.logistic
+        )
+        return tuple(Cell((Part(str(term), ""),), clause, found) for (term,), found in table)
+
+    def _asked(self, what: str, *about: Any, **more: Any) -> Any:
+        """Ask the release by the name of its method, unless that was asked before."""
+        key = (what, *about, *more.items())
         with self._memory:
-            if clause in self._known:
-                self._known.move_to_end(clause)
-                return self._known[clause]
+            if key in self._known:
+                self._known.move_to_end(key)
+                return self._known[key]
         with self._asking:
-            found = self.release.count(clause)
+            found = getattr(self.release, what)(*about, **more)
         with self._memory:
-            self._known[clause] = found
-            while len(self._known) > _REMEMBERED:
-                self._known.popitem(last=False)
+            if key not in self._known:
+                self._n_known += _size(found)
+            self._known[key] = found
+            while self._n_known > _REMEMBERED:
+                self._n_known -= _size(self._known.popitem(last=False)[1])
         return found
 
     def rows_file(self, suffix: str) -> Path:

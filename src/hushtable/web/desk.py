@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -24,6 +27,7 @@ from hushtable.web.pages import (
     report,
     schema,
 )
+from hushtable.web.pages.look import Shelf, look
 from hushtable.web.render import STATIC, page
 from hushtable.web.security import Door, Guard, NotAllowed, Shield, TooMuch
 from hushtable.web.workbench import Workbench
@@ -55,8 +59,16 @@ def make_desk(bench: Workbench, *, door: Door, port: int, max_upload: int) -> St
     max_upload : int
         Bytes that may be uploaded.
     """
+    shelf = Shelf()
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        yield
+        shelf.close()
+
     desk = Starlette(
-        routes=[*ROUTES, Mount("/static", StaticFiles(directory=STATIC))],
+        lifespan=lifespan,
+        routes=[*ROUTES, look(shelf), Mount("/static", StaticFiles(directory=STATIC))],
         middleware=[
             Middleware(Shield, headers={"Cache-Control": "no-store"}),
             Middleware(Guard, door=door, port=port, max_upload=max_upload),

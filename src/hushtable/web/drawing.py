@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from html import escape
 
+from hushtable.estimate.base import COUNTED, Estimate
 from hushtable.web.answers import Answer, Cell
 
 _STYLE = (
@@ -14,14 +16,54 @@ _STYLE = (
 )
 
 
+@dataclass(frozen=True)
+class Bar:
+    """Where a bar and its interval lie, in hundredths of the room."""
+
+    start: float
+    length: float
+    low: float
+    high: float
+
+
+class Reach:
+    """Give bars of several answers one scale, from zero, or from the lowest that is below it.
+
+    Parameters
+    ----------
+    cells : sequence of Cell
+        The answers; what is not known, or unbounded, does not stretch the scale.
+    """
+
+    def __init__(self, cells: Sequence[Cell]) -> None:
+        ends = [(c.estimate.low, c.estimate.value, c.estimate.high) for c in cells]
+        known = [end for group in ends for end in group if math.isfinite(end)]
+        self._bottom, self._top = min([0.0, *known]), max([0.0, *known])
+        if all(cell.estimate.what in COUNTED for cell in cells):
+            self._bottom, self._top = 0.0, max(1.0, self._top)
+
+    def along(self, estimate: Estimate) -> Bar | None:
+        """Say where the bar of an answer lies; nowhere if it is not known."""
+        if math.isnan(estimate.value) or self._top == self._bottom:
+            return None
+        zero, value, low, high = (
+            self._place(end) for end in (0.0, estimate.value, estimate.low, estimate.high)
+        )
+        return Bar(min(zero, value), abs(value - zero), low, high)
+
+    def _place(self, number: float) -> float:
+        inside = min(max(number, self._bottom), self._top)
+        return 100 * (inside - self._bottom) / (self._top - self._bottom)
+
+
 def bars_file(answer: Answer, title: str, subtitle: str) -> str:
-    """Draw the counts of an answer as bars with their 95 % intervals, as a file of its own."""
+    """Draw an answer as bars with their 95 % intervals, as a file of its own."""
     rows = [(", ".join(part.label for part in cell.parts), cell) for cell in answer.cells]
     if not rows:
         rows = [(answer.clause, Cell((), answer.clause, answer.whole))]
     left = 16 + 7 * min(max(len(label) for label, _ in rows), 40)
     width, height = left + 560, 78 + 26 * len(rows)
-    top = max(1.0, *(cell.estimate.high for _, cell in rows))
+    reach = Reach([cell for _, cell in rows])
     body = [
         f'<text x="12" y="24" font-weight="600">{escape(title)}</text>',
         f'<text x="12" y="44" class="soft">{escape(subtitle)}</text>',
@@ -29,17 +71,18 @@ def bars_file(answer: Answer, title: str, subtitle: str) -> str:
     for n, (label, cell) in enumerate(rows):
         y = 62 + 26 * n
         shown = label if len(label) <= 40 else label[:39] + "…"
-        value, low, high = (
-            left + 400 * max(part, 0.0) / top
-            for part in (cell.estimate.value, cell.estimate.low, cell.estimate.high)
-        )
+        said = str(cell.estimate).replace("95 % interval ", "").rpartition(": ")[2]
         body.append(
             f'<text x="{left - 8}" y="{y + 13}" text-anchor="end">{escape(shown)}</text>'
-            f'<rect class="bar" x="{left}" y="{y}" width="{value - left:.1f}" height="18"/>'
-            f'<path class="whisker" d="M{low:.1f} {y + 9}H{high:.1f}M{low:.1f} {y + 5}v8'
-            f'M{high:.1f} {y + 5}v8"/><text x="{left + 412}" y="{y + 13}">'
-            f"{escape(str(cell.estimate).replace('95 % interval ', ''))}</text>"
+            f'<text x="{left + 412}" y="{y + 13}">{escape(said)}</text>'
         )
+        if at := reach.along(cell.estimate):
+            start, low, high = (left + 4 * place for place in (at.start, at.low, at.high))
+            body.append(
+                f'<rect class="bar" x="{start:.1f}" y="{y}" width="{4 * at.length:.1f}" '
+                f'height="18"/><path class="whisker" d="M{low:.1f} {y + 9}H{high:.1f}'
+                f'M{low:.1f} {y + 5}v8M{high:.1f} {y + 5}v8"/>'
+            )
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
         f'height="{height}"><style>{_STYLE}</style><rect width="100%" height="100%" fill="#fff"/>'
@@ -197,7 +240,7 @@ def _grid(x: Axis, y: Axis, x_label: str, y_label: str) -> list[str]:
 
 def _page_svg(body: list[str], described: str) -> str:
     return (
-        f'<svg class="chart" viewBox="0 0 640 300" role="img" aria-label="{escape(described)}">'
+        f'<svg class="chart" viewBox="0 -8 640 308" role="img" aria-label="{escape(described)}">'
         + "".join(body)
         + "</svg>"
     )

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from hushtable.errors import HushtableError, OwnNote
-from hushtable.files.progress import Progress
+from hushtable.files.progress import Progress, phase_of
 from hushtable.web import words
 from hushtable.web.jobs import Job, write_json
 from hushtable.web.workbench import Project
@@ -31,18 +31,19 @@ class _Diary:
         self._path = folder / "state.json"
         self.content: dict[str, Any] = {
             "status": "running", "pid": os.getpid(), "started": time.time(), "phase": "",
-            "share": 0.0, "phases": [],
+            "share": 0.0, "done": "", "phases": [],
         }  # fmt: skip
         self._last = 0.0
         self.write()
 
     def note(self, what: str, share: float) -> None:
         """Take note of a phase, and how much of it is done."""
-        new = what != self.content["phase"]
+        phase, done = phase_of(what)
+        new = phase != self.content["phase"]
         if new:
-            seen = [known for known in self.content["phases"] if known != what]
-            self.content |= {"phase": what, "phases": [*seen, what]}
-        self.content["share"] = share
+            seen = [known for known in self.content["phases"] if known != phase]
+            self.content |= {"phase": phase, "phases": [*seen, phase]}
+        self.content |= {"share": share, "done": done}
         if new or time.monotonic() - self._last > _EVERY:
             self.write()
 
@@ -115,8 +116,10 @@ def _publish(project: Project, what: dict[str, Any], progress: Progress) -> dict
         project.schema(),
         make_method(what["method"], what["parameters"]),
         out=project.room("releases") / what["name"],
-        ledger=project.ledger_path if what["counted"] else None,
+        ledger=project.ledger_path,
         purpose=what["purpose"],
+        rows=what["rows"],
+        anyway=what["anyway"],
         progress=progress,
     )
     return {"release": release.folder.name, "publish_seconds": time.monotonic() - begun}
@@ -125,8 +128,8 @@ def _publish(project: Project, what: dict[str, Any], progress: Progress) -> dict
 def _rehearse(project: Project, what: dict[str, Any], progress: Progress) -> dict[str, Any]:
     from hushtable.evaluation.evaluate import evaluate  # noqa: PLC0415
     from hushtable.pipeline import publish  # noqa: PLC0415
+    from hushtable.rehearsal import make_stand_in, stand_in_schema  # noqa: PLC0415
     from hushtable.web.forms import make_method  # noqa: PLC0415
-    from hushtable.web.stand_in import make_stand_in, stand_in_schema  # noqa: PLC0415
 
     folder = project.room("rehearsals") / what["name"]
     folder.mkdir(mode=0o700)

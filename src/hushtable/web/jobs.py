@@ -66,7 +66,7 @@ class Job:
 
         A process that is gone without a word was killed, whatever it last said.
         """
-        found = {"status": "starting", "phase": "", "share": 0.0} | _read(
+        found = {"status": "starting", "phase": "", "share": 0.0, "done": ""} | _read(
             self.folder / "state.json"
         )
         if found["status"] in ENDED:
@@ -167,12 +167,16 @@ class Jobs:
             raise ParameterError(f"there is no job {number!r} in this project.")
         return Job(folder)
 
-    def seconds_before(self, project: Project, method: str) -> float | None:
-        """Say how long the last run of a method took in this project, rehearsals included."""
-        for job in reversed(self.all(project)):
-            state = job.state
-            if job.what.get("method") == method and "publish_seconds" in state:
+    def seconds_before(self, project: Project, job: Job) -> float | None:
+        """Say how long the last job like this one took; a rehearsal tells it of publishing, too."""
+        for other in reversed(self.all(project)):
+            state = other.state
+            if state["status"] != "done" or other.what.get("method") != job.what.get("method"):
+                continue
+            if job.kind == "publish" and "publish_seconds" in state:
                 return float(state["publish_seconds"])
+            if job.kind == other.kind:
+                return float(state["ended"]) - float(state["started"])
         return None
 
 

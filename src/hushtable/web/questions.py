@@ -1,8 +1,9 @@
 """What an analyst asks on the page: conditions by column, groups, and the clause they make.
 
 A question is the query string of an address, so an address reproduces it. Conditions on columns,
-and whatever else is written as a clause, hold together (AND). With one or two columns to group by,
-each cell is a count of its own, asked for by a clause of its own.
+and whatever else is written as a clause, hold together (AND). Rows are counted, or a column's mean
+or median is asked for, or a regression. With one or two columns to group by, each cell is an answer
+of its own, and has a clause of its own.
 """
 
 from __future__ import annotations
@@ -24,8 +25,11 @@ MAX_CELLS = 200
 """Cells of a grouped answer; more are neither quick to work out nor easy to read."""
 
 MAX_CLAUSE = 2000
+FIGURES = ("mean", "median")
+"""What may be asked of a column of numbers."""
+
 _BINS = 12
-_EVERYTHING = "TRUE"
+EVERYTHING = "TRUE"
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?")
 _MOMENT = re.compile(r"[0-9]{2,4}[-:][0-9]{2}([-: T][0-9]{2})*")
 
@@ -51,11 +55,23 @@ class Question:
         A clause that must hold too.
     by : tuple of str
         Up to two columns to group by.
+    figure : str
+        ``mean`` or ``median``, of the column `of`; empty for a count.
+    of : str
+        See `figure`.
+    regress : str
+        The formula of a regression.
+    logistic : bool
+        Whether it is a logistic one.
     """
 
     pairs: tuple[tuple[str, str], ...] = ()
     where: str = ""
     by: tuple[str, ...] = ()
+    figure: str = ""
+    of: str = ""
+    regress: str = ""
+    logistic: bool = False
 
     @classmethod
     def read(cls, items: Sequence[tuple[str, str]], schema: Schema) -> Question:
@@ -71,14 +87,15 @@ class Question:
         >>> asked.by
         ('region',)
         """
-        pairs, where, by, problems = [], "", [], []
+        pairs, by, problems = [], [], []
+        texts = {name: value.strip() for name, value in items}
+        where, regress = texts.get("where", ""), texts.get("regress", "")
+        figure, of = texts.get("figure", ""), texts.get("of", "")
         for name, value in items:
             kind, _, column = name.partition(":")
             if not value.strip():
                 continue
-            if name == "where":
-                where = value.strip()
-            elif name == "by":
+            if name == "by":
                 by.append(value)
                 if value not in schema.attributes:
                     problems.append(f"there is no column {value!r} to group by.")
@@ -86,25 +103,60 @@ class Question:
                 problem = _problem(kind, column, value, schema)
                 problems += [problem] if problem else []
                 pairs.append((name, value))
-        if len(where) > MAX_CLAUSE:
-            problems.append(f"the clause is longer than {MAX_CLAUSE:,} letters; make it shorter.")
+        if max(len(where), len(regress)) > MAX_CLAUSE:
+            problems.append(f"a clause or formula has at most {MAX_CLAUSE:,} letters; shorten it.")
+        if figure and figure not in FIGURES:
+            problems.append(f"{figure!r} cannot be asked for; there are {', '.join(FIGURES)}.")
+        if figure and of not in schema.attributes:
+            problems.append(f"there is no column {of!r} to take the {figure} of.")
+        if regress and (figure or by):
+            problems.append(
+                "a regression stands alone: it has its groups in the formula, as C(column). Leave "
+                "out the other figure and the groups."
+            )
         if len(by) > 2:
             problems.append("at most two columns can be grouped by.")
         if problems:
             raise ParameterError(problems)
-        return cls(tuple(pairs), where, tuple(dict.fromkeys(by)))
+        return cls(
+            tuple(pairs), where, tuple(dict.fromkeys(by)), figure, of if figure else "", regress,
+            bool(regress) and "logistic" in texts,
+        )  # fmt: skip
 
     def query(self) -> str:
         """Write the query string that asks this again."""
-        items = [*self.pairs, *([("where", self.where)] if self.where else [])]
+        others = {
+            "where": self.where, "figure": self.figure, "of": self.of, "regress": self.regress,
+            "logistic": "1" if self.logistic else "",
+        }  # fmt: skip
+        items = [*self.pairs, *((name, value) for name, value in others.items() if value)]
         return urlencode([*items, *(("by", name) for name in self.by)])
+
+    def options(self, schema: Schema) -> list[str]:
+        """Write what `hushtable query` is asked beside the release."""
+        clause, listed = self.clause(schema), self.lists_values(schema)
+        asked = [word for name in self.by if listed for word in ("--by", name)]
+        if self.figure == "mean":
+            asked += ["--mean", self.of]
+        elif self.figure:
+            asked += ["--quantile", f"{self.of}:0.5"]
+        elif self.regress:
+            asked += ["--regress", self.regress, *(["--logistic"] if self.logistic else [])]
+        return asked if asked and clause == EVERYTHING else [clause, *asked]
+
+    def lists_values(self, schema: Schema) -> bool:
+        """Tell whether each group is one value, as in a cross table; long columns have ranges."""
+        return all(
+            len(parts_of(name, schema.attributes[name])) == schema.attributes[name].size
+            for name in self.by
+        )
 
     def clause(self, schema: Schema) -> str:
         """Write the condition as a WHERE clause."""
         found = list(self._conditions(schema))
         if self.where:
             found.append(f"({self.where})" if found else self.where)
-        return " AND ".join(found) or _EVERYTHING
+        return " AND ".join(found) or EVERYTHING
 
     def chosen(self, kind: str, column: str) -> list[str]:
         """Give what was chosen for a column, to fill the form with."""
@@ -126,7 +178,7 @@ class Question:
         for parts in product(*groups):
             clause = " AND ".join(part.clause for part in parts)
             # What was written may hold an OR, so the two are kept apart.
-            cells.append((parts, clause if whole == _EVERYTHING else f"({whole}) AND {clause}"))
+            cells.append((parts, clause if whole == EVERYTHING else f"({whole}) AND {clause}"))
         return cells
 
     def _conditions(self, schema: Schema) -> Iterator[str]:

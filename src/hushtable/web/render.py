@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import cache
@@ -14,7 +15,10 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from hushtable import __version__
+from hushtable.estimate.base import COUNTED, Estimate
+from hushtable.files.progress import duration
 from hushtable.web import words
+from hushtable.web.drawing import Reach
 
 STATIC = Path(__file__).parent / "static"
 
@@ -28,7 +32,14 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"number": number, "amount": amount, "drawing": Markup}
+    made.filters |= {
+        "number": number,
+        "amount": amount,
+        "drawing": Markup,
+        "duration": duration,
+        "figures": figures,
+        "reach": Reach,
+    }
     made.globals |= {"t": words, "version": __version__}
     return made
 
@@ -45,6 +56,8 @@ def fill(request: Request, template: str, /, **content: Any) -> str:
         .get_template(template)
         .render(
             root=request.scope.get("root_path", ""),
+            # The program's own root, where a page is one of several below it.
+            top=request.scope.get("app_root_path", request.scope.get("root_path", "")),
             csrf=getattr(request.state, "csrf", ""),
             **content,
         )
@@ -60,6 +73,14 @@ def number(value: float) -> str:
     ['12,346', '12.3', '3', '0.5']
     """
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def figures(estimate: Estimate) -> tuple[str, str, str]:
+    """Write value and interval: counts as people read them, others as the interval allows."""
+    numbers = (estimate.value, estimate.low, estimate.high)
+    if estimate.what in COUNTED and all(map(math.isfinite, numbers)):
+        return number(numbers[0]), number(numbers[1]), number(numbers[2])
+    return estimate.figures()
 
 
 def amount(written: str | Fraction) -> str:

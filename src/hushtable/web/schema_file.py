@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,6 +24,7 @@ from hushtable.files.yaml_text import read_yaml
 from hushtable.schema import Schema
 
 _MAX_HISTORY = 200
+_CONFIRMED = re.compile(r"^\s*# confirmed [-0-9]+: [a-z_, ]+\. (.+)$", re.MULTILINE)
 BOUNDS = ("low", "high", "step")
 CHOICES = ("type", "role", "missing", "outside", "ordered")
 
@@ -48,6 +50,26 @@ class SchemaFile:
             return self.path.read_text(encoding="utf-8")
         except OSError as error:
             raise SchemaError(f"there is no schema yet: {error.strerror}.") from None
+
+    def remarks(self) -> dict[str, list[str]]:
+        """Give the comments right above each column, such as a draft's remarks, without marks."""
+        try:
+            columns = YAML().load(self.text())["columns"]
+            places = {str(name): columns.lc.key(name)[0] for name in columns}
+        except (YAMLError, AttributeError, KeyError, TypeError):
+            return {}  # what is wrong with it is said elsewhere
+        lines, found = self.text().splitlines(), {}
+        for name, place in places.items():
+            first = place
+            while first and lines[first - 1].lstrip().startswith("#"):
+                first -= 1
+            found[name] = [line.strip().lstrip("# ") for line in lines[first:place]]
+        return found
+
+    def reasons(self) -> list[str]:
+        """Give the public reasons that were given so far, the last one first."""
+        said = _CONFIRMED.findall(self.text())
+        return list(dict.fromkeys(reversed(said)))
 
     def replace(self, text: str) -> None:
         """Write the whole file anew, if it is a valid schema."""
@@ -193,6 +215,8 @@ def _set_fields(place: CommentedMap, fields: Mapping[str, str]) -> None:
             lines = [line.strip() for line in given.splitlines() if line.strip()]
             if list(map(str, place.get("values", ()))) != lines:
                 place["values"] = CommentedSeq(map(_text, lines))
+        elif name == "special":
+            _set_special(place, given)
         elif name not in (*BOUNDS, *CHOICES):
             raise ParameterError(f"{name!r} is not a field of a column.")
         elif not text or (name == "ordered" and text != "true"):
@@ -203,6 +227,24 @@ def _set_fields(place: CommentedMap, fields: Mapping[str, str]) -> None:
     # What is gone needs no word; every other mark stays until a person takes it away.
     gone = before - set(place)
     _set_marks(place, [mark for mark in place.get("confirm", ()) if mark not in gone])
+
+
+def _set_special(place: CommentedMap, given: str) -> None:
+    """Name values that stand for something else, one in a line: ``-9 = refused``."""
+    named = CommentedMap()
+    for line in given.splitlines():
+        value, sign, name = (part.strip() for part in line.partition("="))
+        if sign and value and name:
+            named[_bound(value)] = _text(name)
+        elif line.strip():
+            raise ParameterError(
+                f"special values: {line.strip()!r} is not of the form VALUE = NAME, such as "
+                "-9 = refused."
+            )
+    if not named:
+        _take_out(place, "special")
+    elif place.get("special") != named:
+        _put(place, "special", named, before="missing")
 
 
 def _set_unit(content: CommentedMap, column: str, max_rows: str) -> None:

@@ -1,4 +1,8 @@
-"""Every English sentence of the pages, in one place."""
+"""Every English sentence of the screens, in one place.
+
+What is refused below the screens (a name, a clause, a move in a tree) is said where it is refused,
+as everywhere in hushtable.
+"""
 
 # --- security -------------------------------------------------------------------------------------
 
@@ -42,7 +46,8 @@ GO_BACK = "Go back"
 BAR = "Bar with 95 % interval"
 COUNT = "count"
 INTERVAL = "95 % interval"
-INTERVALS_95 = "Estimated number of rows, with 95 % intervals"
+ROWS_COUNTED = "number of rows"
+INTERVALS_95 = "Estimated {what}, with 95 % intervals"
 BY = ", by {columns}"
 
 # --- the analyst's page ---------------------------------------------------------------------------
@@ -66,10 +71,20 @@ NOT_CONCLUDED = (
     "Counts say what goes together, not what causes what.",
 )
 ASK = "Ask"
-ASK_LEAD = "How many rows are there of a kind? Open a column, choose, and the answer follows."
+ASK_LEAD = (
+    "How many rows are there of a kind, or what is the mean of a column among them? Open a column, "
+    "choose, and the answer follows."
+)
 FROM = "from"
 TO = "to"
 MISSING = "missing"
+FIGURE = "Give the"
+FIGURES = {"": "row count", "mean": "mean", "median": "median"}
+FIGURE_OF = "of the column"
+REGRESSION = "A regression"
+FORMULA = "Outcome ~ columns that explain it, with C() around groups"
+FORMULA_EXAMPLE = "pay ~ age + C(region)"
+LOGISTIC = "logistic: the outcome is one of two values"
 GROUP_BY = "Group by"
 AND_BY = "and by"
 NOTHING = "nothing"
@@ -77,6 +92,7 @@ CLAUSE = "And also (a SQL WHERE clause, if you like)"
 CLAUSE_EXAMPLE = "age < 18 OR age >= 65"
 ASK_BUTTON = "Ask"
 CLEAR = "Start over"
+BETWEEN_FIGURE = "{what}, and with 95 % confidence {low} to {high}"
 BETWEEN = "rows, and with 95 % confidence {low} to {high}"
 ROWS_WHERE = "where"
 ONE_BY_ONE = "Each interval holds by itself, not all of them together."
@@ -138,6 +154,7 @@ NEXT_STEPS = {
 }
 NEW_PROJECT = "A new project"
 PROJECT_NAME = "Name"
+NAME_RULE = "Letters without accents, digits, dots, dashes and underscores; no spaces."
 CREATE = "Make it"
 FOLDER_IS = "Projects are kept in"
 NO_DATA = "No table is chosen."
@@ -167,6 +184,7 @@ DATA_LEAD = (
 )
 CHOSEN_TABLE = "The table"
 HEADER_ONLY = "Internal. Names and types of the columns; no row was read."
+ALL_TEXT = "A CSV file holds texts only; the draft finds out which are numbers or dates."
 HEADER = "Columns of the table"
 COLUMN = "column"
 STORED_AS = "stored as"
@@ -246,6 +264,7 @@ TYPES = {
     "duration": "lengths of time",
 }
 STEPS = ("second", "minute", "hour", "day", "week", "month", "quarter", "year")
+NOTHING_IN_IT = "(an empty cell)"
 VALUES = "Values, one per line"
 LOW = "From"
 HIGH = "To"
@@ -264,6 +283,8 @@ OUTSIDE_RULES = {
     "refuse": "a reason to refuse",
 }
 SAVE = "Save"
+SPECIAL = "Values that stand for something, each = its name"
+REMARK = "Internal note: {remark}"
 EDIT_TREE = "Edit its tree"
 MAKE_TREE = "Group its values"
 NO_SCHEMA_YET = "There is no schema yet. Choose the table and draft one, or write it below:"
@@ -338,7 +359,11 @@ LEFT = "left"
 DELTA = "delta"
 EPSILON = "epsilon"
 LEDGER_PICTURE = "Epsilon spent, entry by entry, below the cap."
-MORE_LIKE_LAST = "Releases like the last one that still fit: {n}."
+STILL_FITS = "What still fits:"
+TWO_ACCOUNTS = (
+    "Releases are added up in two ways, and one must fit only one of them; the figures above are "
+    "those of plain addition, which has half of delta. The other way often has room for more."
+)
 ENTRIES = "Entries"
 NUMBER = "entry"
 WHEN = "when (UTC)"
@@ -368,6 +393,10 @@ BASELINE = "for comparison"
 SHOW_METHOD = "Show this method"
 ROWS_EXPECTED = "Rows to expect, roughly"
 ROWS_HINT = "A guess from public knowledge; nothing is counted here."
+ROWS_FIRST = (
+    "Say how many rows to expect, roughly, and see here how far counts will be off. Say what "
+    "anybody could guess, such as the size of the town, not what the table holds."
+)
 WANT = "I need counts within …"
 WITHIN = "rows"
 WANT_SHARE = "for a count of so many % of the rows"
@@ -378,6 +407,7 @@ SLIDER = "slider"
 NO_DATA_READ = "No data has been read."
 PRICE = "It costs epsilon {epsilon}; {left} would be left in the ledger."
 NOT_AFFORDED = "The ledger will refuse it."
+HOLLOW = "A release like this would tell nothing: {why}"
 WANT_ANSWER = (
     "That takes epsilon {epsilon}: with 95 % confidence such a count is then off by at most "
     "{error} rows."
@@ -512,6 +542,11 @@ PLAN_CHANGED = (
     "the plan, the table or the name changed since the page was shown (in another window?), so "
     "nothing was done and nothing charged; look at the page again."
 )
+TELLS_NOTHING = (
+    "The forecast is that this release tells nothing: {why} Choose another plan, or say that it is "
+    "meant; nothing is charged until then."
+)
+ANYWAY = "Publish it all the same"
 PUBLISH_BUTTON = "Charge the ledger and publish"
 OTHER_NAME = "Another name"
 USE_NAME = "Use it"
@@ -543,9 +578,10 @@ PHASES = {
     "done": "In place",
 }
 PHASES_LABEL = "What was done"
-ELAPSED = "{s} seconds so far."
-TIME_LEFT = "About {s} seconds left, going by the last run of this method."
-TOOK = "It took {s} seconds."
+ELAPSED = "{time} so far."
+LEFT_AS_BEFORE = "About {time} left, going by the last run of this kind."
+LEFT_AT_THIS_PACE = "About {time} left, going by how far it is."
+TOOK = "It took {time}."
 MAY_CLOSE = "You may close this page, or the workbench: the work goes on and is found again."
 CANCEL = "Cancel"
 CANCEL_STANDS = "A charge that was recorded stands."
@@ -565,6 +601,7 @@ REPORT_LEAD = (
     "A release may be handed out, with its statement. A report compares it with the private table: "
     "it is for you alone."
 )
+LOOK_AS_ANALYST = "Look at it as analysts do"
 EVALUATE = "Evaluate (internal)"
 TOGETHER = "About several releases"
 DOSSIER = "Dossier"
@@ -579,3 +616,17 @@ REPORTS_INTERNAL = (
 )
 SERVE_COMMAND = "Show the release to analysts in a browser"
 EVALUATE_COMMAND = "The command that evaluates it"
+
+# --- what screens refuse --------------------------------------------------------------------------
+
+NO_FILE = "no file was sent; choose one."
+NO_ENTRY = "there is no such entry."
+RELEASE_NAME = "the release's name"
+NAME_TAKEN = "there is a release {name!r} already; choose another name."
+ROWS_BETWEEN = "rows is {rows!r}; it must be a number from 1 to {most:,}."
+NO_REHEARSAL = "there is no report of rehearsal {name!r}."
+TICK_TWO = "tick at least two releases to compare."
+TICK_SOME = "tick the releases that the dossier is about."
+NO_REPORT = "there is no report {name!r}."
+NO_LIST = "there is no column {name!r} with a list of values."
+NO_SUCH_ACT = "{act!r} is not something to do with a tree."

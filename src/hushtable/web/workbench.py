@@ -137,11 +137,15 @@ class Project:
 
     def release(self, name: str) -> Release:
         """Open a release of this project."""
+        return Release.load(self.release_folder(name))
+
+    def release_folder(self, name: str) -> Path:
+        """Give the folder of a release of this project."""
         require_name(name, "release")
         path = self.folder / "releases" / name
-        if not path.is_dir():
+        if not (path / STATEMENT).is_file():
             raise ReleaseError(f"there is no release {name!r} in this project.")
-        return Release.load(path)
+        return path
 
     def reports(self) -> list[str]:
         """Name the reports, newest last."""
@@ -239,7 +243,12 @@ class Workbench:
         return path
 
     def upload_place(self, name: str) -> Path:
-        """Give a new place for an upload, the owner's alone and gone when the program ends."""
+        """Give a new place for an upload, the owner's alone and gone when the program ends.
+
+        Spaces, accents and the like are taken out of its name; what could be a way is refused.
+        """
+        if not {"/", "\\"} & set(name):
+            name = re.sub(r"[^A-Za-z0-9._-]+", "-", name).replace("-.", ".")
         require_name(name, "the file's name")
         if not name.endswith(_TABLES):
             raise ParameterError(

@@ -16,8 +16,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import ibis
-
 from hushtable.engine import door
 from hushtable.engine.codebook import Codebook, read_codebook
 from hushtable.engine.drafting.between import between_columns
@@ -28,8 +26,12 @@ from hushtable.engine.drafting.readings import as_number
 from hushtable.engine.header import Data
 from hushtable.engine.silence import silenced
 from hushtable.errors import DataError
+from hushtable.extras import needing
 from hushtable.file_format import FileFormat, proposed_names
 from hushtable.schema import Schema
+
+with needing("publish", "drafting"):
+    import ibis
 
 _TARGET = re.compile(
     r"(^|[_ .-])(target|class|label|outcome|response|y|income|default|churn|recid|credit[_ ]?risk"

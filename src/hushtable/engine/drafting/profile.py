@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import ibis
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -19,6 +18,10 @@ from numpy.typing import NDArray
 from hushtable.engine.encode import Expression, as_text
 from hushtable.engine.header import Header
 from hushtable.engine.source import Source
+from hushtable.extras import needing
+
+with needing("publish", "drafting"):
+    import ibis
 
 MISSING_WORDS = ("", "?", "NA", "N/A", "NaN", "nan", "NULL", "null")  # usual signs for no value
 

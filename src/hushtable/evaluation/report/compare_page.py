@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any, Literal
 
-from markupsafe import Markup
-
 from hushtable.evaluation.figures import worst_of
 from hushtable.evaluation.report.page import fill_page
 from hushtable.evaluation.report.plots import rate_plot
+from hushtable.extras import needing
+
+with needing("eval", "the page"):
+    from markupsafe import Markup
 
 Rate = Mapping[str, Any]
 Row = tuple[str, list[tuple[str, Rate, str]]]

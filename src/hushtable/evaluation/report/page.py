@@ -10,9 +10,7 @@ from fractions import Fraction
 from importlib.resources import files
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
-
+from hushtable.evaluation.figures import best_accuracies
 from hushtable.evaluation.report.plots import (
     MAX_HEAT_COLUMNS,
     Marks,
@@ -24,7 +22,12 @@ from hushtable.evaluation.report.plots import (
     workload_plot,
 )
 from hushtable.evaluation.utility.slopes import weakest
+from hushtable.extras import needing
 from hushtable.privacy.values import rounded
+
+with needing("eval", "the page"):
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
 
 MAX_COLUMN_PLOTS = 40
 
@@ -184,14 +187,7 @@ def headlines(content: Mapping[str, Any]) -> Iterator[dict[str, str]]:
             "note": f"median relative error{held or ''}",
         }
     if learning := utility["learning"]:
-        best = {
-            where: max(
-                line["accuracy"]["value"]
-                for line in learning["lines"]
-                if line["trained_on"] == where
-            )
-            for where in ("release", "original", "nothing")
-        }
+        best = best_accuracies(learning)
         yield {
             "what": "Learning",
             "value": _percent(best["release"]),
@@ -202,6 +198,12 @@ def headlines(content: Mapping[str, Any]) -> Iterator[dict[str, str]]:
         n = sum(attack["succeeds"] for attack in attacks)
         if content["reproduce"]["control"]:
             value, note = f"{n} of {len(attacks)}", "do better than control, beyond chance"
+        elif n_back := content["reproduce"].get("held_back"):
+            value = f"{n} of {len(attacks)}"
+            note = (
+                "do better than control, beyond chance, on a second run of the method from which "
+                f"{n_back:,} rows were held back"
+            )
         else:
             value = "no finding"
             note = (

@@ -34,7 +34,8 @@ OwnAttack = Callable[[pa.Table, Schema, Release, np.random.Generator], list[Outc
 NO_CONTROL = (
     "No control table was given: rates are compared with the naive attacker only, so what the "
     "release says about the population as a whole counts as success, too, and membership cannot "
-    "be tried. Hold some rows back before publishing and give them as control."
+    "be tried: this is no finding about privacy. Hold some rows back before publishing and give "
+    "them as control."
 )
 PERSONS = "A person may have several rows here; the attacks take each row for a record of its own."
 
@@ -110,9 +111,9 @@ def assess(  # noqa: PLR0917 - the tables, then what is known about them
     attacks += singling_out.run(scene)
     tell("linkability")
     attacks += linkability.run(scene)
-    for name in sensitive or scene.names:
-        tell(f"attribute inference: {name}")
-        attacks += inference.run(scene, name)
+    attacks += inference.run(
+        scene, sensitive or scene.names, lambda name: tell(f"attribute inference: {name}")
+    )
     if scene.control is not None:
         tell("membership")
         attacks += membership.run(scene)
@@ -124,18 +125,19 @@ def assess(  # noqa: PLR0917 - the tables, then what is known about them
     tell("anonymity")
     return Risk(
         attacks=tuple(attacks),
-        anonymity=_anonymity(published, schema, recode, quasi, sensitive),
+        anonymity=anonymity_of(published, schema, recode, quasi, sensitive),
         notes=_notes(scene, schema),
     )
 
 
-def _anonymity(
+def anonymity_of(
     published: pa.Table,
     schema: Schema,
     recode: Mapping[str, Recoding],
-    quasi: Sequence[str] | None,
-    sensitive: Sequence[str] | None,
+    quasi: Sequence[str] | None = None,
+    sensitive: Sequence[str] | None = None,
 ) -> Anonymity | None:
+    """Tell how alike published rows are; the parameters are those of `assess`."""
     columns = [name for name in schema.attributes if name in published.column_names]
     targets = [name for name in columns if name == schema.target]
     hidden = [name for name in sensitive or targets if name in columns]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.evaluation.risk.outcome import Outcome, Rate
-from hushtable.evaluation.risk.records import MOST_TARGETS, Matrix, Scene, columns_of, equal
-from hushtable.kernels.nearest import nearest
+from hushtable.evaluation.risk.records import MOST_TARGETS, Matrix, Scene, equal
+from hushtable.kernels.nearest import nearest_without_each
 
 TOLERANCE = 0.05
 """A guess in an ordered column is right within this share of the public range."""
@@ -32,42 +32,57 @@ _MODEL = (
 )
 
 
-def run(scene: Scene, name: str) -> list[Outcome]:
-    """Run the attack on one column, by nearest record and by model."""
-    if name not in scene.names or len(scene.names) < 2 or not len(scene.published):
-        return []
-    place = scene.names.index(name)
-    model = _NaiveBayes(scene, place)
-    return [
-        _outcome(
-            scene, place, lambda targets: _by_nearest(scene, place, targets),
+def run(
+    scene: Scene, names: Sequence[str], tell: Callable[[str], None] = lambda _: None
+) -> Iterator[Outcome]:
+    """Run the attack on some columns, by nearest record and by model; `tell` which is its turn."""
+    if len(scene.names) < 2 or not len(scene.published):
+        return
+    # All columns are guessed of the same people, whose nearest records are looked for at once.
+    people = scene.targets(scene.original)
+    near = _by_nearest(scene, people)
+    others = None if scene.control is None else scene.targets(scene.control)
+    near_others = None if others is None else _by_nearest(scene, others)
+    for name in names:
+        if name not in scene.names:
+            continue
+        tell(name)
+        place = scene.names.index(name)
+        yield _outcome(
+            scene, place, people, near[:, place],
+            None if others is None or near_others is None else (others, near_others[:, place]),
             of=f"{name}, nearest record", attacker=_NEAREST.format(name=name),
-            n_targets=scene.n_targets,
-        ),
-        _outcome(
-            scene, place, model.guess, of=f"{name}, model", attacker=_MODEL.format(name=name),
-            n_targets=MOST_TARGETS, note=model.note,
-        ),
-    ]  # fmt: skip
+            sampled=scene.sampled(),
+        )  # fmt: skip
+        yield _by_model(scene, place)
+
+
+def _by_model(scene: Scene, place: int) -> Outcome:
+    model, name = _NaiveBayes(scene, place), scene.names[place]
+    people = scene.targets(scene.original, MOST_TARGETS)
+    others = None if scene.control is None else scene.targets(scene.control, MOST_TARGETS)
+    return _outcome(
+        scene, place, people, model.guess(people),
+        None if others is None else (others, model.guess(others)),
+        of=f"{name}, model", attacker=_MODEL.format(name=name),
+        sampled=scene.sampled(MOST_TARGETS), note=model.note,
+    )  # fmt: skip
 
 
 def _outcome(
     scene: Scene,
     place: int,
-    guess: Callable[[Matrix], Matrix],
+    people: Matrix,
+    guesses: Matrix,
+    control: tuple[Matrix, Matrix] | None,
     *,
     of: str,
     attacker: str,
-    n_targets: int,
+    sampled: str,
     note: str = "",
 ) -> Outcome:
-    people = scene.targets(scene.original, n_targets)
-    attack = _hits(scene, place, people, guess(people))
-    control = None
-    if scene.control is not None:
-        others = scene.targets(scene.control, n_targets)
-        control = _hits(scene, place, others, guess(others))
-    notes = [scene.sampled(n_targets)]
+    attack = _hits(scene, place, people, guesses)
+    notes = [sampled]
     if scene.ordered[place]:
         notes.append(f"A guess within {TOLERANCE:.0%} of the range is right.")
     return Outcome(
@@ -75,7 +90,7 @@ def _outcome(
         of=of,
         attacker=attacker,
         attack=attack,
-        control=control,
+        control=None if control is None else _hits(scene, place, *control),
         naive=_constant_guess(scene, place, people),
         n=attack.n,
         note=" ".join([*notes, note]).strip(),
@@ -94,15 +109,10 @@ def _is_right(truth: Matrix, guesses: Matrix, is_ordered: bool) -> NDArray[np.bo
     return right
 
 
-def _by_nearest(scene: Scene, place: int, people: Matrix) -> Matrix:
-    known = [column for column in range(len(scene.names)) if column != place]
-    nearby, _ = nearest(
-        columns_of(people, known),
-        columns_of(scene.published, known),
-        ordered=scene.ordered[known],
-        seed=scene.seed(),
-    )
-    return np.asarray(scene.published[nearby[:, 0], place])
+def _by_nearest(scene: Scene, people: Matrix) -> Matrix:
+    """Guess every column from the record that is nearest by all others."""
+    nearby = nearest_without_each(people, scene.published, ordered=scene.ordered, seed=scene.seed())
+    return np.take_along_axis(scene.published, nearby, axis=0)
 
 
 def _constant_guess(scene: Scene, place: int, people: Matrix) -> Rate:

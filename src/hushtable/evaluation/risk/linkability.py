@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import gammaln
 
 from hushtable.evaluation.risk.outcome import Outcome, Rate
 from hushtable.evaluation.risk.records import Matrix, Scene, columns_of
+from hushtable.extras import needing
 from hushtable.kernels.nearest import nearest
+
+with needing("eval", "evaluation"):
+    from scipy.special import gammaln
 
 N_NEIGHBORS = 5
 N_SPLITS = 4

@@ -86,17 +86,27 @@ def likelihood_linkage(
     perturbed = method.plan(schema).perturb(values, noise)
     d = len(geometry.names)
     told_apart = values[:, d : d + len(method.carry)]
+    regions = perturbed.regions
     if uses_levels:
-        told_apart = np.column_stack((told_apart, perturbed.widths))
+        told_apart = np.column_stack(
+            (told_apart, perturbed.widths)
+            if regions is None
+            else (told_apart, regions.first, regions.last)
+        )
     level = np.zeros(len(values), np.int64)
     if told_apart.shape[1]:
         level = np.unique(told_apart, axis=0, return_inverse=True)[1].reshape(-1)
     ruler = geometry.ruler
     steps = np.rint((values[:, :d] - geometry.low) / geometry.step)
+    # In a region, whoever is in it reaches all of it; the middle and half the width say who is.
+    noisy, reach = perturbed.steps.astype(np.float64), ruler.reach(perturbed.widths)
+    if regions is not None:
+        noisy = (regions.first + regions.last) / 2
+        reach = (regions.last - regions.first) / 2 * ruler.step
     n_better, n_equal, posterior = rank_owners(
         steps * ruler.step,
-        perturbed.steps * ruler.step,
-        ruler.reach(perturbed.widths),
+        noisy * ruler.step,
+        reach,
         level=level,
         is_gaussian=method.model == "gaussian",
         period=ruler.period,

@@ -6,13 +6,16 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 from hushtable.estimate.quantiles import NORMAL
 from hushtable.evaluation.metric import Measured, Metric, share_metric
 from hushtable.evaluation.risk.outcome import Outcome, Rate, difference
 from hushtable.evaluation.risk.records import Scene
+from hushtable.extras import needing
 from hushtable.kernels.nearest import nearest
+
+with needing("eval", "evaluation"):
+    from scipy.stats import rankdata
 
 _ATTACKER = (
     "Someone knows all values of a person and says that they were in the private table if a "

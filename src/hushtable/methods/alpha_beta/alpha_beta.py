@@ -81,7 +81,8 @@ class AlphaBeta(Method):
     source : mapping of str to list of number, optional
         Public weights of the codes of some columns, missing last (on the command line
         COLUMN=WEIGHT,WEIGHT,...). Tuples are inserted in proportion to the product of their
-        weights. With `prior_factor` only.
+        weights. With `prior_factor`, or with `alpha` and `beta`: beta is then that of the rarest
+        tuples. Views are memoized.
     views : int
         How many views of the table will be published in all.
     view_rule : {"memoized", "algorithm-4"}
@@ -152,11 +153,13 @@ Lower d or raise gamma.
             )
         if self.n_public is not None and not bounded:
             problems.append("n_public is for d or prior_factor; leave it out.")
-        if self.source and (self.prior_factor is None or explicit or self.views > 1):
+        if self.source and self.d is not None:
             problems.append(
-                "source needs prior_factor and gamma, since priors then follow the source; it has "
-                "no explicit alpha and beta, and only one view."
+                "source goes with prior_factor and gamma, since priors then follow the source, or "
+                "with alpha and beta; not with d."
             )
+        if self.source and self.repeats:
+            problems.append("source has no views by algorithm-4; use view_rule memoized.")
         return problems
 
     def _out_of_range(self) -> list[str]:
@@ -302,14 +305,28 @@ Lower d or raise gamma.
             for name, weights in self.source.items()
             if name in domain.sizes and len(weights) != domain.sizes[name]
         ]
-        if problems or self.gamma is None or self.prior_factor is None:
-            raise ParameterError(problems or "source needs prior_factor and gamma.")
-        prior = SourcePrior(
-            domain,
-            source_weights(domain, {name: list(map(int, w)) for name, w in self.source.items()}),
-            self.prior_factor * self.n_tuples(schema),
-        )
-        noise = prior.solve(self.gamma, self.adversary)
+        if problems:
+            raise ParameterError(problems)
+        promised = self.prior_factor is not None and self.gamma is not None
+        weights = {name: list(map(int, own)) for name, own in self.source.items()}
+        expected = (self.prior_factor or 0) * self.n_tuples(schema) if promised else 0
+        prior = SourcePrior(domain, source_weights(domain, weights), Fraction(expected))
+        if self.alpha is not None and self.beta is not None:
+            noise = prior.with_coins(self.alpha, self.beta)
+        elif self.gamma is not None:
+            noise = prior.solve(self.gamma, self.adversary)
+        else:
+            raise ParameterError("source needs prior_factor and gamma, or alpha and beta.")
+        if (
+            promised
+            and self.gamma is not None
+            and not prior.keeps(noise, self.gamma, self.adversary)
+        ):
+            raise ParameterError(
+                f"alpha = {self.alpha} and beta = {self.beta} do not keep gamma = {self.gamma} for "
+                "every tuple of the source. Raise beta or gamma, lower alpha, or leave alpha and "
+                "beta out: they are then found."
+            )
         each = [ratios for _, ratios in prior.ratios(noise)]
         ratios = Ratios(low=min(r.low for r in each), high=max(r.high for r in each))
         return AlphaBetaPlan(
@@ -317,8 +334,10 @@ Lower d or raise gamma.
             schema=schema,
             noise=noise,
             ratios=ratios,
-            d=prior.prior(prior.classes[0]),
-            epsilon=ratios.epsilon * (schema.unit.max_rows or 1),
+            d=prior.prior(prior.classes[0]) if promised else None,
+            # Over several views a row may decide in which of them its tuple is taken for new.
+            epsilon=(ratios.epsilon if self.views == 1 else ratios.epsilon_of_exchange)
+            * (schema.unit.max_rows or 1),
         )
 
 

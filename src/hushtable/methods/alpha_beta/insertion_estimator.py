@@ -228,7 +228,7 @@ class InsertionEstimator(Estimator):
         else:
             # The sum of different coins is less spread than that of as many average ones
             # (Hoeffding 1956), so this errs on the wide side.
-            inserted = expected_insertions(predicate, self.noise) / max(n_items, 1)
+            inserted = expected_insertions(predicate, self.noise) / max(n_domain, 1)
         return TwoCoins(
             n_seen=int(np.count_nonzero(seen)),
             n_items=n_items,

@@ -16,16 +16,36 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
 from hushtable.estimate.base import CONFIDENCE, Estimate
 from hushtable.estimate.quantiles import NORMAL
+from hushtable.extras import needing
+
+with needing("science"):
+    from scipy import special
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 _LARGE = 1000.0  # variance from which the normal distribution is good to a fifth of a percent
 _COUNTABLE = 2**53  # whole numbers below are exact as floats
+
+
+@dataclass(frozen=True, kw_only=True)
+class CoinEstimate(Estimate):
+    """Answer a count behind coins, with what is exact about it.
+
+    Parameters
+    ----------
+    unbiased : float
+        The estimate whose expectation is the true count, negative or not: for adding up estimates.
+    bernstein_low, bernstein_high : float
+        A 95 % interval by Bernstein's inequality alone, without any approximation.
+    """
+
+    unbiased: float
+    bernstein_low: float
+    bernstein_high: float
 
 
 class CoinAnswer(ABC):
@@ -69,32 +89,26 @@ class CoinAnswer(ABC):
 
         return ends(fits, self.unbiased, self.most)
 
-    def estimate(self, *notes: str) -> Estimate:
-        """Say it as an estimate within what a count can be."""
+    def estimate(self, *notes: str) -> CoinEstimate:
+        """Say it as an estimate within what a count can be, and as it is."""
         if self.most == 0:
-            return Estimate(
-                value=0.0, low=0.0, high=0.0, privacy_std=0.0, model_std=0.0, notes=notes
-            )
+            return CoinEstimate(
+                value=0.0, low=0.0, high=0.0, privacy_std=0.0, model_std=0.0, notes=notes,
+                unbiased=0.0, bernstein_low=0.0, bernstein_high=0.0,
+            )  # fmt: skip
         low, high = self.interval()
         value = min(max(self.unbiased, low), high)
-        if value != self.unbiased:
-            notes = (
-                *notes,
-                f"The unbiased estimate is {self.unbiased:,.1f}; use that where estimates are "
-                "added up.",
-            )
         least, largest = self.bernstein(1 - CONFIDENCE)
-        return Estimate(
+        return CoinEstimate(
             value=value,
             low=low,
             high=high,
             privacy_std=self.std(value),
             model_std=0.0,
-            notes=(
-                *notes,
-                "Bernstein's inequality alone, without any approximation, gives "
-                f"{least:,.0f} to {largest:,.0f}.",
-            ),
+            notes=notes,
+            unbiased=self.unbiased,
+            bernstein_low=least,
+            bernstein_high=largest,
         )
 
 

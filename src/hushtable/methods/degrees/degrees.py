@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from hushtable.codes import as_numpy
-from hushtable.engine.sealed_graph import SealedDegrees, SealedGraph
+from hushtable.engine.sealed_graph import SealedGraph
 from hushtable.errors import ParameterError
 from hushtable.methods import parameters
 from hushtable.methods.base import CountError, Forecast, GraphMethod, Plan, Released
@@ -29,7 +29,7 @@ from hushtable.methods.degrees.fit import (
     undo_projection,
 )
 from hushtable.methods.parameters import parameter, part, whole
-from hushtable.privacy.degree_mechanisms import FirstLow, MiddleCuts
+from hushtable.privacy.degree_mechanisms import MiddleCuts
 from hushtable.privacy.distributions import laplace_variance
 from hushtable.privacy.guarantee import Guarantee, PureDP
 from hushtable.privacy.mechanism import Laplace
@@ -45,8 +45,8 @@ Tail = Literal["model", "bound"]
 PRIVATE = "private"
 SMALLEST_BOUND = 4
 LARGEST_BOUND = 1 << 20
-DOUBLINGS = 1
-"""A private bound is this many doublings above the first one that few nodes reach."""
+BEYOND = Fraction(3, 2)
+"""A private bound is this many times the h-index: few nodes reach it, and it is not far above."""
 
 LEAST_VARIANCE = 1e-6  # noise that is almost surely 0 must not divide by 0
 LARGEST_DEGREE = 16
@@ -86,7 +86,7 @@ class Degrees(GraphMethod):
         Bound on the privacy loss of the whole release, such as 1.
     max_degree : int or "private"
         Public bound on degrees, or ``private``: chosen with part of epsilon. A number must not come
-        from the graph. ``private`` chooses a power of two, paid for with `bound_share`.
+        from the graph. ``private`` follows the graph's h-index, paid for with `bound_share`.
     mechanism : {"cumulative", "partition"}
         How to count: ``cumulative`` counts the nodes up to each degree and is better, ``partition``
         cuts the degrees into regions as Qardaji and Li do, repaired, to compare with.
@@ -135,7 +135,7 @@ class Degrees(GraphMethod):
     mechanism: Mechanism = parameter(default="cumulative")
     population: Population = parameter(default="listed")
     n_nodes_share: Fraction = parameter(read=part, default=Fraction(1, 10))
-    bound_share: Fraction = parameter(read=part, default=Fraction(1, 5))
+    bound_share: Fraction = parameter(read=part, default=Fraction(1, 10))
     largest_bound: int = parameter(read=whole(SMALLEST_BOUND, LARGEST_BOUND), default=1024)
     n_levels: int = parameter(read=whole(1, 20), default=3)
     fit: Fit = parameter(default="smooth")
@@ -163,17 +163,16 @@ class Degrees(GraphMethod):
 
     @property
     def bounds(self) -> list[int]:
-        """The bounds that may come out: one where it is public, else powers of two.
+        """The smallest and the largest bound that may come out; the public one is both.
 
         Examples
         --------
         >>> Degrees(epsilon=1, largest_bound=50).bounds
-        [4, 8, 16, 32]
+        [4, 50]
         """
         if isinstance(self.max_degree, int):
-            return [self.max_degree]
-        n_doublings = (self.largest_bound // SMALLEST_BOUND).bit_length()
-        return [SMALLEST_BOUND << step for step in range(n_doublings)]
+            return [self.max_degree, self.max_degree]
+        return [SMALLEST_BOUND, self.largest_bound]
 
     def sensitivity(self, bound: int) -> int:
         """Say by how much one node changes the counts under a bound, in all.
@@ -298,8 +297,8 @@ class DegreesPlan(Plan[SealedGraph]):
             The table of noisy counts; the bound, and the noisy number of nodes or None.
         """
         self.method.check_input(listed=graph.listed)
+        bound = self.choose_bound(graph, noise)
         degrees = graph.bounded(key=noise.integer_below(1 << 64))
-        bound = self.choose_bound(degrees, noise)
         if self.method.mechanism == "partition":
             noisy = self._partition(degrees.histogram(bound), bound, noise)
         else:
@@ -310,15 +309,14 @@ class DegreesPlan(Plan[SealedGraph]):
             n_nodes = int(noise.open(graph.n_nodes(), law, "number of nodes")[0])
         return noisy, {"max_degree": bound, "n_nodes": n_nodes}
 
-    def choose_bound(self, degrees: SealedDegrees, noise: Noise) -> int:
-        """Take the first bound that leaves few nodes at it (sparse vector), doubled."""
-        bounds, epsilon = self.method.bounds, self.method.shares.bound
+    def choose_bound(self, graph: SealedGraph, noise: Noise) -> int:
+        """Take a multiple of the h-index, as far as that can be told from a noisy one."""
+        (smallest, largest), epsilon = self.method.bounds, self.method.shares.bound
         if not epsilon:
-            return bounds[0]
-        few = FirstLow(scale=4 / epsilon, limit=4 / epsilon)
-        place = noise.open(degrees.full_shares(bounds[:-1]), few, "choice of the bound")
-        last = len(bounds) - 1
-        return bounds[last if place is None else min(place + DOUBLINGS, last)]
+            return largest
+        noisy = noise.open(graph.h_index(), Laplace(1 / epsilon), "choice of the bound")
+        likely = likely_size(int(noisy[0]), float(1 / epsilon), largest)
+        return min(max(math.ceil(BEYOND * likely), smallest), largest)
 
     def _cumulative(self, counts: Sealed, bound: int, noise: Noise) -> pa.Table:
         noisy = noise.open(counts, Laplace(self.method.counts_scale(bound)), "counts")
@@ -403,6 +401,31 @@ class DegreesPlan(Plan[SealedGraph]):
             "notes": notes,
         }
         return Released(tables={"data": pa.table(table), "noisy": noisy}, settings=settings)
+
+
+def likely_size(noisy: int, scale: float, largest: int) -> int:
+    """Give the median of what a noisy number may stand for, if all orders of size are as likely.
+
+    Noise as large as the number is taken back this way, and a negative one makes sense.
+
+    Parameters
+    ----------
+    noisy : int
+        A number with two-sided geometric noise.
+    scale : float
+        The scale of the noise.
+    largest : int
+        It is at most this, and at least `SMALLEST_BOUND`: both are public.
+
+    Examples
+    --------
+    >>> likely_size(80, 5.0, 1024), likely_size(80, 40.0, 1024), likely_size(-90, 40.0, 1024)
+    (80, 55, 11)
+    """
+    sizes = np.arange(SMALLEST_BOUND, largest + 1)
+    away = np.abs(sizes - noisy) / scale
+    chances = np.cumsum(np.exp(away.min() - away) / sizes)
+    return int(sizes[np.searchsorted(chances, chances[-1] / 2)])
 
 
 def _variance(scale: Fraction) -> float:

@@ -33,14 +33,48 @@ class DegreeEstimator(Estimator):
         return self._plan.distribution(self.tables["noisy"], self.settings)
 
     def count(self, where: str) -> Estimate:
-        """Estimate how many nodes have a degree that satisfies a condition."""
-        predicate = parse(where, self.schema)
-        degrees = np.arange(len(self.distribution.at_least))
-        lowest = self.schema.attributes["degree"].value(0)
-        codes = degrees - int(str(lowest))
-        mask: NDArray[np.bool_] = np.zeros(len(degrees), np.bool_)
-        mask[codes >= 0] = predicate.mask({"degree": codes[codes >= 0]})
-        value, privacy_std, model_std = self.distribution.count(mask)
+        """Estimate how many nodes have a degree that satisfies a condition.
+
+        How nodes are spread from the bound on was not measured. A condition that holds for some of
+        these degrees and not for others has an interval from none to all nodes there.
+        """
+        mask = self._mask(where)
+        bound = int(self.settings["max_degree"])
+        there = mask[bound:]
+        if there.all() or not there.any():
+            return self._measured(mask)
+        below, above = mask.copy(), np.arange(len(mask)) >= bound
+        below[bound:] = False
+        rest, most = self._measured(below), self._measured(above)
+        low, high = rest.low, rest.high + most.high
+        value = min(max(self._measured(mask).value, low), high)
+        farthest = max(value - low, high - value) / NORMAL
+        return Estimate(
+            value=value,
+            low=low,
+            high=high,
+            privacy_std=min(rest.privacy_std, farthest),
+            model_std=float(np.sqrt(max(farthest**2 - rest.privacy_std**2, 0.0))),
+            notes=(
+                f"Unknown from degree {bound:,} on: the up to {most.high:,.0f} nodes there may "
+                "have any of these degrees. The estimate follows a model.",
+            ),
+        )
+
+    def _mask(self, where: str) -> NDArray[np.bool_]:
+        """Tell which degrees satisfy a condition, up to the largest that may be asked about."""
+        column = self.schema.attributes["degree"]
+        lowest = int(str(column.value(0)))
+        mask: NDArray[np.bool_] = np.zeros(lowest + column.n_values, np.bool_)
+        mask[lowest:] = parse(where, self.schema).mask({"degree": np.arange(column.n_values)})
+        return mask
+
+    def _measured(self, mask: NDArray[np.bool_]) -> Estimate:
+        """Answer from the distribution and its error bars."""
+        # The last degree of the distribution stands for all beyond it, where it has no nodes.
+        value, privacy_std, model_std = self.distribution.count(
+            mask[: len(self.distribution.at_least)]
+        )
         if not mask.any():
             privacy_std = model_std = 0.0
         reach = NORMAL * float(np.hypot(privacy_std, model_std))

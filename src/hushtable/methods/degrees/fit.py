@@ -9,16 +9,20 @@ what bounding the degrees took away, by a model.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
-from scipy.interpolate import BSpline
-from scipy.linalg import cholesky, eigh, solve_triangular
-from scipy.optimize import isotonic_regression, nnls
+
+from hushtable.extras import needing
+
+with needing("science"):
+    from scipy import sparse
+    from scipy.interpolate import BSpline
+    from scipy.linalg import cholesky, eigh, solve_triangular
+    from scipy.optimize import isotonic_regression, nnls
 
 Floats = NDArray[np.float64]
 
@@ -41,6 +45,8 @@ STEP = 0.5
 """A step in one count may hide under this many standard deviations of its noise."""
 
 SIGNIFICANT = 2.0  # standard deviations of the number of nodes at the bound
+LEAST_FULL = 1e-9  # nodes at the bound; with none, nothing would be left to divide by
+SLOWEST = 0.5  # the tail falls off at least so fast over one length of the bound
 LONGEST_TAIL = 16  # the tail beyond the bound ends at this multiple of it
 _GRID = (np.arange(512) + 0.5) / 512
 
@@ -108,11 +114,14 @@ class DegreeDistribution:
     acceptance : float
         Share of the edges of a node below the bound that bounding the degrees has kept, by the
         model; 1 where nothing was put back.
+    at_worst : float array, optional
+        Number of nodes of degree at least 0, 1, ... if as many nodes were full as noise can hide.
     """
 
     survival: Survival
     spread: Any
     acceptance: float
+    at_worst: Floats | None = None
 
     @cached_property
     def at_least(self) -> Floats:
@@ -158,18 +167,21 @@ class DegreeDistribution:
 
     def _stds(self, weights: Any) -> tuple[Floats, Floats]:
         noise, smoothing = self.survival.stds(sparse.csr_array(weights @ self.spread))
-        if self.acceptance == 1:
+        if self.at_worst is None:
             return noise, smoothing
-        # How far the model may be off is taken to be half of what it has moved.
-        before = np.zeros(len(self.at_least))
-        shared = min(len(before), self.survival.max_degree + 1)
-        before[:shared] = self.survival.values[:shared]
-        moved = (weights @ (self.at_least - before)) / 2
-        # And a node without edges may be one that has lost them, whatever the model says.
-        isolated = (self.at_least[0] - self.at_least[1]) / 2 if self.survival.sees_isolated else 0.0
-        return noise, np.sqrt(
-            smoothing**2 + moved**2 + (weights[:, [1]].toarray()[:, 0] * isolated) ** 2
-        )
+        # How far the model may be off is taken to be half of what it would move at worst.
+        size = len(self.at_least)
+        moved = (weights @ (_resized(self.at_worst, size) - self._before(size))) / 2
+        model = smoothing**2 + moved**2
+        if self.survival.sees_isolated:
+            # And a node without edges may be one that has lost them, whatever the model says.
+            isolated = (self.at_least[0] - self.at_least[1]) / 2
+            model += (weights[:, [1]].toarray()[:, 0] * isolated) ** 2
+        return noise, np.sqrt(model)
+
+    def _before(self, size: int) -> Floats:
+        """Give the estimates for bounded degrees; there are none beyond the bound."""
+        return _resized(self.survival.values, size)
 
     def power_law_exponent(self, *, minimum: int = 1) -> float:
         """Estimate the exponent of a power law for degrees from `minimum` on.
@@ -373,6 +385,11 @@ def _variances(rows: Any, covariance: Floats) -> Floats:
     return np.maximum(variances, 0.0)
 
 
+def _resized(values: Floats, size: int) -> Floats:
+    """Cut numbers off, or go on with zeros."""
+    return np.append(values[:size], np.zeros(max(size - len(values), 0)))
+
+
 def _block_diagonal(first: float, rest: Floats) -> Floats:
     if rest.ndim == 1:
         return np.append(first, rest)
@@ -398,14 +415,28 @@ def undo_projection(survival: Survival) -> DegreeDistribution:
     the same for all; nodes at the bound have degrees beyond bound/a that fall off exponentially,
     at the rate seen over the upper half of the range. The share follows from the model itself:
     when a node's edges come, the other end is full with a probability that grows with the tail.
-    Nothing is done where the number of nodes at the bound may be nothing but noise.
+    Nothing is done where the number of nodes at the bound may be nothing but noise; error bars
+    allow for as many as noise can hide.
     """
     bound, values = survival.max_degree, survival.values
+    if bound < 2:
+        return as_projected(survival)
     full, half = float(values[bound]), float(values[bound // 2])
     noise, _ = survival.stds(sparse.csr_array(np.eye(1, bound + 1, bound)))
-    if bound < 2 or full <= SIGNIFICANT * float(noise[0]) or half <= full:
-        return as_projected(survival)
-    rate = math.log(half / full) * bound / (bound - bound // 2)
+    hidden = SIGNIFICANT * float(noise[0])
+    found = as_projected(survival)
+    if full > hidden and half > full:
+        found = DegreeDistribution(survival, *_unbounded(survival, values))
+    most = np.append(values[0], np.maximum(values[1:], min(full + hidden, float(values[0]))))
+    at_worst = np.maximum(_unbounded(survival, most)[0] @ most, 0.0)
+    return replace(found, at_worst=np.minimum.accumulate(at_worst))
+
+
+def _unbounded(survival: Survival, values: Floats) -> tuple[Any, float]:
+    """Give what turns numbers of nodes of bounded degrees into those as they were, and a."""
+    bound = survival.max_degree
+    full, half = max(float(values[bound]), LEAST_FULL), float(values[bound // 2])
+    rate = max(math.log(max(half / full, 1.0)) * bound / (bound - bound // 2), SLOWEST)
     below = float(np.sum(values[1:]) - bound * full)  # ends of edges at nodes that are not full
     mean_tail = 1 + 1 / rate
     share_full = full * bound * mean_tail / (below + full * bound * mean_tail)
@@ -430,8 +461,7 @@ def undo_projection(survival: Survival) -> DegreeDistribution:
     spread[0, 0] = 1.0
     if not survival.sees_isolated:  # nodes without edges are not seen, so those that lost theirs
         spread[[0]] = spread[[1]]
-    spread = spread.tocsr()
-    return DegreeDistribution(survival, spread, acceptance)
+    return spread.tocsr(), acceptance
 
 
 def _with_lost(acceptance: float, bound: int) -> Any:

@@ -12,17 +12,20 @@ from typing import ClassVar, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import isotonic_regression
 
 from hushtable.engine.graph import Graph
 from hushtable.engine.sealed import accounted
 from hushtable.engine.sealed_graph import SealedGraph
+from hushtable.extras import needing
 from hushtable.methods import parameters
 from hushtable.methods.parameters import Parameters, parameter, whole
 from hushtable.privacy.guarantee import Guarantee, PureDP, Unit
 from hushtable.privacy.mechanism import Laplace
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.spending import Account, Promise
+
+with needing("science"):
+    from scipy.optimize import isotonic_regression
 
 Level = Literal["node", "edge"]
 

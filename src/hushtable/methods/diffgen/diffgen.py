@@ -16,7 +16,13 @@ from hushtable.engine.sealed import SealedTable
 from hushtable.errors import ParameterError, Refused, TooLarge
 from hushtable.methods import parameters
 from hushtable.methods.base import CountError, Forecast, Method, Plan, Released
-from hushtable.methods.count_error import laplace_error, n_asked, needed_rows
+from hushtable.methods.count_error import (
+    laplace_error,
+    n_asked,
+    needed_rows,
+    width_line,
+    width_through_cells,
+)
 from hushtable.methods.diffgen.cut_drawing import draw_cuts
 from hushtable.methods.diffgen.generalized_table import COUNT, NOISY_COUNT, generalized_table
 from hushtable.methods.diffgen.specialize import (
@@ -29,6 +35,7 @@ from hushtable.methods.diffgen.specialize import (
     specialize_jointly,
     top,
 )
+from hushtable.methods.diffgen.specialize import Part as CutPart
 from hushtable.methods.diffgen.target import target_and_predictors
 from hushtable.methods.parameters import Reader, parameter, whole
 from hushtable.privacy.class_scores import (
@@ -39,7 +46,7 @@ from hushtable.privacy.class_scores import (
     ScoreName,
     make_score,
 )
-from hushtable.privacy.domain_mechanism import DomainMechanism
+from hushtable.privacy.domain_mechanism import DomainMechanism, NoisyCells
 from hushtable.privacy.guarantee import Guarantee, PureDP
 from hushtable.privacy.mechanism import Laplace
 from hushtable.privacy.noise import Noise
@@ -54,11 +61,17 @@ AUTO = "auto"
 CLASS_SIZES_SHARE = Fraction(1, 50)
 """Share of epsilon spent on the sizes of the classes, where they are needed."""
 
+CAUTION = 2
+"""With ``auto``: by how many standard deviations a noisy number of rows is taken lower."""
+
 NOISE_PER_GROUP = 10
 """With ``auto``: how many times its noise scale a group should hold, see diffgen.md."""
 
 MISREAD_PER_GROUP = 0.3
 """With ``auto``: what noise of scale 1 on a group costs its majority at most, see diffgen.md."""
+
+MOST_LOST = 0.1
+"""Choices that lose a larger share of the rows are said to be nearly at random."""
 
 LEAST_SHARE = Fraction(1, 8)
 """With ``auto``: neither the cuts nor the counts get less than this."""
@@ -88,8 +101,9 @@ class DiffGen(Method):
     epsilon : number or str
         Bound on the privacy loss of the whole release, such as 1 or ln(5).
     specializations : int or "auto"
-        How often a part of a cut is split; ``auto`` takes it from epsilon and the number of rows.
-        That is the public one, or the sum of noisy class sizes that 1/50 of epsilon is spent on.
+        How often a part of a cut is split; ``auto`` takes it from epsilon and the number of rows,
+        and stops where a split would make more groups than they bear. That number is the public
+        one, or the sum of noisy class sizes that 1/50 of epsilon is spent on.
     target : str, optional
         The column to predict, categorical; the schema's target if it is not given.
     score : {"balanced-gain", "balanced-max", "max", "information-gain", "total-variation"}
@@ -202,9 +216,17 @@ class DiffGenPlan(Plan[SealedTable]):
 
     @cached_property
     def most_rounds(self) -> int:
-        """How many splits taxonomies and grids allow, in whatever order they are made."""
-        columns = self.schema.attributes
-        return sum(top(name, columns[name]).n_rounds for name in self.predictors)
+        """How many splits taxonomies, grids and lists allow, in whatever order they are made."""
+        return sum(self.top(name).n_rounds for name in self.predictors)
+
+    @property
+    def one_by_one(self) -> bool:
+        """Whether values of a list without taxonomy are split off one at a time."""
+        return self.method.calibration == "tight"
+
+    def top(self, name: str) -> CutPart:
+        """Give the topmost part of a column."""
+        return top(name, self.schema.attributes[name], one_by_one=self.one_by_one)
 
     @property
     def n_numeric(self) -> int:
@@ -224,14 +246,15 @@ class DiffGenPlan(Plan[SealedTable]):
         """Say how many splits there will be, how noisy the counts, and how full the groups."""
         method, schema = self.method, self.schema
         rows = schema.rows if rows is None else rows
-        n_rounds = self.n_rounds(_TYPICAL_ROWS if rows is None else rows)
-        n_cells = min(self.n_classes * 2**n_rounds, schema.domain.size)
+        likely = _TYPICAL_ROWS if rows is None else rows
+        n_rounds = self.n_rounds(likely)
+        n_cells = min(self.most_groups(likely), schema.domain.size)
         spread = math.sqrt(
             DomainMechanism(domain=schema.domain, rate=self.rate, max_cells=1).variance
         )
         lines: dict[str, str | float | int] = {
             "specializations": n_rounds,
-            "groups, if every split is in two": n_cells,
+            "groups, at most": n_cells,
             "standard deviation of a group's count": spread,
         }
         if method.specializations == AUTO and schema.counted_rows is None:
@@ -239,18 +262,25 @@ class DiffGenPlan(Plan[SealedTable]):
             lines["specializations are chosen"] = f"from noisy class sizes; shown for {of}"
         if method.specializations != AUTO and self.most_rounds < int(method.specializations):
             lines["note"] = (
-                f"the taxonomies and grids allow {self.most_rounds} splits; it stops there."
+                f"taxonomies, grids and lists allow {self.most_rounds} splits; it stops there."
             )
         if rows is not None:
             if method.consistent:
                 lines["rows that come out, about"] = rows
             lines["rows per group, if spread evenly"] = rows / n_cells
+            lines |= width_line(self.typical_width(rows))
             if rows / n_cells < spread:
                 lines["warning"] = (
                     "the noise is larger than a typical count. Use fewer specializations, or auto."
                 )
+            elif self.rows_lost(n_rounds) > rows * MOST_LOST:
+                lines["warning"] = (
+                    f"with {rows:,} rows the splits are chosen nearly at random; what is learned "
+                    "from the release may do no better than naming the most frequent class."
+                )
         biggest = max(schema.attributes[name].size for name in self.predictors)
-        memory = 8e-6 * (5 * biggest * self.n_classes + 4 * len(schema.attributes) * n_cells)
+        listed = min(n_cells, 2 * method.max_groups)
+        memory = 8e-6 * (5 * biggest * self.n_classes + 4 * len(schema.attributes) * listed)
         return Forecast(
             lines=lines, split=self.split(), n_cells=n_cells, memory_mb=max(1.0, memory)
         )
@@ -258,8 +288,8 @@ class DiffGenPlan(Plan[SealedTable]):
     def count_error(self, *, rows: int | None, share: float) -> CountError:
         """Add up the noise of the groups."""
         rows = self.schema.rows if rows is None else rows
-        n_rounds = self.n_rounds(needed_rows(rows) if self.method.specializations == AUTO else 0)
-        n_groups = self.most_groups(n_rounds)
+        known = needed_rows(rows) if self.method.specializations == AUTO else 0
+        n_groups = self.most_groups(known)
         if n_groups > self.method.max_groups:
             raise Refused(
                 f"{n_groups:,} groups are more than max_groups, so those with a low count are left "
@@ -270,8 +300,28 @@ class DiffGenPlan(Plan[SealedTable]):
             self.rate,
             n_asked(share, n_groups),
             "The question takes the same share of the groups as of the rows; there are as many "
-            f"groups as {n_rounds} specializations can make.",
+            f"groups as {self.n_rounds(known)} specializations can make.",
         )
+
+    def typical_width(self, rows: int) -> float:
+        """Expect the cuts to be spread over the predictors, which is the best case for counts."""
+        n_rounds = self.n_rounds(rows)
+        try:
+            error = self.count_error(rows=rows, share=0.5)
+        except Refused:  # with so many groups, take those of splits in two
+            error = laplace_error(self.rate, n_asked(0.5, self.n_classes * 2**n_rounds), "")
+        return width_through_cells(
+            n_cuts=n_rounds,
+            n_cut=len(self.predictors),
+            n_columns=len(self.schema.attributes),
+            error=error,
+            rows=rows,
+        )
+
+    def hollow(self, rows: int) -> str:
+        """Judge by counts, and say that predictions are another matter."""
+        why = super().hollow(rows)
+        return why and f"{why} A model of {self.target!r} may be learned from it all the same."
 
     @property
     def spends_all(self) -> bool:
@@ -287,8 +337,9 @@ class DiffGenPlan(Plan[SealedTable]):
         cuts = Cuts(
             {name: ClassCounts(columns[name], histograms[name]) for name in self.predictors},
             make_score(self.method.score, sizes),
+            one_by_one=self.one_by_one,
         )
-        self.specialize(cuts, self.n_rounds(total or 0), noise)
+        rate = self.rate + self.specialize(cuts, total or 0, noise) / self.max_rows
         recode = cuts.recodings()
         # Attributes that were never split have one value for all, and need not be counted.
         split = [name for name in self.predictors if recode[name].size > 1]
@@ -296,7 +347,7 @@ class DiffGenPlan(Plan[SealedTable]):
         cells = source.counts(counted, recode={name: recode[name] for name in split})
         groups = DomainMechanism(
             domain=recoded_domain(self.schema, counted, recode),
-            rate=self.rate,
+            rate=rate,
             max_cells=self.method.max_groups,
         )
         noisy = noise.open(cells, groups, "groups")
@@ -305,14 +356,14 @@ class DiffGenPlan(Plan[SealedTable]):
             recode,
             counted,
             noisy,
-            total=groups.total_of(noisy) if total is None else total,
+            total=self.fitted_total(total, groups, noisy),
             consistent=self.method.consistent,
         )
         return Released(
             tables={"data": table},
             settings={
                 "target": self.target,
-                "rate": str(self.rate),
+                "rate": str(rate),
                 "count_std": math.sqrt(groups.variance),
                 "n_groups": groups.domain.size,
                 "threshold": groups.threshold,
@@ -370,7 +421,7 @@ class DiffGenPlan(Plan[SealedTable]):
 
     @property
     def rate(self) -> Fraction:
-        """How fast the noise of a count falls off, per row."""
+        """How fast the noise of a count falls off, per row; faster where cuts leave something."""
         return self.counts_epsilon / self.max_rows
 
     def split(self) -> dict[str, Fraction]:
@@ -388,21 +439,35 @@ class DiffGenPlan(Plan[SealedTable]):
         """Give the number of splits for a number of rows that is public by now."""
         wanted = self.method.specializations
         if wanted == AUTO:
-            # The largest h for which 2**h groups hold NOISE_PER_GROUP noise scales each.
-            full = Fraction(max(rows, 0)) * self.rate / NOISE_PER_GROUP
-            wanted = max(1, math.floor(full).bit_length() - 1)
+            wanted = self.borne_groups(rows).bit_length() - 1  # each split makes twice as many
         return min(int(wanted), self.most_rounds)
 
-    def most_groups(self, n_rounds: int) -> int:
-        """Give the largest number of groups that so many splits can make.
+    def borne_groups(self, rows: int) -> int:
+        """Give how many groups, apart from classes, hold NOISE_PER_GROUP noise scales each.
+
+        A noisy number of rows is taken lower by what its noise may be: too few groups lose less
+        than too many.
+        """
+        least = float(rows)
+        if self.schema.counted_rows is None and self.sizes_epsilon:
+            least -= CAUTION * math.sqrt(2 * self.n_classes) * float(self.class_sizes_scale)
+        return max(1, math.floor(least * float(self.rate) / NOISE_PER_GROUP))
+
+    def rows_lost(self, n_rounds: int) -> float:
+        """Say how many rows so many choices may cost, each falling short of the best."""
+        if not n_rounds:
+            return 0.0
+        spread = n_rounds**2 * math.log(len(self.predictors) + 1) * self.max_rows
+        return spread / float(self.structure_epsilon)
+
+    def most_groups(self, rows: int) -> int:
+        """Give the largest number of groups that splits can make for a number of rows.
 
         Groups are the product of the sizes of the cuts. Each split is spent where it multiplies
         most, which is best since a cut grows by less and less.
         """
-        columns = self.schema.attributes
-        gains = {
-            name: largest_gains(top(name, columns[name]), n_rounds) for name in self.predictors
-        }
+        n_rounds = self.n_rounds(rows)
+        gains = {name: largest_gains(self.top(name), n_rounds) for name in self.predictors}
         sizes = dict.fromkeys(self.predictors, 1)
         for _ in range(n_rounds):
             able = [name for name in self.predictors if gains[name]]
@@ -410,7 +475,15 @@ class DiffGenPlan(Plan[SealedTable]):
                 break
             best = max(able, key=lambda name: Fraction(gains[name][0], sizes[name]))
             sizes[best] += gains[best].pop(0)
-        return self.n_classes * math.prod(sizes.values())
+        n_groups = math.prod(sizes.values())
+        if self.stops:
+            n_groups = min(n_groups, self.borne_groups(rows))
+        return self.n_classes * n_groups
+
+    @property
+    def stops(self) -> bool:
+        """Whether splits stop where there would be more groups than the rows bear."""
+        return self.method.specializations == AUTO and self.method.calibration == "tight"
 
     def round_epsilon(self, n_rounds: int) -> Fraction:
         """Give what a single choice is paid with: per round, or the paper's epsilon'."""
@@ -428,18 +501,27 @@ class DiffGenPlan(Plan[SealedTable]):
             return score.sensitivity(**given)
         return score.sensitivity_of_paper(**given)
 
-    def specialize(self, cuts: Cuts, n_rounds: int, noise: Noise) -> None:
-        """Choose the cuts."""
+    def specialize(self, cuts: Cuts, rows: int, noise: Noise) -> Fraction:
+        """Choose the cuts; give what is left of their epsilon, for the counts."""
+        n_rounds = self.n_rounds(rows)
         if n_rounds == 0:
-            return
-        run = specialize_jointly if self.method.calibration == "tight" else specialize_as_printed
-        run(
+            return self.structure_epsilon
+        each = self.round_epsilon(n_rounds)
+        sensitivity = self.sensitivity(cuts.score)
+        if self.method.calibration == "paper":
+            specialize_as_printed(
+                cuts, n_rounds=n_rounds, epsilon=each, sensitivity=sensitivity, noise=noise
+            )
+            return Fraction(0)
+        specialize_jointly(
             cuts,
             n_rounds=n_rounds,
-            epsilon=self.round_epsilon(n_rounds),
-            sensitivity=self.sensitivity(cuts.score),
+            epsilon=each,
+            sensitivity=sensitivity,
             noise=noise,
+            most_groups=self.borne_groups(rows) if self.stops else None,
         )
+        return each * (n_rounds - len(cuts.rounds))
 
     # --- the sizes of the classes -----------------------------------------------------------------
 
@@ -457,14 +539,29 @@ class DiffGenPlan(Plan[SealedTable]):
             return public
         return max(0, int(sizes.sum()))
 
+    def fitted_total(self, total: int | None, groups: DomainMechanism, noisy: NoisyCells) -> int:
+        """Give the number of rows that consistent counts add up to, from all that says it."""
+        if total is None:
+            return groups.total_of(noisy)
+        if self.schema.counted_rows is not None or groups.threshold is not None:
+            return total
+        # Both sums are unbiased, so they are weighed by how exact they are.
+        of_sizes = 2 * self.n_classes * float(self.class_sizes_scale) ** 2
+        of_groups = groups.domain.size * groups.variance
+        share = of_groups / (of_sizes + of_groups)
+        return max(0, round(share * total + (1 - share) * int(noisy.noisy.sum())))
+
 
 def _notes(plan: DiffGenPlan, rounds: list[Specialization], groups: DomainMechanism) -> list[str]:
     wanted = plan.method.specializations
     notes = ["The cuts are drawn in `cuts.svg`."]
     if wanted != AUTO and len(rounds) < int(wanted):
         notes.append(
-            f"{wanted} specializations were asked for; taxonomies and grids allow {len(rounds)}."
+            f"{wanted} specializations were asked for; taxonomies, grids and lists allow "
+            f"{len(rounds)}."
         )
+    if wanted == AUTO and not rounds:
+        notes.append("There are too few rows for a split: the counts are those of the classes.")
     if groups.threshold is None:
         notes.append(
             f"`{NOISY_COUNT}` is a group's count with noise of standard deviation "

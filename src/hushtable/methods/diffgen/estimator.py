@@ -29,11 +29,10 @@ from hushtable.errors import Refused
 from hushtable.estimate.associations import after_cuts
 from hushtable.estimate.base import CONFIDENCE, Estimate, Estimator
 from hushtable.estimate.cell_sums import Cells
-from hushtable.estimate.drawing import Generator, draw_inside, fresh
+from hushtable.estimate.drawing import Generator, draw_inside, fresh, redrawn_cells
 from hushtable.estimate.error_law import ErrorLaw
 from hushtable.estimate.quantiles import NORMAL
 from hushtable.estimate.row_functions import RowFunction
-from hushtable.estimate.simplex import on_simplex
 from hushtable.estimate.sums import Sums
 from hushtable.estimate.uneven import cut_error
 from hushtable.methods.diffgen.generalized_table import COUNT, NOISY_COUNT
@@ -141,15 +140,8 @@ class GeneralizedEstimator(Estimator):
 
     def redrawn(self, rng: Generator) -> tuple[dict[str, NDArray[np.int64]], NDArray[np.float64]]:
         """Draw the counts of cells from their uncertainty, and places inside cells evenly."""
-        total = max(1.0, float(self.noisy.sum()))
-        drawn = self.noisy + rng.normal(0.0, self.noise.variance**0.5, len(self.noisy))
-        weights = on_simplex(drawn, total)
-        rows = rng.choice(len(weights), round(total), p=weights / weights.sum())
-        codes = {name: own[rows] for name, own in self.codes.items()}
-        for name in self.recode:
-            if name in codes:
-                codes[name] = draw_inside(self.recode[name], codes[name], rng)
-        return codes, np.ones(len(rows))
+        codes = redrawn_cells(self.codes, self.noisy, self.noise.variance, self.recode, rng)
+        return codes, np.ones(len(next(iter(codes.values()))))
 
     # --- sums -------------------------------------------------------------------------------------
 

@@ -1,9 +1,10 @@
 """Push cuts down, one specialization after the other, knowing only value-by-class histograms.
 
-A cut divides the codes of one attribute into parts: nodes of its taxonomy, or intervals of its
-public grid. The score of splitting a part depends on the class counts of its children alone, so
-one histogram per attribute serves the whole search. What a search may choose from is laid down by
-the schema; the histograms only decide how likely each choice is.
+A cut divides the codes of one attribute into parts: nodes of its taxonomy, intervals of its public
+grid, or sets of listed values, of which one is split off at a time. The score of splitting a part
+depends on the class counts of its children alone, so one histogram per attribute serves the whole
+search. What a search may choose from is laid down by the schema; the histograms only decide how
+likely each choice is.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from math import lcm
+from math import lcm, prod
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,7 @@ from hushtable.privacy.splits import (
 )
 from hushtable.recoding import Intervals, Recoding, ValueGroups
 from hushtable.schema import Categorical, Column
-from hushtable.taxonomy import Node, Taxonomy
+from hushtable.taxonomy import ROOT, Node, Taxonomy
 
 
 @dataclass(frozen=True, eq=False)  # a part is itself: told apart by identity
@@ -60,6 +61,11 @@ class Part(ABC):
         return " or ".join((self.label, *self.apart))
 
     @property
+    def fan_out(self) -> int:
+        """Into how many parts it is split, with what is apart: the same for each way."""
+        return 2 + len(self.apart)
+
+    @property
     @abstractmethod
     def n_rounds(self) -> int:
         """How often this part and what comes of it can be split: public."""
@@ -83,6 +89,11 @@ class Branch(Part):
         if not below and self.holds_apart:
             below = (self.node,)  # all there is to split off are the missing values
         return tuple(Branch(self.attribute, False, node) for node in below)
+
+    @property
+    def fan_out(self) -> int:
+        """Its children, and what is apart."""
+        return len(self.children) + len(self.apart)
 
     @cached_property
     def n_rounds(self) -> int:
@@ -127,6 +138,48 @@ class Span(Part):
         )
 
 
+@dataclass(frozen=True, eq=False)
+class Listed(Part):
+    """Some values of a list that has neither order nor taxonomy, by their codes."""
+
+    column: Categorical
+    codes: tuple[int, ...]
+
+    @property
+    def label(self) -> str:
+        """Its values, or those that it lacks, whichever are fewer."""
+        names = self.column.values
+        lacks = sorted(set(range(len(names))).difference(self.codes))
+        if not lacks and len(names) > 1:
+            return ROOT
+        if 0 < len(lacks) < len(self.codes):
+            return "all but " + ", ".join(names[code] for code in lacks)
+        return ", ".join(names[code] for code in self.codes)
+
+    @property
+    def fan_out(self) -> int:
+        """A value and the others, and what is apart."""
+        return min(len(self.codes), 2) + len(self.apart)
+
+    @property
+    def n_rounds(self) -> int:
+        """One for each value but the first; one if all there is to split off is apart."""
+        return max(len(self.codes) - 1, int(self.holds_apart))
+
+    @property
+    def halves(self) -> tuple[tuple[int, ...], ...]:
+        """Each value by itself: what may be split off. Of two values it does not matter which."""
+        return tuple((code,) for code in (self.codes if len(self.codes) > 2 else self.codes[:1]))
+
+    def split(self, way: int) -> tuple[Listed, ...]:
+        """Split a value off the others; a single one only from what is apart."""
+        half = self.halves[way]
+        rest = tuple(code for code in self.codes if code not in half)
+        return tuple(
+            Listed(self.attribute, False, self.column, codes) for codes in (half, rest) if codes
+        )
+
+
 def is_span(column: Column) -> bool:
     """Say whether a column is cut along a line: numbers, moments, and categories with an order.
 
@@ -141,12 +194,18 @@ def bin_starts(column: Column) -> Integers | None:
     return None if starts is None else np.asarray(starts, np.int64)
 
 
-def top(attribute: str, column: Column) -> Part:
-    """Give the one part of the topmost cut."""
+def top(attribute: str, column: Column, *, one_by_one: bool = False) -> Part:
+    """Give the one part of the topmost cut.
+
+    A list without taxonomy is one part that splits into all its values at once, or, `one_by_one`,
+    into one of them and the others.
+    """
     apart = column.n_apart > 0
     if is_span(column):
         return Span(attribute, apart, column, 0, column.n_values - 1)
     assert isinstance(column, Categorical)  # noqa: S101 - all others are lines
+    if one_by_one and column.taxonomy is None:
+        return Listed(attribute, apart, column, tuple(range(column.n_values)))
     taxonomy = column.taxonomy or Taxonomy.from_nested(list(column.values))
     return Branch(attribute, apart, _without_single_children(taxonomy.root))
 
@@ -159,13 +218,14 @@ def largest_gains(part: Part, most: int) -> list[int]:
     >>> color = Categorical(type="categorical", values=("red", "blue", "green"), missing="category")
     >>> largest_gains(top("color", color), 5)
     [3]
+    >>> largest_gains(top("color", color, one_by_one=True), 5)
+    [2, 1]
     """
-    if isinstance(part, Span):
+    if not isinstance(part, Branch):
         gains = [1] * min(part.n_rounds, most)
-        return [gains[0] + len(part.apart), *gains[1:]] if gains else []
-    assert isinstance(part, Branch)  # noqa: S101 - there is no other kind
+        return [part.fan_out - 1, *gains[1:]] if gains else []
     below = [gain for child in part.children for gain in largest_gains(child, most)]
-    own = [len(part.children) - 1 + len(part.apart)] if part.children else []
+    own = [part.fan_out - 1] if part.children else []
     return sorted(own + below, reverse=True)[:most]
 
 
@@ -212,6 +272,8 @@ class ClassCounts:
         """Give the codes of the values of a part."""
         if isinstance(part, Span):
             return range(part.first, part.last + 1)
+        if isinstance(part, Listed):
+            return frozenset(part.codes)
         assert isinstance(part, Branch)  # noqa: S101 - the only other kind
         return frozenset(self.codes_below(part.node))
 
@@ -226,10 +288,14 @@ class Choice:
     @property
     def n_in_all(self) -> int:
         """How many ways there are: public."""
+        if isinstance(self.part, Listed):
+            return len(self.part.halves)
         return self.part.n_rounds if isinstance(self.part, Span) else 1
 
     def split(self, way: int) -> tuple[Part, ...]:
         """Split in a way: a node into its children, an interval before a code or a public bin."""
+        if isinstance(self.part, Listed):
+            return self.part.split(way)
         if isinstance(self.part, Span):
             begins = bin_starts(self.part.column)
             return self.part.halves(way if begins is None else int(begins[way]))
@@ -250,6 +316,9 @@ def choice_of(
     if isinstance(part, Branch):
         children = [counts.codes_below(child.node) for child in part.children]
         ways = table.group_ways(children, score, with_apart=part.holds_apart)
+        return Choice(part, ways)
+    if isinstance(part, Listed):
+        ways = table.halving_ways(part.codes, part.halves, score, with_apart=part.holds_apart)
         return Choice(part, ways)
     assert isinstance(part, Span)  # noqa: S101 - the only other kind
     between = table.span_ways(part.first, part.last, score, with_apart=part.holds_apart)
@@ -286,17 +355,23 @@ class Cuts:
         The private histograms.
     score : Score
         What the splits are valued by.
+    one_by_one : bool
+        Whether values of a list without taxonomy are split off one at a time.
     """
 
     counts: Mapping[str, ClassCounts]
     score: Score
+    one_by_one: bool = False
     parts: dict[str, list[Part]] = field(init=False)
     rounds: list[Specialization] = field(init=False, default_factory=list)
     _choices: dict[Part, Choice] = field(init=False, default_factory=dict)
     _tables: dict[Part, Table] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        tops = [top(attribute, counts.column) for attribute, counts in self.counts.items()]
+        tops = [
+            top(attribute, counts.column, one_by_one=self.one_by_one)
+            for attribute, counts in self.counts.items()
+        ]
         self.parts = {part.attribute: [part] for part in tops}
         for part in tops:
             self._open(part, self.counts[part.attribute].table)
@@ -306,11 +381,18 @@ class Cuts:
         if choice is not None:
             self._choices[part], self._tables[part] = choice, table
 
-    def choices(self) -> Iterator[Choice]:
-        """Go through what may be split, in the order of the attributes and of their cuts."""
-        for parts in self.parts.values():
-            for part in parts:
-                if part in self._choices:
+    def choices(self, most_groups: int | None = None) -> Iterator[Choice]:
+        """Go through what may be split, in the order of the attributes and of their cuts.
+
+        What would make more groups than `most_groups` is left out: how many there would be follows
+        from the schema and the splits so far.
+        """
+        sizes = {name: _n_codes(self.counts[name].column, cut) for name, cut in self.parts.items()}
+        n_groups = prod(sizes.values())
+        for name, cut in self.parts.items():
+            for part in cut:
+                after = n_groups // sizes[name] * (sizes[name] + part.fan_out - 1)
+                if part in self._choices and (most_groups is None or after <= most_groups):
                     yield self._choices[part]
 
     def specialize(self, part: Part, children: tuple[Part, ...]) -> None:
@@ -336,16 +418,25 @@ class Cuts:
 
 
 def specialize_jointly(
-    cuts: Cuts, *, n_rounds: int, epsilon: Fraction, sensitivity: int, noise: Noise
+    cuts: Cuts,
+    *,
+    n_rounds: int,
+    epsilon: Fraction,
+    sensitivity: int,
+    noise: Noise,
+    most_groups: int | None = None,
 ) -> None:
-    """Choose part and split together, `n_rounds` times, each time with `epsilon`.
+    """Choose part and split together, `n_rounds` times at most, each time with `epsilon`.
 
+    It stops where every split would make more than `most_groups`, which costs nothing to find out.
     The base measure gives every attribute that can still be split the same weight, whatever the
     size of its domain: divided evenly over its parts, and over the splits of a part.
     """
     eta = epsilon / (sensitivity * (1 if cuts.score.monotone else 2))
     for _ in range(n_rounds):
-        choices = list(cuts.choices())
+        choices = list(cuts.choices(most_groups))
+        if not choices:
+            return
         choice, way = choose_way(choices, base_measure(choices), eta=eta, noise=noise)
         cuts.specialize(choice.part, choice.split(way))
 
@@ -421,23 +512,37 @@ def recoding_of(column: Column, cut: list[Part]) -> Recoding:
     >>> recoding_of(sex, [top("sex", sex)]).labels
     ('* or missing',)
     """
-    whole = len(cut) == 1 and (cut[0].holds_apart or column.n_apart == 0)
+    whole = _is_whole(column, cut)
     n_values = column.size if whole else column.n_values
     has_missing = not whole and column.missing_code is not None
-    labels = tuple(_labels_apart(cut))
+    labels = tuple(_labels_apart(column, cut))
     if not is_span(column):
         assert isinstance(column, Categorical)  # noqa: S101 - all others are lines
         code_of = {
-            value: code
-            for code, part in enumerate(cut)
-            if isinstance(part, Branch)
-            for value in part.node.leaves()
+            value: code for code, part in enumerate(cut) for value in _values_of(column, part)
         }
         groups = [0] * n_values if whole else [code_of[value] for value in column.values]
         return ValueGroups(labels, n_values, has_missing, tuple(groups))
     starts = tuple(part.first for part in cut if isinstance(part, Span))
     special = () if whole else column.special_names
     return Intervals(labels, n_values, has_missing, starts, special=special)
+
+
+def _is_whole(column: Column, cut: list[Part]) -> bool:
+    """Say whether a cut was never pushed down, so that one code stands for everything."""
+    return len(cut) == 1 and (cut[0].holds_apart or column.n_apart == 0)
+
+
+def _n_codes(column: Column, cut: list[Part]) -> int:
+    return 1 if _is_whole(column, cut) else len(cut) + column.n_apart
+
+
+def _values_of(column: Categorical, part: Part) -> Iterator[str]:
+    """Go through the values of a part of listed values."""
+    if isinstance(part, Listed):
+        return (column.values[code] for code in part.codes)
+    assert isinstance(part, Branch)  # noqa: S101 - the only other kind that is listed
+    return part.node.leaves()
 
 
 def plain_cut(recoding: Recoding) -> dict[str, Any]:
@@ -456,11 +561,14 @@ def plain_cut(recoding: Recoding) -> dict[str, Any]:
     }
 
 
-def _labels_apart(cut: list[Part]) -> Iterator[str]:
-    """Name the parts; a name that two nodes of different levels share gets their values added."""
+def _labels_apart(column: Column, cut: list[Part]) -> Iterator[str]:
+    """Name the parts; a name that two of them share gets their values added."""
     labels = [part.full_label for part in cut]
     for part, label in zip(cut, labels, strict=True):
-        if labels.count(label) > 1 and isinstance(part, Branch):
-            yield f"{label} ({', '.join(part.node.leaves())})"
+        if labels.count(label) > 1 and isinstance(column, Categorical):
+            values = _values_of(column, part)
+            if isinstance(part, Listed):  # its name is made up, and could be that of a value
+                values = map(repr, values)
+            yield f"{label} ({', '.join(values)})"
         else:
             yield label

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,11 +23,12 @@ from hushtable.privacy.spending import Account
 from hushtable.schema import Schema
 
 Integers = NDArray[np.int64]
+Cuts = Literal["median", "middle"]
 
 
 @dataclass(frozen=True)
 class MondrianGroups:
-    """Hold what is published: the smallest box around each group, and its rows by class.
+    """Hold what is published: the box of each group, and its rows by class.
 
     Parameters
     ----------
@@ -61,6 +62,10 @@ class Mondrian(Parameters):
         values stay together.
     by_class : bool
         Halve the column that tells most about the class, and not the widest.
+    cuts : {"median", "middle"}
+        Where groups are halved: ``median``, at the rows' own values, with the smallest box around
+        each group; ``middle``, in the middle of the widest side of the group's region, which is
+        public, and boxes are these regions. `relaxed` and `by_class` are for medians.
     target : str, optional
         Column that is published unchanged; else the schema's target.
 
@@ -83,7 +88,14 @@ class Mondrian(Parameters):
     k: int = parameter(read=whole(at_least=2))
     relaxed: bool = parameter(default=False)
     by_class: bool = parameter(default=False)
+    cuts: Cuts = parameter(default="median")
     target: str | None = parameter(default=None)
+
+    def _problems(self, *, fields_are_right: bool) -> list[str]:
+        """Say what public cuts cannot have."""
+        if fields_are_right and self.cuts == "middle" and (self.relaxed or self.by_class):
+            return ["relaxed and by_class look at the rows; cuts in the middle have neither."]
+        return []
 
     def guarantee(self, schema: Schema) -> tuple[Guarantee, ...]:
         """Promise k-anonymity in all columns but the target."""
@@ -134,7 +146,10 @@ class Mondrian(Parameters):
                 "or publish nothing."
             )
         sizes = np.array([axis.size for axis in axes])
-        done = list(self._divide(_Group(positions, classes, cells.counts, n_classes), sizes))
+        whole = _Group(positions, classes, cells.counts, n_classes)
+        if self.cuts == "middle":
+            whole = replace(whole, region=(np.zeros_like(sizes), sizes - 1))
+        done = list(self._divide(whole, sizes))
         return MondrianGroups(
             axes=axes,
             target=target,
@@ -155,6 +170,12 @@ class Mondrian(Parameters):
                 open_groups += reversed(halves)
 
     def _halves(self, group: _Group, sizes: Integers) -> tuple[_Group, _Group] | None:
+        if group.region is not None:
+            # One cut, which the region decides: were others tried where it leaves too few, rows
+            # would decide which column is cut.
+            halves = group.halved_in_the_middle(sizes)
+            small = halves is None or min(half.n_rows for half in halves) < self.k
+            return None if small else halves
         widths = (group.last - group.first) / sizes
         allowed = []
         for at in np.argsort(-widths, kind="stable").tolist():
@@ -172,12 +193,13 @@ class Mondrian(Parameters):
 
 @dataclass(frozen=True)
 class _Group:
-    """Rows of one group, as cells with counts."""
+    """Rows of one group, as cells with counts, and their region where it is public."""
 
     positions: Integers
     classes: Integers
     counts: Integers
     n_classes: int
+    region: tuple[Integers, Integers] | None = None
 
     @cached_property
     def n_rows(self) -> int:
@@ -185,11 +207,11 @@ class _Group:
 
     @cached_property
     def first(self) -> Integers:
-        return np.asarray(self.positions.min(axis=0))
+        return np.asarray(self.positions.min(axis=0)) if self.region is None else self.region[0]
 
     @cached_property
     def last(self) -> Integers:
-        return np.asarray(self.positions.max(axis=0))
+        return np.asarray(self.positions.max(axis=0)) if self.region is None else self.region[1]
 
     @cached_property
     def by_class(self) -> Integers:
@@ -206,6 +228,21 @@ class _Group:
     def _part(self, which: Integers, counts: Integers) -> _Group:
         return replace(
             self, positions=self.positions[which], classes=self.classes[which], counts=counts
+        )
+
+    def halved_in_the_middle(self, sizes: Integers) -> tuple[_Group, _Group] | None:
+        """Halve the region's widest side, the first of equals; None if it is a single cell."""
+        first, last = self.first, self.last
+        at = int(np.argmax((last - first + 1) / sizes * (last > first)))
+        if first[at] == last[at]:
+            return None
+        middle = (int(first[at]) + int(last[at])) // 2
+        below = self.positions[:, at] <= middle
+        lower, upper = last.copy(), first.copy()
+        lower[at], upper[at] = middle, middle + 1
+        return (
+            replace(self._part(np.flatnonzero(below), self.counts[below]), region=(first, lower)),
+            replace(self._part(np.flatnonzero(~below), self.counts[~below]), region=(upper, last)),
         )
 
     def halved(self, at: int, *, relaxed: bool) -> tuple[_Group, _Group]:

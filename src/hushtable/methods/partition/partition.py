@@ -19,7 +19,7 @@ from hushtable.errors import ParameterError, TooLarge
 from hushtable.estimate.simplex import whole_on_simplex
 from hushtable.methods import parameters
 from hushtable.methods.base import CountError, Forecast, Method, Plan, Released, misfits
-from hushtable.methods.count_error import laplace_error, n_asked
+from hushtable.methods.count_error import laplace_error, n_asked, width_line, width_through_cells
 from hushtable.methods.parameters import parameter, part, whole
 from hushtable.methods.partition.axes import Axis, axis_of
 from hushtable.methods.partition.regions import (
@@ -233,6 +233,7 @@ class PartitionPlan(Plan[SealedTable]):
         if rows is not None:
             per_cell = rows / (n_regions * self.n_classes)
             lines["rows per count at full depth, if spread evenly"] = per_cell
+            lines |= width_line(self.typical_width(rows))
             if per_cell < std and not is_tested:
                 lines["warning"] = (
                     f"{rows:,} rows over {n_regions:,} regions: the noise is larger than a typical "
@@ -259,6 +260,16 @@ class PartitionPlan(Plan[SealedTable]):
             "The question takes the same share of the regions as of the rows, which median splits "
             "aim for, and asks for all classes; the tree is grown to its full depth. Trees that "
             "stop earlier have fewer and less noisy counts.",
+        )
+
+    def typical_width(self, rows: int) -> float:
+        """Expect the splits of a path to be spread over the columns, and to reach full depth."""
+        return width_through_cells(
+            n_cuts=self.rules.max_depth,
+            n_cut=len(self.axes),
+            n_columns=len(self.schema.attributes),
+            error=self.count_error(rows=rows, share=0.5),
+            rows=rows,
         )
 
     def release(self, source: SealedTable, noise: Noise) -> Released:

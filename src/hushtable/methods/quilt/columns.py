@@ -14,6 +14,7 @@ from hushtable.methods.quilt.domains import Floats, Integers, Values, shares_of
 from hushtable.methods.quilt.inside import drawn_together
 from hushtable.methods.quilt.meter import Meter, PaidTable, as_share
 from hushtable.methods.quilt.particles import Group
+from hushtable.methods.quilt.prior import Belief
 from hushtable.methods.quilt.resolutions import Ladder, ladder
 from hushtable.methods.quilt.smoothing import Line
 
@@ -99,11 +100,16 @@ def measure_columns(
     return counted
 
 
-def known_column(counted: CountedColumn, total: float, *, is_target: bool) -> KnownColumn:
-    """Merge rare values, and estimate shares."""
-    v, noisy, std = counted.values, counted.table.counts, counted.table.noise.std
+def known_column(
+    counted: CountedColumn, total: float, *, is_target: bool, belief: Belief | None = None
+) -> KnownColumn:
+    """Merge rare values, and estimate shares; with a belief, from noisy counts and that."""
+    v, noisy, std = counted.values, counted.table.counts.astype(np.float64), counted.table.noise.std
+    if belief is not None:
+        noisy, variances = belief.averaged(noisy, std)
+        std = float(np.sqrt(variances.mean()))
     buckets = v.buckets(noisy, std, is_target=is_target)
-    told, kept = noisy.astype(np.float64), np.ones(v.size, bool)
+    told, kept = noisy.copy(), np.ones(v.size, bool)
     if v.is_ordered:
         kept[: v.n_values] = ~tails.cut(told[: v.n_values], std)
         told[~kept] = 0.0
@@ -129,10 +135,10 @@ def known_column(counted: CountedColumn, total: float, *, is_target: bool) -> Kn
     )
 
 
-def _standing_out(values: Values, noisy: Integers, std: float) -> NDArray[np.bool_]:
+def _standing_out(values: Values, noisy: Floats, std: float) -> NDArray[np.bool_]:
     """Say which values have many more people than their neighbors, missing included."""
     n = values.n_values
-    counts, widths = noisy[:n].astype(np.float64), values.widths[:n].astype(np.float64)
+    counts, widths = noisy[:n], values.widths[:n].astype(np.float64)
     sums, spans = (np.convolve(part, [1.0, 0.0, 1.0])[1:-1] for part in (counts, widths))
     expected = np.maximum(sums, 0.0) / np.maximum(spans, 1.0) * widths
     found = np.ones(values.size, bool)

@@ -112,7 +112,7 @@ class Values:
         """Codes of the schema behind each counted value."""
         return np.ones(self.size, np.int64) if self.recoding is None else self.recoding.widths
 
-    def buckets(self, noisy: Integers, std: float, *, is_target: bool = False) -> Integers:
+    def buckets(self, noisy: Integers | Floats, std: float, *, is_target: bool = False) -> Integers:
         """Choose a bucket for each counted value, from noisy counts alone.
 
         What is apart has buckets of its own, the last. A target keeps its values if they are few.

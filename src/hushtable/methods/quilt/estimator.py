@@ -17,8 +17,9 @@ from hushtable.codes import as_numpy
 from hushtable.estimate.base import Estimate, Estimator
 from hushtable.estimate.drawing import Generator
 from hushtable.estimate.moments import count_of
+from hushtable.estimate.quantiles import NORMAL
 from hushtable.estimate.row_functions import RowFunction, of_predicate
-from hushtable.estimate.sums import Sums, joined
+from hushtable.estimate.sums import Sums, joined, no_less
 from hushtable.methods.quilt.domains import Floats, Integers
 from hushtable.methods.quilt.field_error import FieldError, Missed, ValueOf
 from hushtable.methods.quilt.kept import kept
@@ -34,7 +35,7 @@ N_LAST = 6
 """How many of the groups measured last tell how far those never measured are off."""
 
 MODELED_REACH = 2.5
-"""Half of the 95 % interval of a modeled count, in standard deviations.
+"""Half of the 95 % interval of what the model does not know, in standard deviations.
 
 More than the normal 1.96: what is missed differs from pair to pair and is known on average only,
 so errors have heavier tails (2.57 is right for Student's t with five degrees of freedom).
@@ -72,9 +73,9 @@ class QuiltEstimator(Estimator):
         """For each code of a column the value that it was counted as."""
         found = {}
         for name, column in self.schema.attributes.items():
-            codes = np.arange(column.size)
             rule = self.settings["columns"][name]["bins"]
-            found[name] = codes if rule is None else recode(name, column, rule).apply(codes)
+            is_own = rule is None
+            found[name] = np.arange(column.size) if is_own else recode(name, column, rule).of_all
         return found
 
     @cached_property
@@ -175,11 +176,12 @@ class QuiltEstimator(Estimator):
             found = self._from_tables(columns, truth)
             if found is not None:
                 return _estimate(found)
-        if len(columns) > 1:  # a condition that cuts through buckets of measured tables
+        linear = None
+        if columns and self.measured.has(frozenset(columns)):
             linear = self.table_sums.linear(of_predicate(predicate))
-            if linear is not None:
-                cut = replace(self.table_sums.sums([linear], together=False), notes=(_MERGED,))
-                return count_of(cut, 0, max(1.0, self.measured.total.value), scope="people")
+        if linear is not None:  # a condition that cuts through buckets, or public bins, of tables
+            cut = replace(self.table_sums.sums([linear], together=False), notes=(_MERGED,))
+            return count_of(cut, 0, max(1.0, self.measured.total.value), scope="people")
         return self._from_rows(columns, predicate)
 
     def _decided(self, predicate: Predicate) -> tuple[tuple[str, ...], NDArray[np.bool_] | None]:
@@ -269,7 +271,9 @@ class QuiltEstimator(Estimator):
             both = error.of(names, added[i] + added[j], _added(one, two))
             privacy[i, j] = privacy[j, i] = (both.privacy - privacy[i, i] - privacy[j, j]) / 2
             model[i, j] = model[j, i] = (both.model - model[i, i] - model[j, j]) / 2
-        return Sums(values, privacy, model, MODELED_REACH, MODELED_REACH, notes=(_MODELED,))
+        return Sums(
+            values, no_less(privacy), no_less(model), NORMAL, MODELED_REACH, notes=(_MODELED,)
+        )
 
     def _from_rows(self, columns: tuple[str, ...], predicate: Predicate) -> Estimate:
         """Answer from the rows, with what may be wrong with them."""
@@ -277,7 +281,7 @@ class QuiltEstimator(Estimator):
         mask = predicate.mask(error.codes).astype(np.float64)
         value = self.weight * float(mask @ error.times)
         spread = error.of(columns, mask, lambda codes: predicate.mask(codes).astype(np.float64))
-        half = MODELED_REACH * (spread.privacy + spread.model) ** 0.5
+        half = (NORMAL**2 * spread.privacy + MODELED_REACH**2 * spread.model) ** 0.5
         total = self.measured.total
         most = max(0.0, total.value + total.reach)
         return Estimate(
@@ -323,13 +327,16 @@ def missed(rounds: Sequence[Mapping[str, Any]], measured: MeasuredTables) -> Mis
     since the groups are few, and so is the noise of the choice.
     """
     groups = [table for table in measured.tables if len(table.columns) > 1]
-    stories = [
+    told = [
         pair
         for made in rounds
         for pair in zip(made["missed_squares"], made["expected_squares"], strict=True)
     ]
-    stories = [*map(measured.distance_from_independence, groups), *stories][-len(groups) :]
-    last = list(zip(groups, stories, strict=True))[-N_LAST:]
+    last = [
+        (table, told[-back] if back <= len(told) else measured.distance_from_independence(table))
+        for back, table in zip(range(len(groups), 0, -1), groups, strict=True)
+        if back <= N_LAST  # the tables of the rounds come last
+    ]
     if not last:
         return Missed(1.0, 1.0)
     distance = sum(story[0] for _, story in last)

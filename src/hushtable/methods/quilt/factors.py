@@ -38,6 +38,8 @@ class FactorTable:
         How strongly it is held back, in parts of what others are.
     goal : array, optional
         What is fitted in place of the noisy counts, where those were smoothed.
+    believed : bool
+        Whether it is not a noisy table but a prior's, with its doubt as standard deviation.
     """
 
     group: Group
@@ -48,6 +50,7 @@ class FactorTable:
     lines: tuple[Floats, ...] | None = None
     strength: float = 1.0
     goal: Floats | None = None
+    believed: bool = False
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -61,8 +64,12 @@ class FactorTable:
 
     def is_of(self, group: Group, maps: Sequence[Integers]) -> bool:
         """Say whether it has these columns at these resolutions."""
-        return self.group == group and all(
-            np.array_equal(mine, other) for mine, other in zip(self.maps, maps, strict=True)
+        return (
+            not self.believed
+            and self.group == group
+            and all(
+                np.array_equal(mine, other) for mine, other in zip(self.maps, maps, strict=True)
+            )
         )
 
     def fine(self, values: Floats) -> Floats:

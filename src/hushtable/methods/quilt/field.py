@@ -114,7 +114,7 @@ class Field:
     weights : array
         Their weights; `answers` sums them.
     tables : list of FactorTable
-        What was added.
+        What was added; what is only believed comes last.
 
     Examples
     --------
@@ -172,10 +172,27 @@ class Field:
                 table.add(y, std)
                 return table
         table = FactorTable(group, y, std, np.zeros(n_cells), maps)
-        self.tables.append(table)
         self._straighten(table)
-        self._cells.append(particles.cells_of(self.rows, group, maps))
+        at = sum(not table.believed for table in self.tables)  # what is only believed stays last
+        self.tables.insert(at, table)
+        self._cells.insert(at, particles.cells_of(self.rows, group, maps))
         return table
+
+    def believe(self, group: Group, counts: Floats, std: Floats) -> None:
+        """Add a prior's table of all codes, or change how strongly it is held back."""
+        for table in self.tables:
+            if table.believed and table.group == group:
+                table.std = std
+                return
+        maps = tuple(np.arange(self.sizes[column]) for column in group)
+        table = FactorTable(group, counts, std, np.zeros(len(counts)), maps, believed=True)
+        self.tables.append(table)
+        self._cells.append(particles.cells_of(self.rows, group, maps))
+
+    def disbelieve(self) -> None:
+        """Forget a prior's tables, and fit the others anew."""
+        self.tables = [table for table in self.tables if not table.believed]
+        self.restart()
 
     def fit(self, max_sweeps: int = 12) -> None:
         """Sweep over the tables until nothing moves; refresh the particles where it is needed."""
@@ -264,7 +281,7 @@ class Field:
         shares = [
             answer / self.total for answer in self.answers([(c,) for c in range(len(self.sizes))])
         ]
-        pairs = [table for table in self.tables if len(table.group) == 2]
+        pairs = [table for table in self.tables if len(table.group) == 2 and not table.believed]
         for column, line in enumerate(self.lines):
             mine = [table for table in pairs if column in table.group]
             if line is not None and mine:
@@ -308,7 +325,7 @@ class Field:
         """
         floor = FLOOR * self.total / len(self.rows)
         for position, table in enumerate(self.tables):
-            if len(table.group) < 2:
+            if len(table.group) < 2 or table.believed:
                 continue
             lines = [self.lines[column] for column in table.group]
             trend = 0.0 if None in lines else TREND  # of two ordered columns, say

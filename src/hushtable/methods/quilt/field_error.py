@@ -9,7 +9,8 @@ part for each column, a part for each pair of columns that is left when those ar
 on (the decomposition of the analysis of variance, under the rows themselves, `_interaction`). Each
 part meets the error of one table of the field, and these errors have different sources:
 
-- the total and single columns are known up to noise of known size (`_column`);
+- the total and single columns are known up to noise of known size, and where rows were drawn
+  towards a simple shape, by how far the noisy counts are from it (`_column`);
 - a pair (or triple) that was measured errs by the noise that the fit lets through, and by what the
   fit holds back: the regularizer draws cells towards the model without that table. How much that
   is shows in the distance between noisy and fitted table, from which the noise is taken off
@@ -51,8 +52,13 @@ TRIPLE_SHARE = 0.5
 BUCKET_SHARE = 1.0
 """Error of cells inside merged buckets, as a share of their counts."""
 
-DRAWING = 2.0
-"""Variance of a count for being drawn: once the table from the field, once the rows."""
+ROWS_DRAWN = 1.0
+"""Variance of a count, for each row, since rows were drawn from the field."""
+
+TABLE_DRAWN = 1.0
+"""The same for the table itself, which is not the field: it differs as if it had been drawn."""
+
+PAIR = 2  # columns whose dependence is told by itself
 
 MAX_TRIPLES = 24
 """Triples of columns that are looked at; a condition on 7 columns has more."""
@@ -129,6 +135,25 @@ class Added:
     weights: Floats
 
 
+@dataclass(frozen=True)
+class KnownColumn:
+    """What the tables say of a single column.
+
+    Parameters
+    ----------
+    noise : array (buckets, buckets)
+        Covariance of the noise in the counts of buckets.
+    variance : float
+        Of the noise in the count of one value.
+    gaps : array (values,)
+        How much larger the noisy counts of values are than those of the rows.
+    """
+
+    noise: Floats
+    variance: float
+    gaps: Floats
+
+
 class FieldError:
     """Tell the error of counts over rows.
 
@@ -175,7 +200,8 @@ class FieldError:
         self.missed = missed
         self._values: dict[str, Integers] = {}
         self._bucketed: dict[str, Integers] = {}
-        self._column_noise: dict[str, Floats] = {}
+        self._columns: dict[str, KnownColumn] = {}
+        self._codes_of_values: dict[str, tuple[Integers, Integers]] = {}
         self._known: dict[tuple[str, ...], MeasuredTable | None] = {}
         self._counts: dict[tuple[tuple[str, ...], frozenset[str]], tuple[Integers, Floats]] = {}
 
@@ -195,9 +221,11 @@ class FieldError:
         mean = float(added @ self.times) / n if n else 0.0
         least = float(np.max(added**2, initial=0.0)) or 1.0
         squares = float((added - mean) ** 2 @ self.times) + least * (1 - min(1.0, abs(mean)))
+        # Counts by two columns are told above; what more columns decide was drawn from the field.
+        drawn = ROWS_DRAWN if len(columns) <= PAIR else ROWS_DRAWN + TABLE_DRAWN
         return self._of(columns, self._added(added), function) + Spread(
             mean**2 * self.measured.total.std**2,
-            DRAWING * self.weight * squares,  # one row more than is seen: nothing is sure
+            drawn * self.weight * squares,  # one row more than is seen: nothing is sure
         )
 
     def _added(self, values: Floats) -> Added:
@@ -226,12 +254,25 @@ class FieldError:
         shares = inside / everyone
         merged = np.bincount(places, inside) / np.bincount(places, everyone)
         overall = inside.sum() / everyone.sum()
-        if name not in self._column_noise:
-            self._column_noise[name] = self.measured.noise(name)
-        between = float(self._column_noise[name] @ (merged - overall) ** 2)
+        known = self._known_column(name)
+        # The fit weighs all tables, so it errs no more than what they say together.
+        between = float((merged - overall) @ known.noise @ (merged - overall))
         apart = (shares - merged[places])[_is_merged(places)]
-        within = float(apart @ apart) * self.measured.value_variance(name)
-        return Spread(between + within, self._inside_bins(name, function))
+        within = float(apart @ apart) * known.variance
+        # Inside buckets rows follow a simple shape: what the counts say against it, up to noise.
+        part = shares - overall
+        along = float(part @ known.gaps) ** 2 - known.variance * float(part @ part)
+        return Spread(between + within, self._inside_bins(name, function) + max(0.0, along))
+
+    def _known_column(self, name: str) -> KnownColumn:
+        if name not in self._columns:
+            rows = np.bincount(self._values_of(name), self.times, len(self.measured.buckets[name]))
+            self._columns[name] = KnownColumn(
+                self.measured.noise(name),
+                self.measured.value_variance(name),
+                self.measured.value_counts(name) - self.weight * rows,
+            )
+        return self._columns[name]
 
     def _rows_by_value(self, name: str, added: Added, function: ValueOf) -> tuple[Floats, Floats]:
         """Give the sums, and the rows, by the values of a column; none has no rows."""
@@ -250,15 +291,26 @@ class FieldError:
         bins = self.bins[name]
         if len(bins) == len(self.measured.buckets[name]):
             return 0.0
-        values, codes = self._values_of(name), dict(self.codes)
-        order = np.argsort(bins, kind="stable")
-        starts = np.searchsorted(bins[order], np.arange(len(self.measured.buckets[name]) + 1))
-        codes[name] = order[starts[values]]
+        first_code, last_code = self._ends(name)
+        values = self._values_of(name)
+        wide = np.flatnonzero((first_code < last_code)[values])  # others have one end
+        values = values[wide]
+        codes = {other: taken[wide] for other, taken in self.codes.items()}
+        codes[name] = first_code[values]
         first = function(codes)
-        codes[name] = order[starts[values + 1] - 1]
+        codes[name] = last_code[values]
         differ = np.abs(function(codes) - first)
-        cut = self.weight * np.bincount(values, differ * self.times)
+        cut = self.weight * np.bincount(values, differ * self.times[wide])
         return float(cut @ cut) / 12
+
+    def _ends(self, name: str) -> tuple[Integers, Integers]:
+        """Give the first and the last code behind each value of a column."""
+        if name not in self._codes_of_values:
+            bins, size = self.bins[name], len(self.measured.buckets[name])
+            every, first, last = np.arange(len(bins)), np.zeros(size, int), np.zeros(size, int)
+            first[bins[::-1]], last[bins] = every[::-1], every  # the last one written stays
+            self._codes_of_values[name] = first, last
+        return self._codes_of_values[name]
 
     def _stand_ins(self, name: str, values: Integers, function: ValueOf) -> Floats:
         """Give what rows would add on average if they had a certain value."""
@@ -267,8 +319,7 @@ class FieldError:
             other: np.tile(taken, len(values))
             for other, taken in self._some_rows(tuple(self.codes), n).items()
         }
-        first = np.unique(self.bins[name], return_index=True)[1]
-        codes[name] = np.repeat(first[values], n)
+        codes[name] = np.repeat(self._ends(name)[0][values], n)
         return np.asarray(function(codes).reshape(len(values), n).mean(axis=1))
 
     def _some_rows(self, columns: Sequence[str], n: int) -> dict[str, Integers]:

@@ -192,17 +192,31 @@ class MeasuredTables:
     # --- what is known of single tables -------------------------------------------------------
 
     def noise(self, column: str) -> Floats:
-        """Give the variance of the noise in the count of each bucket of a column."""
+        """Give the covariance of the noise in the counts of a column's buckets, from all tables."""
         classes = {column: self.buckets[column]}
-        return self._combined(
-            [t for t in self.tables if column in t.columns and self._tells_apart(t, classes)],
-            classes,
-        ).variances
+        n = self.n_buckets[column]
+        precision = np.zeros((n, n))
+        groups: dict[bytes, list[MeasuredTable]] = {}
+        for table in self.tables:
+            if column in table.columns:
+                place, _, _ = self._added_up(table, classes)
+                groups.setdefault(place.tobytes(), []).append(table)
+        for one in (self._combined(tables, classes) for tables in groups.values()):
+            precision += (one.place[:, None] == one.place) / one.variances[one.place]
+        covariance: Floats = np.linalg.inv(precision).astype(np.float64)
+        return covariance
 
     def value_variance(self, column: str) -> float:
         """Give the variance of the noise in the count of one value of a column."""
-        own = [table for table in self.tables if table.columns == (column,)]
-        return float(1 / np.sum([1 / table.std**2 for table in own if not _merges(table)]))
+        return float(1 / np.sum([1 / table.std**2 for table in self._by_value(column)]))
+
+    def value_counts(self, column: str) -> Floats:
+        """Give the noisy count of each value of a column."""
+        counts = [table.counts / table.std**2 for table in self._by_value(column)]
+        return np.asarray(np.sum(counts, axis=0) * self.value_variance(column))
+
+    def _by_value(self, column: str) -> list[MeasuredTable]:
+        return [t for t in self.tables if t.columns == (column,) and not _merges(t)]
 
     def of_group(self, columns: tuple[str, ...]) -> MeasuredTable | None:
         """Give the noisy table of columns at the finest resolution that was measured."""

@@ -39,6 +39,10 @@ The settings of the estimator:
   ``missed_squares`` (sum of squared differences) and ``expected_squares`` (of what was expected).
 - ``fit``: ``effective_share`` of the particles, ``misfit`` and ``residual`` of each table of the
   field in the order of ``factors`` (see `Field.misfit`, `Field.residuals`), ``shrinkage``.
+- ``prior``, if there was one: ``columns`` that it had, ``doubt`` (the variance of a cell around
+  what it says, per row), and ``believed``: the pairs that were fitted beside the noisy tables, in
+  the order in which their factors follow those of the latter; none if it was dropped. What it is
+  stands in the parameters. The forest is then the first of the ``rounds``.
 - ``spent``: shares of the budget by step, as fractions that sum to at most one.
 - ``notes``: for people.
 """
@@ -46,7 +50,7 @@ The settings of the estimator:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -61,9 +65,11 @@ from hushtable.methods import parameters
 from hushtable.methods.base import CountError, Forecast, Method, Plan, Released, misfits
 from hushtable.methods.count_error import gaussian_error, laplace_error, n_asked, needed_rows
 from hushtable.methods.parameters import parameter, whole
+from hushtable.methods.prior import Prior, read_prior
 from hushtable.methods.quilt.cuts import CUT_SHARE, is_wide, planned_size
 from hushtable.methods.quilt.domains import MAX_BUCKETS, MAX_INTERVALS, Values, values_of
 from hushtable.methods.quilt.meter import Meter, PaidTable, Purse, TableMechanism, as_share
+from hushtable.methods.quilt.prior import PriorRows
 from hushtable.methods.quilt.schedule import ROWS_SHARE, Schedule, schedule
 from hushtable.methods.quilt.sewing import Patchwork, divided, sew
 from hushtable.privacy.composition import concentrated_share
@@ -81,10 +87,11 @@ MISFIT = 1.0
 LEAST_PARTICLES = 1000
 
 _ONE_COLUMN = (
-    "The question is about one column, the one where that is worst, and takes the same share of "
-    "its values (of whole bins, where it is counted in bins) as of the rows; their number decides "
-    "how the budget is divided. A question about several columns is also off by what the model "
-    "gets wrong, which depends on the private rows."
+    "The question is about one column, a typical one or the one where that is worst, and takes the "
+    "same share of its values (of whole bins, where it is counted in bins) as of the rows; their "
+    "number decides how the budget is divided. A question about several columns is also off by "
+    "what the model gets wrong, which depends on the private rows; a rehearsal (--rehearse) "
+    "gives an idea of that."
 )
 
 
@@ -94,6 +101,13 @@ def _delta_or_zero(name: str, given: Any) -> Fraction:
     if not 0 <= value < 1:
         raise ParameterError(f"{name} is {given}; it must be at least 0 and below 1.")
     return parameters.delta(name, value) if value else value
+
+
+def _reason(name: str, given: Any) -> str:
+    """Read a sentence."""
+    if not isinstance(given, str) or not given.strip():
+        raise ParameterError(f"{name} is {given!r}; say in words why the prior is public.")
+    return given.strip()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,6 +133,12 @@ class Quilt(Method):
         Rows that hold the model while it is fitted: more are more precise and take longer.
     max_published : int
         Publish at most so many synthetic rows.
+    prior : path, Release or Prior, optional
+        What is public already: an earlier release, or a public table, of some of the columns. The
+        model starts from it, as far as noisy tables agree with it. The promise is the same; it
+        must not be made of private rows but through a promise of its own.
+    prior_public : str, optional
+        Why a prior that is no release with differential privacy is public, in words; on record.
 
     Examples
     --------
@@ -143,6 +163,34 @@ class Quilt(Method):
     target: str | None = parameter(default=None)
     particles: int = parameter(read=whole(at_least=LEAST_PARTICLES), default=40_000)
     max_published: int = parameter(read=whole(), default=1_000_000)
+    prior: Prior | None = parameter(read=read_prior, default=None)
+    prior_public: str | None = parameter(read=_reason, default=None)
+
+    def _problems(self, *, fields_are_right: bool) -> list[str]:
+        if not fields_are_right:
+            return []
+        if self.prior_public is not None and self.prior is None:
+            return ["prior_public is given without a prior; say what is public."]
+        if self.prior is not None and self.prior.kind == "table" and self.prior_public is None:
+            return [
+                f"prior is {self.prior.name!r}, which is no release that promises differential "
+                "privacy: a private table would be published through it without a promise. If it "
+                "is public, say why in words (prior_public, --prior-public)."
+            ]
+        return []
+
+    def parameters(self) -> dict[str, Any]:
+        """Give the parameters as plain data: of a prior what it is, and its digest."""
+        plain = super().parameters()
+        return plain if self.prior is None else {**plain, "prior": self.prior.described}
+
+    def refuse_data(self, data: Any) -> None:
+        """Refuse a private table that is the prior, too; no row is read."""
+        if self.prior is not None and self.prior.is_file_of(data):
+            raise ParameterError(
+                f"prior {self.prior.name!r} is the private table itself: it would be published "
+                "without a promise. Give what is public, or no prior."
+            )
 
     def plan(self, schema: Schema) -> QuiltPlan:
         """Work out everything that is fixed before the data is read, or refuse."""
@@ -161,6 +209,7 @@ class Quilt(Method):
             values=tuple(values_of(schema)),
             target=None if self.target is None else names.index(self.target),
             total=concentrated_share(self.epsilon, self.delta) if self.delta else self.epsilon,
+            prior=None if self.prior is None else PriorRows(self.prior.codes(schema)),
         )
 
 
@@ -181,6 +230,8 @@ class QuiltPlan(Plan[SealedTable]):
     total : Fraction
         What a run may spend: the rho of zero-concentrated differential privacy, or epsilon where
         delta is 0.
+    prior : PriorRows or None
+        Public rows to start from.
     """
 
     method: Quilt
@@ -188,6 +239,7 @@ class QuiltPlan(Plan[SealedTable]):
     values: tuple[Values, ...]
     target: int | None
     total: Fraction
+    prior: PriorRows | None = None
 
     def purse(self) -> Purse:
         """Give the budget of one run, untouched."""
@@ -297,7 +349,7 @@ class QuiltPlan(Plan[SealedTable]):
         return self.purse().count_noise(as_share(share)).std
 
     def count_error(self, *, rows: int | None, share: float) -> CountError:
-        """Add up the noise of the values of one column, the one where that is worst.
+        """Add up the noise of the values of one column, the one where that is worst, and a typical.
 
         Each column has a noisy table of its own, measured first. The best answer of all that weigh
         the tables is no worse than this one alone; what was chosen later does not matter.
@@ -310,7 +362,11 @@ class QuiltPlan(Plan[SealedTable]):
             _sum_error(self.purse().count_noise(part * left), n_asked(share, size))
             for size, part, left in zip(sizes, parts, kept, strict=True)
         ]
-        return max(errors, key=lambda error: error.half_width)
+        widths = [error.half_width for error in errors]
+        worst = int(np.argmax(widths))
+        return replace(
+            errors[worst], typical=float(np.median(widths)), worst=self.values[worst].name
+        )
 
     @property
     def spends_all(self) -> bool:
@@ -328,6 +384,7 @@ class QuiltPlan(Plan[SealedTable]):
             target=self.target,
             n_particles=self.method.particles,
             seed=noise.integer_below(2**64),
+            prior=self.prior,
         )
         n_rows = min(max(round(quilt.total), 0), self.method.max_published)
         return Released(
@@ -351,8 +408,21 @@ class QuiltPlan(Plan[SealedTable]):
                 ),
                 "candidates": _last_candidates(quilt),
             },
-            settings=_settings(quilt, purse, n_rows),
+            settings={**_settings(quilt, purse, n_rows), **self._of_prior(quilt)},
         )
+
+    def _of_prior(self, quilt: Patchwork) -> dict[str, Any]:
+        """Say what became of the prior."""
+        if self.prior is None:
+            return {}
+        believed = [] if quilt.belief is None else list(quilt.belief.tables)
+        return {
+            "prior": {
+                "columns": list(self.prior.codes),
+                "doubt": round(quilt.doubt, 4),
+                "believed": [list(group) for group in believed],
+            }
+        }
 
 
 def _sum_error(noise: TableMechanism, n_counts: int) -> CountError:
@@ -480,6 +550,14 @@ def _notes(quilt: Patchwork, purse: Purse, misfit: Any, n_rows: int) -> list[str
         "`data` holds synthetic rows, no row is a person's. `measured` holds the noisy tables they "
         "were made from: unbiased, negative counts included, with the noise that the settings say."
     ]
+    if any(quilt.beliefs):
+        notes.append(
+            "The rows also follow the prior that the parameters name, as far as the noisy tables "
+            "agree with it."
+            if quilt.belief is not None
+            else "The prior that the parameters name says little about how columns hang together "
+            "here, by the noisy tables: of pairs nothing was taken from it."
+        )
     if groups:
         notes.append(f"Measured beside single columns: {', '.join(dict.fromkeys(groups))}.")
     merged = [c.counted.values.name for c in quilt.columns if c.n_buckets < c.counted.values.size]

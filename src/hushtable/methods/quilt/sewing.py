@@ -26,6 +26,7 @@ are chosen between two fits.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from dataclasses import field as default
@@ -34,6 +35,7 @@ from typing import Any
 
 import numpy as np
 
+from hushtable.methods.prior import Prior
 from hushtable.methods.quilt.candidates import Offer, groups_of, noise_cost, offers_of
 from hushtable.methods.quilt.columns import (
     CountedColumn,
@@ -43,11 +45,12 @@ from hushtable.methods.quilt.columns import (
     measure_columns,
 )
 from hushtable.methods.quilt.cuts import planned_size
-from hushtable.methods.quilt.domains import Floats, Values
+from hushtable.methods.quilt.domains import Floats, Integers, Values
 from hushtable.methods.quilt.factors import dispersion
 from hushtable.methods.quilt.field import N_LAST_SWEEPS, Field
 from hushtable.methods.quilt.meter import Meter, PaidTable, as_share, sensitivity
 from hushtable.methods.quilt.particles import Group
+from hushtable.methods.quilt.prior import Belief, PairBelief, PriorRows, column_beliefs
 from hushtable.methods.quilt.resolutions import Ladder, Patch
 from hushtable.methods.quilt.schedule import ROWS_SHARE, Schedule
 from hushtable.recoding import Recoding
@@ -117,6 +120,9 @@ class Patchwork:
     field: Field
     pieces: list[Piece] = default(default_factory=list)
     rounds: list[Round] = default(default_factory=list)
+    belief: PairBelief | None = None  # what a prior says about pairs, while it is believed
+    beliefs: list[Belief | None] = default(default_factory=list)  # and about columns
+    doubt: float = math.inf  # the last that was learned about it
 
     @property
     def tables(self) -> list[PaidTable]:
@@ -150,6 +156,7 @@ def sew(
     target: int | None,
     n_particles: int,
     seed: int,
+    prior: PriorRows | None = None,
 ) -> Patchwork:
     """Run all stages.
 
@@ -167,6 +174,8 @@ def sew(
         The place of the column to be predicted.
     n_particles, seed : int
         For the field.
+    prior : PriorRows, optional
+        Public rows to start from.
     """
     columns: list[Group] = [(column,) for column in range(len(values))]
     meter.read(columns, {v.name: v.recoding for v in values if v.recoding is not None})
@@ -174,10 +183,12 @@ def sew(
     stages = stages_for(rows)
     share = min(stages.one_ways, float(meter.purse.left))
     counted = measure_columns(meter, values, divided(share, [planned_size(v) for v in values]))
-    quilt = _start(counted, public_rows, target, n_particles=n_particles, seed=seed)
+    quilt = _start(counted, public_rows, target, prior, n_particles=n_particles, seed=seed)
     preferred = target if stages.prefers_target else None
     groups = groups_of(quilt.field.sizes, preferred)
     meter.read(groups, quilt.merging())
+    if groups and prior is not None:
+        _believe(quilt, prior, groups, _edge_std(meter, stages))
     if groups:
         _forest(meter, quilt, stages, groups, target=target, preferred=preferred)
     if groups and stages.n_rounds:
@@ -197,6 +208,7 @@ def _start(
     columns: list[CountedColumn],
     public_rows: int | None,
     target: int | None,
+    prior: PriorRows | None,
     *,
     n_particles: int,
     seed: int,
@@ -205,8 +217,18 @@ def _start(
     exact = (float(public_rows), 0.0) if public_rows is not None else None
     total, total_std = exact or estimated_total(columns)
     whole = max(total, 1.0)
+    beliefs: list[Belief | None] = [None] * len(columns)
+    doubt = math.inf
+    if prior is not None:
+        beliefs, doubt = column_beliefs(
+            prior,
+            [column.values for column in columns],
+            [column.table.counts.astype(np.float64) for column in columns],
+            [column.table.noise.std for column in columns],
+            whole,
+        )
     known = [
-        known_column(column, whole, is_target=place == target)
+        known_column(column, whole, is_target=place == target, belief=beliefs[place])
         for place, column in enumerate(columns)
     ]
     model = Field(
@@ -218,7 +240,63 @@ def _start(
     )
     for place, column in enumerate(known):
         model.add((place,), column.counts, column.std)
-    return Patchwork(total, total_std, known, model)
+    return Patchwork(total, total_std, known, model, beliefs=beliefs, doubt=doubt)
+
+
+# --- the prior ------------------------------------------------------------------------------------
+
+
+def _believe(quilt: Patchwork, prior: PriorRows, groups: Sequence[Group], std: float) -> None:
+    """Fit what a prior says about pairs, before any of them was measured."""
+    buckets: list[Integers | None] = []
+    for column, belief in zip(quilt.columns, quilt.beliefs, strict=True):
+        # Beyond that, what is believed would weigh less than what is not.
+        known = belief is not None and belief.c <= std
+        values = prior.values(column.counted.values) if known else None
+        buckets.append(None if values is None else np.append(column.buckets, Prior.UNKNOWN)[values])
+    if sum(places is not None for places in buckets) < 2:
+        return
+    quilt.belief = PairBelief(
+        buckets,
+        [column.masses for column in quilt.columns],
+        quilt.field.total,
+        quilt.doubt,
+        groups,
+    )
+    _lay(quilt, std)
+    _settle(quilt.field)
+
+
+def _lay(quilt: Patchwork, std: float) -> None:
+    """Have the field fit what is believed, as far as it is."""
+    model = quilt.field
+    particle = model.total / len(model.rows)
+    if quilt.belief is not None:
+        for group, counts in quilt.belief.tables.items():
+            model.believe(group, counts, quilt.belief.stds(group, std, particle))
+
+
+def _learn(quilt: Patchwork, std: float) -> None:
+    """Learn from all pairs that were measured how far the prior is to be believed."""
+    if quilt.belief is None:
+        return
+    quilt.belief.learn(
+        [(p.patch, p.table.counts.astype(np.float64), p.table.noise.std) for p in quilt.pieces]
+    )
+    quilt.doubt = quilt.belief.c
+    if quilt.belief.is_useless:
+        quilt.belief = None
+        quilt.field.disbelieve()
+    else:
+        _lay(quilt, std)
+
+
+def _settle(model: Field) -> None:
+    """Move the particles to where new tables are."""
+    for _ in range(_N_SETTLING):
+        model.sweep()
+        model.refresh()
+    model.fit()
 
 
 # --- measuring ------------------------------------------------------------------------------------
@@ -269,29 +347,45 @@ def _forest(
     preferred: int | None,
 ) -> None:
     """Choose pairs that join columns not joined yet, measure them, fit."""
-    std = meter.purse.count_noise(as_share(stages.forest / stages.n_edges)).std
-    pairs = _independent_pairs(quilt, groups, std, preferred)
+    std = _edge_std(meter, stages)
+    pairs = _first_pairs(quilt, groups, std, preferred)
     edges = _choose_edges(meter, pairs, stages, target)
     if not edges:
         return
     # With no round to come, the forest takes the rest.
     share = stages.edge(len(edges)) * len(edges) if stages.n_rounds else 1.0
-    _measure(meter, quilt, "tables of the forest", edges, share)
+    measured = _measure(meter, quilt, "tables of the forest", edges, share)
+    if quilt.belief is not None:
+        # What was missed then was missed by the prior: errors of others are told from it.
+        quilt.rounds.append(
+            Round(
+                choice_epsilon=meter.purse.choice_epsilon(as_share(stages.choice)),
+                sensitivity=sensitivity([pair.candidate for pair in pairs], meter.purse.reach),
+                offers=pairs,
+                chosen=[at for edge in edges for at, pair in enumerate(pairs) if pair is edge],
+                measured=measured,
+            )
+        )
+    _learn(quilt, std)
     quilt.field.learn_order()
-    for _ in range(_N_SETTLING):
-        quilt.field.sweep()
-        quilt.field.refresh()
-    quilt.field.fit()
+    _settle(quilt.field)
 
 
-def _independent_pairs(
+def _edge_std(meter: Meter, stages: Schedule) -> float:
+    """Give the noise of a table of the forest, if all its edges are measured."""
+    return meter.purse.count_noise(as_share(stages.forest / stages.n_edges)).std
+
+
+def _first_pairs(
     quilt: Patchwork, groups: Sequence[Group], std: float, preferred: int | None
 ) -> list[Offer]:
-    """Offer each pair by what it would be if its columns were independent."""
+    """Offer each pair by what a prior says, or by independent columns where there is none."""
     model = quilt.field
+    pairs = [group for group in groups if len(group) == 2]
+    if quilt.belief is not None:
+        return offers_of(pairs, model.answers(pairs), quilt.ladders, std, preferred)
     single = model.answers([(column,) for column in range(len(model.sizes))])
     shares = [answer / model.total for answer in single]
-    pairs = [group for group in groups if len(group) == 2]
     expected = [np.outer(*(shares[c] for c in pair)) * model.total for pair in pairs]
     return offers_of(pairs, expected, quilt.ladders, std, preferred)
 
@@ -385,6 +479,7 @@ def _rounds(
                 measured=measured,
             )
         )
+        _learn(quilt, std)
         model.fit()
         answers = model.answers([offer.patch.group for offer in picked])
         vain = [offer.patch.group for offer in _in_vain(picked, answers, std)]

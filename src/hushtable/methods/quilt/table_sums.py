@@ -13,7 +13,7 @@ with the total is worked out.
 Merged values. A factor is replaced by its mean over a bucket, told by the noisy counts of single
 values. What that takes from the product of two factors is put back as if they hung together inside
 buckets as they do between neighboring ones: a bucket's score is moved by what the others lose
-(`_scores`). Half of that correction counts as the error of the model.
+(`_correction`). Half of that correction counts as the error of the model.
 """
 
 from __future__ import annotations
@@ -35,6 +35,9 @@ from hushtable.methods.quilt.measured_tables import MeasuredTable, MeasuredTable
 
 LEAST_BETWEEN = 0.8
 """A factor whose variance lies less than this between buckets is not told by tables of them."""
+
+CORRECTED = 0.5
+"""Error of what is put back for merged values, as a part of it."""
 
 WITHIN = 0.05
 """Error of the dependence inside buckets, as a part of the most that it could be."""
@@ -390,7 +393,9 @@ class TableSums:
         if between < 1.0:
             corrected = float(np.sum((added - scale * _outer(plain)) * margin.counts))
             most = abs(scale) * max(1.0, self._total[0]) * spread * (1 - between) ** 0.5
-            made.inside = float(np.hypot(made.inside, np.hypot(corrected / 2, WITHIN * most)))
+            made.inside = float(
+                np.hypot(made.inside, np.hypot(CORRECTED * corrected, WITHIN * most))
+            )
         self._add_table(made, group, margin.places, added)
 
     def _add_table(

@@ -23,13 +23,16 @@ from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import bdtr
 
+from hushtable.extras import needing
 from hushtable.kernels.anonymity import gaussian_scales, uniform_scales
 from hushtable.kernels.cover import count_uncovered
 from hushtable.kernels.space import Points, Vector, leaf_order
 from hushtable.methods.uncertain.ruler import Integers, Ruler
 from hushtable.privacy.noise import Noise
+
+with needing("science"):
+    from scipy.special import bdtr
 
 PER_DOUBLING = 8
 """Levels per doubling of the noise."""

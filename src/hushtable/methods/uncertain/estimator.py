@@ -9,12 +9,15 @@ so twice the latter minus the former cancels it: Cook and Stefanski's simulation
 exceeds twice its own standard deviation: by the factor max(0, 1 - 4 V / D^2), in the manner of
 James and Stein. This is done on joined ends only: in open columns points that noise carried out of
 the range are lost to the count of points, and (21) brings them back, so that their difference is
-not smoothing alone. There the estimate is (21) as it stands.
+not smoothing alone. There the estimate is (21) as it stands. In regions a published point says
+nothing about its record but the region: each record is spread evenly over it (smoothed once), and
+there is nothing to correct.
 
 With noise as wide as the range no formula brings back what was smoothed away, and nothing in the
 published points shows it: ten equal records look like ten that are spread out. The 95 % interval
 therefore assumes nothing about the records. It is made of the bounds in `noise_reach`, one for
-each of several chances Q that share the 5 %, and is wide where the noise is. `privacy_std` is the
+each of several chances Q that share the 5 %, and is wide where the noise is. In regions it counts
+those that lie in the range entirely, and those that reach into it. `privacy_std` is the
 scatter of the estimate itself; `model_std` is the rest of the way to the farther end of the
 interval, so that 1.96 times `std` reaches it.
 """
@@ -29,7 +32,6 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from scipy.special import log_ndtr, ndtr
 
 from hushtable.codes import as_numpy, nearest_codes, to_codes
 from hushtable.errors import Refused, TooLarge
@@ -39,6 +41,7 @@ from hushtable.estimate.published import Block, Published, absent
 from hushtable.estimate.quantiles import NORMAL
 from hushtable.estimate.row_functions import RowFunction, Ruler
 from hushtable.estimate.sums import Sums, no_less
+from hushtable.extras import needing
 from hushtable.methods.uncertain.noise_reach import gaussian_reach, most_behind, uniform_reach
 from hushtable.predicate import Predicate, parse
 from hushtable.predicate.classes import Classes, classify
@@ -46,12 +49,15 @@ from hushtable.predicate.clause import independent_parts
 from hushtable.predicate.formula import Formula, Junction, evaluate
 from hushtable.schema import Integer, Number, Schema
 
+with needing("science"):
+    from scipy.special import log_ndtr, ndtr
+
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 MassOf = Callable[[str, Classes, slice], Floats]
 Rule = Literal["corrected", "spread", "points"]
 
-STD = "_std"
+STD, FROM, TO = "_std", "_from", "_to"
 
 CHANCES = (0.1, 0.3, 0.6, 0.9, 0.99, 0.999)
 """How surely noise is believed to stay in reach; the interval takes the best bound of all."""
@@ -61,6 +67,7 @@ _INTERVAL_NOTE = (
     "where they are spread smoothly over the reach of the noise."
 )
 _PSEUDO_NOTE = "Sums over pseudo-records, which keep the means and covariances of their groups."
+_REGION_NOTE = "Records are taken as spread evenly over their regions."
 _PLAIN_NOTE = "The noise smooths the count twice; in columns with open ends this is not corrected."
 
 _MAX_TABLE = 10_000  # class combinations of columns that a clause ties together
@@ -195,9 +202,17 @@ class UncertainEstimator(Estimator):
         )
         self._model: str = self.settings["model"]
         self._wrap = self.parameters.get("edges") == "wrap"
+        self._in_regions = self.parameters.get("edges") == "region"
         self._noisy: list[str] = list(self.settings["noisy"])
         self._n = table.num_rows
         self._z = {name: _floats(table, name) for name in self._noisy}
+        self._ends = {
+            name: tuple(
+                nearest_codes(self._numeric(name), _floats(table, name + end)) for end in (FROM, TO)
+            )
+            for name in self._noisy
+            if self._in_regions
+        }
         self._width = {name: self._width_of(name) for name in self._noisy}
         self._codes = {
             name: to_codes(column, table.column(name))
@@ -246,7 +261,7 @@ class UncertainEstimator(Estimator):
 
     def kept(self) -> dict[tuple[str, str], float]:
         """Tell what noise leaves of correlations: it adds to variances, not to covariances."""
-        if self._model == "pseudo" or self._wrap or not self._n:
+        if self._model == "pseudo" or self._wrap or self._in_regions or not self._n:
             return {}
         left = {}
         for name in self._noisy:
@@ -275,12 +290,15 @@ class UncertainEstimator(Estimator):
                 f"{', '.join(names)} is published with noise, so rows cannot be chosen by it; "
                 "choose them by carried columns, or ask for a count."
             )
-        if self._wrap:
+        if self._wrap or self._in_regions:
             noisy = {name for one in functions for name in one.powers if name in self._noisy}
             if noisy and any(one.powers.get(n, 0) for one in functions for n in noisy):
                 raise Refused(
                     "the ends of noisy columns are joined, so a number near one end may be "
                     "published near the other and has no mean; ask for a count or a quantile."
+                    if self._wrap
+                    else "a published number is any one of its region and tells no mean; ask for a "
+                    "count or a quantile, or publish with edges=open."
                 )
         single = [self._unbiased(function) for function in functions]
         values = np.array([one.sum() for one in single])
@@ -339,6 +357,8 @@ class UncertainEstimator(Estimator):
         if not self._noisy_columns(formula):
             n = float(spread.sum())
             return Estimate(value=n, low=n, high=n, privacy_std=0.0, model_std=0.0)
+        if self._in_regions:
+            return self._estimate(formula, spread, _REGION_NOTE)
         if not self._wrap:
             return self._estimate(formula, spread, _PLAIN_NOTE)
         correction, factor = self._correction(predicate, spread)
@@ -356,6 +376,8 @@ class UncertainEstimator(Estimator):
         ends, where the two agree; ``corrected`` is the latter, corrected for double smoothing.
         """
         predicate = parse(where, self._published)
+        if self._in_regions and rule == "corrected":
+            rule = "spread"  # smoothed once, as points are: there is nothing to correct
         if rule != "corrected":
             return float(self.probabilities(predicate, rule).sum())
         spread = self.probabilities(predicate, "spread")
@@ -400,6 +422,9 @@ class UncertainEstimator(Estimator):
 
     def _bounds(self, formula: Formula) -> tuple[float, float]:
         """Bound the true count from what each record possibly and certainly is."""
+        if self._in_regions:  # every record is in its region, for sure
+            possible, certain = self._extent(formula, dict.fromkeys(self._noisy_columns(formula)))
+            return float(certain.sum()), float(possible.sum())
         chances = (*CHANCES, 1.0) if self._model == "uniform" else CHANCES
         alpha = (1 - CONFIDENCE) / 2 / len(chances)
         n_noisy = len(self._noisy_columns(formula))
@@ -421,9 +446,12 @@ class UncertainEstimator(Estimator):
         return gaussian_reach(sizes, chance, column.n_values if self._wrap else None)
 
     def _extent(
-        self, formula: Formula, reach: Mapping[str, NDArray[np.int64]]
+        self, formula: Formula, reach: Mapping[str, NDArray[np.int64] | None]
     ) -> tuple[Bools, Bools]:
-        """Tell which records match somewhere within their reach, and which everywhere."""
+        """Tell which records match somewhere within their reach, and which everywhere.
+
+        A reach of None is the record's region.
+        """
         if not self._noisy_columns(formula):
             found = self._carried(formula)
             return found, found
@@ -439,24 +467,30 @@ class UncertainEstimator(Estimator):
             )
 
         def within(name: str, classes: Classes, part: slice) -> Floats:
-            if name in reach:
-                return self._classes_within(name, classes, reach[name][part], part)
-            return self._carried_classes(name, classes, part)
+            if name not in reach:
+                return self._carried_classes(name, classes, part)
+            steps = reach[name]
+            return self._classes_within(
+                name, classes, steps if steps is None else steps[part], part
+            )
 
         possible = self._tabulate(formula, within) > 0
         return possible, self._tabulate(formula, within, matching=False) == 0
 
     def _classes_within(
-        self, name: str, classes: Classes, reach: NDArray[np.int64], part: slice
+        self, name: str, classes: Classes, reach: NDArray[np.int64] | None, part: slice
     ) -> Floats:
         """Mark the classes of a column that have a value within reach of each record's point."""
         column = self._numeric(name)
         n = column.n_values
-        # A point outside an open column stands for the nearest value: that is no farther from
-        # the true one.
-        place = nearest_codes(column, self._z[name][part])
-        first, last = place - np.minimum(reach, n), place + np.minimum(reach, n)
-        marks = np.zeros((len(place), classes.n_classes), np.bool_)
+        if reach is None:
+            first, last = (ends[part] for ends in self._ends[name])
+        else:
+            # A point outside an open column stands for the nearest value: that is no farther from
+            # the true one.
+            place = nearest_codes(column, self._z[name][part])
+            first, last = place - np.minimum(reach, n), place + np.minimum(reach, n)
+        marks = np.zeros((len(first), classes.n_classes), np.bool_)
         ends = np.append(classes.starts[1:], n)
         for turn in (-n, 0, n) if self._wrap else (0,):
             for label, start, end in zip(classes.labels, classes.starts, ends, strict=True):
@@ -532,6 +566,12 @@ class UncertainEstimator(Estimator):
             mass[np.arange(n), classes.of(codes)] = inside
             return mass
         ends = np.append(classes.starts[1:], column.n_values)
+        if self._in_regions:
+            first, last = (codes[part] for codes in self._ends[name])
+            for label, start, end in zip(classes.labels, classes.starts, ends, strict=True):
+                inside = np.minimum(last + 1, end) - np.maximum(first, start)
+                mass[:, label] += np.maximum(inside, 0) / (last + 1 - first)
+            return mass
         domain = (low - step / 2, low + (column.n_values - 0.5) * step)
         for label, start, end in zip(classes.labels, classes.starts, ends, strict=True):
             mass[:, label] += interval_probability(

@@ -13,7 +13,11 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betainc, ndtr, ndtri
+
+from hushtable.extras import needing
+
+with needing("science"):
+    from scipy.special import betainc, ndtr, ndtri
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -13,10 +13,10 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
-from scipy.spatial import cKDTree
 
 from hushtable.engine.sealed import SealedTable
 from hushtable.errors import ParameterError, Refused
+from hushtable.extras import needing
 from hushtable.kernels.anonymity import gaussian_scales, uniform_scales
 from hushtable.kernels.space import Points, Vector
 from hushtable.methods.base import Forecast, Method, Plan, Released
@@ -24,14 +24,21 @@ from hushtable.methods.parameters import parameter, rules, whole
 from hushtable.methods.uncertain.cover import CoverCheck
 from hushtable.methods.uncertain.levels import LevelFinder, NoCover
 from hushtable.methods.uncertain.records import carried_values, record_values, records_by
+from hushtable.methods.uncertain.regions import Regions, around, divided
 from hushtable.methods.uncertain.ruler import Integers, Model, Ruler
 from hushtable.privacy.guarantee import Guarantee, NoGuarantee, UncertainAnonymity
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.rational import as_rational
 from hushtable.schema import Categorical, Integer, Number, OnCalendar, Schema
 
+with needing("science"):
+    from scipy.spatial import cKDTree
+
 STD = "_std"
 """Ending of the columns that hold the standard deviation of the noise."""
+
+FROM, TO = "_from", "_to"
+"""Endings of the columns that hold the ends of a record's region."""
 
 MIN_ETA = Fraction(1, 1000)
 """Smallest eta: the check draws 120 / eta errors per record."""
@@ -46,7 +53,7 @@ EXPECTATION = "expectation"
 """Stands for k records on average, in the place of a chance."""
 
 Levels = Literal["safe", "exact"]
-Edges = Literal["wrap", "open"]
+Edges = Literal["region", "wrap", "open"]
 
 
 def _chance(name: str, given: Any) -> Fraction | str:
@@ -114,9 +121,10 @@ class Uncertain(Method):
         level. With ``exact`` each record has its own, which names the record.
     eta : number, str or "expectation"
         Largest chance per record of fewer than `k`, or ``expectation``, the paper's condition on
-        the average alone. Under that many records have no cover; nothing is promised.
+        the average alone. Under that many records have no cover; nothing is promised. In regions
+        there are never fewer than `k`, whatever eta is.
     local : bool
-        Shape the noise like the neighborhood of each record.
+        Shape the noise like the neighborhood of each record; not in regions, which have a shape.
     local_floor : number or str
         Smallest spread of a neighborhood that is believed, as a share of the column's scale.
     scales : mapping of str to number
@@ -131,17 +139,20 @@ class Uncertain(Method):
     k_by : mapping of str to int
         What values of `k_column` stand for, VALUE=K on the command line. Without it, the value is
         the number itself.
-    edges : {"wrap", "open"}
-        What lies beyond the ends of a column: ``wrap`` joins them, ``open`` is the paper's and much
-        noisier. With ``wrap`` a record at the edge has neighbors on all sides. With ``open`` the
-        edges need several times as much noise, or cannot have cover at all (Gaussian noise that
-        points away from everybody).
+    edges : {"region", "wrap", "open"}
+        Where noise ends: ``region``, in a region of near records; ``wrap`` joins the ends of
+        columns; ``open`` is the paper's and much noisier. With ``region`` all values of a region
+        are equally likely for each of its `k` records or more, and a lonely record makes noise
+        wide for its own region alone; it is for uniform noise of safe levels, others wrap. With
+        ``wrap`` a record at the edge has neighbors on all sides. With ``open`` the edges need
+        several times as much noise, or cannot have cover at all (Gaussian noise that points away
+        from everybody).
 
     Examples
     --------
     >>> Uncertain(k=10).guarantee(Schema.from_dict({"name": "t", "columns": {
     ...     "age": {"type": "integer", "low": 0, "high": 99}}}))
-    (UncertainAnonymity(family='uncertain-anonymity', k=10, eta=Fraction(1, 20)),)
+    (UncertainAnonymity(family='uncertain-anonymity', k=10, eta=Fraction(0, 1)),)
     >>> Uncertain(k=1, eta=2)
     Traceback (most recent call last):
     ...
@@ -160,8 +171,9 @@ class Uncertain(Method):
     )
     one_machine: ClassVar[str] = (
         "uncertain compares every record with every other, so it is a method for one machine: "
-        "about 10,000 records with safe levels, 100,000 with levels exact. Take a sample of so "
-        "many rows out of Spark and publish that; or publish counts, such as with partition."
+        "about 100,000 records in regions or with levels exact, 10,000 with other safe levels. "
+        "Take a sample of so many rows out of Spark and publish that; or publish counts, such as "
+        "with partition."
     )
 
     k: int = parameter(read=whole(at_least=2))
@@ -174,7 +186,7 @@ class Uncertain(Method):
     carry: Sequence[str] = parameter(read=read_names, default=())
     k_column: str | None = parameter(default=None)
     k_by: Mapping[str, int] = parameter(read=_own_k, default_factory=dict, hash=False)
-    edges: Edges = parameter(default="wrap")
+    edges: Edges = parameter(default="region")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -184,6 +196,9 @@ class Uncertain(Method):
         if self.eta == EXPECTATION:
             # The closed formulas for expected cover are those of open columns.
             object.__setattr__(self, "edges", "open")
+        elif self.edges == "region" and (self.model == "gaussian" or self.local):
+            # Gaussian errors are not equally likely, so no region would hide who is at its middle.
+            object.__setattr__(self, "edges", "wrap")
 
     def _problems(self, *, fields_are_right: bool) -> list[str]:
         """Say where k_by asks for too few, or is about no column."""
@@ -281,10 +296,13 @@ class Perturbed:
         The noisy values, counted in steps from each column's low.
     widths : array (n, d)
         The size of the noise, as `Ruler` counts it.
+    regions : Regions, optional
+        Where values were drawn from, if they were drawn from regions.
     """
 
     steps: Integers
     widths: Integers
+    regions: Regions | None = None
 
 
 @dataclass(frozen=True)
@@ -313,7 +331,7 @@ class UncertainPlan(Plan[SealedTable]):
                     "its owner"
                 ),
             )
-        return (UncertainAnonymity(k=k, eta=eta),)
+        return (UncertainAnonymity(k=k, eta=0 if self.method.edges == "region" else eta),)
 
     def forecast(self, rows: int | None = None) -> Forecast:
         """Say how large the noise would be if records were spread evenly over the domain."""
@@ -323,7 +341,7 @@ class UncertainPlan(Plan[SealedTable]):
             "noisy columns": d,
             "carried columns": len(self.method.carry),
         }
-        if not isinstance(eta, str):
+        if not isinstance(eta, str) and self.method.edges != "region":
             lines["errors drawn per record to check its cover"] = int(120 / eta) + 2
         if rows is not None and rows >= k:
             # Half of k / rows of an even spread lies within this share of each column's range.
@@ -429,6 +447,9 @@ class UncertainPlan(Plan[SealedTable]):
         points = steps * (self.step / self.scale)
         self._check_rows(len(points), k)
         groups = records_by(values[:, d : d + len(self.method.carry)])
+        if self.method.edges == "region":
+            regions = self._regions(steps, k, groups)
+            return Perturbed(regions.draw(noise), regions.n_values // 2, regions)
         shapes = self._shapes(points, k, groups)
         if self.method.levels == "exact":
             widths = self._exact_widths(points, k, shapes)
@@ -456,6 +477,18 @@ class UncertainPlan(Plan[SealedTable]):
                 f"there are fewer records than k asks for (k is up to {most}); nobody can hide "
                 "among so few. Choose a smaller k or publish more records."
             )
+
+    def _regions(self, steps: Integers, k: Integers, groups: list[Integers]) -> Regions:
+        """Put each record into a region of as many as it asks for, among those of its own group."""
+        small = [rows for rows in groups if len(rows) < k[rows].max()]
+        if small:
+            raise Refused(_infeasible("uniform", sum(len(rows) for rows in small)))
+        first, last = np.empty_like(steps), np.empty_like(steps)
+        for rows in groups:
+            for members in divided(steps[rows], k[rows]):
+                near = rows[members]
+                first[near], last[near] = around(steps[near], self.n_values)
+        return Regions(first, last)
 
     def _shapes(self, points: Points, k: Integers, groups: list[Integers]) -> Points:
         """Measure the spread of each record's k nearest neighbors (its own group's only)."""
@@ -501,8 +534,25 @@ class UncertainPlan(Plan[SealedTable]):
         carried = values[order, len(self.names) : len(self.names) + len(self.method.carry)]
         table = self.table(perturbed.steps[order], carried)
         stds = self.stds(perturbed.widths)[order]
+        regions = perturbed.regions
+        if regions is not None:
+            stds = (self.step * np.sqrt((regions.n_values.astype(np.float64) ** 2 - 1) / 12))[order]
         for place, name in enumerate(self.names):
             table = table.append_column(name + STD, pa.array(stds[:, place], pa.float64()))
+        if regions is not None:
+            for ending, ends in ((FROM, regions.first), (TO, regions.last)):
+                written = self.table(ends[order], carried)
+                for name in self.names:
+                    table = table.append_column(name + ending, written.column(name))
+            return Released(
+                tables={"data": table},
+                settings={
+                    "model": "uniform",
+                    "noisy": list(self.names),
+                    "levels": [],
+                    "notes": [_REGION_NOTE],
+                },
+            )
         levels, counts = np.unique(stds, axis=0, return_counts=True)
         described = [
             {"records": int(n), "std": dict(zip(self.names, level.tolist(), strict=True))}
@@ -524,6 +574,11 @@ _LEVELS_NOTE = {
     "records so that each has cover among the records of its own level alone.",
     "exact": "Each record has its own noise level, which depends on the record.",
 }
+_REGION_NOTE = (
+    "A value is any value of its record's region, from its _from to its _to, all equally likely: "
+    "the true one tells nothing more about it. Regions were formed around at least k near records, "
+    "and their ends rounded outward."
+)
 _NOISE_NOTE = {
     "uniform": "A value is the true one plus an error that is equally likely at every grid point "
     "up to sqrt(3) standard deviations (rounded) to either side.",

@@ -17,6 +17,7 @@ from starlette.routing import Route
 
 from hushtable.errors import HushtableError
 from hushtable.release import STATEMENT, STATEMENT_FOR_PEOPLE
+from hushtable.schema import Integer, Number, Schema
 from hushtable.web import words
 from hushtable.web.answers import Answers
 from hushtable.web.commands import spell
@@ -31,19 +32,41 @@ Find = Callable[[Request], Answers]
 """Gives the release that a request is about."""
 
 
-def routes(find: Find, *, frame: str = "analyst.html") -> list[Route]:
-    """Give the routes of the page, for the release that `find` gives."""
+def routes(
+    find: Find,
+    *,
+    around: Callable[[Request], dict[str, Any]] = lambda _: {"frame": "analyst.html"},
+    under: str = "",
+    keep: bool = True,
+) -> list[Route]:
+    """Give the routes of the page, for the release that `find` gives.
+
+    Parameters
+    ----------
+    find : callable
+        Gives the release.
+    around : callable
+        Gives the name of the frame, and what stands in it.
+    under : str
+        Where the release lies, as commands call it.
+    keep : bool
+        Whether pages that were asked for are kept: their frame must not change.
+    """
+    kept: Callable[[Callable[[Request], Response]], Any] = (
+        _remembered if keep else lambda made: made
+    )
 
     def home(request: Request) -> Response:
         answers = find(request)
         return page(
-            request, "ask.html", frame=frame, answers=answers, statement=answers.release.statement,
-            columns=list(answers.schema.attributes.items()), **_asked(request, answers),
+            request, "ask.html", answers=answers, statement=answers.release.statement,
+            columns=list(answers.schema.attributes.items()), numbers=_numbers(answers.schema),
+            **around(request), **_asked(request, answers, under),
         )  # fmt: skip
 
     def answer(request: Request) -> Response:
         answers = find(request)
-        return page(request, "answer.html", answers=answers, **_asked(request, answers))
+        return page(request, "answer.html", answers=answers, **_asked(request, answers, under))
 
     def column(request: Request) -> Response:
         answers = find(request)
@@ -63,8 +86,9 @@ def routes(find: Find, *, frame: str = "analyst.html") -> list[Route]:
         answers = find(request)
         found = answers.ask(_question(request, answers))
         title = f"{answers.schema.name}: {found.clause}"
-        by = words.BY.format(columns=" × ".join(found.question.by)) if found.question.by else ""
-        drawn = bars_file(found, title, f"{words.INTERVALS_95}{by}")
+        by = words.BY.format(columns=" × ".join(found.by)) if found.by else ""
+        what = words.ROWS_COUNTED if found.value_name == "count" else found.value_name
+        drawn = bars_file(found, title, f"{words.INTERVALS_95.format(what=what)}{by}")
         return _download(drawn, "answer.svg", "image/svg+xml")
 
     def rows(request: Request) -> Response:
@@ -83,11 +107,11 @@ def routes(find: Find, *, frame: str = "analyst.html") -> list[Route]:
         return _download(text, name, "application/json" if kind == "json" else "text/markdown")
 
     return [
-        Route("/", _remembered(home)),
-        Route("/answer", _remembered(answer)),
+        Route("/", kept(home)),
+        Route("/answer", kept(answer)),
         Route("/answer.csv", answer_csv),
         Route("/answer.svg", answer_svg),
-        Route("/column/{place:int}", _remembered(column)),
+        Route("/column/{place:int}", kept(column)),
         Route("/rows.{kind}", rows),
         Route("/statement.{kind}", statement),
     ]
@@ -115,11 +139,16 @@ def _remembered(answer: Callable[[Request], Response]) -> Callable[[Request], An
     return remember
 
 
+def _numbers(schema: Schema) -> list[str]:
+    """Name the columns that have a mean."""
+    return [n for n, column in schema.attributes.items() if isinstance(column, Integer | Number)]
+
+
 def _question(request: Request, answers: Answers) -> Question:
     return Question.read(request.query_params.multi_items(), answers.schema)
 
 
-def _asked(request: Request, answers: Answers) -> dict[str, Any]:
+def _asked(request: Request, answers: Answers, under: str) -> dict[str, Any]:
     """Answer what the address asks; what cannot be answered says why, beside the form."""
     question, problems, found = Question(), [], None
     try:
@@ -127,8 +156,8 @@ def _asked(request: Request, answers: Answers) -> dict[str, Any]:
         found = answers.ask(question)
     except HushtableError as error:
         problems = list(error.problems)
-    clause = found.clause if found else question.clause(answers.schema)
-    command = spell("hushtable", "query", answers.release.folder.name, clause)
+    asked = question.options(answers.schema)
+    command = spell("hushtable", "query", f"{under}{answers.release.folder.name}", *asked)
     return {"question": question, "answer": found, "problems": problems, "command": command}
 
 

@@ -13,6 +13,7 @@ from starlette.routing import Route
 from hushtable.engine.door import open as open_table
 from hushtable.engine.silence import silenced
 from hushtable.errors import HushtableError, ParameterError
+from hushtable.web import words
 from hushtable.web.pages.frame import (
     bench_of,
     command,
@@ -58,7 +59,7 @@ def upload(request: Request, form: FormData) -> Response:
     """Keep an upload in a folder that goes when the workbench is closed, even if it is killed."""
     project, sent = project_of(request), form.get("file")
     if not isinstance(sent, UploadFile) or not sent.filename:
-        raise ParameterError("no file was sent; choose one.")
+        raise ParameterError(words.NO_FILE)
     place = bench_of(request).upload_place(sent.filename)
     with os.fdopen(os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         shutil.copyfileobj(sent.file, file)

@@ -40,17 +40,19 @@ def project_of(request: Request) -> Project:
 
 def screen(request: Request, project: Project, name: str, /, **content: Any) -> Response:
     """Answer with a screen of a project."""
-    running = [job for job in jobs_of(request).all(project) if not job.is_over]
-    return page(
-        request,
-        f"{name}.html",
-        project=project,
-        here=name,
-        screens=SCREENS,
-        done=done_steps(project),
-        running=running,
-        **content,
-    )
+    return page(request, f"{name}.html", **around(request, project, name), **content)
+
+
+def around(request: Request, project: Project, here: str) -> dict[str, Any]:
+    """Give what stands around the screens of a project."""
+    return {
+        "frame": "desk.html",
+        "project": project,
+        "here": here,
+        "screens": SCREENS,
+        "done": done_steps(project),
+        "running": [job for job in jobs_of(request).all(project) if not job.is_over],
+    }
 
 
 def writes(act: Write) -> Callable[[Request], Any]:

@@ -10,6 +10,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from hushtable.files.progress import duration, seconds_left
+from hushtable.web import words
 from hushtable.web.jobs import Job
 from hushtable.web.pages.frame import go, jobs_of, project_of, screen, writes
 from hushtable.web.render import page
@@ -34,11 +36,19 @@ def _told(request: Request, project: Project, job: Job) -> dict[str, Any]:
     now = job.state
     begun = float(now.get("started", job.begun))
     elapsed = float(now.get("ended", time.time())) - begun
-    before = None
-    if job.kind in {"publish", "rehearse"} and not job.is_over:
-        usual = jobs_of(request).seconds_before(project, str(job.what.get("method")))
-        before = None if usual is None else max(usual - elapsed, 0.0)
-    return {"state": now, "elapsed": elapsed, "left": before, "over": job.is_over}
+    over = job.is_over
+    left = None if over else _left(request, project, job, elapsed)
+    return {"state": now, "elapsed": elapsed, "left": left, "over": over}
+
+
+def _left(request: Request, project: Project, job: Job, elapsed: float) -> str | None:
+    """Say how long it will still take: by the last such run, else by how far it is."""
+    usual = jobs_of(request).seconds_before(project, job)
+    if usual is not None and usual > elapsed:
+        return words.LEFT_AS_BEFORE.format(time=duration(usual - elapsed))
+    # Only publishing says its share of the whole; other jobs say that of each phase.
+    left = seconds_left(elapsed, float(job.state["share"])) if job.kind == "publish" else None
+    return None if left is None else words.LEFT_AT_THIS_PACE.format(time=duration(left))
 
 
 def cancel(request: Request, form: FormData) -> Response:

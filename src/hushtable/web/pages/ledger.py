@@ -73,7 +73,7 @@ def void(request: Request, form: FormData) -> Response:
     project, given = project_of(request), texts(form)
     book, entry = project.ledger(), given.get("entry", "")
     if book is None or not entry.isdecimal():
-        raise ParameterError("there is no such entry.")
+        raise ParameterError(words.NO_ENTRY)
     book.void(int(entry), given.get("reason", ""))
     return go(request, project, "ledger")
 

@@ -11,6 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from hushtable.errors import HushtableError, ParameterError
+from hushtable.methods.base import SUPPOSED_ROWS
 from hushtable.web import words
 from hushtable.web.forms import make_method, options
 from hushtable.web.pages.frame import command, go, jobs_of, project_of, screen, texts, writes
@@ -29,18 +30,21 @@ def _prepared(project: Project, name: str) -> dict[str, Any]:
     problems: list[str] = []
     quote = method = schema = None
     promises: list[str] = []
+    hollow = ""
     settings = project.settings
     try:
-        require_name(name, "the release's name")
+        require_name(name, words.RELEASE_NAME)
         if (project.folder / "releases" / name).exists():
-            problems.append(f"there is a release {name!r} already; choose another name.")
+            problems.append(words.NAME_TAKEN.format(name=name))
         project.require_data()
         schema = project.schema()
         schema.require_confirmed()
         if not isinstance(settings.get("method"), str):
             raise ParameterError(words.PLAN_FIRST)
         method = make_method(settings["method"], settings["parameters"])
-        promised = method.guarantee(schema)
+        plan = method.plan(schema)
+        hollow = plan.hollow(settings.get("rows") or schema.rows or SUPPOSED_ROWS)
+        promised = plan.guarantees
         promises = [promise.explain() for promise in promised]
         book = project.ledger()
         if book is None:
@@ -54,17 +58,20 @@ def _prepared(project: Project, name: str) -> dict[str, Any]:
         said = command(
             project, "publish", method.name, project.data or "TABLE", "schema.yaml",
             "--out", f"releases/{name}", "--ledger", "table.ledger", *options(method),
+            *(("--rows", str(settings["rows"])) if settings.get("rows") else ()),
+            *(("--anyway",) if hollow else ()),
         )  # fmt: skip
     return {
         "problems": problems, "quote": quote, "method": method, "promises": promises,
-        "schema": schema, "command": said, "seen": sha256(said.encode()).hexdigest(),
+        "schema": schema, "hollow": hollow, "command": said,
+        "seen": sha256(said.encode()).hexdigest(),
     }  # fmt: skip
 
 
 def start(request: Request, form: FormData) -> Response:
     """Publish, in a process of its own; the name typed in says that a person means it."""
     project, given = project_of(request), texts(form)
-    name = require_name(given.get("name", ""), "the release's name")
+    name = require_name(given.get("name", ""), words.RELEASE_NAME)
     if given.get("typed", "").strip() != name:
         raise ParameterError(words.TYPE_THE_NAME.format(name=name))
     # What was shown is what will be done: a plan that was changed in another window is not.
@@ -73,10 +80,13 @@ def start(request: Request, form: FormData) -> Response:
         raise ParameterError(prepared["problems"])
     if given.get("seen") != prepared["seen"]:
         raise ParameterError(words.PLAN_CHANGED)
+    if prepared["hollow"] and "anyway" not in given:
+        raise ParameterError(words.TELLS_NOTHING.format(why=prepared["hollow"]))
     settings = project.settings
     job = jobs_of(request).start(
         project, "publish", method=settings["method"], parameters=settings["parameters"],
-        name=name, counted=True, purpose=given.get("purpose", "").strip() or name,
+        name=name, purpose=given.get("purpose", "").strip() or name,
+        rows=settings.get("rows"), anyway="anyway" in given,
     )  # fmt: skip
     return go(request, project, f"jobs/{job.id}")
 

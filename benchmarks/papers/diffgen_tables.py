@@ -1,0 +1,82 @@
+"""DiffGen with all defaults on tables without taxonomies: bank marketing and German credit.
+
+``python -m benchmarks.papers.diffgen_tables [--from FOLDER] [--runs N]`` takes the tables from the
+package that ships them (see `benchmarks.real_tables`), drafts their schemas, divides each at random
+(two thirds to publish, one third to test) and says how well a tree does that learns from a release
+(see `benchmarks.papers.adult_accuracy`), beside the most frequent class and a tree that learns from
+raw rows. Adult, with its taxonomies, stands beside them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from benchmarks.papers.adult_accuracy import (
+    Division,
+    accuracy,
+    baseline_accuracy,
+    divisions,
+    lower_accuracy,
+    summary,
+)
+from benchmarks.real_tables import TABLES, confirmed, fetched
+
+from hushtable import DiffGen, Schema
+from hushtable.codes import to_labels
+from hushtable.engine import connect
+from hushtable.engine.drafting import drafted
+
+TARGETS = {"bank": "y", "german": "credit_risk"}
+EPSILONS = ("0.1", "0.25", "0.5", "1")
+
+
+def divided(name: str, packages: Path, folder: Path, runs: int) -> tuple[Division, ...]:
+    """Divide a table at random, so many times."""
+    file, target = TABLES[name](packages, folder), TARGETS[name]
+    drawn = confirmed(drafted(file).schema)
+    codes = connect(file, drawn, engine="memory").codes(list(drawn.attributes))
+    table = pa.table(
+        {column: to_labels(drawn.attributes[column], codes[column]) for column in codes}
+    )
+    content = drawn.to_dict()
+    content.pop("reading", None)
+    content["columns"] = {column: content["columns"][column] for column in codes}
+    schema, n_rows = Schema.from_dict(content), len(table)
+    made = []
+    for seed in range(runs):
+        order = np.random.default_rng(seed).permutation(n_rows)
+        train, test = order[: 2 * n_rows // 3], order[2 * n_rows // 3 :]
+        engine = connect(table.take(pa.array(train)), schema, engine="memory")
+        parts = [{column: codes[column][rows] for column in codes} for rows in (train, test)]
+        made.append(Division(target, engine, parts[0], parts[1]))
+    return tuple(made)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--from", dest="given", type=Path, help="Folder of downloaded packages.")
+    parser.add_argument("--runs", type=int, default=20)
+    given = parser.parse_args()
+    print(f"{'table':8} {'majority':>9} {'raw':>13} " + "".join(f"{e:>15}" for e in EPSILONS))
+    with tempfile.TemporaryDirectory() as folder:
+        packages = fetched(Path(folder), given.given)
+        for name in (*TARGETS, "adult"):
+            made = (
+                divisions(given.runs)
+                if name == "adult"
+                else divided(name, packages, Path(folder), given.runs)
+            )
+            line = f"{name:8} {summary(map(lower_accuracy, made))[0]:9.2f}"
+            found = [summary(map(baseline_accuracy, made))]
+            for epsilon in EPSILONS:
+                method = DiffGen(epsilon=epsilon, target=made[0].target)
+                found.append(summary([accuracy(method, division) for division in made]))
+            print(line + "".join(f"{mean:8.2f} ± {error:.2f}" for mean, error in found), flush=True)
+
+
+if __name__ == "__main__":
+    main()

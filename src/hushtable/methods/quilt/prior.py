@@ -1,0 +1,322 @@
+"""What was public before: how far it is believed, learned from noisy tables alone.
+
+What it does. A prior is a table of public rows: an earlier release, or a public table. It says what
+every column and every pair of columns look like. Here that becomes something to fit beside the
+noisy tables, with a doubt of its own: the variance of a cell's true count around what the prior
+says is taken to be ``c`` times what it says, and ``c`` is learned.
+
+- *Columns.* Each column is measured, so c is the one that makes gaps between noisy counts and the
+  prior's as large as they are (maximum likelihood, plus its standard error). Columns share one,
+  but those that are further off than the middle one have their own, and a value that the noisy
+  count contradicts is not believed at all. Noisy and prior counts are then averaged by precision.
+- *Pairs.* The prior's rows are weighed so that each column is as it is now; columns with a doubt of
+  their own that is too large stay out. What is left to believe
+  is how columns hang together. Tables of pairs are learned from in the same way once some of them
+  were measured: those with what the prior gets wrong are chosen first, so the doubt is rather too
+  large than too small. A prior that explains hardly more of them than independent columns do is
+  dropped.
+
+All of it is post-processing of noisy tables and public rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from hushtable.methods.prior import Prior
+from hushtable.methods.quilt.domains import Floats, Integers, Values
+from hushtable.methods.quilt.particles import Group
+from hushtable.methods.quilt.resolutions import Patch
+
+CONTRADICTED = 3.0
+"""A value whose noisy count is so many standard deviations from the prior's is not believed."""
+
+APART = 4.0
+"""A column has a doubt of its own if its gaps exceed what the middle one's doubt would make.
+
+By so many standard deviations of their sum of squares."""
+
+MAX_PAIRS = 200
+"""Pairs that are believed, at most: those that hang together most."""
+
+USELESS = 0.8
+"""A prior that misses this share of the squared dependence in measured pairs is dropped."""
+
+FIRMEST = 20.0
+"""A cell is held back at least as if its noise were the weight of so many particles.
+
+With less, a hundred tables of thousands of small cells are more than particles can follow."""
+
+_N_RAKINGS = 8
+_N_BISECTIONS = 50
+
+
+@dataclass(frozen=True, eq=False)
+class PriorRows:
+    """Public rows, as codes of the schema.
+
+    Parameters
+    ----------
+    codes : mapping of str to int array
+        For the columns that it has, the code of each row; `Prior.UNKNOWN` where it has none.
+    """
+
+    codes: Mapping[str, Integers]
+
+    @property
+    def n_rows(self) -> int:
+        """How many there are."""
+        return len(next(iter(self.codes.values())))
+
+    def values(self, values: Values) -> Integers | None:
+        """Give the counted value of each row, if it has the column."""
+        if values.name not in self.codes:
+            return None
+        codes = self.codes[values.name]
+        if values.recoding is None:
+            return codes
+        return np.where(codes < 0, Prior.UNKNOWN, values.recoding.apply(np.maximum(codes, 0)))
+
+
+@dataclass(frozen=True)
+class Belief:
+    """What a prior says of counts, and how far it may be off.
+
+    Parameters
+    ----------
+    counts : array
+        The counts that it expects.
+    variances : array
+        The variance of the true counts around them.
+    c : float
+        The doubt that they come from.
+    """
+
+    counts: Floats
+    variances: Floats
+    c: float = 0.0
+
+    def averaged(self, noisy: Floats, std: float) -> tuple[Floats, Floats]:
+        """Average with noisy counts by precision; gives counts and their variances."""
+        mine, other = 1 / self.variances, std**-2.0
+        both = mine + other
+        return (mine * self.counts + other * noisy) / both, 1 / both
+
+
+def doubt(gaps: Floats, noise: Floats, units: Floats) -> tuple[float, float]:
+    """Give the c for which gaps are like noise of variance noise + c units, and its error.
+
+    Examples
+    --------
+    >>> found, error = doubt(np.array([30.0, -30.0] * 50), np.full(100, 100.0), np.full(100, 10.0))
+    >>> round(found), round(error)
+    (80, 13)
+    """
+
+    def score(c: float) -> float:
+        spread = noise + c * units
+        return float(np.sum(units * (gaps**2 - spread) / spread**2))
+
+    high = 1.0
+    while score(high) > 0 and high < 1e12:
+        high *= 2
+    low = 0.0
+    for _ in range(_N_BISECTIONS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if score(middle) > 0 else (low, middle)
+    spread = noise + low * units
+    return low, float((np.sum((units / spread) ** 2) / 2) ** -0.5)
+
+
+def column_beliefs(
+    rows: PriorRows,
+    values: Sequence[Values],
+    noisy: Sequence[Floats],
+    stds: Sequence[float],
+    total: float,
+) -> tuple[list[Belief | None], float]:
+    """Say how far a prior is believed about each column, and the doubt of all of them together.
+
+    A column that it says nothing about has None.
+
+    Parameters
+    ----------
+    rows : PriorRows
+        The prior.
+    values : sequence of Values
+        How each column is counted.
+    noisy : sequence of arrays
+        The noisy count of each counted value, by column.
+    stds : sequence of float
+        The standard deviation of their noise.
+    total : float
+        The number of rows.
+    """
+    seen: dict[int, _Seen] = {}
+    expected: dict[int, Floats] = {}
+    for place, v in enumerate(values):
+        counts = _expected(rows.values(v), v.size, total)
+        if counts is not None:
+            expected[place] = counts
+            noise = np.full(v.size, stds[place] ** 2)
+            seen[place] = _Seen(noisy[place] - counts, noise, counts + total / rows.n_rows)
+    found: list[Belief | None] = [None] * len(values)
+    if not seen:
+        return found, math.inf
+    own = {place: doubt(*gaps) for place, gaps in seen.items()}
+    middle = float(np.median([c + error for c, error in own.values()]))
+    agree = {place for place, gaps in seen.items() if gaps.fit(middle)}
+    together = sum(doubt(*_joined([seen[place] for place in agree])))
+    for place, (gaps, noise, units) in seen.items():
+        c = together if place in agree else max(together, own[place][0])
+        variances = c * units
+        contradicted = np.abs(gaps) > CONTRADICTED * np.sqrt(noise + variances)
+        variances = np.where(contradicted, np.maximum(gaps**2, variances), variances)
+        found[place] = Belief(expected[place], variances, c)
+    return found, together
+
+
+class _Seen(NamedTuple):
+    """Gaps between noisy counts and a prior's, variances of the noise, and what c multiplies."""
+
+    gaps: Floats
+    noise: Floats
+    units: Floats
+
+    def fit(self, c: float) -> bool:
+        """Say whether the gaps may come from a doubt of c."""
+        n = len(self.gaps)
+        squares = float(np.sum(self.gaps**2 / (self.noise + c * self.units)))
+        return squares <= n + APART * math.sqrt(2 * n)
+
+
+def _joined(seen: Sequence[_Seen]) -> _Seen:
+    return _Seen(*map(np.concatenate, zip(*seen, strict=True)))
+
+
+def _expected(values: Integers | None, size: int, total: float) -> Floats | None:
+    if values is None:
+        return None
+    counts = np.bincount(values[values >= 0], minlength=size).astype(np.float64)
+    if not counts.sum():
+        return None
+    expected: Floats = total * counts / counts.sum()
+    return expected
+
+
+class PairBelief:
+    """What a prior says about how columns hang together.
+
+    Parameters
+    ----------
+    buckets : sequence of int array or None
+        For each column the bucket of each row of the prior, `Prior.UNKNOWN` included; None where
+        the prior does not have it.
+    masses : sequence of arrays
+        The estimated share of each bucket of each column.
+    total : float
+        The number of rows.
+    c : float
+        The doubt to begin with.
+    groups : sequence of tuples
+        The pairs that may be believed.
+
+    Attributes
+    ----------
+    tables : dict of tuple to array
+        What it says about each pair, flat.
+    is_useless : bool
+        Whether measured pairs say that it should be dropped.
+    """
+
+    def __init__(
+        self,
+        buckets: Sequence[Integers | None],
+        masses: Sequence[Floats],
+        total: float,
+        c: float,
+        groups: Sequence[Group],
+    ) -> None:
+        known = {place: codes for place, codes in enumerate(buckets) if codes is not None}
+        n_rows = len(next(iter(known.values())))
+        weights = _raked(known, masses, n_rows)
+        self.total, self.c = total, c
+        # Rows of uneven weight say as much as fewer rows of one weight would.
+        self.unit = total * float(np.einsum("i,i->", weights, weights)) / float(weights.sum()) ** 2
+        self.alone = [total * mass for mass in masses]
+        self.is_useless = False
+        tables: dict[Group, Floats] = {}
+        for group in groups:
+            if len(group) == 2 and set(group) <= known.keys():
+                tables[group] = self._table(group, known, masses, weights)
+        far = {group: np.abs(t - self._independent(group)).sum() for group, t in tables.items()}
+        kept = sorted(tables, key=lambda group: -far[group])[:MAX_PAIRS]
+        self.tables = {group: tables[group] for group in sorted(kept)}
+
+    def _table(
+        self,
+        group: Group,
+        known: Mapping[int, Integers],
+        masses: Sequence[Floats],
+        weights: Floats,
+    ) -> Floats:
+        i, j = group
+        shape = len(masses[i]), len(masses[j])
+        both = (known[i] >= 0) & (known[j] >= 0)
+        cells = known[i][both] * shape[1] + known[j][both]
+        sums = np.bincount(cells, weights[both], math.prod(shape)).astype(np.float64)
+        scaled: Floats = sums * (self.total / max(float(sums.sum()), 1e-300))
+        return scaled
+
+    def _independent(self, group: Group) -> Floats:
+        i, j = group
+        return (np.outer(self.alone[i], self.alone[j]) / self.total).ravel()
+
+    def stds(self, group: Group, std: float, particle: float) -> Floats:
+        """Say how strongly a pair is held back, in the terms of tables with this noise.
+
+        A noisy table of standard deviation s is fitted as if true cells had a variance of s per row
+        around the model; one of another variance v is then like one of v / s. `particle` is the
+        weight of one.
+        """
+        like = self.c * (self.tables[group] + self.unit) / std
+        return np.maximum(like, FIRMEST * particle)
+
+    def learn(self, measured: Sequence[tuple[Patch, Floats, float]]) -> None:
+        """Learn from tables of pairs that were measured: patch, noisy counts, noise."""
+        told = [part for part in measured if part[0].group in self.tables]
+        if not told:
+            return
+        seen: list[_Seen] = []
+        missed = dependent = 0.0
+        for patch, counts, std in told:
+            expected = patch.added_up(self.tables[patch.group])
+            independent = patch.added_up(self._independent(patch.group))
+            widths = patch.added_up(np.ones(self.tables[patch.group].size))
+            noise = np.full(len(counts), std**2)
+            seen.append(_Seen(counts - expected, noise, expected + self.unit * widths))
+            # In units of the noise, so that each cell has the same say; its own share is taken off.
+            missed += float(np.sum((counts - expected) ** 2 / std**2 - 1))
+            dependent += float(np.sum((counts - independent) ** 2 / std**2 - 1))
+        both = _joined(seen)
+        self.c = sum(doubt(*both))
+        unsure = math.sqrt(2 * len(both.gaps))
+        self.is_useless = missed > USELESS * max(dependent, 0.0) + unsure
+
+
+def _raked(known: Mapping[int, Integers], masses: Sequence[Floats], n_rows: int) -> Floats:
+    """Weigh rows so that every column has the shares that it has now (Deming and Stephan 1940)."""
+    weights = np.full(n_rows, 1.0 / n_rows)
+    for _ in range(_N_RAKINGS):
+        for place, codes in known.items():
+            size = len(masses[place])
+            there = np.bincount(codes + 1, weights, size + 1)[1:]
+            goal = masses[place] * (float(there.sum()) / float(masses[place].sum()))
+            ratio = np.where(there > 0, goal / np.maximum(there, 1e-300), 1.0)
+            weights *= np.append(1.0, ratio)[codes + 1]
+    return weights

@@ -1,0 +1,146 @@
+"""Find what is public before a release is made: an earlier release, or a table anybody may have.
+
+A method may start from it. Nothing about the promise changes by that, as long as it *is* public: it
+is fixed before the private table is read, and the promise holds whatever it says. So a release is
+known by its statement, which must promise differential privacy, and for any other table somebody
+has to say in words why it is public. The words, and the digest of what was read, are on record.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from hushtable.errors import DataError, HushtableError, ParameterError
+from hushtable.methods.prior import Kind, Prior
+from hushtable.privacy.unit import Unit
+from hushtable.release import STATEMENT, Release, sha256_of
+from hushtable.schema import Column, Identifier, Schema
+
+Integers = NDArray[np.int64]
+_LEFT_OUT = Identifier(role="identifier")
+
+
+@dataclass(frozen=True)
+class StoredPrior(Prior):
+    """Public rows, by where they are.
+
+    Parameters
+    ----------
+    kind : {"release", "table"}
+        A release that promises differential privacy, or anything else.
+    name : str
+        Of the folder or file.
+    sha256 : str
+        Digest of the file; of a release that of its statement, which has those of all its files.
+    path : Path
+        Where it is.
+    """
+
+    kind: Kind
+    name: str
+    sha256: str
+    path: Path = field(compare=False, repr=False)
+    _seen: dict[str, dict[str, Integers]] = field(default_factory=dict, compare=False, repr=False)
+
+    @classmethod
+    def read(cls, name: str, given: Any) -> StoredPrior:
+        """Find out what was given: a release, its folder, or a file of rows."""
+        if isinstance(given, Release):
+            given = given.folder
+        if not isinstance(given, str | Path):
+            raise ParameterError(
+                f"{name} is a {type(given).__name__}; give an earlier release, its folder, or the "
+                "path of a public table (CSV or Parquet)."
+            )
+        path = Path(given)
+        try:
+            if path.is_dir():
+                release = Release.load(path)
+                counted = any(promise.counted for promise in release.statement.guarantees)
+                kind: Kind = "release" if counted and not release.statement.seeded else "table"
+                return cls(kind, path.resolve().name, sha256_of(path / STATEMENT), path)
+            return cls("table", path.name, sha256_of(path), path)
+        except HushtableError as error:
+            raise ParameterError([f"{name}: {problem}" for problem in error.problems]) from None
+        except OSError:
+            raise ParameterError(
+                f"{name} is {str(given)!r}, which cannot be read; give the folder of an earlier "
+                "release, or the path of a public table (CSV or Parquet)."
+            ) from None
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    def is_file_of(self, data: Any) -> bool:
+        """Say whether a path is of the same file; reads nothing."""
+        if not isinstance(data, str | Path):
+            return False
+        try:
+            return self.path.samefile(data)
+        except (OSError, ValueError):
+            return False
+
+    def codes(self, schema: Schema) -> dict[str, Integers]:
+        """Give the rows as codes of a schema, in the columns that both have.
+
+        A value that the schema does not have is `UNKNOWN`, or missing where that is a category.
+        """
+        key = str(schema.to_dict())
+        if key not in self._seen:
+            self._seen.clear()
+            self._seen[key] = self._codes(schema)
+        return self._seen[key]
+
+    def _codes(self, schema: Schema) -> dict[str, Integers]:
+        from hushtable.engine import MemoryEngine, open  # noqa: PLC0415 - plans need no engine
+
+        rows: pa.Table | Path = self.path
+        if self.path.is_dir():
+            release = Release.load(self.path)
+            rows = release.frame(drawn=bool(release.recode))
+        opened = open(rows, engine="memory")
+        columns = {
+            name: _lenient(schema.attributes[name]) if name in schema.attributes else _LEFT_OUT
+            for name in opened.header.names
+        }
+        known = [name for name in schema.attributes if name in columns]
+        if not known:
+            raise ParameterError(
+                f"prior {self.name!r} has none of the columns that are published: "
+                f"{', '.join(schema.attributes)}."
+            )
+        lenient = Schema(
+            name=schema.name,
+            unit=Unit(kind="row"),
+            missing_values=schema.missing_values,
+            columns=columns,
+        )
+        engine = opened.connect(lenient)
+        assert isinstance(engine, MemoryEngine)  # noqa: S101 - asked for
+        found = engine.codes(known)
+        now = self.path / STATEMENT if self.path.is_dir() else self.path
+        if sha256_of(now) != self.sha256:
+            raise DataError(f"prior {self.name!r} was changed while it was read; try again.")
+        return {
+            name: _known(np.asarray(codes, np.int64), schema.attributes[name].size)
+            for name, codes in found.items()
+        }
+
+
+def _lenient(column: Column) -> Column:
+    """Count what a schema refuses as missing."""
+    if column.missing != "forbid" and column.outside != "refuse":
+        return column
+    outside = "missing" if column.outside == "refuse" else column.outside
+    changes = {"missing": "category", "outside": outside}
+    return column.model_copy(update=changes if outside == "other" else {**changes, "other": None})
+
+
+def _known(codes: Integers, size: int) -> Integers:
+    return np.where(codes < size, codes, Prior.UNKNOWN)

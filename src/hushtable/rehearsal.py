@@ -1,0 +1,395 @@
+"""A release of a table about nobody, to see what the real one will be worth.
+
+A stand-in looks like the schema. Its values are drawn from the public domain alone: no row, no
+count and no frequency of the private table is in it. Values early in a list are more frequent, and
+neighboring columns go together a little, so that a report on it has something to show. Or a public
+table takes its place.
+
+`rehearse` publishes it as the private table will be and says how far counts of its rows are off:
+typically and at worst, by column and for pairs of columns. Everything is about made-up or public
+rows, so nothing is spent.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from hushtable.engine import MemoryEngine, connect
+from hushtable.errors import ParameterError, Refused
+from hushtable.methods.base import Method
+from hushtable.pipeline import publish
+from hushtable.privacy.unit import Unit
+from hushtable.schema import Categorical, Column, Integer, Number, Schema
+
+Integers = NDArray[np.int64]
+
+USUAL_ROWS = 10_000
+"""Rows of a stand-in where nobody says how many to expect."""
+
+N_RANGES = 10
+"""An ordered column is asked for in so many ranges of like many rows."""
+
+MAX_PAIRS = 300
+"""Pairs of columns that are looked at; of more, some stand for all."""
+
+LEAST = 0.005
+"""Questions that hold fewer rows than this share are left out."""
+
+BLAMED = 2.0
+"""A column is to blame if it is typically off by so many times what the middle one is."""
+
+N_BINS = 20
+"""How many bins are tried for a column that is to blame."""
+
+HELPED = 0.8
+"""They help if it is then off by at most this part of what it was."""
+
+MAX_ROWS = 200_000
+_MISSING = 0.03
+_TOGETHER = 0.5  # how far a column follows the one before it
+
+
+def stand_in_schema(schema: Schema) -> Schema:
+    """Give the schema of the stand-in: it must not be taken for the table's own."""
+    return schema.model_copy(
+        update={"name": f"{schema.name} (stand-in, about nobody)", "rows": None}
+    )
+
+
+def make_stand_in(schema: Schema, rows: int) -> pa.Table:
+    """Draw a table of so many rows from the schema alone, the same each time.
+
+    Examples
+    --------
+    >>> from hushtable import sample_schema
+    >>> table = make_stand_in(sample_schema(), 500)
+    >>> table.num_rows, table.column_names == list(sample_schema().columns)
+    (500, True)
+    """
+    rng = np.random.default_rng(0)
+    rows = min(max(rows, 1), MAX_ROWS)
+    mood = rng.random(rows)
+    columns: dict[str, pa.Array] = {}
+    for name in schema.columns:
+        if name not in schema.attributes:
+            # Of a person there may be several rows.
+            n_units = max(rows // 2, 1) if schema.unit.column == name else rows
+            columns[name] = pa.array([str(n) for n in rng.integers(0, n_units, rows)])
+            continue
+        own = rng.random(rows)
+        mood = np.where(rng.random(rows) < _TOGETHER, mood, own)
+        columns[name] = _values(schema.attributes[name], mood, rng)
+    return pa.table(columns)
+
+
+def _values(column: Column, mood: np.ndarray, rng: np.random.Generator) -> pa.Array:
+    if isinstance(column, Categorical):
+        weights = 1.0 / (1.0 + np.arange(column.n_values)) ** 0.7
+        codes = np.searchsorted(np.cumsum(weights) / weights.sum(), mood)
+    else:
+        codes = (mood**1.3 * column.n_values).astype(np.int64)
+    codes = np.minimum(codes, column.n_values - 1)
+    values = [column.value(int(code)) for code in codes]
+    if column.missing == "category":
+        gone = rng.random(len(values)) < _MISSING
+        values = [None if none else value for value, none in zip(values, gone, strict=True)]
+    return pa.array(values)
+
+
+# --- what is found --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Off:
+    """How far counts are off, of questions that hold at least `LEAST` of the rows.
+
+    Parameters
+    ----------
+    typical, worst : float
+        The median and the largest error, as shares of what is counted.
+    rows : float
+        The median error in rows.
+    n_questions : int
+        How many questions there were.
+    """
+
+    typical: float
+    worst: float
+    rows: float
+    n_questions: int
+
+    def to_dict(self) -> dict[str, float]:
+        """Write as plain data."""
+        return {
+            "typical": self.typical,
+            "worst": self.worst,
+            "rows": self.rows,
+            "n_questions": self.n_questions,
+        }
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """Hold what a rehearsal found.
+
+    Parameters
+    ----------
+    rows : int
+        Rows of the table that was published.
+    on : str
+        What that was.
+    columns : mapping of str to Off
+        By column.
+    pairs : Off or None
+        Of pairs of columns.
+    advice : tuple of str
+        Which columns are to blame, and what would help.
+    """
+
+    rows: int
+    on: str
+    columns: Mapping[str, Off]
+    pairs: Off | None
+    advice: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Write as plain data."""
+        return {
+            "rows": self.rows,
+            "on": self.on,
+            "columns": {name: off.to_dict() for name, off in self.columns.items()},
+            "pairs": self.pairs and self.pairs.to_dict(),
+            "advice": list(self.advice),
+        }
+
+
+def rehearse(
+    method: Method, schema: Schema, *, rows: int | None = None, like: str | Path | None = None
+) -> Rehearsal:
+    """Publish a table about nobody, or a public one, and say how far its counts are off.
+
+    Parameters
+    ----------
+    method : Method
+        How to publish.
+    schema : Schema
+        What is public about the private table.
+    rows : int, optional
+        Rows of the stand-in; the schema's, unless it is said, or `USUAL_ROWS`.
+    like : path, optional
+        A public table of the schema's columns, which takes the place of the stand-in.
+
+    Examples
+    --------
+    >>> from hushtable import Quilt, sample_schema
+    >>> found = rehearse(Quilt(epsilon=5, delta="1e-6", particles=2000), sample_schema(), rows=5000)
+    >>> list(found.columns), found.columns["sex"].typical < 0.2
+    (['age', 'sex', 'region', 'smoker', 'diagnosis'], True)
+    """
+    public = stand_in_schema(schema)
+    table: Any = like
+    if like is None:
+        known = schema.rows if rows is None else rows
+        table = make_stand_in(public, USUAL_ROWS if known is None else known)
+    names, made = list(schema.attributes), _published(table, public, method)
+    private = _codes(table, public, names)
+    cells = {name: _questions(public.attributes[name], private[name]) for name in names}
+    told = _told(cells, private, _codes(made, public, names))
+    columns = {name: off for name in names if (off := _off(told[name])) is not None}
+    pairs = _of_pairs(told)
+
+    def again(name: str, schema: Schema) -> Off | None:
+        """Publish once more, by a schema that differs in one column."""
+        other = _codes(_published(table, schema, method), public, [name])
+        return _off(_told({name: cells[name]}, private, other)[name])
+
+    advice = (*_of_columns(columns, public, again), *_about_pairs(columns, pairs))
+    on = "a stand-in that is about nobody" if like is None else Path(like).name
+    return Rehearsal(len(private[names[0]]), on, columns, pairs, advice)
+
+
+def _published(table: Any, schema: Schema, method: Method) -> pa.Table:
+    """Publish for nobody to keep, and give the rows."""
+    with tempfile.TemporaryDirectory() as folder:
+        release = publish(table, schema, method, out=Path(folder) / "rehearsal", anyway=True)
+        made = release.frame(drawn=bool(release.recode))
+    if not made.num_rows:
+        raise Refused(
+            "the rehearsal published no rows to compare with those of the stand-in; spend more, or "
+            "publish fewer columns."
+        )
+    lost = [name for name in schema.attributes if name not in made.column_names]
+    if lost:
+        raise Refused(
+            f"{method.name} publishes no rows of single values ({', '.join(lost)} are not among "
+            "its columns), so a rehearsal cannot compare them."
+        )
+    return made
+
+
+def _codes(table: Any, schema: Schema, names: Sequence[str]) -> dict[str, Integers]:
+    """Give rows as codes; these are not private, so they may be looked at."""
+    if isinstance(table, pa.Table):
+        table = table.select(list(names))
+        schema = Schema(
+            name=schema.name,
+            unit=Unit(kind="row"),
+            missing_values=schema.missing_values,
+            columns={name: schema.columns[name] for name in names},
+        )
+    engine = connect(table, schema, engine="memory")
+    if not isinstance(engine, MemoryEngine):
+        raise ParameterError("a rehearsal needs a table that fits in memory.")
+    return engine.codes(list(names))
+
+
+def _questions(column: Column, codes: Integers) -> Integers:
+    """Give the question that each code belongs to: a value, or a range of an ordered column."""
+    if not column.is_line:
+        return np.arange(column.size)
+    counts = np.bincount(codes, minlength=column.size)
+    ranks = (np.cumsum(counts) - counts / 2) / max(len(codes), 1)  # of the middle of each value
+    found = np.minimum((N_RANGES * ranks).astype(np.int64), N_RANGES - 1)
+    # Special values and missing lie on no line.
+    found[column.size - column.n_apart :] = N_RANGES + np.arange(column.n_apart)
+    return np.unique(found, return_inverse=True)[1].ravel()
+
+
+class _Told(NamedTuple):
+    """The questions of the original's rows and of the published ones, and how many there are."""
+
+    original: Integers
+    published: Integers
+    n_questions: int
+
+    def times(self, other: _Told) -> _Told:
+        """Ask two questions at once."""
+        n = other.n_questions
+        return _Told(
+            self.original * n + other.original,
+            self.published * n + other.published,
+            self.n_questions * n,
+        )
+
+
+def _told(
+    cells: Mapping[str, Integers], private: Mapping[str, Integers], made: Mapping[str, Integers]
+) -> dict[str, _Told]:
+    return {
+        name: _Told(of_code[private[name]], of_code[made[name]], int(of_code.max()) + 1)
+        for name, of_code in cells.items()
+    }
+
+
+def _off(told: _Told) -> Off | None:
+    """Compare counts of the original and of published rows; None if all questions hold too few."""
+    truth = np.bincount(told.original, minlength=told.n_questions)
+    weight = len(told.original) / len(told.published)
+    error = np.abs(weight * np.bincount(told.published, minlength=told.n_questions) - truth)
+    asked = truth >= max(LEAST * len(told.original), 1)
+    if not asked.any():
+        return None
+    shares = error[asked] / truth[asked]
+    return Off(
+        float(np.median(shares)),
+        float(shares.max()),
+        float(np.median(error[asked])),
+        int(asked.sum()),
+    )
+
+
+def _of_pairs(told: Mapping[str, _Told]) -> Off | None:
+    pairs = list(combinations(told.values(), 2))
+    some = pairs[:: -(-len(pairs) // MAX_PAIRS)] if pairs else []
+    each = [off for one, two in some if (off := _off(one.times(two))) is not None]
+    if not each:
+        return None
+    return Off(
+        float(np.median([off.typical for off in each])),
+        max(off.worst for off in each),
+        float(np.median([off.rows for off in each])),
+        sum(off.n_questions for off in each),
+    )
+
+
+# --- what would help ------------------------------------------------------------------------------
+
+
+def _of_columns(
+    columns: Mapping[str, Off], schema: Schema, again: Callable[[str, Schema], Off | None]
+) -> Iterator[str]:
+    """Say which columns are further off than others, and for the first whether bins would help."""
+    middle = _middle(columns)
+    blamed = sorted(
+        (name for name, off in columns.items() if off.typical > BLAMED * middle),
+        key=lambda name: -columns[name].typical,
+    )
+    for place, name in enumerate(blamed):
+        typical = columns[name].typical
+        said = (
+            f"column {name!r} is typically off by {percent(typical)}, where the middle one is by "
+            f"{percent(middle)}; it has {schema.attributes[name].size:,} values"
+        )
+        coarser = _in_bins(schema, name)
+        if place or coarser is None:
+            yield f"{said}."
+            continue
+        rule, public = coarser
+        then = again(name, public)
+        if then is None or then.typical > HELPED * typical:
+            yield f"{said}; with bins: {rule} in the schema it would be no better."
+        else:
+            yield (
+                f"{said}; with bins: {rule} in the schema it was off by {percent(then.typical)} in "
+                "another rehearsal."
+            )
+
+
+def _in_bins(schema: Schema, name: str) -> tuple[float, Schema] | None:
+    """Give the schema with a number in coarser bins, and their width; None for other columns."""
+    column = schema.attributes[name]
+    if not isinstance(column, Integer | Number) or column.bins is not None:
+        return None
+    n_together = -(-column.n_values // N_BINS)
+    if n_together < 2:
+        return None
+    width = n_together * column.exact_step
+    rule = int(width) if width.denominator == 1 else float(width)
+    plain = schema.to_dict()
+    plain["columns"] = {**plain["columns"], name: {**plain["columns"][name], "bins": rule}}
+    return rule, Schema.from_dict(plain)
+
+
+def _about_pairs(columns: Mapping[str, Off], pairs: Off | None) -> Iterator[str]:
+    middle = _middle(columns)
+    if pairs is not None and middle and pairs.typical > 2 * BLAMED * middle:
+        yield (
+            f"pairs are typically off by {percent(pairs.typical)}, single columns by "
+            f"{percent(middle)}: fewer columns, or a larger epsilon, help pairs."
+        )
+
+
+def _middle(columns: Mapping[str, Off]) -> float:
+    """Give the typical error of the middle column; of two, the better one's."""
+    errors = sorted(off.typical for off in columns.values())
+    return errors[(len(errors) - 1) // 2] if errors else 0.0
+
+
+def percent(share: float) -> str:
+    """Write a share for people.
+
+    Examples
+    --------
+    >>> percent(0.0123), percent(0.5), percent(2.4)
+    ('1.2 %', '50 %', '240 %')
+    """
+    return f"{100 * share:.2g} %" if share < 0.995 else f"{100 * share:,.0f} %"

@@ -1,0 +1,145 @@
+"""Rehearsals: a release of a table about nobody, and how far it is off."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pytest
+
+from hushtable import rehearsal
+from hushtable.datasets import sample, sample_schema
+from hushtable.errors import DataError, Refused
+from hushtable.methods import ContingencyTable, Quilt
+from hushtable.rehearsal import make_stand_in, percent, rehearse, stand_in_schema
+from hushtable.schema import Schema
+
+FAST = Quilt(epsilon=1, delta="1e-9", particles=2000)
+
+
+def two(high: int = 9) -> Schema:
+    columns = {"a": {"type": "integer", "low": 0, "high": high},
+               "b": {"type": "categorical", "values": ["x", "y"], "missing": "forbid"}}  # fmt: skip
+    return Schema.from_dict({"name": "t", "columns": columns})
+
+
+def published(monkeypatch: pytest.MonkeyPatch, change: Any) -> None:
+    """Let what is published be a change of the original."""
+    monkeypatch.setattr(rehearsal, "_published", lambda table, schema, method: change(table))
+
+
+def test_rows_that_are_the_same_are_off_by_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    published(monkeypatch, lambda table: table)
+    found = rehearse(FAST, two(), rows=4000)
+    assert found.rows == 4000
+    assert set(found.columns) == {"a", "b"}
+    offs = [*found.columns.values(), found.pairs]
+    assert all(off is not None and off.typical == off.worst == off.rows == 0 for off in offs)
+    assert found.advice == ()
+
+
+def test_errors_are_those_of_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    # 600 and 400 rows become 660 and 340 of 1,000: off by 10 and 15 %, twice as many rows or not.
+    rows = pa.table({"a": [0] * 1000, "b": ["x"] * 600 + ["y"] * 400})
+    made = pa.table({"a": [0] * 2000, "b": ["x"] * 1320 + ["y"] * 680})
+    file = tmp_path / "public.csv"
+    pa_csv.write_csv(rows, file)
+    published(monkeypatch, lambda table: made)
+    found = rehearse(FAST, two(), like=file)
+    assert found.on == "public.csv"
+    off = found.columns["b"]
+    assert (off.typical, off.worst, off.rows) == pytest.approx((0.125, 0.15, 60))
+    assert found.pairs is not None
+    assert found.pairs.worst == pytest.approx(0.15)
+    assert found.to_dict()["columns"]["b"]["n_questions"] == 2
+
+
+def test_ordered_columns_are_asked_for_in_ranges() -> None:
+    codes = np.repeat(np.arange(100), 10)
+    column = two(99).attributes["a"]
+    cells = rehearsal._questions(column, codes)
+    assert np.bincount(cells[:100]).tolist() == [10] * 10
+    # One value that holds most is a range of its own with those before it; none is lost.
+    heavy = rehearsal._questions(column, np.append(codes, np.full(9000, 50)))
+    assert (np.diff(heavy[:100]) >= 0).all()
+    assert heavy[50] != heavy[51]
+
+
+def test_the_column_to_blame_is_named_and_bins_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    schema, draw = two(999), np.random.default_rng(1)
+    tried: list[Any] = []
+
+    def change(table: pa.Table, schema: Schema, method: Any) -> pa.Table:
+        rule = schema.attributes["a"].bins  # type: ignore[union-attr]
+        tried.append(rule)
+        wrong = draw.integers(0, 1000, table.num_rows) if rule is None else table["a"]
+        return table.set_column(0, "a", pa.array(wrong) if rule is None else wrong)
+
+    monkeypatch.setattr(rehearsal, "_published", change)
+    found = rehearse(FAST, schema, rows=5000)
+    assert tried == [None, 50]
+    (said,) = (sentence for sentence in found.advice if sentence.startswith("column"))
+    assert "'a'" in said
+    assert "bins: 50 in the schema it was off by 0 %" in said
+
+
+def test_bins_that_do_not_help_are_not_praised(monkeypatch: pytest.MonkeyPatch) -> None:
+    published(monkeypatch, lambda table: table.set_column(0, "a", pa.array([0] * table.num_rows)))
+    said = " ".join(rehearse(FAST, two(999), rows=5000).advice)
+    assert "would be no better" in said
+
+
+def test_a_real_rehearsal_leaves_nothing_behind(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    found = rehearse(FAST, sample_schema(), rows=3000)
+    assert set(found.columns) == set(sample_schema().attributes)
+    assert all(0 <= off.typical <= off.worst for off in found.columns.values())
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_table_that_does_not_fit_is_refused(tmp_path: Path) -> None:
+    pa_csv.write_csv(pa.table({"height": [1]}), tmp_path / "other.csv")
+    with pytest.raises(DataError):
+        rehearse(FAST, sample_schema(), like=tmp_path / "other.csv")
+
+
+def test_a_method_that_loses_columns_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Lost:
+        recode: ClassVar[dict[str, Any]] = {}
+
+        def frame(self, *, drawn: bool) -> pa.Table:
+            return pa.table({"a": [1]})
+
+    monkeypatch.setattr(rehearsal, "publish", lambda *given, **more: Lost())
+    with pytest.raises(Refused, match="b are not among"):
+        rehearse(FAST, two(), rows=100)
+
+
+def test_other_methods_rehearse_too() -> None:
+    schema = Schema.from_dict(
+        {"name": "t", "columns": {"a": {"type": "integer", "low": 0, "high": 3}}}
+    )
+    assert rehearse(ContingencyTable(epsilon=1), schema, rows=2000).columns["a"].typical < 0.1
+
+
+def test_a_public_table_takes_the_place_of_the_stand_in(tmp_path: Path) -> None:
+    pa_csv.write_csv(sample().slice(0, 2000), tmp_path / "public.csv")
+    found = rehearse(FAST, sample_schema(), like=tmp_path / "public.csv")
+    assert (found.rows, found.on) == (2000, "public.csv")
+
+
+def test_stand_ins_are_about_nobody() -> None:
+    schema = stand_in_schema(sample_schema())
+    assert "about nobody" in schema.name
+    assert make_stand_in(schema, 100).equals(make_stand_in(schema, 100))
+
+
+@pytest.mark.parametrize(
+    ("share", "said"), [(0.031, "3.1 %"), (0.0004, "0.04 %"), (12.0, "1,200 %")]
+)
+def test_shares_are_written_for_people(share: float, said: str) -> None:
+    assert percent(share) == said

@@ -1,0 +1,170 @@
+"""What a custodian does with releases: look at them, evaluate, compare."""
+
+from __future__ import annotations
+
+import html
+import json
+from pathlib import Path
+
+import pyarrow.csv as pa_csv
+import pytest
+
+from hushtable.datasets import sample, sample_schema
+from hushtable.methods import NoisyCounts
+from hushtable.pipeline import publish
+from hushtable.schema import Schema
+from hushtable.web.jobs import Jobs
+from hushtable.web.pages.look import Shelf
+from hushtable.web.render import number
+from hushtable.web.security import POLICY
+
+from .desk_client import DeskClient, problems
+
+COLUMNS = ("sex", "region")  # few, so that evaluations are quick
+LOOK = "/p/visits/releases/first/look"
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> DeskClient:
+    """A desk with a small table and two releases of it."""
+    folder = tmp_path_factory.mktemp("desk")
+    table = sample().slice(0, 300).select(list(COLUMNS))
+    whole = sample_schema().to_dict()
+    columns = {name: whole["columns"][name] for name in COLUMNS}
+    schema = Schema.from_dict({"name": "visits", "columns": columns})
+    pa_csv.write_csv(table, folder / "visits.csv")
+    desk = DeskClient(folder)
+    desk.post("/projects", name="visits")
+    desk.post("/p/visits/data", path=str(folder / "visits.csv"))
+    (folder / "visits" / "schema.yaml").write_text(schema.to_yaml())
+    rooms = desk.app.state.bench.project("visits").room("releases")
+    for name, epsilon in (("first", 2), ("second", 4)):
+        method = NoisyCounts(epsilon=epsilon, mechanism="pure")
+        publish(table, schema, method, out=rooms / name)
+    return desk
+
+
+def test_a_release_is_looked_at_as_analysts_do(published: DeskClient) -> None:
+    assert f'href="{LOOK}/"' in published.get("/p/visits/report").text
+    page = published.get(f"{LOOK}/?in:sex=F&by=region")
+    assert page.headers["content-security-policy"] == POLICY
+    assert page.headers["cache-control"] == "no-store"
+    text = html.unescape(page.text)
+    release = published.app.state.bench.project("visits").release("first")
+    assert release.statement.guarantees[0].explain() in text
+    assert 'aria-current="page"' in text  # the steps of the project are around it
+    assert '<link rel="stylesheet" href="/static/style.css">' in text
+    assert f'hx-get="{LOOK}/answer"' in text
+    assert "hushtable query releases/first \"sex = 'F'\" --by region" in text
+    answer = published.get(f"{LOOK}/answer?in:sex=F").text
+    women = release.count("sex = 'F'")
+    assert f"<b>{number(women.value)}</b>" in answer
+    assert published.get(f"{LOOK}/column/0").status_code == 200
+    assert published.get(f"{LOOK}/rows.csv").text.count("\n") == release.frame().num_rows + 1
+    assert published.get(f"{LOOK}/answer.csv?by=sex").text.startswith("sex,where,count")
+
+
+@pytest.mark.parametrize("name", ["third", "..", "first%2F..%2Fsecond"])
+def test_only_releases_of_the_project_are_looked_at(published: DeskClient, name: str) -> None:
+    assert published.get(f"/p/visits/releases/{name}/look/").status_code in {400, 404}
+
+
+def test_nobody_looks_without_the_cookie(published: DeskClient) -> None:
+    stranger = published.new_browser()
+    stranger.cookies.clear()
+    assert stranger.get(f"{LOOK}/").status_code == 403
+    assert stranger.get(f"{LOOK}/rows.csv").status_code == 403
+
+
+def test_a_release_that_was_replaced_is_read_anew(published: DeskClient) -> None:
+    first = published.get(f"{LOOK}/answer").text
+    assert published.get(f"{LOOK}/answer").text == first
+    folder = published.folder / "visits" / "releases"
+    folder.joinpath("first").rename(folder / "kept")
+    folder.joinpath("second").rename(folder / "first")
+    try:
+        assert published.get(f"{LOOK}/answer").text != first
+    finally:
+        folder.joinpath("first").rename(folder / "second")
+        folder.joinpath("kept").rename(folder / "first")
+
+
+def test_the_shelf_holds_few_releases(published: DeskClient) -> None:
+    shelf, folder = Shelf(), published.folder / "visits" / "releases"
+    project = published.app.state.bench.project("visits")
+    names = [f"copy-{n}" for n in range(6)]
+    for name in names:
+        (folder / name).mkdir()
+        for path in (folder / "first").iterdir():
+            if path.is_file():
+                (folder / name / path.name).write_bytes(path.read_bytes())
+    try:
+        held = [shelf.open(project, name) for name in names]
+        assert shelf.open(project, names[-1]) is held[-1]
+        assert shelf.open(project, names[0]) is not held[0]
+        shelf.close()
+        assert shelf.open(project, names[-1]) is not held[-1]
+    finally:
+        for name in names:
+            for path in (folder / name).iterdir():
+                path.unlink()
+            (folder / name).rmdir()
+
+
+def report_of(desk: DeskClient, path: str) -> str:
+    job = Jobs().all(desk.app.state.bench.project("visits"))[-1]
+    name = job.state["report"]
+    assert f"/p/visits/reports/{name}" in desk.get(path).text
+    assert f"/p/visits/reports/{name}" in desk.get("/p/visits/report").text
+    report = desk.get(f"/p/visits/reports/{name}")
+    assert "script-src" not in report.headers["content-security-policy"].replace(
+        "script-src 'none'", ""
+    )
+    return html.unescape(report.text)
+
+
+def test_a_release_is_evaluated_inside(published: DeskClient) -> None:
+    answer = published.post("/p/visits/evaluate", release="first")
+    assert published.finish(answer) == "done", problems(published.get(answer.url.path))
+    report = report_of(published, answer.url.path)
+    assert "Internal." in report
+    assert "hushtable evaluate releases/first" in report
+    assert "Internal." in published.get("/p/visits/report").text
+
+
+def test_releases_are_compared_inside(published: DeskClient) -> None:
+    assert "at least two" in problems(published.post("/p/visits/compare", release=["first"]))[0]
+    answer = published.post("/p/visits/compare", release=["first", "second"])
+    assert published.finish(answer) == "done", problems(published.get(answer.url.path))
+    report = report_of(published, answer.url.path)
+    assert "first" in report
+    assert "second" in report
+    assert "Internal." in report
+    assert "hushtable compare" in report
+
+
+def test_a_table_that_is_gone_refuses_to_be_compared(published: DeskClient) -> None:
+    table = published.folder / "visits.csv"
+    table.rename(published.folder / "elsewhere.csv")
+    try:
+        for act in ("evaluate", "compare"):
+            answer = published.post(f"/p/visits/{act}", release=["first", "second"])
+            assert answer.status_code == 400
+            assert "no table is chosen" in problems(answer)[0]
+    finally:
+        (published.folder / "elsewhere.csv").rename(table)
+
+
+def test_a_spoiled_release_is_told_and_not_handed_out(published: DeskClient) -> None:
+    path = published.folder / "visits" / "releases" / "second" / "statement.json"
+    before = path.read_bytes()
+    content = json.loads(before)
+    content["tables"]["data"]["sha256"] = "0" * 64
+    path.write_text(json.dumps(content))
+    try:
+        assert published.get("/p/visits/releases/second.zip").status_code == 400
+        assert published.get("/p/visits/releases/second/look/").status_code == 400
+        assert 'role="alert"' in published.get("/p/visits/report").text
+        assert Path(path).exists()
+    finally:
+        path.write_bytes(before)
