@@ -59,6 +59,9 @@ class Seal:
     __slots__ = ("__inside", "part", "sensitivity")
     __array_ufunc__ = None  # NumPy leaves operators to this class
 
+    sensitivity: Sensitivity
+    part: Part
+
     def __init__(self, inside: Any, sensitivity: Sensitivity, part: Part) -> None:
         self.__inside = inside  # refused where it is set already, and then nothing else is set
         object.__setattr__(self, "sensitivity", sensitivity)
