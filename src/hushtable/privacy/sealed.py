@@ -57,6 +57,8 @@ class Seal:
     """
 
     __slots__ = ("__inside", "part", "sensitivity")
+    sensitivity: Sensitivity
+    part: Part
     __array_ufunc__ = None  # NumPy leaves operators to this class
 
     sensitivity: Sensitivity
