@@ -61,9 +61,6 @@ class Seal:
     part: Part
     __array_ufunc__ = None  # NumPy leaves operators to this class
 
-    sensitivity: Sensitivity
-    part: Part
-
     def __init__(self, inside: Any, sensitivity: Sensitivity, part: Part) -> None:
         self.__inside = inside  # refused where it is set already, and then nothing else is set
         object.__setattr__(self, "sensitivity", sensitivity)
