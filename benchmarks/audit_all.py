@@ -8,7 +8,6 @@ but the inputs they try. A method that keeps its promises is accused with probab
 
 from __future__ import annotations
 
-import math
 import sys
 import time
 from pathlib import Path
@@ -40,14 +39,12 @@ def main(wanted: list[str]) -> None:
 
 
 def _seen(report: Report) -> str:
-    """Say what the runs would have seen of each promise, or why it was not tested."""
-    said = []
-    for finding in report.findings:
-        if finding.resolution is not None and math.isfinite(finding.resolution):
-            limit = "" if finding.limit is None else f" where {finding.limit:.4g} is promised"
-            said.append(f"{finding.measure} {finding.resolution:.4g}{limit}")
-        elif finding.verdict == "NOT TESTED":
-            said.append(f"not tested: {finding.reason}")
+    """Say what would have been seen of each promise, or why it was not tested."""
+    said = [
+        finding.would_see or f"not tested: {finding.reason}"
+        for finding in report.findings
+        if finding.verdict != "VIOLATION"
+    ]
     return "; ".join(dict.fromkeys(said))
 
 

@@ -60,7 +60,7 @@ from hushtable.privacy.guarantee import Guarantee, KAnonymity, PureDP
 from hushtable.privacy.mechanism import Gaussian, Laplace
 from hushtable.privacy.noise import Noise, SecureNoise
 from hushtable.privacy.regions import SealedRegions
-from hushtable.privacy.sealed import Sealed, SealedCells, inside
+from hushtable.privacy.sealed import Seal, Sealed, SealedCells, inside
 from hushtable.privacy.spending import Account, Price, Promise, Sensitivity
 from hushtable.privacy.splits import SealedClassTable, SealedWaysOfParts, WayChoice
 from hushtable.privacy.tuple_counts import TupleCounts
@@ -564,6 +564,9 @@ def test_what_is_sealed_does_not_change() -> None:
     counts = Sealed(np.zeros(3, np.int64), Sensitivity(rows=2), Account(None).root)
     with pytest.raises(SealedError, match="do not change"):
         counts.sensitivity = Sensitivity(rows=1)
+    with pytest.raises(SealedError, match="do not change"):
+        Seal.__init__(counts, np.zeros(3, np.int64), Sensitivity(rows=1), Account(None).root)
+    assert counts.sensitivity == Sensitivity(rows=2)
     with pytest.raises(SealedError, match="do not change"):
         counts.part = Account(Promise(ONE)).root
     with pytest.raises(SealedError, match="changed"):
