@@ -31,7 +31,7 @@ RELEASES: dict[str, Callable[[str], Method]] = {
 
 def fitting(method: Method, cap: Budget) -> tuple[int, int]:
     """Count the releases that fit, by basic composition alone and now."""
-    loss = State(unit=sample_schema().unit).cost(method.guarantee(sample_schema()))
+    loss = State(unit=sample_schema().unit).priced(method.guarantee(sample_schema())).cost
     alone = Account(basic=cap)
     return alone.room(NOTHING, loss), Account.for_first(cap, loss).room(NOTHING, loss)
 

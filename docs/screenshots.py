@@ -104,7 +104,8 @@ def main(folder: Path | None) -> None:
                     browser.value("document.getElementById('ask').scrollIntoView()")
                 shot = IMAGES / f"{name}.png"
                 browser.screenshot(shot, whole=False)
-                Image.open(shot).convert("RGB").quantize(_COLORS).save(shot, optimize=True)
+                few = Image.open(shot).convert("RGB").quantize(_COLORS, Image.Quantize.MAXCOVERAGE)
+                few.save(shot, optimize=True)
             if folder is not None:
                 browser.open(address)
 

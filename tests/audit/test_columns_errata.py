@@ -62,6 +62,9 @@ class Remembering:
         found: Pairs = self._answers[key]
         return found
 
+    def sizes(self, *arguments: Any, **bounds: Any) -> Any:
+        return self.engine.sizes(*arguments, **bounds)
+
 
 # --- 000-2: records without a value in a column -----------------------------------------------
 

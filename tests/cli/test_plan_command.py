@@ -104,3 +104,15 @@ def test_a_rehearsal_says_how_far_columns_and_pairs_are_off(run: Run, files: Pat
     found = json.loads(like.out)["rehearsal"]
     assert found["on"] == "data.csv"
     assert set(found["columns"]) == {"age", "sex", "region", "smoker", "diagnosis"}
+
+
+def test_a_prior_is_an_option_and_a_table_needs_a_reason(run: Run, files: Path) -> None:
+    quilt = ("plan", "quilt", files / "schema.yaml", "--epsilon", 1, "--prior", files / "data.csv")
+    refused = run(*quilt)
+    assert refused.code != 0
+    assert "--prior-public" in refused.err
+    told = run(*quilt, "--prior-public", "made up for this test", "--json")
+    assert told.code == 0
+    said = json.loads(told.out)["parameters"]
+    assert said["prior"]["name"] == "data.csv"
+    assert said["prior_public"] == "made up for this test"

@@ -791,8 +791,17 @@ def check_pairs(make: Make) -> None:
     assert few.agree.sum() + few.differ.sum() == sum(len(m) > 1 for m in people.values())
 
 
+def check_sizes(make: Make) -> None:
+    people = ratings_by_hand()
+    engine = make(ratings_table(people), ratings_schema())
+    sizes = engine.sizes(RATINGS).tolist()
+    assert sizes == [sum(len(mine) == n for mine in people.values()) for n in range(1, 13)]
+    assert sum(sizes) == engine.tuples(GROUPS, max_groups=2, listing=RATINGS).n_records
+
+
 def check_tuples_of_nobody(make: Make) -> None:
     engine = make(ratings_table(ratings_by_hand()).slice(0, 0), ratings_schema())
+    assert engine.sizes(RATINGS).tolist() == [0] * 12
     assert engine.tuples(GROUPS, max_groups=2, listing=RATINGS).counts.tolist() == []
     assert engine.pairs(RATINGS).support.tolist() == [0] * 12
     assert make(_clinic_rows([], [], []), _clinic()).tuples([[0], [1]], max_groups=1).n_records == 0

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import ibis
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies
@@ -319,3 +320,7 @@ def test_people_with_more_than_they_can_have_are_refused(
     monkeypatch.setattr(type(private), "_pairs", lambda *_: many)
     with pytest.raises(DataError, match="columns 'movie', 'rating': the counts do not add up"):
         private.pairs(listing)
+    for wrong in ([0, 10**6], [1, 2], [0] * 13 + [1]):  # too many values, people without any
+        monkeypatch.setattr(type(private), "_sizes", lambda *_, wrong=wrong: np.array(wrong))
+        with pytest.raises(DataError, match="columns 'movie', 'rating': the counts do not add up"):
+            private.sizes(listing)

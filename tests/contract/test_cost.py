@@ -200,7 +200,7 @@ def charge(promises: tuple[Guarantee, ...]) -> Budget | None:
     if not is_counted(promises):
         return None
     counted: Any = next(promise for promise in promises if promise.counted)
-    return State(unit=counted.unit, neighbors=counted.neighbors).cost(promises).basic
+    return State(unit=counted.unit, neighbors=counted.neighbors).priced(promises).cost.basic
 
 
 @pytest.mark.parametrize("method", [*METHODS.values(), Degrees, HayDegrees, DpC45, Mondrian],

@@ -38,7 +38,7 @@ columns:
 
 
 def bank() -> pa.Table:
-    draw = np.random.default_rng(1)
+    draw = np.random.default_rng(shifted(1))
     contacted = draw.random(N_ROWS) < 0.037
     duration = np.clip(draw.exponential(258, N_ROWS).round(), 0, 4918).astype(int)
     likely = 0.05 + 0.5 * contacted + 0.0003 * np.minimum(duration, 1000)

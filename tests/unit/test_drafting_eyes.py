@@ -15,9 +15,10 @@ from hushtable.engine import connect, door
 from hushtable.engine.drafting import drafted, profile
 from hushtable.errors import Unconfirmed
 from hushtable.schema import Schema
+from seeds import shifted
 
 N = 400
-DRAW = np.random.default_rng(3)
+DRAW = np.random.default_rng(shifted(3))
 FILLER = DRAW.choice(["a", "b", "c"], N).tolist()
 
 

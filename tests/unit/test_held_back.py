@@ -7,10 +7,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 import hushtable as ht
 from hushtable.evaluation.report.page import headlines
+from hushtable.evaluation.risk import held_back
+from hushtable.evaluation.rows import read_rows
 from hushtable.privacy.noise import SeededNoise
+from hushtable.release import SEEDED
 from seeds import shifted
 
 FEW = {"n_repeats": 1, "n_draws": 1, "questions": 1}
@@ -61,6 +65,21 @@ def test_what_is_known_of_everybody_is_no_success(tmp_path: Path) -> None:
     # What is said about the rows themselves is said of those that are out.
     assert content["risk"]["anonymity"] == alone["risk"]["anonymity"]
     assert evaluated(release, table)[0]["risk"] == content["risk"]
+
+
+def test_nothing_of_the_second_run_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table, made = population(), tmp_path / "spill"
+    made.mkdir()
+    monkeypatch.setattr(held_back, "spill_folder", lambda: str(made))
+    release = published(tmp_path, table, ht.NoisyCounts(epsilon=2, mechanism="pure"))
+    coded = read_rows(table, release.schema)
+    with held_back.held_back(release, coded, np.random.default_rng(shifted(4))) as back:
+        assert back is not None
+        assert back.release.folder.is_relative_to(made)
+        assert (back.original.n_rows, back.control.n_rows) == (3 * N // 4, N // 4)
+        assert back.release.statement.guarantee == SEEDED
+        assert back.release.statement.ledger is None
+    assert list(made.iterdir()) == []
 
 
 def test_a_method_that_gives_people_away_is_found_out(tmp_path: Path) -> None:

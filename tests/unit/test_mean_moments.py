@@ -79,7 +79,8 @@ def test_times_of_day_and_groups(exact: Release) -> None:
     assert isinstance(by_sex, EstimateTable)
     assert "| F   |  2020-01-20 |" in str(by_sex)
     assert by_sex.to_csv().splitlines()[1].startswith("F,2020-01-20,2020-01-19,2020-01-21,")
-    assert exact.quantile("day", 1.0).figures()[0] == "2020-03-10"  # type: ignore[union-attr]
+    days = sorted(table()["day"].to_pylist())
+    assert exact.quantile("day", 0.88).figures()[0] == str(days[5280 - 1])  # type: ignore[union-attr]
 
 
 def test_moments_are_not_added_up(exact: Release) -> None:

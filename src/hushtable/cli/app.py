@@ -30,6 +30,7 @@ from hushtable.cli.publish import publish_group
 from hushtable.cli.release import export, query, show
 from hushtable.cli.schema import schema_group
 from hushtable.cli.screen import visible
+from hushtable.cli.selftest import selftest
 from hushtable.cli.web import serve, workbench
 from hushtable.errors import (
     HushtableError,
@@ -39,7 +40,7 @@ from hushtable.errors import (
     ParameterError,
 )
 
-COMMANDS = (methods, demo, show, query, export, evaluate, compare, workbench, serve)
+COMMANDS = (methods, demo, show, query, export, evaluate, compare, workbench, serve, selftest)
 GROUPS = (
     *(schema_group, plan_group, publish_group, audit_group, graph_group, ledger_group),
     dossier_group,

@@ -166,6 +166,12 @@ class Engine(Protocol):
         """
         ...
 
+    def sizes(
+        self, listing: ItemColumns, *, recode: Mapping[str, Recoding] | None = None
+    ) -> Counts:
+        """Count the people of a long table by how many values they have: first those with one."""
+        ...
+
     def rule_breaks(self) -> list[RuleBreak]:
         """List every broken rule, and rows of nobody, for the custodian."""
         ...

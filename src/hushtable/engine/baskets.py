@@ -149,6 +149,12 @@ class Records:
         )
 
     @property
+    def sizes(self) -> Integers:
+        """Number of records by how many elements they have; the first is of none, and 0."""
+        starts = np.flatnonzero(np.diff(self.owners, prepend=-1))
+        return np.bincount(np.diff(np.append(starts, len(self.owners))), minlength=1)
+
+    @property
     def n_records(self) -> int:
         """Number of records with any value."""
         return int(np.count_nonzero(np.diff(self.owners, prepend=-1)))
@@ -314,6 +320,12 @@ def missing_codes(schema: Schema, recode: Mapping[str, Recoding]) -> tuple[Integ
     columns = [recode.get(name) or column for name, column in schema.attributes.items()]
     codes = [-1 if column.missing_code is None else column.missing_code for column in columns]
     return np.array(codes, np.int64), max(sizes)
+
+
+def most_listed(schema: Schema, listing: ItemColumns) -> int:
+    """Say how many values a person of a long table has at most: public."""
+    n_items = schema.attributes[listing.item].n_values
+    return min(n_items, schema.unit.max_rows or n_items)
 
 
 def listed_sizes(

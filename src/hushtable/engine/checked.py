@@ -24,6 +24,7 @@ from hushtable.engine.baskets import (
     Runs,
     Tuples,
     missing_codes,
+    most_listed,
     tally,
 )
 from hushtable.engine.cells import Cells, Counts
@@ -195,6 +196,21 @@ class CheckedEngine(ABC):
             raise not_once([listing.item, listing.value])
         return pairs
 
+    def sizes(
+        self, listing: ItemColumns, *, recode: Mapping[str, Recoding] | None = None
+    ) -> Counts:
+        """Count the people of a long table by how many values they have: first those with one."""
+        require_groups(self._schema, [[0]], listing)
+        most = most_listed(self._schema, listing)
+        found = self._sizes(Listed(listing, None, recode or {}))
+        # A value has a row of its own, and nobody has more than the unit allows.
+        n_values = int((found * np.arange(len(found))).sum())
+        if len(found) > most + 1 or n_values > self.n_rows() or found[:1].any():
+            raise not_once([listing.item, listing.value])
+        sizes = np.zeros(most, np.int64)
+        sizes[: max(0, len(found) - 1)] = found[1:]
+        return sizes
+
     def _require_each_row_once(self, columns: Sequence[str], counts: Counts) -> None:
         if int(counts.sum()) != self.n_rows():
             raise not_once(columns)
@@ -225,3 +241,6 @@ class CheckedEngine(ABC):
 
     @abstractmethod
     def _pairs(self, listed: Listed, items: Sequence[int] | None) -> Pairs: ...
+
+    @abstractmethod
+    def _sizes(self, listed: Listed) -> Counts: ...

@@ -156,6 +156,9 @@ class MemoryEngine(CheckedEngine):
     def _pairs(self, listed: Listed, items: Sequence[int] | None) -> Pairs:
         return count_pairs(self._listed_records(listed), items)
 
+    def _sizes(self, listed: Listed) -> Counts:
+        return self._listed_records(listed).sizes
+
     def _wide_records(self, groups: ItemGroups, recode: Mapping[str, Recoding]) -> Records:
         names = list(self._schema.attributes)
         self._refuse_broken([names[item] for item in sorted({i for g in groups for i in g})])
@@ -217,7 +220,10 @@ def _negative(
 ) -> list[tuple[str, int, int]]:
     found = []
     for name in columns:
-        broken = np.bincount(-rows[name][rows[name] < 0], minlength=N_RULES + 1)
+        codes = rows[name]
+        if len(codes) and codes.min() >= 0:  # most tables have none, and that is seen soonest
+            codes = codes[:0]
+        broken = np.bincount(-codes[codes < 0], minlength=N_RULES + 1)
         found += [(name, -rule, int(broken[rule])) for rule in range(1, N_RULES + 1)]
     return found
 

@@ -191,6 +191,13 @@ class SealedTable:
         moved = Sensitivity(rows=1, cells=max(1, most * (most - 1) // 2))
         return Sealed(np.stack((pairs.agree, pairs.differ)), moved, self._part)
 
+    def basket_sizes(
+        self, listing: ItemColumns, *, recode: Mapping[str, Recoding] | None = None
+    ) -> Sealed:
+        """Count the people of a long table by how many values they have: a person is in one."""
+        sizes = self.__engine.sizes(listing, recode=recode)
+        return Sealed(sizes, Sensitivity(rows=1), self._part)
+
     def _most_values(self, listing: ItemColumns | None, max_values: int | None) -> int:
         """Bound the values of one record."""
         if listing is None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from fractions import Fraction
-from functools import lru_cache
 
 from hushtable.errors import ParameterError, Refused
 from hushtable.privacy.rational import exp_bounds, log_upper
@@ -18,7 +17,9 @@ BITS = 256
 """Precision of the bounds of e**x."""
 
 _MAX_EXPONENT = 4000
-_CLOSE = Fraction(1, 2**20)  # to 0, where a float cannot say what is left of 1
+_ALPHA_GRID = 1 << 20
+_PLACES = 80  # binary, of numbers that a quick check goes on with
+_STEPS = range(8, 0, -1)  # of the series of e**x below 2**-8: what is left out is below 2**-90
 
 MAX_FOLD = 200
 """Beyond so many mechanisms only basic composition is looked at: the sums grow long."""
@@ -151,7 +152,7 @@ def certified_share(epsilon: Fraction, delta: Fraction) -> tuple[Fraction, Fract
         low, high = (middle, high) if fine else (low, middle)
     # A little less than what floats found, so that the exact check has room.
     rho = Fraction(math.floor(low * (1 - 1e-9) * 2**60), 2**60)
-    alpha = Fraction(round(_best_alpha(float(rho), float(epsilon)) * 2**20), 2**20)
+    alpha = Fraction(round(_best_alpha(float(rho), float(epsilon)) * _ALPHA_GRID), _ALPHA_GRID)
     if rho <= 0 or not concentrated_implies(rho, alpha, epsilon, delta):
         raise Refused(
             f"no share of epsilon {float(epsilon):g} and delta {float(delta):g} could be certified "
@@ -160,7 +161,6 @@ def certified_share(epsilon: Fraction, delta: Fraction) -> tuple[Fraction, Fract
     return rho, alpha
 
 
-@lru_cache(maxsize=1024)  # a ledger asks the same again for every entry
 def is_concentrated(rho: Fraction, epsilon: Fraction, delta: Fraction) -> bool:
     """Tell whether rho-zCDP was seen to imply (epsilon, delta): floats only look for the alpha.
 
@@ -174,7 +174,12 @@ def is_concentrated(rho: Fraction, epsilon: Fraction, delta: Fraction) -> bool:
     """
     if not 0 < rho <= epsilon:  # a larger rho implies nothing that anyone would promise
         return False
-    found = Fraction(round(_best_alpha(float(rho), float(epsilon)) * 2**20), 2**20)
+    near = _near_best_alpha(
+        rho.numerator / rho.denominator, epsilon.numerator / epsilon.denominator
+    )
+    if _implies_in_integers(rho, near, _ALPHA_GRID, epsilon, delta):
+        return True
+    found = Fraction(round(_best_alpha(float(rho), float(epsilon)) * _ALPHA_GRID), _ALPHA_GRID)
     alpha = min(found, 1 + _MAX_EXPONENT / (2 * epsilon))
     return concentrated_implies(rho, alpha, epsilon, delta)
 
@@ -191,27 +196,61 @@ def concentrated_implies(
     """
     if alpha <= 1:
         return False
-    for log, bits in _logs_above(1 - 1 / alpha):
-        exponent = (alpha - 1) * (alpha * rho - epsilon) + alpha * log
-        # Beyond every delta e**x would not fit in memory.
-        if abs(exponent) <= _MAX_EXPONENT and (
-            exp_bounds(exponent, bits)[1] <= delta * (alpha - 1)
-        ):
-            return True
-    return False
+    if _implies_in_integers(rho, alpha.numerator, alpha.denominator, epsilon, delta):
+        return True
+    exponent = (alpha - 1) * (alpha * rho - epsilon) + alpha * log_upper(1 - 1 / alpha, bits=96)
+    # Beyond every delta e**x would not fit in memory.
+    return abs(exponent) <= _MAX_EXPONENT and (exp_bounds(exponent, BITS)[1] <= delta * (alpha - 1))
 
 
-def _logs_above(x: Fraction) -> Iterator[tuple[Fraction, int]]:
-    """Give numbers at least ln x, for 0 < x < 1, and how many bits to go on with.
+def _implies_in_integers(rho: Fraction, a: int, d: int, epsilon: Fraction, delta: Fraction) -> bool:
+    """Check the same condition quickly for alpha = a/d; a no may be a yes with closer bounds.
 
-    First one that a float found and one comparison certified: a long ledger asks thousands of
-    times, and mostly that is enough. Then a close one.
+    A long ledger asks thousands of times. All numbers are integers over 2**80, each of them rounded
+    to the side on which less is proved. With z = 1 / (2 alpha - 1), ln(1 - 1/alpha) is -2 (z +
+    z**3/3 + z**5/5 + ...), and a sum of some of these terms, each rounded down, is below that of
+    all. The exponent is below 0; e**-exponent is bounded from below by the first terms of its
+    series at the 2**k-th part of it, squared k times.
     """
-    if x > _CLOSE:
-        guess = Fraction(math.log1p(-float(1 - x)) * (1 - 2.0**-44))
-        if exp_bounds(guess, 96)[0] >= x:
-            yield guess, 64
-    yield log_upper(x, bits=96), BITS
+    if not 9 * d <= 8 * a < d << 40:  # the series is slow, or the numbers are too coarse
+        return False
+    z = (d << _PLACES) // (2 * a - d)
+    square = z * z >> _PLACES
+    terms, odd = 0, 1
+    while z:
+        terms += z // odd
+        z = z * square >> _PLACES
+        odd += 2
+    r, of_rho = rho.numerator, rho.denominator
+    e, of_epsilon = epsilon.numerator, epsilon.denominator
+    gap = (a - d) * (e * d * of_rho - a * r * of_epsilon)
+    minus_exponent = (gap << _PLACES) // (d * d * of_rho * of_epsilon) + 2 * a * terms // d
+    if not 0 <= minus_exponent < _MAX_EXPONENT << _PLACES:
+        return False
+    squarings = max(0, minus_exponent.bit_length() - _PLACES + 8)
+    part = minus_exponent >> squarings  # below 2**-8
+    low = one = 1 << _PLACES
+    for step in _STEPS:
+        low = one + (low * part >> _PLACES) // step
+    for _ in range(squarings):
+        low = low * low >> _PLACES
+    return low * delta.numerator * (a - d) >= delta.denominator * d << _PLACES
+
+
+def _near_best_alpha(rho: float, epsilon: float) -> int:
+    """Find about where `_best_alpha` is, in a few steps; 0 where floats do not reach.
+
+    For u = alpha - 1/2 the logarithm is about -1/u, which makes it a quadratic equation; two steps
+    of Newton's make up for the rest.
+    """
+    try:
+        alpha = (epsilon + math.sqrt(epsilon * epsilon + 8 * rho)) / (4 * rho) + 0.5
+        for _ in range(2):
+            slope = (2 * alpha - 1) * rho - epsilon + math.log1p(-1 / alpha)
+            alpha -= slope / (2 * rho + 1 / (alpha * (alpha - 1)))
+        return round(min(alpha, 1 + _MAX_EXPONENT / (2 * epsilon)) * _ALPHA_GRID)
+    except (ArithmeticError, ValueError):
+        return 0
 
 
 def _best_alpha(rho: float, epsilon: float) -> float:

@@ -244,7 +244,8 @@ class ApproxDP(Guarantee):
 
 def implied_rho(epsilon: Fraction) -> Fraction:
     """Give a rho such that epsilon-differential privacy implies rho-zCDP (see ``ledger.md``)."""
-    return epsilon * epsilon / 2 if epsilon < 2 else epsilon
+    n, d = epsilon.numerator, epsilon.denominator
+    return Fraction(n * n, 2 * d * d) if n < 2 * d else epsilon
 
 
 class Threshold(Guarantee):
@@ -281,7 +282,8 @@ class Threshold(Guarantee):
             "Sensitive values: all rows that share a combination may share them too.",
             f"Planted rows: someone who adds {self.k - 1} copies of a row lifts it over the "
             "threshold.",
-            "People with several rows: rows are counted, not people.",
+            "People with several rows: rows are counted, not people, unless the table lists items "
+            "of people, each of whom then counts once.",
             "Several releases, or several parts of one: thresholds do not add up.",
         )
 

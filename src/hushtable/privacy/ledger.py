@@ -39,7 +39,7 @@ from hushtable.privacy import ledger_receipt as on_file
 from hushtable.privacy.account import Budget, Loss
 from hushtable.privacy.decision import Decision
 from hushtable.privacy.guarantee import Guarantee, Neighbors, Unit, as_written
-from hushtable.privacy.ledger_records import FORMAT, Entry, Quote, Reservation
+from hushtable.privacy.ledger_records import FORMAT, Entry, Quote, Reservation, canonical
 from hushtable.privacy.ledger_state import State
 from hushtable.privacy.ledger_summary import Left, left_of, summary
 from hushtable.privacy.ledger_tables import BoundTable, parse_table, table_document
@@ -271,7 +271,7 @@ class Ledger:
             reservation=None if reservation is None else told.number("reservation", reservation),
             **told.about(schema, same_people, decision),
         )
-        return state.entries[seq]
+        return state.entry(seq)
 
     def require(
         self,
@@ -294,10 +294,10 @@ class Ledger:
         told.documents(guarantees)
         content = told.about(schema, same_people)
         state = self._read()
-        asked = state.cost(guarantees)
+        asked = state.priced(guarantees)
         table = parse_table(content["table"], record=0)
-        refusals = self._other_unit(schema) + state.refusals(guarantees, table, same_people)
-        return state, asked, refusals
+        refusals = self._other_unit(schema) + state.refusals(asked, table, same_people)
+        return state, asked.cost, refusals
 
     def _other_unit(self, schema: Schema | None) -> list[str]:
         """Refuse a table that counts something else: what is not counted says no unit itself."""
@@ -512,15 +512,22 @@ class Ledger:
         return state
 
 
+# What a record that was made up may raise: our own refusals, and parts of another shape.
+_BROKEN_RULES = (
+    HushtableError, KeyError, TypeError, ValueError, AttributeError, RecursionError,
+)  # fmt: skip
+
+
 def _apply_all(state: State, rows: Sequence[tuple[int, str, str]]) -> list[str]:
-    """Take in all records, in order; say which is the first that breaks a rule."""
+    """Take in all records of a sound chain, in order; say which is the first to break a rule."""
     with _without_collecting():
         for seq, body, digest in rows:
             try:
-                intact = state.apply(json.loads(body)) == digest
-            except (HushtableError, KeyError, TypeError, ValueError) as error:
+                record = json.loads(body)
+                state.take_in(record, digest)
+            except _BROKEN_RULES as error:
                 return [f"record {seq} breaks the ledger's rules: {error}"]
-            if not intact:  # the digest fits the text, but hushtable writes it otherwise
+            if canonical(record) != body:  # the digest fits it, but hushtable writes it otherwise
                 return [f"record {seq} is not in the ledger's own spelling."]
     return []
 
@@ -534,4 +541,8 @@ def _without_collecting() -> Iterator[None]:
         yield
     finally:
         if was_enabled:
+            if not gc.get_freeze_count():  # nobody else keeps things frozen
+                # All of it counts as old now; else the next object made would have it looked at.
+                gc.freeze()
+                gc.unfreeze()
             gc.enable()

@@ -136,14 +136,18 @@ def is_counted(guarantees: Sequence[Guarantee]) -> bool:
     >>> is_counted([row]), is_counted([row, NoGuarantee(reason="seeded")])
     (True, False)
     """
-    return any(g.counted for g in guarantees) and not any(
-        isinstance(g, NoGuarantee) for g in guarantees
-    )
+    counted = [g.counted for g in guarantees]
+    if all(counted):
+        return bool(counted)
+    return any(counted) and not any(isinstance(g, NoGuarantee) for g in guarantees)
+
+
+_SPELLING = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 
 def canonical(record: dict[str, Any]) -> str:
     """Spell a record in the one way that is digested."""
-    return json.dumps(record, sort_keys=True, separators=(",", ":"))
+    return _SPELLING.encode(record)
 
 
 def digest_of(previous: str, body: str) -> str:

@@ -39,8 +39,11 @@ from hushtable.privacy.ledger_records import (
     is_counted,
 )
 from hushtable.privacy.ledger_tables import BoundTable, parse_table
+from hushtable.privacy.quick_reading import read_quickly
 
 Record = TypeVar("Record")
+
+_ADDED_UP = (PureDP, ApproxDP)
 
 
 class Priced(NamedTuple):
@@ -61,12 +64,12 @@ class State:
     name: str = ""
     cap: Budget = field(default_factory=Budget)
     unit: Unit = field(default_factory=lambda: Unit(kind="row"))
-    unit_document: dict[str, Any] | None = None  # the same, as records write it
+    unit_text: str = ""  # the same, as records write it
     neighbors: Neighbors = "add-remove"
     created: str = ""
     decision: Decision = UNSTATED  # on the cap
     digests: list[str] = field(default_factory=list)
-    entries: dict[int, Entry] = field(default_factory=dict)
+    charges: dict[int, dict[str, Any]] = field(default_factory=dict)  # the parts of each entry
     reservations: dict[int, Reservation] = field(default_factory=dict)
     # Fixed by a record that costs something when nothing is spent yet; before, by the cap alone.
     account: Account | None = None
@@ -78,7 +81,7 @@ class State:
     left: dict[int, Loss] = field(default_factory=dict)  # of each open reservation
     history: list[tuple[str, Loss]] = field(default_factory=list)  # when it was how much, spent
     # Promises by their text: most charges of a long ledger promise what others did.
-    priced: dict[str, Priced] = field(default_factory=dict)
+    prices: dict[str, Priced] = field(default_factory=dict)
 
     @property
     def head(self) -> str:
@@ -105,8 +108,18 @@ class State:
     @property
     def last(self) -> Entry | None:
         """The last charge that counts."""
-        entries = reversed(self.entries.values())
-        return next((e for e in entries if e.counted and e.status != "void"), None)
+        counted = (n for n in reversed(self.charges) if self.charges[n]["counted"])
+        number = next((n for n in counted if self.charges[n]["status"] != "void"), None)
+        return None if number is None else self.entry(number)
+
+    @property
+    def entries(self) -> dict[int, Entry]:
+        """All charges and what became of them, by their number."""
+        return {number: Entry(**parts) for number, parts in self.charges.items()}
+
+    def entry(self, number: int) -> Entry:
+        """Give one charge, or refuse a number that none has."""
+        return Entry(**_numbered(self.charges, number, "entry"))
 
     @property
     def is_untouched(self) -> bool:
@@ -132,16 +145,16 @@ class State:
     def holds_uncounted(self) -> bool:
         """Whether what is spent may not be all: by permission, or by charges from before."""
         return self.allow_uncounted or any(
-            not entry.counted and entry.status != "void" for entry in self.entries.values()
+            not parts["counted"] and parts["status"] != "void" for parts in self.charges.values()
         )
 
     def refusals(
-        self, guarantees: Sequence[Guarantee], table: BoundTable | None, same_people: str | None
+        self, asked: Priced, table: BoundTable | None, same_people: str | None
     ) -> list[str]:
         """Say why a charge does not belong here, whatever it costs."""
         problems = []
-        if not self.allow_uncounted and not is_counted(guarantees):
-            families = ", ".join(sorted({g.family for g in guarantees if not g.counted}))
+        if not self.allow_uncounted and not asked.counted:
+            families = ", ".join(sorted({g.family for g in asked.guarantees if not g.counted}))
             problems.append(
                 f"the promise ({families}) is outside differential privacy: this ledger cannot "
                 "count it, and would let it pass at no charge. Publish with a method that promises "
@@ -167,12 +180,12 @@ class State:
         other = table is not None and self.name not in {"", table.name}
         return f"is called {self.name!r}" if other else ""
 
-    def cost(self, guarantees: Sequence[Guarantee]) -> Loss:
+    def priced(self, guarantees: Sequence[Guarantee]) -> Priced:
         """Add up what differential privacy counts; refuse what cannot be added to this ledger."""
-        terms = [term for term in guarantees if isinstance(term, PureDP | ApproxDP)]
+        terms = [term for term in guarantees if isinstance(term, _ADDED_UP)]
         problems = []
         for term in terms:
-            if term.unit != self.unit:
+            if term.unit is not self.unit and term.unit != self.unit:
                 problems.append(
                     f"the promise protects {term.unit.describe()}, the ledger counts for "
                     f"{self.unit.describe()}. Promise the ledger's unit, or keep another ledger."
@@ -184,23 +197,22 @@ class State:
                 )
         if problems:
             raise CompositionError(dict.fromkeys(problems))
-        return sum((Loss.of(term) for term in terms), start=NOTHING)
+        cost = sum((Loss.of(term) for term in terms), start=NOTHING)
+        return Priced(tuple(guarantees), cost, is_counted(guarantees))
 
     def _price(self, documents: list[dict[str, Any]]) -> Priced:
         """Read promises and say what they cost."""
         text = repr(documents)
-        found = self.priced.get(text)
+        found = self.prices.get(text)
         if found is None:
-            guarantees = tuple(map(self._promise, documents))
-            cost, counted = self.cost(guarantees), is_counted(guarantees)
-            found = self.priced[text] = Priced(guarantees, cost, counted)
+            found = self.prices[text] = self.priced([self._promise(one) for one in documents])
         return found
 
     def _promise(self, document: dict[str, Any]) -> Guarantee:
         """Read a promise; that of this ledger's unit need not be read anew in each of them."""
-        if document.get("unit") == self.unit_document:
-            document = {**document, "unit": self.unit}
-        return parse_guarantee(document)
+        is_own = repr(document.get("unit")) == self.unit_text
+        promise = read_quickly(document, self.unit) if is_own else None
+        return parse_guarantee(document) if promise is None else promise
 
     def problems(self, asked: Loss, reservation: int | None) -> list[str]:
         """Say why the amount does not fit, for each number of each account."""
@@ -278,23 +290,28 @@ class State:
             raise Refused(f"reservation {number} is canceled; make a new one.")
         return reservation
 
-    def pending_entry(self, number: int) -> Entry:
-        """Give an entry whose fate is open, or refuse."""
-        entry = _numbered(self.entries, number, "entry")
-        if entry.status != "charged":
-            was = "marked released" if entry.status == "released" else "void"
+    def _end(self, number: int, **end: Any) -> None:
+        """Note what became of an entry whose fate is open, or refuse."""
+        parts = _numbered(self.charges, number, "entry")
+        if parts["status"] != "charged":
+            was = "marked released" if parts["status"] == "released" else "void"
             raise Refused(f"entry {number} is already {was}; that is final.")
-        return entry
+        parts.update(end)
 
     def apply(self, record: dict[str, Any], *, new: bool = False) -> str:
         """Check a record against the rules, take it in, and return its digest.
 
         A `new` record keeps the rules of today, also in a ledger of an older format.
         """
+        digest = digest_of(self.head, canonical(record))
+        self.take_in(record, digest, new=new)
+        return digest
+
+    def take_in(self, record: dict[str, Any], digest: str, *, new: bool = False) -> None:
+        """Check a record whose digest is known against the rules, and take it in."""
         seq = len(self.digests)
         if record["seq"] != seq:
             raise LedgerError(f"it says it is record {record['seq']}.")
-        digest = digest_of(self.head, canonical(record))
         if (record["kind"] == "init") != (seq == 0):
             raise LedgerError("the first record, and only the first, sets the cap.")
         match record["kind"]:
@@ -309,10 +326,8 @@ class State:
                 self.reservations[reservation.id] = replace(reservation, status="canceled")
                 self.reserved -= self.left.pop(reservation.id)
             case "released":
-                entry = self.pending_entry(record["entry"])
-                self.entries[entry.id] = replace(
-                    entry, status="released", note=record["digest"], released=record["time"]
-                )
+                note, when = record["digest"], record["time"]
+                self._end(record["entry"], status="released", note=note, released=when)
             case "upgrade":
                 self._upgrade()
             case "void":
@@ -324,7 +339,6 @@ class State:
             self.history.append((record["time"], self.spent))
         if new:
             _ = self.remaining  # refuses sums with too many digits now, not when they are read
-        return digest
 
     def _spend(self, amount: Loss, reservation: int | None, spent: Loss) -> None:
         """Move an amount from what is left to what is spent; a negative one moves back."""
@@ -383,7 +397,7 @@ class State:
             self.account = Account(basic=self.cap)
         try:
             self.unit = Unit.model_validate(record["unit"])
-            self.unit_document = self.unit.model_dump(mode="json")
+            self.unit_text = repr(dict(sorted(self.unit.model_dump(mode="json").items())))
             self.neighbors = TypeAdapter(Neighbors).validate_python(record["neighbors"])
         except ValidationError as error:
             raise ParameterError(
@@ -397,40 +411,42 @@ class State:
             self.tables.setdefault(table.digest, table)
 
     def _charge(self, record: dict[str, Any], digest: str, *, new: bool) -> None:
-        guarantees, cost, counted = self._price(record["guarantees"])
+        asked = self._price(record["guarantees"])
         same_people = record.get("same_people")
         table = parse_table(record.get("table"), record=record["seq"], reason=same_people or "")
         # Format 1 knew neither rule: what was charged by then stands.
-        if (new or self.format > 1) and (problems := self.refusals(guarantees, table, same_people)):
+        if (new or self.format > 1) and (problems := self.refusals(asked, table, same_people)):
             raise CompositionError(problems)
         self._bind(table)
         reservation = record["reservation"]
+        cost = asked.cost
         self._fix_account(record, cost)
         self._spend(cost, reservation, self._afforded(cost, reservation))
         seq = record["seq"]
-        self.entries[seq] = Entry(
-            id=seq,
-            time=record["time"],
-            purpose=record["purpose"],
-            guarantees=guarantees,
-            cost=cost.basic,
-            concentrated=cost.concentrated,
-            counted=counted,
-            reservation=reservation,
-            receipt=digest,
-            table=table.digest if table else None,
-            same_people=same_people,
-            decision=_decision(record),
-        )
+        self.charges[seq] = {
+            "id": seq,
+            "time": record["time"],
+            "purpose": record["purpose"],
+            "guarantees": asked.guarantees,
+            "cost": cost.basic,
+            "concentrated": cost.concentrated,
+            "counted": asked.counted,
+            "reservation": reservation,
+            "receipt": digest,
+            "table": table.digest if table else None,
+            "same_people": same_people,
+            "decision": _decision(record),
+            "status": "charged",
+        }
 
     def _void(self, record: dict[str, Any]) -> None:
-        entry = self.pending_entry(record["entry"])
-        if self.upgraded is not None and entry.id < self.upgraded:
+        entry = self.entry(record["entry"])
+        if entry.status == "charged" and self.upgraded is not None and entry.id < self.upgraded:
             raise Refused(
                 f"entry {entry.id} is from before the ledger was upgraded: what was spent by then "
                 "is where its account starts. It stays charged."
             )
-        self.entries[entry.id] = replace(entry, status="void", note=record["reason"])
+        self._end(entry.id, status="void", note=record["reason"])
         back = NOTHING - entry.loss
         self._spend(back, entry.reservation, self.spent + back)
 

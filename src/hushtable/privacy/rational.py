@@ -22,6 +22,7 @@ LOG_BITS = 24
 _NUMBER = re.compile(
     r"[+-]?(\d{1,400}/\d{1,400}|(\d{1,400}(\.\d{0,400})?|\.\d{1,400})([eE][+-]?\d{1,3})?)"
 )
+_PLAIN = re.compile(r"([0-9]{1,400})(?:/([1-9][0-9]{0,399}))?")
 _LOGARITHM = re.compile(r"ln\s*\(\s*(?P<inside>[^()]*?)\s*\)|ln\s+(?P<bare>\S+)")
 _MAX_EXPONENT = 1000
 
@@ -52,6 +53,8 @@ def as_rational(value: int | float | str | Fraction | Decimal, *, name: str) -> 
     >>> as_rational("ln(5)", name="epsilon")
     Fraction(27001887, 16777216)
     """
+    if (plain := plain_fraction(value)) is not None:
+        return plain
     if isinstance(value, Fraction):
         return value
     if isinstance(value, Integral) and not isinstance(value, bool):
@@ -68,6 +71,18 @@ def as_rational(value: int | float | str | Fraction | Decimal, *, name: str) -> 
         f"{name}: {value!r} is not a number that can be used. Give an integer, a finite decimal, "
         "or a string such as '0.1', '1/3', '1e-6' or 'ln(5)'."
     )
+
+
+def plain_fraction(text: object) -> Fraction | None:
+    """Read a number as promises have it in files, such as ``"3/10"``; nothing else.
+
+    Examples
+    --------
+    >>> plain_fraction("3/10"), plain_fraction("0.3")
+    (Fraction(3, 10), None)
+    """
+    parts = _PLAIN.fullmatch(text) if type(text) is str else None
+    return Fraction(int(parts[1]), int(parts[2] or 1)) if parts else None
 
 
 def _parse(text: str) -> Fraction | None:

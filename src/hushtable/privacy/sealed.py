@@ -57,11 +57,14 @@ class Seal:
     """
 
     __slots__ = ("__inside", "part", "sensitivity")
+    sensitivity: Sensitivity
+    part: Part
     __array_ufunc__ = None  # NumPy leaves operators to this class
 
     def __init__(self, inside: Any, sensitivity: Sensitivity, part: Part) -> None:
-        self.__inside = inside
-        self.sensitivity, self.part = sensitivity, part
+        self.__inside = inside  # refused where it is set already, and then nothing else is set
+        object.__setattr__(self, "sensitivity", sensitivity)
+        object.__setattr__(self, "part", part)
 
     def __setattr__(self, name: str, value: Any) -> None:
         try:

@@ -63,6 +63,10 @@ class Field:
     rules: tuple[tuple[str, str, str], ...] = ()
 
 
+_FILES = {"coins", "prior", "prior_public"}
+"""Parameters that name files, of secrets or anywhere on the machine: no matter of a browser."""
+
+
 def methods() -> list[tuple[str, str, bool]]:
     """Name the methods for tables, with what each does and whether it is a baseline."""
     known = listings()
@@ -108,7 +112,7 @@ def fields_of(name: str, given: Mapping[str, Any], schema: Schema) -> list[Field
             else:
                 shown = "\n".join(map(str, value or ()))
             fields.append(Field(kind="list", value=shown, **common))
-        elif declared.name != "coins":  # a file of secrets is no matter of a browser
+        elif declared.name not in _FILES:
             shown = "" if value is None else _text(value)
             slider = _SLIDERS.get(declared.name)
             fields.append(Field(kind="text", value=shown, slider=slider, **common))

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import lazy_loader
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from hushtable.engine.baskets import Bounds, ItemGroups, Pairs, Runs, Tuples, tally
 from hushtable.engine.encode import Expression
@@ -71,6 +72,16 @@ def count_tuples(
         integers(answer["n"]), n_items, n_values,
     )  # fmt: skip
     return tally(runs, at_least=bounds.at_least, n_records=int(n_records))
+
+
+def count_sizes(source: Source, elements: Expression) -> NDArray[np.int64]:
+    """Count records by how many elements they have; the first count is of none, and 0."""
+    of_record = elements.group_by("owner").agg(size=ibis._.count())
+    answer = source.fetch(of_record.group_by("size").agg(n=ibis._.count()))
+    size, n = integers(answer["size"]), integers(answer["n"])
+    sizes = np.zeros(int(size.max(initial=0)) + 1, np.int64)
+    sizes[size] = n
+    return sizes
 
 
 def count_pairs(

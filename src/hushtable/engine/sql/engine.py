@@ -45,7 +45,7 @@ from hushtable.engine.source import Source
 from hushtable.engine.spark.source import SparkSource
 from hushtable.engine.spark.writing import publish_on_executors
 from hushtable.engine.sql.answers import Broken, n_rows
-from hushtable.engine.sql.baskets import count_pairs, count_tuples
+from hushtable.engine.sql.baskets import count_pairs, count_sizes, count_tuples
 from hushtable.engine.sql.blocks import count_groups
 from hushtable.engine.sql.elements import listed_elements, wide_elements
 from hushtable.engine.sql.one_way import broken_rules, count_each
@@ -203,6 +203,10 @@ class SqlEngine(CheckedEngine):
         elements = self._listed_elements(listed)
         n_items = self._schema.attributes[listed.listing.item].n_values
         return count_pairs(elements, elements.table, n_items=n_items, items=items)
+
+    def _sizes(self, listed: Listed) -> Counts:
+        elements = self._listed_elements(listed)
+        return count_sizes(elements, elements.table)
 
     def _listed_elements(self, listed: Listed) -> Source:
         """Give the elements of people: chosen once, for all questions with the same bounds."""

@@ -23,6 +23,7 @@ import pyarrow as pa
 from hushtable.errors import HushtableError
 from hushtable.evaluation.rows import CodedRows
 from hushtable.file_format import FileFormat
+from hushtable.files.scratch import spill_folder
 from hushtable.methods.registry import find
 from hushtable.pipeline import publish
 from hushtable.privacy.noise import SeededNoise
@@ -87,7 +88,8 @@ def held_back(
     n_rows = None if schema.rows is None else original.n_rows
     told = {"rows": n_rows, "reading": FileFormat()}
     public = schema.select(schema.attributes).model_copy(update=told)
-    with tempfile.TemporaryDirectory() as folder:
+    # Noise from a seed protects nobody: what lies there is gone with the process, even if killed.
+    with tempfile.TemporaryDirectory(dir=spill_folder()) as folder:
         try:
             again = publish(
                 original.table(),

@@ -33,14 +33,16 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import chain
+from math import sqrt
 from typing import Any, ClassVar, Literal
 
-from hushtable.engine.baskets import ItemColumns
+from hushtable.engine.baskets import ItemColumns, most_listed
 from hushtable.engine.sealed import SealedTable
 from hushtable.errors import ParameterError, Refused, TooLarge
 from hushtable.methods import parameters
 from hushtable.methods.base import CountError, Forecast, Method, Plan, Released, misfits
 from hushtable.methods.count_error import mechanism_error
+from hushtable.methods.counts.basket_sizes import class_of_sizes, size_ends
 from hushtable.methods.counts.cells import QUANTILES, TYPICAL_ROWS, commonest, describe_noise
 from hushtable.methods.counts.column_choice import (
     PairMechanism,
@@ -61,6 +63,7 @@ from hushtable.methods.parameters import parameter, whole
 from hushtable.privacy.composition import delta_per_row, shares_of
 from hushtable.privacy.count_mechanisms import CountMechanism, make_count_mechanism
 from hushtable.privacy.guarantee import ApproxDP, Guarantee, Threshold
+from hushtable.privacy.mechanism import Laplace
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.sealed import Sealed
 from hushtable.privacy.spending import Promise
@@ -160,6 +163,10 @@ class Columns(Method):
     count_share : number or str
         Share of epsilon spent on a noisy number of records, 0 to below 1. It is not spent on a wide
         table whose number of rows is public.
+    size_share : number or str
+        Share of epsilon spent on how many values people have, 0 to below 1, so that answers allow
+        for values beyond `max_values`. It is spent only where people may have more than that; with
+        0, answers are about the values that count.
 
     Examples
     --------
@@ -198,6 +205,7 @@ each column if that is public knowledge, or say how many clusters are to be chos
         read=parameters.rules, default_factory=dict, hash=False
     )
     count_share: Fraction = parameter(read=parameters.share, default=Fraction(0))
+    size_share: Fraction = parameter(read=parameters.share, default=Fraction(1, 20))
 
     def _problems(self, *, fields_are_right: bool) -> list[str]:
         """Say where the columns do not come from one place, and what a long table lacks."""
@@ -246,7 +254,9 @@ each column if that is public knowledge, or say how many clusters are to be chos
         delta = delta_per_row(self.epsilon, self.delta, n_units)
         is_public = listing is None and schema.counted_rows is not None
         count_epsilon = Fraction(0) if is_public else epsilon * self.count_share
-        left = epsilon - count_epsilon
+        may_lose = listing is not None and max_values < most_listed(schema, listing)
+        size_epsilon = epsilon * self.size_share if may_lose else Fraction(0)
+        left = epsilon - count_epsilon - size_epsilon
         pair_noise = self._pair_noise(left, delta, len(names), max_values)
         if pair_noise is not None:
             left -= pair_noise.epsilon
@@ -266,6 +276,7 @@ each column if that is public knowledge, or say how many clusters are to be chos
             n_units=n_units,
             columns_epsilon=left,
             count_epsilon=count_epsilon,
+            size_epsilon=size_epsilon,
             pair_noise=pair_noise,
             mechanism=_best_mechanism(self.mechanism, left, delta, self.k, n_touched),
         )
@@ -402,6 +413,7 @@ class ColumnsPlan(Plan[SealedTable]):
     n_units: int
     columns_epsilon: Fraction
     count_epsilon: Fraction
+    size_epsilon: Fraction
     pair_noise: PairMechanism | None
     mechanism: CountMechanism
 
@@ -458,6 +470,8 @@ class ColumnsPlan(Plan[SealedTable]):
             split["choice of the columns"] = self.pair_noise.epsilon * self.n_units
         if self.count_epsilon:
             split["number of records"] = self.count_epsilon * self.n_units
+        if self.size_epsilon:
+            split["how many values people have"] = self.size_epsilon
         return split
 
     @property
@@ -569,6 +583,7 @@ class ColumnsPlan(Plan[SealedTable]):
             settings={
                 "columns": [self._names_of(sorted(group)) for group in groups],
                 "n_records": self._noisy_total(tuples.n_records, noise),
+                "sizes": self._noisy_sizes(source, noise),
                 **describe_noise(self.mechanism, per="tuple"),
                 "notes": [READING_LONG if self.listing else READING_WIDE],
             },
@@ -585,6 +600,19 @@ class ColumnsPlan(Plan[SealedTable]):
             source, noise, listing=self.listing, max_values=self.max_values, recode=recode,
             similarity=method.similarity or "union", sizes=method.clusters, pair_noise=pair_noise,
         )  # fmt: skip
+
+    def _noisy_sizes(self, source: SealedTable, noise: Noise) -> dict[str, Any] | None:
+        """Publish how many people have how many values, if some of them may not count."""
+        if self.listing is None or not self.size_epsilon:
+            return None
+        ends = size_ends(self.max_values, most_listed(self.schema, self.listing))
+        classes = source.basket_sizes(self.listing, recode=self.recode).merged(
+            class_of_sizes(ends), len(ends)
+        )
+        mechanism = Laplace(1 / self.size_epsilon)
+        drawn = noise.open(classes, mechanism, "how many values people have")
+        std = sqrt(2) * float(mechanism.scale)  # that of continuous noise, which is larger
+        return {"ends": ends, "counts": drawn.tolist(), "std": std}
 
     def _noisy_total(self, n_records: Sealed, noise: Noise) -> dict[str, Any] | None:
         """Publish the number of records with noise, if a share of epsilon was set aside for it."""

@@ -33,12 +33,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hushtable.codes import repeated
+from hushtable.engine.baskets import most_listed
 from hushtable.errors import Refused
 from hushtable.estimate.base import Estimate, Estimator
 from hushtable.estimate.drawing import Generator
 from hushtable.estimate.published import DRAWN, Block, ItemGroups, Published, absent
 from hushtable.estimate.row_functions import RowFunction
 from hushtable.estimate.sums import Sums
+from hushtable.methods.counts.basket_sizes import BasketSizes
 from hushtable.methods.counts.cell_estimator import (
     Interval,
     most_suppressed,
@@ -74,6 +76,8 @@ class ColumnsEstimator(Estimator):
         self.columns: list[list[str]] = [list(column) for column in self.settings["columns"]]
         self.total = _record_total(self.plan, self.settings["n_records"])
         self.noise = noise_of_one(self.plan.mechanism)
+        published = self.settings.get("sizes")
+        self.sizes = published and BasketSizes.read(self.plan.max_values, published)
         self._tuples = PublishedTuples(self.table, self.plan.listing)
         self._views: dict[int, ColumnView] = {}
 
@@ -111,6 +115,14 @@ class ColumnsEstimator(Estimator):
             n_reached=self.plan.n_reached,
             all_alike=not any(may_be_empty),
         )
+
+    @property
+    def _may_lose(self) -> bool:
+        """Whether people may have more values than count."""
+        listing = self.plan.listing
+        if listing is None:
+            return False
+        return self.plan.max_values < most_listed(self.private_schema, listing)
 
     def _view(self, number: int) -> ColumnView:
         """Open a column, once."""
@@ -201,6 +213,8 @@ class ColumnsEstimator(Estimator):
                 "NULL."
             )
         found = self._thinning.undone_sums(view.sums(functions, together=together))
+        if self.sizes is not None:
+            found = self.sizes.undone_sums(found)
         return replace(found, counted=self.counted)
 
     # --- conditions on one column -----------------------------------------------------------------
@@ -246,14 +260,17 @@ class ColumnsEstimator(Estimator):
                 "number of such records; a release with count_share tells how many there are at "
                 "most."
             )
-        bounded = self.plan.max_values < (self.schema.unit.max_rows or 0)
-        if self.plan.listing is not None and bounded:
+        whole = self._thinning.undone(seen)
+        if self.sizes is not None:
+            return self.sizes.undone(whole, of_one_item=len(predicate.columns) == 1)
+        if self._may_lose:
             note = (
                 f"Of each person at most {self.plan.max_values} values count, a random part of "
-                "those who have more; the answer is about these."
+                "those who have more; the answer is about these. A release with size_share tells "
+                "how many have more."
             )
-            seen = replace(seen, notes=(*seen.notes, note))
-        return self._thinning.undone(seen)
+            whole = replace(whole, notes=(*whole.notes, note))
+        return whole
 
     def _all_but(self, rest: Estimate) -> Estimate:
         """Count those who satisfy a condition as all but those who do not."""

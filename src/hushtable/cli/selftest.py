@@ -1,0 +1,71 @@
+"""``hushtable selftest``: whether it keeps here what it claims."""
+
+from __future__ import annotations
+
+import platform
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+import typer
+from rich.table import Table
+
+import hushtable as ht
+from hushtable.cli.exit_codes import REFUSED
+from hushtable.cli.options import AsJson
+from hushtable.cli.screen import console, one_bar, print_json, print_whole
+
+if TYPE_CHECKING:
+    from hushtable.selftest.verdict import Row
+
+_LIBRARIES = ("numpy", "scipy", "numba", "pyarrow")
+
+
+def selftest(as_json: AsJson = False) -> None:
+    """Check noise, papers' numbers, promises and the ledger on this machine, in about a minute."""
+    from hushtable.selftest import run_checks  # noqa: PLC0415 - slow to import
+
+    with one_bar("noise") as progress:
+        rows = run_checks(progress=progress)
+    where = _where()
+    failed = [row for row in rows if row.word == "FAILS"]
+    if as_json:
+        checks = [row.to_dict() for row in rows]
+        print_json({**where, "holds": not failed, "checks": checks})
+    else:
+        _show(rows, where)
+    if failed:
+        raise typer.Exit(REFUSED)
+
+
+def _where() -> dict[str, Any]:
+    """Say what was checked, where and when."""
+    return {
+        "version": ht.__version__,
+        "python": platform.python_version(),
+        "machine": f"{platform.system()} {platform.machine()}",
+        "libraries": {name: version(name) for name in _LIBRARIES},
+        "time": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def _show(rows: list[Row], where: dict[str, Any]) -> None:
+    table = Table(box=None, header_style="bold")
+    table.add_column("about")
+    table.add_column("check")
+    table.add_column("", no_wrap=True)
+    table.add_column("found")
+    table.add_column("s", justify="right", no_wrap=True)
+    for row in rows:
+        table.add_row(row.group, row.name, row.word, row.said, f"{row.seconds:.1f}")
+    print_whole(table)
+    libraries = ", ".join(f"{name} {number}" for name, number in where["libraries"].items())
+    n_held = sum(row.word == "holds" for row in rows)
+    console.print(
+        f"{n_held} of {len(rows)} checks hold; hushtable {where['version']}, Python "
+        f"{where['python']}, {where['machine']}, {libraries}; {where['time']}.",
+        highlight=False,
+    )
+    for row in rows:
+        if row.word != "holds":
+            console.print(f"{row.word}: {row.name}: {row.said}", highlight=False)

@@ -1,0 +1,70 @@
+"""Read the promises of a long ledger quickly: those that it wrote itself, and no others.
+
+What is read here was checked by the same rules as in `hushtable.privacy.guarantee`. Whatever is
+spelled in any other way is left to `parse_guarantee`, which reads it or says what is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+from hushtable.privacy.composition import is_concentrated
+from hushtable.privacy.guarantee import ApproxDP, PureDP, Unit
+from hushtable.privacy.rational import plain_fraction
+from hushtable.privacy.values import MAX_DELTA, MAX_LOSS
+
+_PURE = {"family", "epsilon", "unit", "neighbors"}
+_APPROXIMATE = (_PURE | {"delta"}, _PURE | {"delta", "rho"})
+_RELATIONS = ("add-remove", "replace")
+
+
+def read_quickly(document: Mapping[str, Any], unit: Unit) -> PureDP | ApproxDP | None:
+    """Read a promise whose unit is known already, or leave it.
+
+    Parameters
+    ----------
+    document : mapping
+        What `Guarantee.to_dict` wrote; whatever it says of the unit is not looked at.
+    unit : Unit
+        What that says.
+
+    Examples
+    --------
+    >>> row = Unit(kind="row")
+    >>> promise = PureDP(epsilon="1/2", unit=row, neighbors="add-remove")
+    >>> read_quickly(promise.to_dict(), row) == promise
+    True
+    >>> read_quickly({**promise.to_dict(), "epsilon": "-1/2"}, row) is None
+    True
+    """
+    family, neighbors = document.get("family"), document.get("neighbors")
+    epsilon = _amount(document.get("epsilon"), MAX_LOSS)
+    if epsilon is None or neighbors not in _RELATIONS:
+        return None
+    if family == "pure-dp" and document.keys() == _PURE:
+        return PureDP.model_construct(
+            family=family, epsilon=epsilon, unit=unit, neighbors=neighbors
+        )
+    if family != "approx-dp" or document.keys() not in _APPROXIMATE:
+        return None
+    delta, rho = _amount(document["delta"], MAX_DELTA), plain_fraction(document.get("rho"))
+    if delta is None or ("rho" in document and not _is_implied(rho, epsilon, delta)):
+        return None
+    return ApproxDP.model_construct(
+        family=family, epsilon=epsilon, delta=delta, unit=unit, neighbors=neighbors, rho=rho
+    )
+
+
+def _is_implied(rho: Fraction | None, epsilon: Fraction, delta: Fraction) -> bool:
+    return rho is not None and is_concentrated(rho, epsilon, delta)
+
+
+def _amount(text: Any, most: Fraction) -> Fraction | None:
+    """Read a number above 0 that is not too large, or leave it."""
+    number = plain_fraction(text)
+    if number is None or not number.numerator > 0:
+        return None
+    too_large = number.numerator * most.denominator > most.numerator * number.denominator
+    return None if too_large else number

@@ -1,0 +1,59 @@
+"""One method of each family, attacked by the auditor for a few seconds.
+
+Only what shows in few runs: where noise comes from, whether every look is paid for, and what
+differs with certainty between neighbors. Promises that are no differential privacy have no account,
+and are measured. `hushtable audit` measures the loss of all, which takes longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from hushtable.methods import (
+    AlphaBeta,
+    Degrees,
+    DiffGen,
+    NoisyCounts,
+    Partition,
+    Quilt,
+    Uncertain,
+)
+from hushtable.methods.parameters import Parameters
+from hushtable.selftest.verdict import Check, Verdict
+
+SECONDS = 3.0
+"""What each audit may take of a processor, about."""
+
+TESTS = ("generator", "account", "elsewhere", "differences")
+MEASURED = ("uncertain",)
+
+METHODS: dict[str, Callable[[], Parameters]] = {
+    "counts": lambda: NoisyCounts(epsilon=1, delta="1e-3", k=3),
+    "partition": lambda: Partition(epsilon=1),
+    "degrees": lambda: Degrees(epsilon=1, max_degree=2),
+    "uncertain": lambda: Uncertain(k=2),
+    "diffgen": lambda: DiffGen(epsilon=1, specializations=2),
+    "alpha_beta": lambda: AlphaBeta(alpha="9/20", beta="1/20"),
+    "quilt": lambda: Quilt(epsilon=1, delta="1e-6", particles=1000),
+}
+
+
+def _look(family: str) -> Verdict:
+    from hushtable.audit import audit  # noqa: PLC0415 - slow to import
+
+    method = METHODS[family]()
+    tests = (*TESTS, "loss") if family in MEASURED else TESTS
+    report = audit(method, seconds=SECONDS, tests=tests)
+    if report.verdict == "VIOLATION":
+        return Verdict("FAILS", f"{method.name}: see hushtable audit {method.name}")
+    tested = f"{method.name}: {report.n_runs:,} runs"
+    if report.verdict == "NOT TESTED":
+        left = [one for one in report.findings if one.verdict == "NOT TESTED"]
+        return Verdict(
+            "not tested", f"{tested}, {len(left)} of {len(report.findings)} left untested"
+        )
+    return Verdict("holds", f"{tested}, no violation found")
+
+
+CHECKS = tuple(Check("promises", f"an audit of {name}", partial(_look, name)) for name in METHODS)

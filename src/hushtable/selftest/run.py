@@ -1,0 +1,39 @@
+"""Make all checks, one after the other."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from hushtable.errors import HushtableError
+from hushtable.files.progress import Progress, silent
+from hushtable.selftest import families, ledgers, papers, samplers
+from hushtable.selftest.verdict import Check, Row, Verdict
+
+CHECKS: tuple[Check, ...] = (*samplers.CHECKS, *papers.CHECKS, *ledgers.CHECKS, *families.CHECKS)
+
+
+def run_checks(checks: Sequence[Check] = CHECKS, *, progress: Progress = silent) -> list[Row]:
+    """Make checks and say what each found; an error is a check that fails.
+
+    Parameters
+    ----------
+    checks : sequence of Check
+        What is checked, by default everything.
+    progress : Progress
+        Who is told how far it has come.
+    """
+    rows = []
+    for number, check in enumerate(checks):
+        progress(check.name, number / len(checks))
+        begun = time.monotonic()
+        try:
+            found = check.look()
+        except HushtableError as error:
+            found = Verdict("FAILS", str(error))
+        except Exception as error:  # what goes wrong here is a finding, too
+            found = Verdict("FAILS", f"{type(error).__name__}: {error}")
+        seconds = time.monotonic() - begun
+        rows.append(Row(check.group, check.name, found.word, found.said, seconds))
+    progress("done", 1.0)
+    return rows

@@ -1,0 +1,94 @@
+"""The selftest holds here, and notices what is broken."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from hushtable.cli.app import app
+from hushtable.privacy.ledger import Ledger
+from hushtable.privacy.noise import SecureNoise
+from hushtable.selftest import CHECKS, Check, Verdict, papers, run_checks, samplers
+from hushtable.selftest.families import METHODS
+from hushtable.selftest.ledgers import _forged, _race
+
+QUICK = [check for check in CHECKS if check.group in {"noise", "papers"}]
+
+
+def test_what_is_quick_holds() -> None:
+    rows = run_checks(QUICK)
+    assert [row.name for row in rows if row.word != "holds"] == []
+    assert len(rows) == len(samplers.SAMPLERS) + 1 + 5
+
+
+def test_every_family_is_audited() -> None:
+    from hushtable.methods.registry import METHODS as REGISTERED
+
+    assert REGISTERED
+    families = {make().__class__.__module__.split(".")[2] for make in METHODS.values()}
+    assert families == set(METHODS)
+
+
+def test_the_ledger_holds() -> None:
+    assert _forged().word == "holds"
+
+
+@pytest.mark.long
+def test_everything_holds() -> None:
+    rows = run_checks()
+    assert [row for row in rows if row.word == "FAILS"] == []
+
+
+def test_a_wrong_sampler_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = SecureNoise.discrete_laplace
+
+    def wider(self: SecureNoise, scale: Fraction, *, size: int) -> Any:
+        return right(self, scale * Fraction(103, 100), size=size)
+
+    monkeypatch.setattr(SecureNoise, "discrete_laplace", wider)
+    found = {row.name: row.word for row in run_checks(QUICK)}
+    assert found["discrete Laplace against exact mass"] == "FAILS"
+    assert found["geometric against exact mass"] == "holds"
+
+
+def test_a_wrong_number_of_a_paper_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    scales = papers.gaussian_scales
+    monkeypatch.setattr(
+        papers, "gaussian_scales", lambda points, k: np.asarray(scales(points, k)) * 0.99
+    )
+    found = {row.name: row.word for row in run_checks(QUICK)}
+    assert found["002, scales of uncertain records"] == "FAILS"
+
+
+def test_a_ledger_that_forgets_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Ledger, "entries", lambda self: [])
+    assert _race().word == "FAILS"
+
+
+def test_an_error_is_a_check_that_fails() -> None:
+    def breaks() -> Verdict:
+        raise ValueError("no such thing")
+
+    (row,) = run_checks([Check("noise", "breaks", breaks)])
+    assert (row.word, row.said) == ("FAILS", "ValueError: no such thing")
+
+
+@pytest.mark.parametrize(("word", "code"), [("holds", 0), ("FAILS", 1), ("not tested", 0)])
+def test_the_command_says_what_was_found(
+    monkeypatch: pytest.MonkeyPatch, word: Any, code: int
+) -> None:
+    checks = [Check("noise", "a coin", lambda: Verdict(word, "3 draws"))]
+    monkeypatch.setattr("hushtable.selftest.run_checks", lambda progress: run_checks(checks))
+    done = CliRunner().invoke(app, ["selftest"])
+    assert done.exit_code == code
+    assert word in done.stdout
+    assert "a coin" in done.stdout
+    done = CliRunner().invoke(app, ["selftest", "--json"])
+    told = json.loads(done.stdout)
+    assert told["holds"] is (code == 0)
+    assert told["checks"][0]["word"] == word
