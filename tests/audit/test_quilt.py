@@ -654,7 +654,7 @@ def test_the_auditor_finds_a_prior_made_of_the_private_table(
 
     if broken:
         monkeypatch.setattr(QuiltPlan, "release", peeking)
-    report = auditor.audit(method, runs=50, largest=0, seconds=3.0, tests=WITHOUT_LOSS)
+    report = auditor.audit(method, runs=50, largest=0, seconds=1.5, tests=WITHOUT_LOSS)
     assert (report.verdict == "VIOLATION") is broken, "\n".join(report.lines())
 
 

@@ -348,6 +348,12 @@ def test_the_release_says_what_became_of_the_prior(tmp_path: Path) -> None:
     assert made["prior"]["doubt"] > 0
     assert any("as far as the noisy tables agree" in note for note in made["notes"])
     assert "prior" not in run(None, table, 1).settings
+    nobody = written(tmp_path, population(0, 4), "nobody.parquet")
+    assert run(nobody, table, 1).settings["prior"] == {
+        "columns": list("abcd"),
+        "doubt": None,
+        "believed": [],
+    }
 
 
 def test_the_statement_names_the_prior_and_its_digest(earlier: Path, tmp_path: Path) -> None:

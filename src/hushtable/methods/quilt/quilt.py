@@ -40,15 +40,16 @@ The settings of the estimator:
 - ``fit``: ``effective_share`` of the particles, ``misfit`` and ``residual`` of each table of the
   field in the order of ``factors`` (see `Field.misfit`, `Field.residuals`), ``shrinkage``.
 - ``prior``, if there was one: ``columns`` that it had, ``doubt`` (the variance of a cell around
-  what it says, per row), and ``believed``: the pairs that were fitted beside the noisy tables, in
-  the order in which their factors follow those of the latter; none if it was dropped. What it is
-  stands in the parameters. The forest is then the first of the ``rounds``.
+  what it says, per row; null if it says nothing), and ``believed``: the pairs that were fitted
+  beside the noisy tables, in the order in which their factors follow those of the latter; none if
+  it was dropped. What it is stands in the parameters. The forest is then the first of ``rounds``.
 - ``spent``: shares of the budget by step, as fractions that sum to at most one.
 - ``notes``: for people.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -419,7 +420,7 @@ class QuiltPlan(Plan[SealedTable]):
         return {
             "prior": {
                 "columns": list(self.prior.codes),
-                "doubt": round(quilt.doubt, 4),
+                "doubt": round(quilt.doubt, 4) if math.isfinite(quilt.doubt) else None,
                 "believed": [list(group) for group in believed],
             }
         }
