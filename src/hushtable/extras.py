@@ -6,6 +6,7 @@ extra, and who lacks one is told its name: `needing` around an import, `require`
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -33,7 +34,7 @@ def require(extra: str, what: str) -> None:
     what : str
         What needs it, as the subject of a sentence.
     """
-    absent = [name for name in LIBRARIES[extra] if find_spec(name) is None]
+    absent = [name for name in LIBRARIES[extra] if not _is_there(name)]
     if absent:
         raise ParameterError(_missing(what, " and ".join(absent), extra))
 
@@ -48,6 +49,13 @@ def needing(extra: str, what: str = "this") -> Iterator[None]:
         if library not in LIBRARIES[extra]:
             raise
         raise ParameterError(_missing(what, library, extra)) from None
+
+
+def _is_there(library: str) -> bool:
+    """Say whether a library is installed; a module that is loaded late is not loaded for it."""
+    if library in sys.modules:
+        return sys.modules[library] is not None
+    return find_spec(library) is not None
 
 
 def _missing(what: str, libraries: str, extra: str) -> str:
