@@ -18,7 +18,8 @@ from scipy.stats import beta, binom
 
 import hushtable.methods.counts.columns as module
 from hushtable import Columns, Schema, SecureNoise
-from hushtable.engine import Engine, connect
+from hushtable.audit import audit
+from hushtable.engine import Engine, MemoryEngine, connect
 from hushtable.engine.baskets import Pairs, Tuples
 from hushtable.errors import SealedError
 from hushtable.privacy.mechanism import Gaussian, Laplace
@@ -294,3 +295,28 @@ def test_000_1_pairs_change_by_no_more_than_the_noise_is_made_for() -> None:
             moved = np.abs(change[0] - change[1])
             assert moved.max() == 1
             assert moved.sum() == noise.n_touched == n_values * (n_values + 1) // 2
+
+
+# --- sizes of baskets -----------------------------------------------------------------------------
+
+ONE_COUNTS = Columns(
+    epsilon=1, delta="1/100", k=1, max_columns=3, item="movie", value="stars", max_values=1,
+    size_share="1/2", columns=[["m0"], ["m1"], ["m2"]],
+)  # fmt: skip
+
+
+def test_sizes_of_baskets_are_audited() -> None:
+    """Of two values one counts, so that a histogram of how many people have is bought."""
+    report = audit(ONE_COUNTS, tests=["account"], seconds=2)
+    assert not any(finding.verdict == "VIOLATION" for finding in report.findings)
+
+
+def test_a_person_in_two_classes_of_sizes_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = MemoryEngine.sizes
+
+    def cumulated(self: MemoryEngine, *asked: Any, **how: Any) -> Any:
+        return np.cumsum(real(self, *asked, **how)[::-1])[::-1]  # at least so many
+
+    monkeypatch.setattr(MemoryEngine, "sizes", cumulated)
+    report = audit(ONE_COUNTS, tests=["account"])
+    assert any(finding.verdict == "VIOLATION" for finding in report.findings)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from rich.table import Table
 
 from hushtable.cli.options import AsJson
 from hushtable.cli.screen import console, print_json, print_whole
 from hushtable.errors import ParameterError
-from hushtable.methods.listing import Listing
+
+if TYPE_CHECKING:
+    from hushtable.methods.listing import Listing
 
 
 def methods(as_json: AsJson = False) -> None:

@@ -182,6 +182,8 @@ class Promise:
 
     def for_each_of(self, rows: int) -> Promise:
         """Say what one row may be promised so that all rows of a unit together keep this."""
+        if rows == 1:
+            return self
         return replace(
             self,
             epsilon=self.epsilon / rows,

@@ -52,13 +52,14 @@ def sparse_schema(method: Columns) -> Schema:
         columns = {name: plain.get(name, whole(2)) | {"missing": "category"} for name in names}
         return made_schema(columns)
     items = names or ["m0", "m1", "m2"]
+    # More than `max_values`, so that somebody loses a value where that is a bound.
     return made_schema(
         {
             "who": {"role": "identifier"},
             method.item: words(*items),
             method.value: whole(2),
         },
-        {"kind": "person", "column": "who", "max_rows": min(len(items), method.max_values or 3)},
+        {"kind": "person", "column": "who", "max_rows": min(len(items), 3)},
     )
 
 
