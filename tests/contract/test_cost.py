@@ -175,7 +175,7 @@ LADDERS = [
 NEUTRAL = {
     AlphaBeta: {"coins", "max_tuples"},
     Columns: {"columns", "clusters", "schema_share", "similarity", "item", "value", "max_values",
-              "mechanism", "generalize", "count_share"},
+              "mechanism", "generalize", "count_share", "size_share"},
     Condensation: {"scales", "carry"},
     ContingencyTable: {"max_cells"},
     DiffGen: {"specializations", "target", "score", "calibration", "structure_share", "consistent",
@@ -191,7 +191,7 @@ NEUTRAL = {
               "n_levels", "fit", "tail"},
     HayDegrees: {"level", "n_nodes", "max_degree"},
     DpC45: {"depth", "target"},
-    Mondrian: {"relaxed", "by_class", "target"},
+    Mondrian: {"relaxed", "by_class", "target", "cuts"},
 }  # fmt: skip
 
 
