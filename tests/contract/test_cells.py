@@ -360,7 +360,7 @@ def test_cells_of_a_table_of_sqlite(name: str, engine: str, tmp_path: Path) -> N
     check(name, make, engine)
 
 
-OFTEN_ON_SPARK = ("text", "boolean", "float64")
+OFTEN_ON_SPARK = ("boolean", "float64")
 ON_SPARK = [
     name if name in OFTEN_ON_SPARK else pytest.param(name, marks=pytest.mark.long)
     for name in RAW

@@ -29,7 +29,7 @@ import pytest
 from contract.engine_checks import (
     CHECKS,
     Make,
-    check_random_tables,
+    check_recodings,
     persons_schema,
     persons_table,
 )
@@ -128,7 +128,7 @@ def test_engine(source: str, check: Callable[[Make], None], tmp_path: Path) -> N
 
 @pytest.mark.parametrize("way", [*WAYS, *(s for s in SOURCES if s not in OFTEN)])
 def test_ways_to_the_same_engines(way: str, tmp_path: Path) -> None:
-    check_random_tables(maker({**WAYS, **SOURCES}[way], tmp_path))
+    check_recodings(maker({**WAYS, **SOURCES}[way], tmp_path))
 
 
 SCHEMA = Schema.from_dict(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 import subprocess
@@ -250,10 +249,7 @@ def test_wrong_use_is_refused(found: Evaluation, tmp_path: Path) -> None:
 
 
 def test_the_extra_is_asked_for_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    from hushtable.evaluation import evaluate as module
-
-    there = importlib.util.find_spec
-    monkeypatch.setattr(module, "find_spec", lambda name: None if name == "jinja2" else there(name))
+    monkeypatch.setitem(sys.modules, "jinja2", None)
     with pytest.raises(ParameterError, match=r"pip install 'hushtable\[eval\]'"):
         evaluate(sample(), sample(), schema=sample_schema())
 

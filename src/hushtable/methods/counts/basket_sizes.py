@@ -59,7 +59,7 @@ class BasketSizes:
     --------
     >>> sizes = BasketSizes(kept=2, ends=(1, 2, 4), counts=(10, 20, 30), std=0.0)
     >>> round(sizes.share_kept, 3)  # people with 3 or 4 values keep 2 of them
-    0.786
+    0.71
     """
 
     kept: int
