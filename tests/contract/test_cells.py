@@ -317,7 +317,7 @@ TEXTS = [name for name in RAW if name == "text" or name.endswith("_text")]
 
 
 @pytest.mark.parametrize("name", TEXTS)
-@pytest.mark.parametrize("engine", ["auto", "duckdb"])
+@pytest.mark.parametrize("engine", [pytest.param("auto", marks=pytest.mark.long), "duckdb"])
 def test_cells_of_a_text_file(name: str, engine: str, tmp_path: Path) -> None:
     """An empty field is the empty text, which is missing here; so is NULL."""
     check(name, lambda table: to_csv(table, tmp_path / "t.csv"), engine)
@@ -343,7 +343,7 @@ SQLITE = {"text": "TEXT", "number_text": "TEXT", "boolean": "BOOLEAN", "int8": "
 
 
 @pytest.mark.parametrize("name", SQLITE)
-@pytest.mark.parametrize("engine", ["auto", "memory"])
+@pytest.mark.parametrize("engine", ["auto", pytest.param("memory", marks=pytest.mark.long)])
 def test_cells_of_a_table_of_sqlite(name: str, engine: str, tmp_path: Path) -> None:
     """Of which NaN is NULL."""
 

@@ -34,6 +34,8 @@ from contract.engine_checks import (
     check_broken_rules,
     check_far_bounds,
     check_random_tables_with_other_values,
+    check_recoding_by_taxonomy,
+    check_recodings,
     check_small_tables,
     persons_schema,
     persons_table,
@@ -114,6 +116,8 @@ SLOW = {
     check_broken_rules,
     check_far_bounds,
     check_random_tables_with_other_values,
+    check_recoding_by_taxonomy,
+    check_recodings,
     check_small_tables,
 }
 

@@ -103,6 +103,7 @@ def test_means_and_medians_hold(releases: list[tuple[pa.Table, Estimator]]) -> N
     assert means + groups >= 2 * int(binom.ppf(FALSE_ALARM, RUNS, 0.95))
 
 
+@pytest.mark.long
 def test_frames_of_one_release_combine(releases: list[tuple[pa.Table, Estimator]]) -> None:
     n = 20
     held = {"x": 0, "z": 0}
