@@ -403,7 +403,7 @@ def _told(
         return settings  # rows that are too many for one machine are not looked at again
     try:
         kept = estimator_for(settings, schema, parameters, here).kept()
-    except Exception:
+    except Exception:  # the release is paid for; a sentence that cannot be made must not undo it
         kept = {}
     told = in_words(kept)
     notes = [*settings.get("notes", []), *([told] if told else [])]

@@ -575,9 +575,9 @@ _LEVELS_NOTE = {
     "exact": "Each record has its own noise level, which depends on the record.",
 }
 _REGION_NOTE = (
-    "A value is any value of its record's region, from its _from to its _to, all equally likely: "
-    "the true one tells nothing more about it. Regions were formed around at least k near records, "
-    "and their ends rounded outward."
+    "A value is any value of its record's region, from its _from to its _to, all equally likely "
+    "whatever the true one is. A region was formed around at least k near records, and its ends "
+    "were rounded outward; they are not noisy, so they tell about where these records lie."
 )
 _NOISE_NOTE = {
     "uniform": "A value is the true one plus an error that is equally likely at every grid point "
