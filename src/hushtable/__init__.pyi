@@ -37,6 +37,7 @@ from .privacy.ledger import Ledger
 from .privacy.noise import SecureNoise, SeededNoise
 from .release import Release, Statement
 from .schema import Schema
+from .series import Series, SeriesPlan
 from .taxonomy import Taxonomy
 
 __version__: str
@@ -68,6 +69,8 @@ __all__ = [
     "Schema",
     "SecureNoise",
     "SeededNoise",
+    "Series",
+    "SeriesPlan",
     "Statement",
     "Taxonomy",
     "Threshold",

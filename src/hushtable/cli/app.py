@@ -31,6 +31,7 @@ from hushtable.cli.release import export, query, show
 from hushtable.cli.schema import schema_group
 from hushtable.cli.screen import visible
 from hushtable.cli.selftest import selftest
+from hushtable.cli.series import series_group
 from hushtable.cli.web import serve, workbench
 from hushtable.errors import (
     HushtableError,
@@ -44,6 +45,7 @@ COMMANDS = (methods, demo, show, query, export, evaluate, compare, workbench, se
 GROUPS = (
     *(schema_group, plan_group, publish_group, audit_group, graph_group, ledger_group),
     dossier_group,
+    series_group,
 )
 
 app = typer.Typer(
