@@ -204,11 +204,11 @@ def change(
     folder: Folder,
     where: Where,
     since: Annotated[int, typer.Option(help="The wave to compare with.")],
-    to: Annotated[int | None, typer.Option(help="Up to which wave; else the last one.")] = None,
+    until: Annotated[int | None, typer.Option(help="Up to which wave; else the last one.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Estimate by how many rows a count rose since a wave."""
-    _answer(ht.Series.open(folder).change(where, since=since, to=to), as_json)
+    _answer(ht.Series.open(folder).change(where, since=since, until=until), as_json)
 
 
 @series_group.command("trend")

@@ -68,9 +68,9 @@ class SeriesAnswers:
         value, low = max(0.0, found.value), max(0.0, found.low)
         return replace(found, value=value, low=low, high=max(found.high, value))
 
-    def change(self, where: str, since: int, to: int | None = None) -> Estimate:
+    def change(self, where: str, since: int, until: int | None = None) -> Estimate:
         """Estimate by how much a count rose from one wave to another, the last unless told."""
-        end = self.numbers[-1] if to is None else to
+        end = self.numbers[-1] if until is None else until
         if since == end:
             raise ParameterError(f"since is wave {since}, which is the one compared with it.")
         weights = np.zeros(len(self.numbers))
@@ -104,7 +104,7 @@ class SeriesAnswers:
             privacy_std=std,
             model_std=0.0,
             what=what,
-            notes=(note.format(in_words(told), self.waves.pace / 2),),
+            notes=(note.format(in_words(told), self._pace(where) / 2),),
         )
 
     def _path(self, where: str) -> tuple[Path, tuple[int, ...]]:
@@ -114,6 +114,7 @@ class SeriesAnswers:
         return self._paths[where]
 
     def _found(self, predicate: Predicate, where: str) -> tuple[Path, tuple[int, ...]]:
+        pace = self.waves.pace(predicate.columns)
         answers = [estimator.told(predicate) for estimator in self._own]
         told = tuple(n for n, answer in zip(self.numbers, answers, strict=True) if answer)
         if told:
@@ -124,14 +125,17 @@ class SeriesAnswers:
             values = np.array([count.value for count in counts])
             stds = np.array([count.std for count in counts])
         stds = np.maximum(stds, _EXACT)  # a number of rows may be public
-        return Path.of(self.numbers, values, stds**2, self._step(values, stds)), told
+        return Path.of(self.numbers, values, stds**2, self._step(pace, values, stds)), told
 
-    def _step(self, values: Floats, stds: Floats) -> float:
+    def _pace(self, where: str) -> float:
+        return self.waves.pace(parse(where, self.schema).columns)
+
+    def _step(self, pace: float, values: Floats, stds: Floats) -> float:
         """Give the variance of a step of the count, from what it is on average."""
         precision = 1 / stds**2
         total = self.waves.total
         share = min(max(float(values @ precision / precision.sum()) / total, 0.0), 1.0)
-        return self.waves.pace * (total * share * (1 - share) + 1.0)
+        return pace * (total * share * (1 - share) + 1.0)
 
     @cached_property
     def _own(self) -> Sequence[QuiltEstimator]:

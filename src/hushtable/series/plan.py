@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import asdict, dataclass
 from fractions import Fraction
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -276,6 +277,7 @@ def _places(n: int) -> list[int]:
     return sorted({1, *(min(n, 2 * 2**power) for power in range(n.bit_length())), n})
 
 
+@lru_cache(maxsize=256)
 def largest_epsilon(rho: Fraction, delta: Fraction, most: Fraction) -> Fraction:
     """Find the largest epsilon, of six digits, whose method spends no more than this rho.
 

@@ -35,6 +35,7 @@ from hushtable.privacy.noise import Noise
 from hushtable.release import Release
 from hushtable.schema import Schema
 from hushtable.series.answers import SeriesAnswers
+from hushtable.series.check import problems_of
 from hushtable.series.plan import SeriesPlan, require_fit
 from hushtable.series.waves import EarlierWaves, Wave, Waves
 
@@ -208,6 +209,23 @@ class Series:
             "left": left,
         }
 
+    def check(self, book: Ledger | None = None) -> None:
+        """Refuse a series whose releases are not what its ledger paid for, each by itself.
+
+        What each spent is added up from the noise that it states. Nothing private is read.
+        """
+        releases = {path.name: Release.load(path) for path in self.releases().values()}
+        found = problems_of(
+            releases,
+            _standing(book or self.ledger),
+            reach=self.schema.unit.max_rows or 1,
+            digests={name: digest_of(release.statement) for name, release in releases.items()},
+        )
+        if found:
+            raise Refused(
+                [*found, "Such a release must not be built upon; put back what was published."]
+            )
+
     # --- publishing -------------------------------------------------------------------------------
 
     def publish(
@@ -319,7 +337,7 @@ class Series:
         earlier = Waves(
             [wave for wave in waves.waves if wave.number != number], waves.first, waves.supposed
         )
-        _require_paid(book, earlier)
+        self.check(book)
         return Quilt(
             epsilon=method.epsilon, delta=method.delta, prior=EarlierWaves(number, earlier)
         )
@@ -353,9 +371,9 @@ class Series:
         """
         return self._answers.level(where, wave)
 
-    def change(self, where: str, *, since: int, to: int | None = None) -> Estimate:
+    def change(self, where: str, *, since: int, until: int | None = None) -> Estimate:
         """Estimate by how many rows a count rose since a wave, up to the last unless told."""
-        return self._answers.change(where, since, to)
+        return self._answers.change(where, since, until)
 
     def trend(self, where: str) -> Estimate:
         """Estimate by how many rows a count rises per wave: the slope of a line through all."""
@@ -392,21 +410,3 @@ def _finished(out: Path, entry: Entry) -> bool:
             sync(out.parent)
             return True
     return False
-
-
-def _require_paid(book: Ledger, waves: Waves) -> None:
-    """Refuse to start from releases that this series' ledger did not pay for, each by itself."""
-    paid = {entry.receipt: entry for entry in _standing(book)}
-    problems, seen = [], set()
-    for wave in waves.waves:
-        receipt = wave.release.statement.ledger
-        entry = paid.get(receipt.receipt) if receipt is not None else None
-        if entry is None or entry.id in seen or entry.note != digest_of(wave.release.statement):
-            problems.append(
-                f"wave {wave.number} is no release that the ledger of this series paid for by "
-                "itself: it must not be built upon."
-            )
-        else:
-            seen.add(entry.id)
-    if problems:
-        raise Refused([*problems, "Nothing was charged. Put the release back that was published."])

@@ -144,16 +144,29 @@ class Waves:
         return max(1.0, float(np.mean([wave.settings["total"] for wave in self.waves])))
 
     @cached_property
-    def pace(self) -> float:
-        """How fast counts move, learned from the buckets of single columns."""
-        columns = [[wave.margins[name] for wave in self.waves] for name in self.first.columns]
-        return learned_pace(columns, self.total, supposed=self.supposed)
+    def paces(self) -> dict[str, float]:
+        """How fast counts by each column move, learned from its buckets.
+
+        What all columns say together is supposed of each.
+        """
+        seen = {name: [wave.margins[name] for wave in self.waves] for name in self.first.columns}
+        together = learned_pace(list(seen.values()), self.total, supposed=self.supposed)
+        return {
+            name: learned_pace([column], self.total, supposed=together)
+            for name, column in seen.items()
+        }
+
+    def pace(self, columns: Iterable[str]) -> float:
+        """Give how fast counts by some columns move: as the one that moves most."""
+        return max((self.paces[name] for name in columns), default=max(self.paces.values()))
 
     def carried_to(self, number: int) -> Earlier:
         """Say what all of them tell about another wave."""
         made = []
         for cells, measured in self.tables.items():
-            state = known_at(number, measured, self.pace, steps(measured, self.total))
+            state = known_at(
+                number, measured, self.pace(cells.columns), steps(measured, self.total)
+            )
             places = tuple(None if p is None else np.asarray(p, np.int64) for p in cells.places)
             made.append(
                 EarlierTable(cells.columns, places, cells.shape, state.counts, state.variances)
