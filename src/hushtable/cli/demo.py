@@ -15,6 +15,7 @@ import hushtable as ht
 from hushtable.cli.options import AsJson
 from hushtable.cli.screen import bar_for_each_part, console, one_bar, print_json
 from hushtable.errors import ReleaseError
+from hushtable.extras import require
 
 QUESTIONS = (
     "sex = 'F'",
@@ -30,6 +31,7 @@ def demo(
     as_json: AsJson = False,
 ) -> None:
     """Publish the embedded sample, ask it a few questions, and draw how good the answers are."""
+    require("eval", "the demo, which draws how good its answers are,")
     folder = _fresh_folder(out)
     console.quiet = as_json  # the same way, told at its end
     schema, table = ht.sample_schema(), ht.sample()
