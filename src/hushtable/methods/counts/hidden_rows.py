@@ -149,7 +149,8 @@ def _spread(
         rows = _product(there)[hidden]
         own = np.log(np.maximum(rows, 1e-6) / (shape + rows))
         tilt = _tilted(own, n_rows, mean)
-        there[hidden] = np.interp(own + tilt, _TILTS, mean)
+        told = np.interp(own + tilt, _TILTS, mean)
+        there[hidden] = told * (n_rows / told.sum())
     left = np.zeros(counts.shape)
     left[hidden] = np.interp(own + tilt, _TILTS, variance)
     return np.where(hidden, there, 0.0), left
