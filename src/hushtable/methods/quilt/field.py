@@ -447,7 +447,8 @@ class Field:
             along = [slice(None)] * len(group)
             along[axis] = places  # type: ignore[call-overload]
             slopes[tuple(along)] = np.gradient(theta.take(places, axis), line.at[places], axis=axis)
-            found += slopes[tuple(rows[:, c] for c in group)]
+            columns, strides = np.array(group, np.int64), strides_of(theta.shape)
+            kernels.add_cells(rows, columns, strides, slopes.ravel(), found)
         straight: Floats = min(1.0, self.alike[column] / STRAIGHT) * found
         return straight
 
@@ -476,9 +477,10 @@ class Field:
         factors: list[Floats] = []
         fitted = log_factors(self.tables)
         for column, base in enumerate(self._base):
-            own: list[tuple[Group, Floats]] = [((column,), base)]
+            alone = fitted.get((column,))
+            own = [((column,), base if alone is None else base * np.exp(alone))]
             for group, theta in fitted.items():
-                if column in group:
+                if column in group and len(group) > 1:
                     # The column's own values come last, next to each other.
                     turned = np.moveaxis(theta, group.index(column), -1)
                     own.append((group, np.exp(turned)))
@@ -490,16 +492,16 @@ class Field:
                 near.append(len(near_columns))
             first.append(len(factors))
         return kernels.Layout(
-            sizes=np.array(self.sizes, np.int64),
-            first=np.array(first, np.int64),
-            starts=np.array(starts[:-1], np.int64),
-            near=np.array(near, np.int64),
-            near_columns=np.array(near_columns, np.int64),
-            near_strides=np.array(near_strides, np.int64),
+            sizes=np.array(self.sizes, np.uint64),
+            first=np.array(first, np.uint64),
+            starts=np.array(starts[:-1], np.uint64),
+            near=np.array(near, np.uint64),
+            near_columns=np.array(near_columns, np.uint64),
+            near_strides=np.array(near_strides, np.uint64),
             factors=np.concatenate(factors),
         )
 
-    def _sites(self) -> Integers:
+    def _sites(self) -> kernels.Places:
         """List what a Gibbs sweep draws: each column, and strongly coupled columns jointly.
 
         One column at a time hardly moves where two determine each other. The maximal correlation
@@ -516,8 +518,9 @@ class Field:
             if correlation > JOINT_CORRELATION:
                 coupled.append((correlation, i, j))
         strongest = sorted(coupled, reverse=True)[: max(1, len(self.sizes) // 2)]
-        sites = [(column, -1) for column in range(len(self.sizes))]
-        return np.array([*sites, *((i, j) for _, i, j in strongest)], np.int64)
+        alone = len(self.sizes)
+        sites = [(column, alone) for column in range(alone)]
+        return np.array([*sites, *((i, j) for _, i, j in strongest)], np.uint64)
 
 
 def _positive(marginal: NDArray[np.float64]) -> Floats:
