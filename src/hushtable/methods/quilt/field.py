@@ -35,7 +35,7 @@ from hushtable.kernels.field import Floats, Index, Integers, Particles
 from hushtable.methods.quilt import particles
 from hushtable.methods.quilt.coins import Coins
 from hushtable.methods.quilt.factors import FactorTable, log_factors
-from hushtable.methods.quilt.particles import Group, strides_of
+from hushtable.methods.quilt.particles import Drawn, Group, strides_of
 from hushtable.methods.quilt.smoothing import (
     STRAIGHT,
     TREND,
@@ -409,7 +409,7 @@ class Field:
         """Give the expected counts of groups of columns, one array for each."""
         return particles.tables_of(self.rows, self.weights, self.sizes, groups)
 
-    def draw(self, n_rows: int) -> Particles:
+    def draw(self, n_rows: int) -> Drawn:
         """Draw rows for publication: balanced, so that their pair counts are the field's.
 
         They are chosen from the particles. These are grown first, to three for each row where that
@@ -418,7 +418,7 @@ class Field:
         often as its weight says: then pair counts are the field's already.
         """
         if n_rows <= 0:
-            return np.empty((0, len(self.sizes)), np.int16)
+            return Drawn(self.rows, np.empty(0, np.int64))
         self.grow(min(n_rows + max(n_rows // 4, min(2 * n_rows, ROOM)), MANY))
         if self.is_lost:
             self.restart()
@@ -427,14 +427,14 @@ class Field:
         if pairs and n_rows < len(self.rows):
             particles.balance(chosen, self.rows, self.weights, self.sizes, pairs, self.coins)
         self.coins.shuffle(chosen)
-        return self.rows[chosen]
+        return Drawn(self.rows, chosen)
 
-    def tilts(self, rows: Particles, column: int) -> Floats:
-        """Say for each row how the log-density rises along an ordered column, given the others.
+    def tilts(self, column: int) -> Floats:
+        """Say for each particle how the log-density rises along an ordered column, given the rest.
 
         It is per unit of where the codes lie, and nothing for codes that lie on no line.
         """
-        found = np.zeros(len(rows))
+        found = np.zeros(len(self.rows))
         line = self.lines[column]
         if line is None or np.count_nonzero(~line.apart) < 2:
             return found
@@ -448,7 +448,7 @@ class Field:
             along[axis] = places  # type: ignore[call-overload]
             slopes[tuple(along)] = np.gradient(theta.take(places, axis), line.at[places], axis=axis)
             columns, strides = np.array(group, np.int64), strides_of(theta.shape)
-            kernels.add_cells(rows, columns, strides, slopes.ravel(), found)
+            kernels.add_cells(self.rows, columns, strides, slopes.ravel(), found)
         straight: Floats = min(1.0, self.alike[column] / STRAIGHT) * found
         return straight
 
