@@ -20,6 +20,7 @@ from scipy.stats import beta
 
 import hushtable.methods.partition.partition as module
 from hushtable.kernels.regions import split_score
+from hushtable.kernels.split_quality import EVEN
 from hushtable.methods.partition.axes import Axis, axis_of
 from hushtable.methods.partition.partition import Partition
 from hushtable.methods.partition.tree import GrowthRules, Tree
@@ -342,7 +343,7 @@ def test_001_8_candidates_come_from_bounds_and_leave_no_empty_side() -> None:
             [axis], cells[:, None], np.zeros(len(cells), int), 1, np.ones(len(cells), int)
         )
         whole = np.array([len(cells)], np.int64)
-        _, ways, starts = rows.runs(0, (0, 100), slice(0, len(cells)), whole=whole, by_class=False)
+        _, ways, starts = rows.runs(0, (0, 100), slice(0, len(cells)), whole=whole, quality=EVEN)
         cuts = np.concatenate([np.arange(s, s + n) for s, n in zip(starts, ways, strict=True)])
         assert cuts.tolist() == list(range(1, 101))
 

@@ -158,7 +158,7 @@ def test_runs_are_all_splits_with_their_scores(data: st.DataObject) -> None:
     whole = table.sum(axis=0).astype(np.int64)
     for by_class in (False, True):
         scores, ways, starts = rows.runs(
-            0, part, slice(0, len(codes)), whole=whole, by_class=by_class
+            0, part, slice(0, len(codes)), whole=whole, quality=by_class
         )
         found = {
             int(start) + i: int(score)

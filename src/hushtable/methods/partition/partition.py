@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from hushtable.engine.sealed import SealedTable
 from hushtable.errors import ParameterError, TooLarge
 from hushtable.estimate.simplex import whole_on_simplex
+from hushtable.kernels.split_quality import EVEN, EVEN_AND_APART, TELLING
 from hushtable.methods import parameters
 from hushtable.methods.base import CountError, Forecast, Method, Plan, Released, misfits
 from hushtable.methods.count_error import laplace_error, n_asked, width_line, width_through_cells
@@ -69,10 +70,11 @@ class Partition(Method):
     target : str, optional
         Column whose classes are kept apart in the counts; else the schema's target. Splits are made
         to separate them.
-    split : {"median", "random-attribute", "midpoint"}
-        How regions are split: ``median`` chooses among all splits of all columns at once,
-        ``random-attribute`` among those of a column drawn beforehand, and ``midpoint`` halves the
-        widest one, at no cost.
+    split : {"median", "class", "random-attribute", "midpoint"}
+        How regions are split: ``median`` chooses among all splits of all columns at once, for even
+        halves; ``class`` does so for what a side tells of the target; ``random-attribute`` chooses
+        among the splits of a column drawn beforehand, and ``midpoint`` halves the widest one, at no
+        cost.
     budget : number or str
         Share of epsilon kept for the counts of the leaves, such as 1/2. The rest is divided evenly
         over the levels; what a path does not use goes to its leaf.
@@ -125,6 +127,11 @@ class Partition(Method):
         axes = tuple(axis_of(n, column) for n, column in schema.attributes.items() if n != target)
         rules = self._rules(schema, target)
         problems = self._misfits(schema, target)
+        if target is None and self.split == "class":
+            problems.append(
+                "split is 'class', which needs a column to tell of; name a target, or choose "
+                "another split."
+            )
         if not axes:
             problems.append(f"target {target!r} is the only column; there is nothing to split.")
         if rules.max_rows / rules.epsilon_test > MAX_SCALE:
@@ -157,6 +164,12 @@ class Partition(Method):
             )
         return problems
 
+    def _quality(self, target: str | None) -> int:
+        """Say what splits are valued by."""
+        if target is None:
+            return EVEN
+        return TELLING if self.split == "class" else EVEN_AND_APART
+
     def _rules(self, schema: Schema, target: str | None) -> GrowthRules:
         level = (1 - self.budget) * self.epsilon / self.max_depth
         test, rest = level * self.test_share, level * (1 - self.test_share)
@@ -165,7 +178,7 @@ class Partition(Method):
             stop_count=self.stop_count,
             test_from=self.test_from,
             split=self.split,
-            by_class=target is not None,
+            quality=self._quality(target),
             epsilon=self.epsilon,
             epsilon_test=test,
             epsilon_split=(level, rest) if self.split != "midpoint" else (Fraction(0), Fraction(0)),
