@@ -25,6 +25,7 @@ import hushtable.methods.counts.columns as columns_module
 import hushtable.methods.counts.noisy_counts as noisy_counts_module
 import hushtable.methods.partition.partition as partition_module
 from hushtable.audit import Report, audit
+from hushtable.audit.cases.partition import telling_pair
 from hushtable.audit.events import Both, Within
 from hushtable.audit.neighbors import with_and_without
 from hushtable.audit.run import case_of
@@ -33,6 +34,7 @@ from hushtable.engine.baskets import Tuples
 from hushtable.engine.cells import Cells
 from hushtable.engine.memory import MemoryEngine
 from hushtable.engine.projection import OrderedEdges
+from hushtable.kernels.split_quality import POINTS
 from hushtable.methods import (
     AlphaBeta,
     Columns,
@@ -53,8 +55,6 @@ from hushtable.methods.counts.generalize_suppress import GeneralizeSuppressPlan
 from hushtable.methods.degrees.degrees import Degrees
 from hushtable.methods.diffgen.contingency_table import ContingencyTablePlan
 from hushtable.methods.diffgen.top_down_specialization import TopDownSpecializationPlan
-from hushtable.audit.cases.partition import telling_pair
-from hushtable.kernels.split_quality import POINTS
 from hushtable.methods.partition import mondrian as mondrian_module
 from hushtable.methods.partition.mondrian import Mondrian
 from hushtable.methods.partition.tree import GrowthRules
@@ -122,7 +122,11 @@ HALVED = [
         250,
         marks=pytest.mark.long,
     ),
-    pytest.param(Partition(epsilon=2, budget="19/20", max_depth=1), 250, marks=pytest.mark.long),
+    pytest.param(
+        Partition(epsilon=2, budget="19/20", max_depth=1, column_share=0),
+        250,
+        marks=pytest.mark.long,
+    ),
     (Degrees(epsilon=2, max_degree=2), 900),
 ]
 
@@ -399,7 +403,7 @@ def test_001_3_the_printed_weights_are_caught(
     0.049, or of 0.271 and 0.0187: missed with probability 2e-8, or 6e-5.
     """
     monkeypatch.setattr(GrowthRules, "sensitivity", wrong)
-    method = Partition(epsilon=epsilon, budget="1/100", max_depth=1, test_from=1)
+    method = Partition(epsilon=epsilon, budget="1/100", max_depth=1, test_from=1, column_share=0)
     pair = with_and_without(
         case_of("partition").schema(method), "a cut that one more row makes rare (001-3)",
         rows, [(1, 0)], Within("tree[0].cut", 1, 1),
@@ -415,7 +419,8 @@ def test_a_score_that_falls_and_is_taken_as_monotone_is_caught(monkeypatch: Patc
     probability below 1e-8.
     """
     monkeypatch.setattr(GrowthRules, "sensitivity", POINTS + 1)
-    method = Partition(epsilon=2, budget="1/100", max_depth=1, test_from=1, split="class")
+    method = Partition(epsilon=2, budget="1/100", max_depth=1, test_from=1, split="class",
+                       column_share=0)  # fmt: skip
     pair = telling_pair(case_of("partition").schema(method))
     assert_caught(attacked(method, 1000, pairs=[pair]))
 
@@ -434,7 +439,7 @@ def test_001_8_leaves_that_forget_what_was_spent_are_caught(monkeypatch: Patch) 
 
     monkeypatch.setattr(partition_module, "grow", forgetful)
     method = Partition(epsilon=2, budget="1/10", max_depth=1, test_from=0, test_share="99/100",
-                       split="midpoint", stop_count=-(10**6))  # fmt: skip
+                       split="midpoint", stop_count=-(10**6), column_share=0)  # fmt: skip
     both = Both(
         Within("tree[0].noisy_count", low=11), Within("data[['v0', 'v1'],+].noisy_count", low=6)
     )

@@ -109,7 +109,7 @@ def test_the_method_splits_with_the_corrected_probabilities(
 ) -> None:
     """Run the tree itself, one level with budget 1; false alarm ALPHA."""
     corrected = vectors["001"]["q3_loss_example"]["corrected exp(2q/3), eps=1"][key]
-    rules = Partition(epsilon=2, max_depth=1, test_from=1).plan(SCHEMA).rules
+    rules = Partition(epsilon=2, max_depth=1, test_from=1, column_share=0).plan(SCHEMA).rules
     assert rules.split_budget(0) == 1
     noise, n_runs = SecureNoise(), 4000
     cuts = [grow(rows_of(counts), rules, noise)[0].cut[0] for _ in range(n_runs)]

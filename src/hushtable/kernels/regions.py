@@ -47,7 +47,8 @@ def split_score(
 ) -> int:  # pragma: no cover - compiled
     """Value a split: twice quality (2), which is min(r1, r2); twice quality (3); or `telling`."""
     if quality == TELLING:
-        return telling(left, whole)
+        points: int = telling(left, whole)
+        return points
     n_left = n_right = 0
     # The best and second best class of each side, to find the best pair of different classes.
     best_left = next_left = best_right = next_right = 0

@@ -124,12 +124,20 @@ class SealedRegions(Seal):
 
     @classmethod
     def of(
-        cls, cells: SealedCells, axes: Sequence[OrderedAxis], *, n_classes: int | None = None
+        cls,
+        cells: SealedCells,
+        axes: Sequence[OrderedAxis],
+        *,
+        places: Sequence[int] | None = None,
+        n_classes: int | None = None,
     ) -> SealedRegions:
-        """Order cells along axes; with `n_classes`, their last column holds the class."""
+        """Order cells along axes, of their first columns or of those at `places`.
+
+        With `n_classes`, their last column holds the class.
+        """
         exact = inside(cells)
         classes = np.zeros(len(exact.counts), np.int64) if n_classes is None else exact.codes[:, -1]
-        codes = exact.codes[:, : len(axes)]
+        codes = exact.codes[:, list(range(len(axes)) if places is None else places)]
         ordered = OrderedCells(axes, codes, classes, n_classes or 1, exact.counts)
         return cls(ordered, cells.sensitivity, cells.part)
 
