@@ -3,8 +3,9 @@
 Each table gets its *wide* rows: its own columns, how many rows of other tables hang on it and what
 is a fact of these, the columns of the row before where rows have an order, and all columns of what
 it hangs on. A wide row is made of one person's rows alone, and names that person, so a bound on the
-wide rows of a person is all that a promise needs (``linked.md``). Rows that hang on nobody are in no
-wide table. DuckDB and Spark join by the same expressions; what is small is then counted in memory.
+wide rows of a person is all that a promise needs (``linked/linked.md``). Rows that hang on nobody
+are in no wide table. DuckDB and Spark join by the same expressions; what is small is then counted
+in memory.
 """
 
 from __future__ import annotations
@@ -115,9 +116,14 @@ class LinkedEngine:
     def __init__(
         self, tables: Mapping[str, PrivateTable], schema: LinkedSchema, noise: Noise
     ) -> None:
-        self._tables, self.schema, self._noise = tables, schema, noise
+        self._tables, self._schema, self._noise = tables, schema, noise
         self._engines: dict[str, Engine] = {}
         self._wide: dict[str, Source] = {}
+
+    @property
+    def schema(self) -> LinkedSchema:
+        """What is public about the tables."""
+        return self._schema
 
     def engine(self, name: str) -> Engine:
         """Give what counts the wide rows of one table."""
@@ -136,7 +142,9 @@ class LinkedEngine:
     def _sources(self) -> dict[str, Source]:
         """All raw rows, in one place."""
         own = {name: self.schema.own(name) for name in self._tables}
-        tables = {name: _at_hand(table, [*own[name].columns]) for name, table in self._tables.items()}
+        tables = {
+            name: _at_hand(table, [*own[name].columns]) for name, table in self._tables.items()
+        }
         if any(is_in_spark(table.data) for table in tables.values()):
             opened = [table.source() for table in tables.values()]
             backend = opened[0].table.get_backend()
@@ -184,6 +192,8 @@ class LinkedEngine:
 
     def _joined(self, name: str) -> Source:
         table, source = self.schema.tables[name], self._rows[name]
+        if self.schema.tells_apart(name):
+            self._require_different_keys(name)
         rows = source.table
         own = {column: rows[f"c{place}"] for place, column in enumerate(table.attributes)}
         if table.order is not None:
@@ -212,11 +222,28 @@ class LinkedEngine:
                 for at, column in enumerate(seen)
             }
             parents = parent.select(
-                held=parent.key, person=parent.person, **{p: parent[c] for p, c in of_parent.items()}
+                held=parent.key,
+                person=parent.person,
+                **{p: parent[c] for p, c in of_parent.items()},
             )
             wide = wide.inner_join(parents, wide.above == parents.held).drop("held")
             columns |= dict(zip(seen, of_parent, strict=True))
         return source.keep(wide, {**columns, self.schema.person: "person"}, drawn=True)
+
+    def _require_different_keys(self, name: str) -> None:
+        """Refuse a key that two rows have: what hangs on it would be two persons' at once."""
+        if self._n_same(name):
+            key = self.schema.tables[name].key
+            raise DataError(
+                f"table {name!r}: several rows have the same {key!r}, so what hangs on them cannot "
+                "be told to belong to one person; make the key different for each row."
+            )
+
+    def _n_same(self, name: str) -> int:
+        """Count rows whose key another row before them has."""
+        rows, source = self._rows[name].table, self._sources[name]
+        different = source.fetch(rows.agg(n=rows.key.nunique()))["n"][0].as_py() or 0
+        return n_rows(source, rows.filter(rows.key.notnull())) - int(different)
 
     def _told(self, child: str) -> list[str]:
         return [f"n_{child}", *self._facts[child]]
@@ -249,10 +276,8 @@ class LinkedEngine:
                 f"table {name!r}: {{}} rows have no {linked!r}; they do not count.",
             )
             if table.key is not None:
-                different = rows.agg(n=rows.key.nunique())
-                known = int(source.fetch(different)["n"][0].as_py() or 0)
                 found += _told(
-                    keyed - known,
+                    self._n_same(name),
                     f"table {name!r}: {{}} rows have a {table.key!r} that another row has too.",
                 )
             if table.parent is not None:

@@ -142,9 +142,7 @@ def connect_duckdb(
         "autoinstall_known_extensions": "false",
         "autoload_known_extensions": "false",
         # A seeded run in memory is repeatable; otherwise order is not worth what it costs.
-        "preserve_insertion_order": str(
-            all(one.is_small_text for one in headers)
-        ).lower(),
+        "preserve_insertion_order": str(all(one.is_small_text for one in headers)).lower(),
     }
     connection = ibis.duckdb.connect(**settings)
     weakref.finalize(connection, _remove_spill, connection.con, spill, os.getpid())

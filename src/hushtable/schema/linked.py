@@ -65,7 +65,7 @@ class LinkedTable(Model):
             yield "all columns are identifiers; nothing is left to publish."
         for what, name in (("key", self.key), ("foreign_key", self.foreign_key)):
             if name in self.attributes:
-                yield f"{what} {name!r} is a published column; a key is never published. Take it out."
+                yield f"{what} {name!r} is a published column; keys are never published."
         if self.parent is None:
             beside = ("foreign_key", "max_children", "order", "facts")
             yield from (
@@ -133,6 +133,13 @@ class LinkedSchema:
         """List the tables that hang on a table."""
         return [child for child, table in self.tables.items() if table.parent == name]
 
+    def tells_apart(self, name: str) -> bool:
+        """Say whether two rows of a table must not have one key: what hangs on it is one person's.
+
+        Rows of persons with one key are one person's, whatever hangs on them.
+        """
+        return self.tables[name].parent is not None and bool(self.children(name))
+
     def reach(self, name: str) -> int:
         """Say how many rows of a table one person has at most."""
         table = self.tables[name]
@@ -153,7 +160,7 @@ class LinkedSchema:
             name=f"{self.name}: {name}",
             missing_values=self.missing_values,
             reading=table.reading,
-            columns={key: _KEY for key in keys} | dict(table.columns),
+            columns=dict.fromkeys(keys, _KEY) | dict(table.columns),
         )
 
     def wide(self, name: str) -> Schema:
@@ -174,7 +181,9 @@ class LinkedSchema:
         table = self.tables[name]
         columns = dict(table.attributes) | self.told(name)
         if table.order is not None:
-            columns |= {f"{PREVIOUS}.{c}": _before(column) for c, column in table.attributes.items()}
+            columns |= {
+                f"{PREVIOUS}.{c}": _before(column) for c, column in table.attributes.items()
+            }
         if table.parent is not None:
             columns |= self.above(table.parent)
         return columns
@@ -201,9 +210,14 @@ class LinkedSchema:
     @property
     def conditions(self) -> tuple[str, ...]:
         """What the promise takes for granted about the tables, see `Schema.conditions`."""
-        return tuple(
-            f"{name}: {said}" for name in self.tables for said in self.own(name).conditions
-        )
+        cells = [f"{name}: {said}" for name in self.tables for said in self.own(name).conditions]
+        keys = [
+            f"Keys of {name}. Tables are refused if two rows of {name} have the same "
+            f"{self.tables[name].key!r}; whoever learns that a release failed may learn that."
+            for name in self.tables
+            if self.tells_apart(name)
+        ]
+        return (*cells, *keys)
 
     def require_confirmed(self) -> None:
         """Refuse a schema with parts that were taken from the data and not confirmed."""
@@ -249,7 +263,9 @@ class LinkedSchema:
         return cls.from_dict({**content, "tables": filled}, problems)
 
     @classmethod
-    def from_dict(cls, content: Mapping[str, Any], problems: list[str] | None = None) -> LinkedSchema:
+    def from_dict(
+        cls, content: Mapping[str, Any], problems: list[str] | None = None
+    ) -> LinkedSchema:
         """Check a schema given as plain data, reporting every problem at once."""
         problems = list(problems or [])
         known = {"name", "missing_values", "tables"}
@@ -299,8 +315,8 @@ class LinkedSchema:
         for column in told:
             if column in taken or not column.isprintable() or "." in column:
                 yield (
-                    f"table {name!r}: a column or fact cannot be called {column!r}: it is a key, or "
-                    "has a dot or signs in it that cannot be printed."
+                    f"table {name!r}: a column or fact cannot be called {column!r}: it is a key, "
+                    "or has a dot or signs in it that cannot be printed."
                 )
 
     def to_dict(self) -> dict[str, Any]:
@@ -345,7 +361,7 @@ def _misfits(tables: Mapping[str, LinkedTable]) -> list[str]:
         )
     for name, table in tables.items():
         above, seen = table.parent, [name]
-        while above in tables and above not in seen:
+        while above is not None and above in tables and above not in seen:
             seen.append(above)
             above = tables[above].parent
         if table.parent is not None and table.parent not in tables:

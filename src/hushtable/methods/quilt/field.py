@@ -429,6 +429,14 @@ class Field:
         self.coins.shuffle(chosen)
         return self.rows[chosen]
 
+    def draw_given(self, rows: Particles, columns: Sequence[int], n_sweeps: int) -> None:
+        """Draw some columns of rows anew, in place, given the others."""
+        layout, sites = self._layout(), self._sites()
+        free = np.flatnonzero(np.isin(sites, [*columns, -1]).all(axis=1))
+        for _ in range(n_sweeps):
+            self.coins.shuffle(free)
+            kernels.gibbs(rows, sites[free], layout, self.coins.state)
+
     def tilts(self, rows: Particles, column: int) -> Floats:
         """Say for each row how the log-density rises along an ordered column, given the others.
 
