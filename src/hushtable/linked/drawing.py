@@ -77,9 +77,13 @@ def n_drawn(schema: LinkedSchema, drawn: Mapping[str, Drawn], name: str) -> Inte
 
 
 def draw_children(
-    quilt: Patchwork, schema: LinkedSchema, drawn: Mapping[str, Drawn], name: str
+    quilt: Patchwork,
+    schema: LinkedSchema,
+    drawn: Mapping[str, Drawn],
+    name: str,
+    facts: Mapping[str, Fact],
 ) -> Drawn:
-    """Draw the rows of a table that hang on parents that are drawn already."""
+    """Draw the rows of a table that hang on parents that are drawn already, and keep its facts."""
     table = schema.tables[name]
     sizes = n_drawn(schema, drawn, name)
     owners = np.repeat(np.arange(len(sizes)), sizes)
@@ -98,10 +102,12 @@ def draw_children(
             given |= _row_before(quilt, codes, batch, turns)
         for column, found in _given(quilt, given, [*codes], len(batch)).items():
             codes[column][batch] = found
-    if table.order is not None:
-        order = np.lexsort((turns, codes[table.order], owners))
-        codes = {column: found[order] for column, found in codes.items()}
-    return Drawn(codes, owners)
+    children = Drawn(codes, owners)
+    keep_facts(children, drawn[table.parent or ""], facts, quilt.field.coins)
+    if table.order is None:
+        return children
+    order = np.lexsort((turns, codes[table.order], owners))
+    return Drawn({column: found[order] for column, found in codes.items()}, owners)
 
 
 def _batches(turns: Integers, *, in_order: bool) -> Iterator[Integers]:

@@ -32,7 +32,6 @@ from hushtable.linked.drawing import (
     Drawn,
     draw_children,
     draw_persons,
-    keep_facts,
     n_drawn,
     seen_below,
 )
@@ -195,6 +194,7 @@ class LinkedPlan(Plan[SealedTables]):
 
     def release(self, source: SealedTables, noise: Noise) -> Released:
         """Measure and draw each table, parents first; then write all of them with their keys."""
+        facts = facts_of(self.linked)
         drawn: dict[str, Drawn] = {}
         quilts: dict[str, Patchwork] = {}
         made: dict[str, Released] = {}
@@ -204,15 +204,10 @@ class LinkedPlan(Plan[SealedTables]):
             drawn[name] = (
                 draw_persons(quilt, part.n_published(quilt))
                 if name == self.linked.root
-                else draw_children(quilt, self.linked, drawn, name)
+                else draw_children(quilt, self.linked, drawn, name, facts[name])
             )
             size = {"rows": numbers(np.zeros(drawn[name].n_rows, np.int8))}
             made[name] = part.released(quilt, purse, pa.table(size))
-        facts = facts_of(self.linked)
-        for name in reversed(list(self.parts)):
-            parent = self.linked.tables[name].parent
-            if parent is not None:
-                keep_facts(drawn[name], drawn[parent], facts[name], quilts[name].field.coins)
         tables = {name: self._written(name, drawn[name]) for name in self.parts}
         for name, released in made.items():
             tables |= {f"{name}.{kind}": released.tables[kind] for kind in KINDS}

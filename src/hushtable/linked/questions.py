@@ -1,7 +1,7 @@
 """Questions over linked tables: which table they count, and what they are in its wide columns.
 
 ``persons.age >= 65 AND EXISTS visits.ward = 'icu'`` counts persons: what stands in EXISTS is a fact
-that the schema declares, hence a column of the parent. ``visits.ward = 'icu' AND persons.sex = 'F'``
+that the schema declares, hence a column of the parent. ``visits.ward = 'icu' AND persons.age > 9``
 counts visits: the lowest table that is named outside of EXISTS. ``previous.ward`` is that of the
 visit before.
 """
