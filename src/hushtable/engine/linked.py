@@ -35,6 +35,17 @@ from hushtable.schema.linked import PREVIOUS, LinkedSchema
 ibis = lazy_loader.load("ibis")
 
 
+@dataclass(frozen=True)
+class Finding:
+    """Say what does not fit, and how many rows it is about; with `refused`, tables are for it."""
+
+    said: str
+    refused: bool = False
+
+    def __str__(self) -> str:
+        return self.said
+
+
 @dataclass(frozen=True, eq=False)
 class LinkedData:
     """Hold private tables that were opened, and of which no row was read.
@@ -262,12 +273,15 @@ class LinkedEngine:
 
     # --- for the custodian ------------------------------------------------------------------------
 
-    def findings(self) -> list[str]:
+    def findings(self) -> list[Finding]:
         """List what does not fit, for the custodian's eyes: numbers of rows, never values."""
-        found = []
+        found: list[Finding] = []
         for name, table in self.schema.tables.items():
             source, own = self._sources[name], self.schema.own(name)
-            found += [f"table {name!r}: {one}" for one in SqlEngine(source, own).rule_breaks()]
+            found += [
+                Finding(f"table {name!r}: {one}", refused=one.refused)
+                for one in SqlEngine(source, own).rule_breaks()
+            ]
             rows = self._rows[name].table
             keyed = n_rows(source, rows)
             linked = table.foreign_key or table.key
@@ -279,6 +293,7 @@ class LinkedEngine:
                 found += _told(
                     self._n_same(name),
                     f"table {name!r}: {{}} rows have a {table.key!r} that another row has too.",
+                    refused=self.schema.tells_apart(name),
                 )
             if table.parent is not None:
                 above = self._rows[table.parent].table
@@ -298,8 +313,8 @@ class LinkedEngine:
         return found
 
 
-def _told(n: int, said: str) -> list[str]:
-    return [said.format(f"{n:,}")] if n else []
+def _told(n: int, said: str, *, refused: bool = False) -> list[Finding]:
+    return [Finding(said.format(f"{n:,}"), refused)] if n else []
 
 
 def _known(raw: Expression, missing_values: tuple[str, ...]) -> Expression:

@@ -143,7 +143,7 @@ class LinkedPlan(Plan[SealedTables]):
     @cached_property
     def schema(self) -> Schema:  # type: ignore[override]
         """Describe the published persons."""
-        return self.linked.wide(self.linked.root).model_copy(update={"unit": self.linked.unit})
+        return self.linked.persons
 
     @property
     def guarantees(self) -> tuple[Guarantee, ...]:

@@ -176,6 +176,11 @@ class LinkedSchema:
             columns={self.person: _KEY} | self.columns(name),
         )
 
+    @cached_property
+    def persons(self) -> Schema:
+        """Describe the published persons, who are the unit with the rows of all tables."""
+        return self.wide(self.root).model_copy(update={"unit": self.unit})
+
     def columns(self, name: str) -> dict[str, Column]:
         """Give the columns of a wide schema."""
         table = self.tables[name]
@@ -330,6 +335,16 @@ class LinkedSchema:
             said = table.model_dump(mode="json", exclude_defaults=True, exclude={"columns"})
             tables[name] = said | {"columns": {c: columns[c] for c in table.columns}}
         return plain | {"tables": tables}
+
+
+def load_persons(path: str | Path) -> Schema:
+    """Read the schema of a table, or of the persons where it has several tables."""
+    try:
+        content = read_yaml(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        content = None  # whoever reads it next says what is wrong
+    several = isinstance(content, dict) and "tables" in content
+    return LinkedSchema.load(path).persons if several else Schema.load(path)
 
 
 _KEY = Identifier(role="identifier")
