@@ -73,6 +73,7 @@ from hushtable.methods.quilt.carried import Carried
 from hushtable.methods.quilt.cuts import CUT_SHARE, is_wide, planned_size
 from hushtable.methods.quilt.domains import MAX_BUCKETS, MAX_INTERVALS, Values, values_of
 from hushtable.methods.quilt.meter import Meter, PaidTable, Purse, TableMechanism, as_share
+from hushtable.methods.quilt.particles import Drawn
 from hushtable.methods.quilt.prior import PriorRows
 from hushtable.methods.quilt.schedule import ROWS_SHARE, Schedule, schedule
 from hushtable.methods.quilt.sewing import Patchwork, divided, sew
@@ -99,7 +100,7 @@ _ONE_COLUMN = (
 )
 
 
-def _delta_or_zero(name: str, given: Any) -> Fraction:
+def delta_or_zero(name: str, given: Any) -> Fraction:
     """Read a delta that may be 0, the pure promise."""
     value = as_rational(given, name=name)
     if not 0 <= value < 1:
@@ -163,7 +164,7 @@ class Quilt(Method):
     estimator_kind: ClassVar[str] = "quilt"
 
     epsilon: Fraction = parameter(read=parameters.epsilon)
-    delta: Fraction = parameter(read=_delta_or_zero, default=Fraction(0))
+    delta: Fraction = parameter(read=delta_or_zero, default=Fraction(0))
     target: str | None = parameter(default=None)
     particles: int = parameter(read=whole(at_least=LEAST_PARTICLES), default=40_000)
     max_published: int = parameter(read=whole(), default=1_000_000)
@@ -385,6 +386,23 @@ class QuiltPlan(Plan[SealedTable]):
 
     def release(self, source: SealedTable, noise: Noise) -> Released:
         """Measure, choose, fit, draw."""
+        quilt, purse = self.sewn(source, noise)
+        n_rows = self.n_published(quilt)
+        drawn = quilt.field.draw(n_rows)
+        columns = {
+            known.counted.values.name: to_values(
+                known.counted.values.column, codes_drawn(quilt, drawn, place)
+            )
+            for place, known in enumerate(quilt.columns)
+        }
+        return self.released(quilt, purse, pa.table(columns))
+
+    def n_published(self, quilt: Patchwork) -> int:
+        """Say how many rows are published."""
+        return min(max(round(quilt.total), 0), self.method.max_published)
+
+    def sewn(self, source: SealedTable, noise: Noise) -> tuple[Patchwork, Purse]:
+        """Measure, choose and fit; give what was sewn, and what was spent on it."""
         purse = self.purse()
         quilt = sew(
             Meter(source, noise, purse),
@@ -397,10 +415,13 @@ class QuiltPlan(Plan[SealedTable]):
             prior=self.prior,
             carried=self.carried,
         )
-        n_rows = min(max(round(quilt.total), 0), self.method.max_published)
+        return quilt, purse
+
+    def released(self, quilt: Patchwork, purse: Purse, rows: pa.Table) -> Released:
+        """Hand out rows that were drawn, and all that they were drawn from."""
         return Released(
             tables={
-                "data": _rows(quilt, n_rows),
+                "data": rows,
                 "measured": _lists(
                     "table",
                     "cell",
@@ -419,7 +440,7 @@ class QuiltPlan(Plan[SealedTable]):
                 ),
                 "candidates": _last_candidates(quilt),
             },
-            settings={**_settings(quilt, purse, n_rows), **self._of_prior(quilt)},
+            settings={**_settings(quilt, purse, rows.num_rows), **self._of_prior(quilt)},
         )
 
     def _of_prior(self, quilt: Patchwork) -> dict[str, Any]:
@@ -446,21 +467,18 @@ def _sum_error(noise: TableMechanism, n_counts: int) -> CountError:
 # --- what is released -----------------------------------------------------------------------------
 
 
-def _rows(quilt: Patchwork, n_rows: int) -> pa.Table:
-    drawn = quilt.field.draw(n_rows)
-    columns = {}
-    for position, known in enumerate(quilt.columns):
-        v = known.counted.values
-        merged = v.is_ordered and known.n_buckets < v.size
-        codes = v.codes(
-            drawn[:, position].astype(np.int64),
-            known.buckets,
-            known.shares,
-            quilt.field.coins,
-            quilt.field.tilts(drawn, position) if merged else None,
-        )
-        columns[v.name] = to_values(v.column, codes)
-    return pa.table(columns)
+def codes_drawn(quilt: Patchwork, drawn: Drawn, place: int) -> NDArray[np.int64]:
+    """Draw codes of the schema for the buckets of one column of rows."""
+    known = quilt.columns[place]
+    v = known.counted.values
+    merged = v.is_ordered and known.n_buckets < v.size
+    return v.codes(
+        drawn.column(place).astype(np.int64),
+        known.buckets,
+        known.shares,
+        quilt.field.coins,
+        quilt.field.tilts(drawn.particles, place)[drawn.places] if merged else None,
+    )
 
 
 def _lists(whose: str, place: str, columns: Mapping[str, Sequence[NDArray[Any]]]) -> pa.Table:
