@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -109,6 +110,22 @@ def test_of_many_pairs_some_are_chosen() -> None:
     assert "tables of the forest" not in spent
     assert "tables of all pairs" not in spent
     assert sum(spent.values()) <= 1
+
+
+def test_what_the_columns_contradict_is_believed_less() -> None:
+    """All rows moved since; noise of 40 rows is what is left of the error, 6 of it are allowed."""
+    before = earlier(3, 4.0)
+    wrong = [
+        replace(table, counts=np.array([N, 0.0, 0.0, 0.0])) if table.columns == ("c0",) else table
+        for table in before.tables
+    ]
+    made = run(3, Before(replace(before, tables=wrong)), epsilon=2)
+    told = {tuple(t["columns"]): t["std"] for t in made.settings["tables"] if "carried" in t}
+    assert told["c0",] > 100
+    assert told["c0", "c1"] > 100
+    assert told["c1",] == told["c2",] == 2.0
+    first = np.mean(made.tables["data"]["c0"].to_numpy() > 1)
+    assert abs(first - 0.5) < 0.06
 
 
 def test_a_table_has_the_error_of_the_cell_of_a_random_row() -> None:
