@@ -113,11 +113,14 @@ def known_column(
     if v.is_ordered:
         kept[: v.n_values] = ~tails.cut(told[: v.n_values], std)
         told[~kept] = 0.0
-    real = slice(0, v.n_values)
+    # Values that are taken to be empty get nothing of what is spread, either.
+    real = np.flatnonzero(kept[: v.n_values])
+    widths = v.widths[real].astype(np.float64)
     told[real] = drawn_together(
-        told[real], std, buckets[real], v.widths[real].astype(np.float64), is_ordered=v.is_ordered
+        told[real], std, _numbered(buckets[real]), widths, is_ordered=v.is_ordered
     )
-    shares = shares_of(told, buckets, total)
+    shares = np.zeros(v.size)
+    shares[kept] = shares_of(told[kept], _numbered(buckets[kept]), total)
     masses = np.bincount(buckets, shares).astype(np.float64)
     return KnownColumn(
         counted=counted,
@@ -133,6 +136,11 @@ def known_column(
         ),
         line=_line(v, buckets, shares, _standing_out(v, noisy, std)) if v.is_ordered else None,
     )
+
+
+def _numbered(buckets: Integers) -> Integers:
+    """Number buckets one after the other, where some of them have no values left."""
+    return np.unique(buckets, return_inverse=True)[1].ravel()
 
 
 def _standing_out(values: Values, noisy: Floats, std: float) -> NDArray[np.bool_]:

@@ -443,11 +443,11 @@ def _rows(quilt: Patchwork, n_rows: int) -> pa.Table:
         v = known.counted.values
         merged = v.is_ordered and known.n_buckets < v.size
         codes = v.codes(
-            drawn[:, position].astype(np.int64),
+            drawn.column(position).astype(np.int64),
             known.buckets,
             known.shares,
             quilt.field.coins,
-            quilt.field.tilts(drawn, position) if merged else None,
+            quilt.field.tilts(position)[drawn.places] if merged else None,
         )
         columns[v.name] = to_values(v.column, codes)
     return pa.table(columns)
