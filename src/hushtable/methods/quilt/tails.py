@@ -3,7 +3,10 @@
 What it does. The outermost values of a numeric column are often empty, and there may be many of
 them. Each has a noisy count, and what is left of those when none may be negative adds up: rows far
 from all others, which weigh most in a variance or a slope. `cut` says which values at the ends are
-empty for all that can be told.
+empty for all that can be told. They stay empty when counts are drawn together and made to add up.
+
+The other side. People who are there but too few to be told from noise are lost, so the variance of
+a column with a long thin tail comes out too small.
 
 All of it is post-processing of noisy counts. The noisy counts themselves are published as they are.
 """
