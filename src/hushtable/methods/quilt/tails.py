@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from hushtable.methods.quilt.domains import Floats
 
-FEW = 50
-"""Up to twice as many values, a stretch whose sum is below one standard deviation is empty."""
+FEW = 100
+"""Of so many values, a stretch at an end is empty if its sum is below one standard deviation."""
 
 
 def cut(counts: Floats, std: float) -> NDArray[np.bool_]:
@@ -55,7 +55,7 @@ def _n_empty(counts: Floats, std: float) -> int:
         widths.append(width)
     n_empty = 0
     # Among many values noise looks like people somewhere, and they would be far from all others.
-    least = max(1.0, math.log2(len(counts) / FEW)) * std
+    least = (1.0 + max(0.0, math.log2(len(counts) / FEW)) / 2) * std
     for total, width in zip(sums, widths, strict=True):
         if total >= least * width**0.5:
             return n_empty
