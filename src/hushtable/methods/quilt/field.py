@@ -432,7 +432,8 @@ class Field:
     def draw_given(self, rows: Particles, columns: Sequence[int], n_sweeps: int) -> None:
         """Draw some columns of rows anew, in place, given the others."""
         layout, sites = self._layout(), self._sites()
-        free = np.flatnonzero(np.isin(sites, [*columns, -1]).all(axis=1))
+        alone = len(self.sizes)  # the second column of a site of one
+        free = np.flatnonzero(np.isin(sites, [*columns, alone]).all(axis=1))
         for _ in range(n_sweeps):
             self.coins.shuffle(free)
             kernels.gibbs(rows, sites[free], layout, self.coins.state)
