@@ -487,7 +487,9 @@ class Field:
         fitted = log_factors(self.tables)
         for column, base in enumerate(self._base):
             alone = fitted.get((column,))
-            own = [((column,), base if alone is None else base * np.exp(alone))]
+            own: list[tuple[Group, Floats]] = [
+                ((column,), base if alone is None else base * np.exp(alone))
+            ]
             for group, theta in fitted.items():
                 if column in group and len(group) > 1:
                     # The column's own values come last, next to each other.
