@@ -196,6 +196,11 @@ def sew(
     every_pair = carried is not None and carried.covers(stages.n_rounds * stages.n_picks)
     share = min(stages.one_ways * (ALONE if every_pair else 1.0), float(meter.purse.left))
     counted = measure_columns(meter, values, divided(share, [planned_size(v) for v in values]))
+    if carried is not None:
+        carried = carried.doubted(
+            [column.table.counts.astype(np.float64) for column in counted],
+            [column.table.noise.std for column in counted],
+        )
     quilt = _start(counted, public_rows, target, prior, carried, n_particles=n_particles, seed=seed)
     preferred = target if stages.prefers_target else None
     groups = groups_of(quilt.field.sizes, preferred)
