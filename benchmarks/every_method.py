@@ -233,17 +233,17 @@ def on_table(
 
 
 def on_graph(name: str, folder: Path) -> dict[str, Any]:
-    graph = GRAPHS[name]()
-    edges = list(nx.convert_node_labels_to_integers(graph).edges())
+    graph = nx.convert_node_labels_to_integers(GRAPHS[name]())
+    edges, nodes = list(graph.edges()), list(range(graph.number_of_nodes()))
     degrees = np.sort([degree for _, degree in graph.degree()])
     started = time.process_time()
     out = folder / name.replace(" ", "-").replace(",", "")
-    said = ""
+    said, method = "", ht.Degrees(epsilon=1)
     try:
-        release = ht.publish_graph(edges, ht.Degrees(epsilon=1), out=out)
+        release = ht.publish_graph(edges, method, out=out, nodes=nodes)
     except Refused as refused:
         said = str(refused)
-        release = ht.publish_graph(edges, ht.Degrees(epsilon=1), out=out, anyway=True)
+        release = ht.publish_graph(edges, method, out=out, nodes=nodes, anyway=True)
     cpu = time.process_time() - started
     holds = []
     for at in np.unique(np.quantile(degrees, np.arange(1, 20) / 20).astype(int)).tolist():
