@@ -43,6 +43,8 @@ def test_the_installed_command_runs_in_a_process_of_its_own(tmp_path: Path) -> N
     assert done.returncode == 0, done.stderr
     assert "demo-release/release" in done.stdout
     assert (tmp_path / "demo-release" / "release" / "STATEMENT.md").is_file()
+    page = done.stdout.split()[-1]  # the last thing that is said
+    assert "<svg" in (tmp_path / page).read_text()
 
 
 def test_help_and_methods(run: Run) -> None:
