@@ -31,16 +31,16 @@ def main() -> None:
     parser.add_argument("--figures", nargs="*", help="Some figures alone, by their number.")
     parser.add_argument("--draw", action="store_true", help="Measure nothing.")
     given = parser.parse_args()
-    figures = kept(given.paper)
     if not given.draw:
         measures = {}
         for module in PAPERS[given.paper]:
             measures |= import_module(f"benchmarks.papers.{module}").FIGURES
         for number in given.figures or measures:
             start = time.process_time()
-            figures[number] = measures[number]()
-            keep(given.paper, figures)
+            figure = measures[number]()
+            keep(given.paper, {**kept(given.paper), number: figure})
             print(f"figure {number}: {time.process_time() - start:.0f} s of CPU", flush=True)
+    figures = kept(given.paper)
     for number, figure in figures.items():
         write(given.paper, number, figure)
     page = PAGES / f"{given.paper}.md"

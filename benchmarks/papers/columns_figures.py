@@ -55,9 +55,36 @@ SCHEMAS = {1: ([5], 2), 2: ([10], 3), 3: ([50], 6), 4: ([5, 10], 4), 5: ([5, 10,
 PLACES = {"1": 1.0, "ln 5": math.log(5), "ln 10": math.log(10)}
 MECHANISMS = ("paper", "tight")
 DEFAULT: dict[str, Any] = {"epsilon": "ln(5)", "delta": "1e-5", "k": 10}
-FREQUENCIES = (1, 5, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30, 32, 34, 36, 40, 45, 50, 60, 100)
+FREQUENCIES = (
+    1,
+    5,
+    6,
+    7,
+    8,
+    9,
+    10,
+    12,
+    14,
+    16,
+    18,
+    20,
+    22,
+    24,
+    26,
+    28,
+    30,
+    32,
+    34,
+    36,
+    40,
+    45,
+    50,
+    60,
+    100,
+)
 MAX_VALUES = 6
-RUNS = 4
+RUNS = {"whole records": 3, "movielens": 3, "generated": 2}
+"""Releases of each setting: as many as ten minutes bear."""
 
 
 @dataclass(frozen=True)
@@ -310,6 +337,10 @@ def whole_error(k: int, epsilon: str, delta: str, mechanism: str) -> float:
     return float(found["rmse"])
 
 
+def whole_errors(k: int, epsilon: str, delta: str, mechanism: str) -> list[float]:
+    return [whole_error(k, epsilon, delta, mechanism) for _ in range(RUNS["whole records"])]
+
+
 def figure_2() -> Figure:
     """Publish whole records of 100 movies."""
     panels = [
@@ -321,7 +352,7 @@ def figure_2() -> Figure:
                     [
                         Point.of_runs(
                             at,
-                            [whole_error(k, EPSILONS[name], delta, mechanism) for _ in range(RUNS)],
+                            whole_errors(k, EPSILONS[name], delta, mechanism),
                         )
                         for name, at in PLACES.items()
                     ],
@@ -335,23 +366,23 @@ def figure_2() -> Figure:
     ]
     return Figure(
         "2", "Error of predicted ratings, whole records of 100 movies (generated)", "epsilon",
-        "RMSE", f"mean of {RUNS} releases, with one standard error", panels,
+        "RMSE", f"mean of {RUNS['whole records']} releases, with one standard error", panels,
     )  # fmt: skip
 
 
-@cache
-def column_errors(name: str, number: int, epsilon: str, delta: str, mechanism: str) -> list[float]:
-    """Publish with one of the five schemas, so many times."""
+def column_error(name: str, number: int, epsilon: str, delta: str, mechanism: str) -> float:
+    """Publish with one of the five schemas."""
     clusters, max_columns = SCHEMAS[number]
-    return [
-        float(
-            try_columns(
-                data_set(name), epsilon=epsilon, delta=delta, k=10, clusters=clusters,
-                max_columns=max_columns, max_values=MAX_VALUES, mechanism=mechanism,
-            )["rmse"]
-        )
-        for _ in range(RUNS)
-    ]  # fmt: skip
+    found = try_columns(
+        data_set(name), epsilon=epsilon, delta=delta, k=10, clusters=clusters,
+        max_columns=max_columns, max_values=MAX_VALUES, mechanism=mechanism,
+    )  # fmt: skip
+    return float(found["rmse"])
+
+
+@cache
+def column_errors(name: str, *setting: Any) -> list[float]:
+    return [column_error(name, *setting) for _ in range(RUNS[name])]
 
 
 def figure_3(name: str, part: Literal["a", "b"]) -> Figure:
@@ -381,7 +412,7 @@ def figure_3(name: str, part: Literal["a", "b"]) -> Figure:
     return Figure(
         f"3{part}-{name}", f"Error of predicted ratings, five schemas, {name}",
         "epsilon" if part == "a" else "delta", "RMSE",
-        f"mean of {RUNS} releases, with one standard error", panels, x_log=part == "b",
+        f"mean of {RUNS[name]} releases, with one standard error", panels, x_log=part == "b",
     )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from benchmarks.papers.figure import Curve, Figure, Panel
 
 from hushtable.web.drawing import Axis
 
-WIDTH, ROOM, HEIGHT = 400.0, 330.0, 230.0
+WIDTH, ROOM, HEIGHT = 420.0, 330.0, 230.0
 """Of a panel: its whole width, and the width and height of what is drawn in it."""
 
 LEFT, TOP, FOOT, LINE, LETTER = 56.0, 34.0, 46.0, 18.0, 6.6
@@ -24,9 +24,11 @@ DARK = (
 DASHES = ("", "6 3", "2 3")
 STYLE = (
     "text{font:12px system-ui,sans-serif;fill:#1a2027}.soft{fill:#5c6773}.strong{font-weight:600}"
-    ".ground{fill:#fff}.grid{stroke:#e3e7eb;fill:none}.level{stroke:#5c6773;stroke-dasharray:3 4}"
+    ".ground{fill:#fff}.halo{paint-order:stroke;stroke:#fff;stroke-width:3px}"
+    ".grid{stroke:#e3e7eb;fill:none}.level{stroke:#5c6773;stroke-dasharray:3 4}"
     + "".join(f".c{n}{{stroke:{color};fill:{color}}}" for n, color in enumerate(COLORS))
     + "@media(prefers-color-scheme:dark){text{fill:#e8ecf0}.soft{fill:#a3adb8}.ground{fill:#15191e}"
+    ".halo{stroke:#15191e}"
     ".grid{stroke:#2f363d}.level{stroke:#a3adb8}"
     + "".join(f".c{n}{{stroke:{color};fill:{color}}}" for n, color in enumerate(DARK))
     + "}.line{fill:none;stroke-width:1.8}.bar{fill:none;stroke-width:1.2}"
@@ -83,11 +85,12 @@ def _panel(figure: Figure, panel: Panel, names: list[str]) -> str:
         parts.append(
             f'<path class="level" d="M{x(low):.1f} {y(low):.1f}L{x(high):.1f} {y(high):.1f}"/>'
         )
+    for value in panel.levels.values():
+        parts.append(f'<path class="level" d="M{LEFT:g} {y(value):.1f}h{ROOM:g}"/>')
     for name, value in panel.levels.items():
         parts.append(
-            f'<path class="level" d="M{LEFT:g} {y(value):.1f}h{ROOM:g}"/><text class="soft" '
-            f'x="{LEFT + ROOM - 3:g}" y="{y(value) - 4:.1f}" text-anchor="end">'
-            f"{escape(name)}: {value:.4g}</text>"
+            f'<text class="soft halo" x="{LEFT + ROOM - 3:g}" y="{y(value) - 4:.1f}" '
+            f'text-anchor="end">{escape(name)}: {value:.4g}</text>'
         )
     for curve in panel.curves:
         parts.append(_curve(figure, curve, names.index(curve.name), x, y))

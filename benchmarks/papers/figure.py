@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 PAGES = Path(__file__).resolve().parents[2] / "docs" / "papers"
-DIGITS = 5
+DIGITS = 6
 """Significant digits that are kept: errors are far larger."""
 
 
@@ -51,7 +51,7 @@ class Curve:
 
     def at(self, x: float) -> Point:
         """Find the point at a place."""
-        return next(point for point in self.points if abs(point.x - x) <= 1e-4 * max(abs(x), 1))
+        return next(point for point in self.points if abs(point.x - x) <= 1e-4 * abs(x))
 
 
 @dataclass(frozen=True)

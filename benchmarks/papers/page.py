@@ -7,12 +7,20 @@ from collections.abc import Mapping
 
 from benchmarks.papers.figure import Figure, Panel, Point
 
+MOST_PLACES = 12
+"""More columns than that are too many for a page; all points are kept in the file of points."""
+
 MARKED = re.compile(r"(<!-- points of (\S+) -->\n).*?(<!-- end of points -->)", re.DOTALL)
 
 
 def filled(text: str, figures: Mapping[str, Figure]) -> str:
-    """Write the tables anew; what stands between the marks is replaced."""
-    return MARKED.sub(lambda mark: mark[1] + tables(figures[mark[2]]) + mark[3], text)
+    """Write the tables anew, between their marks; what was not measured stays as it is."""
+
+    def replaced(mark: re.Match[str]) -> str:
+        figure = figures.get(mark[2])
+        return mark[1] + tables(figure) + mark[3] if figure else mark[0]
+
+    return MARKED.sub(replaced, text)
 
 
 def tables(figure: Figure) -> str:
@@ -25,8 +33,11 @@ def tables(figure: Figure) -> str:
 def table(panel: Panel, x_label: str) -> str:
     """Give the table of a panel."""
     places = sorted({point.x for curve in panel.curves for point in curve.points})
+    some = len(places) > MOST_PLACES
+    if some:
+        places = places[:: -(-len(places) // MOST_PLACES)]
     rows = [
-        [panel.title, *(f"{place:,.4g}" for place in places)],
+        [panel.title, *(_number(place) for place in places)],
         ["---", *("---:" for _ in places)],
     ]
     for curve in panel.curves:
@@ -34,7 +45,8 @@ def table(panel: Panel, x_label: str) -> str:
         rows.append([curve.name, *(_cell(by_place.get(place)) for place in places)])
     text = "".join(f"| {' | '.join(row)} |\n" for row in rows)
     levels = "; ".join(f"{name} {value:.4g}" for name, value in panel.levels.items())
-    return text + f"\nColumns: {x_label}." + f" Levels: {levels}." * bool(levels) + "\n"
+    column = f"\nColumns: {x_label}" + ", some of the places" * some + "."
+    return text + column + f" Levels: {levels}." * bool(levels) + "\n"
 
 
 def _cell(point: Point | None) -> str:

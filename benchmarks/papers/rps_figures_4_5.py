@@ -36,7 +36,7 @@ GRAPHS = {
     "Enron": ("snap_email-Enron.edges.txt.gz", 256),
 }
 EPSILONS = ["0.01", "0.03", "0.1", "0.3", "1", "3", "10"]
-N_RUNS = 5
+N_RUNS = 3
 DEPTH = 15  # of the printed mechanism
 
 Histogram = np.ndarray  # nodes of degree 0, 1, ...; floats where it is an estimate
