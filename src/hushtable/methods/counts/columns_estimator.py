@@ -43,7 +43,7 @@ from hushtable.estimate.sums import Sums
 from hushtable.methods.counts.basket_sizes import BasketSizes
 from hushtable.methods.counts.cell_estimator import (
     Interval,
-    most_suppressed,
+    chances_suppressed,
     noise_of_one,
     noisy_total,
 )
@@ -137,7 +137,7 @@ class ColumnsEstimator(Estimator):
                 codes=tuples.codes(schema, recode),
                 counts=tuples.counts,
                 noise=self.noise,
-                most_suppressed=most_suppressed(self.plan.mechanism),
+                suppressed=chances_suppressed(self.plan.mechanism),
                 total=self._thinning.of_total(self.total),
             )
         return self._views[number]

@@ -10,13 +10,15 @@ All of it is post-processing of noisy counts. The noisy counts themselves are pu
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.methods.quilt.domains import Floats
 
-SOMEBODY = 2.0
-"""A stretch at an end is empty if its sum is below this many standard deviations."""
+FEW = 50
+"""Up to twice as many values, a stretch whose sum is below one standard deviation is empty."""
 
 
 def cut(counts: Floats, std: float) -> NDArray[np.bool_]:
@@ -49,8 +51,10 @@ def _n_empty(counts: Floats, std: float) -> int:
         sums.append(total)
         widths.append(width)
     n_empty = 0
+    # Among many values noise looks like people somewhere, and they would be far from all others.
+    least = max(1.0, math.log2(len(counts) / FEW)) * std
     for total, width in zip(sums, widths, strict=True):
-        if total >= SOMEBODY * std * width**0.5:
+        if total >= least * width**0.5:
             return n_empty
         n_empty += width
     return 0  # nobody anywhere: nothing to tell the ends from
