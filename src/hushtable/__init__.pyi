@@ -5,6 +5,8 @@ from .errors import HushtableError
 from .estimate import Estimate
 from .evaluation.evaluate import Evaluation, evaluate
 from .graph.generate import generate_graph
+from .linked.linked import Linked
+from .linked.publish import publish_linked
 from .methods import (
     METHODS,
     AlphaBeta,
@@ -37,6 +39,8 @@ from .privacy.ledger import Ledger
 from .privacy.noise import SecureNoise, SeededNoise
 from .release import Release, Statement
 from .schema import Schema
+from .schema.linked import LinkedSchema
+from .series import Series, SeriesPlan
 from .taxonomy import Taxonomy
 
 __version__: str
@@ -58,6 +62,8 @@ __all__ = [
     "HushtableError",
     "KAnonymity",
     "Ledger",
+    "Linked",
+    "LinkedSchema",
     "Method",
     "NoGuarantee",
     "NoisyCounts",
@@ -68,6 +74,8 @@ __all__ = [
     "Schema",
     "SecureNoise",
     "SeededNoise",
+    "Series",
+    "SeriesPlan",
     "Statement",
     "Taxonomy",
     "Threshold",
@@ -80,6 +88,7 @@ __all__ = [
     "generate_graph",
     "publish",
     "publish_graph",
+    "publish_linked",
     "read_graph",
     "sample",
     "sample_schema",

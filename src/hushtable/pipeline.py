@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from hushtable import engine as engines
 from hushtable.engine import EngineName
-from hushtable.engine.base import Engine
+from hushtable.engine.base import Engine, Engines
 from hushtable.engine.edges import EDGE_COLUMNS, inspect_graph, read_graph
 from hushtable.engine.graph import Graph
 from hushtable.engine.header import is_in_spark
@@ -124,7 +124,7 @@ def publish(
     method.refuse_data(data)
     plan = method.plan(schema)
     if not anyway:
-        _require_worth(plan, rows)
+        require_worth(plan, rows)
     payment = Payment(**paying)
     promised = promise(plan, noise=source, payment=payment, out=out, whole=whole)
     if method.one_machine and (engine == "spark" or is_in_spark(data)):
@@ -262,7 +262,7 @@ def _require_nouns(schema: object, method: object) -> None:
         raise ParameterError(problems)
 
 
-def _require_worth(plan: Plan[Any], rows: int | None) -> None:
+def require_worth(plan: Plan[Any], rows: int | None) -> None:
     """Refuse to charge for a release that would tell nothing, by public numbers alone."""
     known = plan.schema.rows if rows is None else rows
     expected = SUPPOSED_ROWS if known is None else known
@@ -286,7 +286,7 @@ def _require_worth(plan: Plan[Any], rows: int | None) -> None:
 @silenced
 def carry_out(
     plan: Plan[Any],
-    open_source: Callable[[], Engine | Graph],
+    open_source: Callable[[], Engine | Engines | Graph],
     *,
     promised: tuple[Guarantee, ...],
     noise: Noise,
@@ -327,7 +327,7 @@ def carry_out(
                 guarantees=promised,
                 unprotected=(
                     *dict.fromkeys(s for p in promised for s in p.unprotected),
-                    *schema.conditions,
+                    *plan.conditions,
                     *([BARE.format(method.opens_bare)] if method.opens_bare else []),
                 ),
                 split={step: str(share) for step, share in split.items()},
@@ -351,7 +351,7 @@ def carry_out(
             writer.make_durable()
             if book and entry:
                 # Before the folder appears: what is out must never be voidable.
-                book.mark_released(entry.id, _digest(statement))
+                book.mark_released(entry.id, digest_of(statement))
         with _telling(entry, _FINAL):
             writer.move_into_place()
     progress("done", 1.0)
@@ -410,7 +410,7 @@ def _told(
     return {**settings, KEPT: as_plain(kept), "notes": notes}
 
 
-def _digest(statement: Statement) -> str:
+def digest_of(statement: Statement) -> str:
     """Give one digest for all tables of the release."""
     files = sorted((name, table.sha256) for name, table in statement.tables.items())
     return hashlib.sha256(json.dumps(files).encode()).hexdigest()

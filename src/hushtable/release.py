@@ -428,14 +428,8 @@ class Release:
         with self._fitting():
             answer = self._impossible(where) or self._estimator.count(where)
         answer = replace(answer, what=self._estimator.counted)
-        unit = self.schema.unit
-        if unit.kind != "person":
-            return answer
-        bounded = (
-            f"Of each person at most {unit.max_rows} rows are used, chosen at random; the answer "
-            "is about these."
-        )
-        return replace(answer, notes=(*answer.notes, bounded))
+        bounded = self._estimator.bounded
+        return replace(answer, notes=(*answer.notes, bounded)) if bounded else answer
 
     def _impossible(self, where: str) -> Estimate | None:
         """Answer a question that the schema's rules answer."""

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from hushtable.schema import Schema
+from hushtable.schema.linked import LinkedSchema
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -27,7 +28,7 @@ def test_python_examples_run(path: Path, tmp_path: Path, monkeypatch: pytest.Mon
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
 def test_yaml_examples_are_valid_schemas(path: Path) -> None:
     for block in blocks(path, "yaml"):
-        Schema.parse(block)
+        (LinkedSchema if "\ntables:" in block else Schema).parse(block)
 
 
 def test_the_readme_names_the_two_commands() -> None:

@@ -144,7 +144,7 @@ class WhiteBox:
             # A method that opens sealed counts in other runs publishes nothing else in these.
             self._silent += first.seen != second.seen
         else:
-            _check_same(first, second, is_counted=self.is_counted)
+            check_same(first, second, is_counted=self.is_counted)
         if self.n_draws and self._silent:
             raise FaultError("runs that opened nothing differ between neighbors")
 
@@ -178,7 +178,8 @@ def _is_plain(given: Input) -> bool:
 # --- two runs -------------------------------------------------------------------------------------
 
 
-def _check_same(one: Watched, two: Watched, *, is_counted: bool) -> None:
+def check_same(one: Watched, two: Watched, *, is_counted: bool) -> None:
+    """Hold two runs with the same outcomes against each other, draw by draw; raise what differs."""
     for number, (a, b) in enumerate(zip(one.draws, two.draws, strict=False)):
         if _noise_of(a.mechanism) != _noise_of(b.mechanism):
             raise FaultError(

@@ -28,7 +28,7 @@ def init(  # noqa: PLR0917 - the options of a command
     delta: Annotated[str, typer.Option(metavar="NUMBER", help="Cap on delta.")] = "0",
     schema: Annotated[
         Path | None,
-        typer.Option(help="Schema of the table that it pays for; it is then bound to it."),
+        typer.Option(help="Schema of what it pays for; it is then bound to it."),
     ] = None,
     allow_uncounted: Annotated[
         bool,
@@ -43,7 +43,9 @@ def init(  # noqa: PLR0917 - the options of a command
     as_json: AsJson = False,
 ) -> None:
     """Start a ledger with a cap on what may be spent."""
-    public = ht.Schema.load(schema) if schema is not None else None
+    from hushtable.schema.linked import load_persons  # noqa: PLC0415 - keeps other commands quick
+
+    public = load_persons(schema) if schema is not None else None
     cap = _promise(epsilon, delta, unit=ht.Unit(kind="row"), neighbors="add-remove")
     ht.Ledger.create(
         file,

@@ -87,12 +87,12 @@ def _plan_command(kind: type[ht.Method]) -> Callable[..., None]:
             error_curve.write_drawing(plot, curve, answer, f"{method.name}: {public.name}")
         found = _rehearsed(method, public, known, like) if rehearse or like else None
         if as_json:
-            content = {**_as_json(made, forecast), "hollow": hollow}
+            content = {**as_plain(made, forecast), "hollow": hollow}
             if found is not None:
                 content["rehearsal"] = found.to_dict()
             print_json(content | error_curve.plan_to_dict(curve, answer))
             return
-        _show(made, forecast, hollow)
+        show_plan(made, forecast, hollow)
         error_curve.show_plan(console, curve, answer)
         if found is not None:
             _show_rehearsal(found)
@@ -130,7 +130,8 @@ def _show_rehearsal(found: Rehearsal) -> None:
         console.print(f"  {sentence}", highlight=False)
 
 
-def _as_json(made: Plan[Any], forecast: ht.Forecast) -> dict[str, Any]:
+def as_plain(made: Plan[Any], forecast: ht.Forecast) -> dict[str, Any]:
+    """Give a plan as plain data."""
     return {
         "method": made.method.name,
         "parameters": made.method.parameters(),
@@ -139,15 +140,16 @@ def _as_json(made: Plan[Any], forecast: ht.Forecast) -> dict[str, Any]:
         "forecast": dict(forecast.lines),
         "n_cells": forecast.n_cells,
         "memory_mb": forecast.memory_mb,
-        "conditions": list(made.schema.conditions),
+        "conditions": list(made.conditions),
     }
 
 
-def _show(made: Plan[Any], forecast: ht.Forecast, hollow: str) -> None:
+def show_plan(made: Plan[Any], forecast: ht.Forecast, hollow: str) -> None:
+    """Print a promise, how the budget is divided, and what to expect."""
     console.print("Promise", style="bold")
     for promise in made.guarantees:
         console.print(f"  {promise.explain()}")
-    for condition in made.schema.conditions:
+    for condition in made.conditions:
         console.print(f"  {condition}", highlight=False)
     if forecast.split:  # empty where the ledger counts nothing
         table = Table("step", "epsilon", box=None, header_style="bold")

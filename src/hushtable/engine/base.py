@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -14,6 +14,7 @@ from hushtable.engine.published import Keys, Parts, RowsOf, Whole
 from hushtable.privacy.noise import Noise
 from hushtable.recoding import Recoding
 from hushtable.schema import Schema
+from hushtable.schema.linked import LinkedSchema
 
 # Negative codes mark rows that break a rule of the schema, while they are being encoded.
 MISSING, UNREADABLE, OUTSIDE = -1, -2, -3
@@ -174,4 +175,21 @@ class Engine(Protocol):
 
     def rule_breaks(self) -> list[RuleBreak]:
         """List every broken rule, and rows of nobody, for the custodian."""
+        ...
+
+
+@runtime_checkable
+class Engines(Protocol):
+    """Answer counts over private tables that belong together: an engine for each.
+
+    Every answer is about wide rows that name a person, see `hushtable.engine.linked`.
+    """
+
+    @property
+    def schema(self) -> LinkedSchema:
+        """What is public about the tables."""
+        ...
+
+    def engine(self, name: str) -> Engine:
+        """Give what counts the wide rows of one table."""
         ...

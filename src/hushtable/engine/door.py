@@ -126,13 +126,13 @@ class PrivateTable:
         table._require_unchanged()
         table = table.loaded()
         table.check(schema)  # of some files, types are known only now
-        if not table._is_for_memory():
-            return SqlEngine(table._numbers_read(schema), schema)
+        if not table.is_for_memory():
+            return SqlEngine(table.numbers_read(schema), schema)
         return MemoryEngine(table._reader(schema), schema, noise or SecureNoise())
 
-    def _numbers_read(self, schema: Schema) -> Source:
-        """Give the raw rows, with points for the decimal commas of numbers."""
-        source = self.source()
+    def numbers_read(self, schema: Schema, source: Source | None = None) -> Source:
+        """Give the raw rows, opened already or not, with points for decimal commas of numbers."""
+        source = source or self.source()
         numeric = [
             name
             for name, column in schema.attributes.items()
@@ -189,7 +189,8 @@ class PrivateTable:
             )
         return open_in_duckdb(self.data, self.header, memory_limit=self.memory_limit)
 
-    def _is_for_memory(self) -> bool:
+    def is_for_memory(self) -> bool:
+        """Say whether its rows are counted in memory."""
         if self.engine != "auto":
             return self.engine == "memory"
         if is_in_spark(self.data) or is_ibis_table(self.data):
@@ -211,7 +212,7 @@ class PrivateTable:
             if plain is not None:
                 return plain
         read = encoded_texts if self.header.is_small_text else encoded_rows
-        return partial(read, self._numbers_read(schema), schema)
+        return partial(read, self.numbers_read(schema), schema)
 
 
 def open(

@@ -5,8 +5,9 @@ from __future__ import annotations
 import glob
 import os
 import shutil
+import uuid
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +26,22 @@ ibis = lazy_loader.load("ibis")  # a small table is counted without it
 
 def open_in_duckdb(data: Data, header: Header, *, memory_limit: str | None = None) -> Source:
     """Open files or an Arrow table; reads no row."""
+    return open_together([(data, header)], memory_limit=memory_limit)[0]
+
+
+def open_together(
+    tables: Sequence[tuple[Data, Header]], *, memory_limit: str | None = None
+) -> list[Source]:
+    """Open several tables in one DuckDB, so that they can be joined; reads no row."""
+    headers = [header for _, header in tables]
+    connection = connect_duckdb(headers[0], memory_limit, beside=headers[1:])
+    sources = [_opened(connection, data, header) for data, header in tables]
+    connection.raw_sql("SET lock_configuration = true")
+    return sources
+
+
+def _opened(connection: Any, data: Data, header: Header) -> Source:
     places = {name: f"raw{position}" for position, name in enumerate(header.names)}
-    connection = connect_duckdb(header, memory_limit)
     if not header.files:
         renamed = data.rename_columns(list(places.values()))
         numbers = pa.array(np.arange(data.num_rows))
@@ -39,7 +54,6 @@ def open_in_duckdb(data: Data, header: Header, *, memory_limit: str | None = Non
         table = _with_lengths_as_texts(table, header, places)
     else:
         table = _csv(connection, header, list(places.values()))
-    connection.raw_sql("SET lock_configuration = true")
     copied, numbered = header.delimiter is not None, not header.files
     return Source(table, places, copied=copied, numbered=numbered)
 
@@ -91,8 +105,9 @@ def _registered(connection: Any, table: pa.Table) -> Expression:
             )
             table = table.set_column(place, field.name, texts)
     plain = [field.with_type(plain_type(field.type)) for field in table.schema]
-    connection.con.register("private_rows", table.cast(pa.schema(plain)))
-    return connection.table("private_rows")
+    name = f"private_rows_{uuid.uuid4().hex}"
+    connection.con.register(name, table.cast(pa.schema(plain)))
+    return connection.table(name)
 
 
 def _decoded(chunk: pa.DictionaryArray) -> pa.Array:
@@ -116,15 +131,18 @@ def _literal_path(file: Path) -> str:
     return glob.escape(str(file.resolve()))
 
 
-def connect_duckdb(header: Header, memory_limit: str | None) -> Any:
+def connect_duckdb(
+    header: Header, memory_limit: str | None, *, beside: Sequence[Header] = ()
+) -> Any:
     """Open an in-memory DuckDB that can read the given files and nothing else."""
+    headers = (header, *beside)
     spill = spill_folder()
     settings = {
         "temp_directory": spill,
         "autoinstall_known_extensions": "false",
         "autoload_known_extensions": "false",
         # A seeded run in memory is repeatable; otherwise order is not worth what it costs.
-        "preserve_insertion_order": str(header.is_small_text).lower(),
+        "preserve_insertion_order": str(all(one.is_small_text for one in headers)).lower(),
     }
     connection = ibis.duckdb.connect(**settings)
     weakref.finalize(connection, _remove_spill, connection.con, spill, os.getpid())
@@ -133,7 +151,10 @@ def connect_duckdb(header: Header, memory_limit: str | None) -> Any:
         connection.raw_sql(f"SET memory_limit = {_quoted(memory_limit)}")
     # DuckDB asks for the pattern and then for the file it stands for.
     paths = {
-        path for file in header.files for path in (os.fspath(file.resolve()), _literal_path(file))
+        path
+        for one in headers
+        for file in one.files
+        for path in (os.fspath(file.resolve()), _literal_path(file))
     }
     connection.raw_sql(f"SET allowed_paths = [{', '.join(map(_quoted, sorted(paths)))}]")
     connection.raw_sql("SET enable_external_access = false")

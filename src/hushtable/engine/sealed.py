@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from hushtable.engine.base import Engine
+from hushtable.engine.base import Engine, Engines
 from hushtable.engine.baskets import ItemColumns, ItemGroups
 from hushtable.engine.cells import Cells
 from hushtable.engine.graph import Graph
@@ -30,6 +30,7 @@ from hushtable.privacy.spending import Account, Part, Sensitivity
 from hushtable.privacy.tuple_counts import SealedTuples
 from hushtable.recoding import Recoding
 from hushtable.schema import Schema
+from hushtable.schema.linked import LinkedSchema
 
 Made = TypeVar("Made")
 
@@ -215,14 +216,43 @@ class SealedTable:
         return self.__engine
 
 
-def seal(source: Engine | Graph, account: Account) -> Any:
-    """Seal a table or a graph for one run."""
-    return (
-        SealedGraph(source, account) if isinstance(source, Graph) else SealedTable(source, account)
-    )
+class SealedTables:
+    """Give tables that belong together, each sealed; looks at all of them are in one account.
+
+    Parameters
+    ----------
+    engines : Engines
+        What counts.
+    account : Account
+        Where looks at the answers are booked.
+    """
+
+    def __init__(self, engines: Engines, account: Account) -> None:
+        self.__engines = engines
+        self.account = account
+
+    @property
+    def schema(self) -> LinkedSchema:
+        """What is public about the tables."""
+        return self.__engines.schema
+
+    def table(self, name: str) -> SealedTable:
+        """Give one of the tables."""
+        return SealedTable(self.__engines.engine(name), self.account)
 
 
-def accounted(source: Engine | Graph, account: Account, ask: Callable[[Any], Made]) -> Made:
+def seal(source: Engine | Engines | Graph, account: Account) -> Any:
+    """Seal a table, several that belong together, or a graph, for one run."""
+    if isinstance(source, Graph):
+        return SealedGraph(source, account)
+    if isinstance(source, Engines):
+        return SealedTables(source, account)
+    return SealedTable(source, account)
+
+
+def accounted(
+    source: Engine | Engines | Graph, account: Account, ask: Callable[[Any], Made]
+) -> Made:
     """Seal a source, ask it, and check that the answer cost what was promised."""
     made = ask(seal(source, account))
     account.settle()

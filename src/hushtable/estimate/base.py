@@ -217,6 +217,17 @@ class Estimator(ABC):
     def count(self, where: str) -> Estimate:
         """Estimate how many rows of the private table satisfy a WHERE clause."""
 
+    @property
+    def bounded(self) -> str:
+        """Say which rows counts are about, where a person has several; "" where all are."""
+        unit = self.schema.unit
+        if unit.kind != "person":
+            return ""
+        return (
+            f"Of each person at most {unit.max_rows} rows are used, chosen at random; the answer "
+            "is about these."
+        )
+
     counts_are_sums: bool = False
     """Whether `sums` tells counts as well as `count` does; it answers many at once."""
 

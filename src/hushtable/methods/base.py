@@ -18,7 +18,7 @@ from hushtable.privacy.guarantee import Guarantee
 from hushtable.schema import Schema
 
 if TYPE_CHECKING:
-    from hushtable.engine.base import Engine
+    from hushtable.engine.base import Engine, Engines
     from hushtable.engine.graph import Graph
     from hushtable.engine.sealed import SealedTable
     from hushtable.engine.sealed_graph import SealedGraph
@@ -146,6 +146,11 @@ class Plan(ABC, Generic[Source]):
     def release(self, source: Source, noise: Noise) -> Released:
         """Ask for counts, which are sealed, open them through noise, hand out the result."""
 
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """What the promise takes for granted about the private data, in sentences."""
+        return self.schema.conditions
+
     @cached_property
     def promise(self) -> Promise | None:
         """The differential privacy that a run may spend: what was promised of it, if any was."""
@@ -160,7 +165,7 @@ class Plan(ABC, Generic[Source]):
 
     def accounted(
         self,
-        source: Engine | Graph,
+        source: Engine | Engines | Graph,
         noise: Noise,
         *,
         heard: Callable[[int, float], None] | None = None,
@@ -182,7 +187,7 @@ class Plan(ABC, Generic[Source]):
         released = accounted(source, account, lambda sealed: self.release(sealed, noise))
         return Run(released, account)
 
-    def run(self, source: Engine | Graph, noise: Noise) -> Released:
+    def run(self, source: Engine | Engines | Graph, noise: Noise) -> Released:
         """Make the release, and check that it cost what was promised; see `accounted`."""
         return self.accounted(source, noise).released
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Literal
 
-Input = Literal["table", "graph"]
+Input = Literal["table", "tables", "graph"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,8 +28,8 @@ class Listing:
     attack : str
         An attack on its releases alone, which `hushtable evaluate` runs beside those on any rows;
         "" where there is none. See `hushtable.evaluation.risk.attacks.OwnAttack`.
-    takes : {"table", "graph"}
-        What it publishes something about.
+    takes : {"table", "tables", "graph"}
+        What it publishes something about: a table, tables that belong together, or a graph.
     baseline : bool
         Whether it is here to be compared with.
 

@@ -1,4 +1,4 @@
-"""quilt, with the field it fits, its estimator and its proof."""
+"""quilt, with the field it fits, its estimator and its proof; and quilts over keys."""
 
 from hushtable.methods.listing import Listing
 
@@ -9,5 +9,13 @@ LISTINGS = (
         audit="hushtable.audit.cases.quilt:QUILT",
         kind="quilt",
         estimator="hushtable.methods.quilt.estimator:QuiltEstimator",
+    ),
+    Listing(
+        name="linked",
+        method="hushtable.linked.linked:Linked",
+        audit="",
+        kind="linked",
+        estimator="hushtable.linked.estimator:LinkedEstimator",
+        takes="tables",
     ),
 )

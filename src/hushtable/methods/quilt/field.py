@@ -429,12 +429,21 @@ class Field:
         self.coins.shuffle(chosen)
         return Drawn(self.rows, chosen)
 
-    def tilts(self, column: int) -> Floats:
-        """Say for each particle how the log-density rises along an ordered column, given the rest.
+    def draw_given(self, rows: Particles, columns: Sequence[int], n_sweeps: int) -> None:
+        """Draw some columns of rows anew, in place, given the others."""
+        layout, sites = self._layout(), self._sites()
+        alone = len(self.sizes)  # the second column of a site of one
+        free = np.flatnonzero(np.isin(sites, [*columns, alone]).all(axis=1))
+        for _ in range(n_sweeps):
+            self.coins.shuffle(free)
+            kernels.gibbs(rows, sites[free], layout, self.coins.state)
+
+    def tilts(self, rows: Particles, column: int) -> Floats:
+        """Say for each row how the log-density rises along an ordered column, given the others.
 
         It is per unit of where the codes lie, and nothing for codes that lie on no line.
         """
-        found = np.zeros(len(self.rows))
+        found = np.zeros(len(rows))
         line = self.lines[column]
         if line is None or np.count_nonzero(~line.apart) < 2:
             return found
@@ -448,7 +457,7 @@ class Field:
             along[axis] = places  # type: ignore[call-overload]
             slopes[tuple(along)] = np.gradient(theta.take(places, axis), line.at[places], axis=axis)
             columns, strides = np.array(group, np.int64), strides_of(theta.shape)
-            kernels.add_cells(self.rows, columns, strides, slopes.ravel(), found)
+            kernels.add_cells(rows, columns, strides, slopes.ravel(), found)
         straight: Floats = min(1.0, self.alike[column] / STRAIGHT) * found
         return straight
 
@@ -478,7 +487,9 @@ class Field:
         fitted = log_factors(self.tables)
         for column, base in enumerate(self._base):
             alone = fitted.get((column,))
-            own = [((column,), base if alone is None else base * np.exp(alone))]
+            own: list[tuple[Group, Floats]] = [
+                ((column,), base if alone is None else base * np.exp(alone))
+            ]
             for group, theta in fitted.items():
                 if column in group and len(group) > 1:
                     # The column's own values come last, next to each other.

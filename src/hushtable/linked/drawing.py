@@ -1,0 +1,221 @@
+"""Rows of linked tables, drawn from quilts: parents first, then what hangs on them.
+
+What a quilt of children knows is how their columns hang together, with those of the parent and,
+where rows have an order, with those of the row before. Given parents that are drawn already, as
+many children as each is to have are drawn from that field by Gibbs sweeps over the children's own
+columns alone: turn by turn where rows have an order, since the row before must be there. So keys
+fit by construction. Everything here is post-processing of what quilts let out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from hushtable.kernels.field import Particles
+from hushtable.methods.quilt import particles
+from hushtable.methods.quilt.coins import Coins
+from hushtable.methods.quilt.columns import KnownColumn
+from hushtable.methods.quilt.domains import Integers
+from hushtable.methods.quilt.prior import PriorRows
+from hushtable.methods.quilt.quilt import codes_drawn
+from hushtable.methods.quilt.sewing import Patchwork
+from hushtable.predicate.facts import Fact
+from hushtable.schema.linked import PREVIOUS, LinkedSchema
+
+N_SWEEPS = 10
+"""Gibbs sweeps over the columns of a child, from where its columns are independent."""
+
+_ROOM = 60_000  # particles that the field is fitted on for the last time
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """Rows of one table.
+
+    Parameters
+    ----------
+    codes : dict of str to int array
+        Codes of its own columns and of what is told about those that hang on it.
+    parent : int array
+        The place of the parent of each row; empty for persons.
+    """
+
+    codes: dict[str, Integers]
+    parent: Integers
+
+    @property
+    def n_rows(self) -> int:
+        """How many there are."""
+        return len(next(iter(self.codes.values())))
+
+
+def draw_persons(quilt: Patchwork, n_rows: int) -> Drawn:
+    """Draw the persons."""
+    rows = quilt.field.draw(n_rows)
+    names = [known.counted.values.name for known in quilt.columns]
+    codes = {name: codes_drawn(quilt, rows, place) for place, name in enumerate(names)}
+    return Drawn(codes, np.empty(0, np.int64))
+
+
+def seen_below(schema: LinkedSchema, drawn: Mapping[str, Drawn], name: str) -> dict[str, Integers]:
+    """Give columns of drawn rows, and of all they hang on, as those below see them."""
+    mine, above = drawn[name], schema.tables[name].parent
+    codes = {f"{name}.{column}": codes for column, codes in mine.codes.items()}
+    if above is not None:
+        seen = seen_below(schema, drawn, above)
+        codes |= {column: of_parents[mine.parent] for column, of_parents in seen.items()}
+    return codes
+
+
+def n_drawn(schema: LinkedSchema, drawn: Mapping[str, Drawn], name: str) -> Integers:
+    """Say how many rows of a table each parent is to have: what is more than the bound is it."""
+    table = schema.tables[name]
+    told = drawn[table.parent or ""].codes[f"n_{name}"]
+    return np.minimum(told, table.max_children or 1)
+
+
+def draw_children(
+    quilt: Patchwork,
+    schema: LinkedSchema,
+    drawn: Mapping[str, Drawn],
+    name: str,
+    facts: Mapping[str, Fact],
+) -> Drawn:
+    """Draw the rows of a table that hang on parents that are drawn already, and keep its facts."""
+    table = schema.tables[name]
+    sizes = n_drawn(schema, drawn, name)
+    owners = np.repeat(np.arange(len(sizes)), sizes)
+    turns = np.arange(len(owners)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    quilt.field.grow(_ROOM)
+    if quilt.field.is_lost:
+        quilt.field.restart()
+    fixed = seen_below(schema, drawn, table.parent or "")
+    codes = {
+        column: np.empty(len(owners), np.int64)
+        for column in (*table.attributes, *schema.told(name))
+    }
+    for batch in _batches(turns, in_order=table.order is not None):
+        given = {column: seen[owners[batch]] for column, seen in fixed.items()}
+        if table.order is not None:
+            given |= _row_before(quilt, codes, batch, turns)
+        for column, found in _given(quilt, given, [*codes], len(batch)).items():
+            codes[column][batch] = found
+    children = Drawn(codes, owners)
+    keep_facts(children, drawn[table.parent or ""], facts, quilt.field.coins)
+    if table.order is None:
+        return children
+    order = np.lexsort((turns, codes[table.order], owners))
+    return Drawn({column: found[order] for column, found in codes.items()}, owners)
+
+
+def _batches(turns: Integers, *, in_order: bool) -> Iterator[Integers]:
+    """Give places of rows that are drawn together, first rows first.
+
+    Rows that follow each other share out coins (`hushtable.kernels.field.gibbs`), so children of
+    one parent are kept apart.
+    """
+    by_turn = np.argsort(turns, kind="stable")
+    if not len(turns):
+        return
+    if in_order:
+        yield from np.split(by_turn, np.flatnonzero(np.diff(turns[by_turn])) + 1)
+    else:
+        yield by_turn
+
+
+def _row_before(
+    quilt: Patchwork, codes: Mapping[str, Integers], batch: Integers, turns: Integers
+) -> dict[str, Integers]:
+    """Give the columns of the row before; the first of a parent has none, which is missing."""
+    found = {}
+    for known in quilt.columns:
+        values = known.counted.values
+        if values.name.startswith(f"{PREVIOUS}."):
+            missing = values.column.missing_code or 0
+            before = codes[values.name.removeprefix(f"{PREVIOUS}.")][batch - 1]
+            found[values.name] = np.where(turns[batch] > 0, before, missing)
+    return found
+
+
+def _given(
+    quilt: Patchwork, given: Mapping[str, Integers], free: list[str], n_rows: int
+) -> dict[str, Integers]:
+    """Draw the free columns of rows whose other columns are given."""
+    place_of = {known.counted.values.name: place for place, known in enumerate(quilt.columns)}
+    rows: Particles = np.empty((n_rows, len(quilt.columns)), np.int16)
+    for column, codes in given.items():
+        rows[:, place_of[column]] = _buckets(quilt.columns[place_of[column]], codes)
+    # Rows that are alike share out what is drawn.
+    order = np.lexsort([rows[:, place_of[column]] for column in given])
+    rows = rows[order]
+    places = [place_of[column] for column in free]
+    for place in places:
+        rows[:, place] = quilt.field.coins.spread(quilt.columns[place].masses, n_rows)
+    quilt.field.draw_given(rows, places, N_SWEEPS)
+    drawn, back = particles.Drawn(rows, np.arange(n_rows)), np.argsort(order)
+    return {column: codes_drawn(quilt, drawn, place_of[column])[back] for column in free}
+
+
+def _buckets(known: KnownColumn, codes: Integers) -> Integers:
+    """Give the bucket of codes of the schema."""
+    values = known.counted.values
+    counted = PriorRows({values.name: codes}).values(values)
+    assert counted is not None  # noqa: S101 - it has the column
+    return known.buckets[counted]
+
+
+# --- facts ----------------------------------------------------------------------------------------
+
+
+def keep_facts(children: Drawn, parents: Drawn, facts: Mapping[str, Fact], coins: Coins) -> None:
+    """Change drawn children, as few as it takes, until facts of their parents hold; in place.
+
+    A child that must not be gets a value of a child that may be; where one must be there, a child
+    gets its value. Then what is told about parents is told from their children: facts that cannot
+    hold together, or hold of nobody, are taken back.
+    """
+    for column in dict.fromkeys(fact.column for fact in facts.values()):
+        mine = {name: fact for name, fact in facts.items() if fact.column == column}
+        _settle(children, parents, column, mine, coins)
+    for name, fact in facts.items():
+        holds = np.zeros(parents.n_rows, np.int64)
+        holds[children.parent[fact.truth[children.codes[fact.column]]]] = 1
+        parents.codes[name][:] = holds
+
+
+def _settle(
+    children: Drawn, parents: Drawn, column: str, facts: Mapping[str, Fact], coins: Coins
+) -> None:
+    """Change one column of children; the facts are all about it."""
+    codes, owners = children.codes[column], children.parent
+    pool = codes.copy()
+    pattern = np.zeros(parents.n_rows, np.int64)
+    for name in facts:
+        pattern = 2 * pattern + parents.codes[name]
+    for kind in np.unique(pattern[owners]):
+        rows = np.flatnonzero(pattern[owners] == kind)
+        flags = [bool(kind >> place & 1) for place in reversed(range(len(facts)))]
+        truths = [fact.truth for fact in facts.values()]
+        barred = np.zeros(len(truths[0]), bool)
+        for flag, truth in zip(flags, truths, strict=True):
+            barred |= truth & (not flag)
+        _replace(codes, rows[barred[codes[rows]]], pool[~barred[pool]], coins)
+        for flag, truth in zip(flags, truths, strict=True):
+            if not flag:
+                continue
+            wanted = truth & ~barred
+            has = np.zeros(parents.n_rows, bool)
+            has[owners[rows[wanted[codes[rows]]]]] = True
+            # One child of each parent that lacks it, any: they come in random order.
+            lacking = coins.shuffle(rows[~has[owners[rows]]])
+            one = lacking[np.unique(owners[lacking], return_index=True)[1]]
+            _replace(codes, one, pool[wanted[pool]], coins)
+
+
+def _replace(codes: Integers, rows: Integers, pool: Integers, coins: Coins) -> None:
+    """Give rows values of a pool, where there are any."""
+    if len(rows) and len(pool):
+        codes[rows] = pool[coins.spread(np.ones(len(pool)), len(rows))]

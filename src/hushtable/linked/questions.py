@@ -1,0 +1,148 @@
+"""Questions over linked tables: which table they count, and what they are in its wide columns.
+
+``persons.age >= 65 AND EXISTS visits.ward = 'icu'`` counts persons: what stands in EXISTS is a fact
+that the schema declares, hence a column of the parent. ``visits.ward = 'icu' AND persons.age > 9``
+counts visits: the lowest table that is named outside of EXISTS. ``previous.ward`` is that of the
+visit before.
+"""
+
+from __future__ import annotations
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from hushtable.errors import HushtableError, PredicateError, Refused
+from hushtable.predicate.facts import Fact, fact_of
+from hushtable.predicate.syntax import Node, quote
+from hushtable.schema.linked import PREVIOUS, LinkedSchema
+
+_DIALECT = "duckdb"
+_ENDS = ("AND", "OR")
+
+
+def with_parentheses(where: str) -> str:
+    """Put the condition of each EXISTS in parentheses, where it has none.
+
+    Examples
+    --------
+    >>> with_parentheses("EXISTS visits.day BETWEEN 1 AND 9 AND age > 3")
+    'EXISTS (visits.day BETWEEN 1 AND 9) AND age > 3'
+    """
+    tokens = sqlglot.tokenize(where, dialect=_DIALECT)
+    added: list[tuple[int, str]] = []
+    for place, token in enumerate(tokens[:-1]):
+        if token.text.upper() != "EXISTS" or tokens[place + 1].text == "(":
+            continue
+        added.append((tokens[place + 1].start, "("))
+        depth, between, end = 0, False, len(where)
+        for one in tokens[place + 1 :]:
+            word = one.text.upper() if one.token_type.name != "STRING" else ""
+            depth += (word == "(") - (word == ")")
+            if depth < 0 or (depth == 0 and word in _ENDS and not (word == "AND" and between)):
+                end = one.start
+                break
+            between = word == "BETWEEN" or (between and word != "AND")
+        end = len(where[:end].rstrip())
+        added.append((end, ")"))
+    for start, sign in sorted(added, reverse=True):
+        where = where[:start] + sign + where[start:]
+    return where
+
+
+def read(where: str, schema: LinkedSchema, facts: dict[str, dict[str, Fact]]) -> tuple[str, str]:
+    """Say which table a clause counts, and give the clause in the columns of its wide schema."""
+    try:
+        tree = sqlglot.parse_one(with_parentheses(where), into=exp.Condition, dialect=_DIALECT)
+    except (SqlglotError, RecursionError):
+        # The reader of clauses says what is wrong with it.
+        return schema.root, where
+    whole = exp.Paren(this=tree)
+    names = {name.lower(): name for name in schema.tables}
+    told = [(node, *_fact(node, schema, facts, names)) for node in [*whole.find_all(exp.Exists)]]
+    for node, above, fact in told:
+        node.replace(exp.column(fact, table=above, quoted=True))
+    columns = list(whole.find_all(exp.Column))
+    base = _lowest({_table_of(column, names) for column in columns}, schema)
+    for column in columns:
+        table = _table_of(column, names)
+        if table == base or (not table and base == schema.root):
+            column.set("table", None)
+            continue
+        if not table:
+            raise PredicateError(
+                f"{quote(column)}: say which table the column is of, such as {base}.{column.name}; "
+                f"the clause counts rows of {base}."
+            )
+        column.replace(exp.column(f"{table}.{column.name}", quoted=True))
+    return base, str(whole.this.sql(dialect=_DIALECT))
+
+
+def _table_of(column: Node, names: dict[str, str]) -> str:
+    table = column.table.lower()
+    if table in ("", PREVIOUS):
+        return str(table)
+    if table not in names:
+        raise PredicateError(f"there is no table {column.table!r}; there are {', '.join(names)}.")
+    return names[table]
+
+
+def _lowest(named: set[str], schema: LinkedSchema) -> str:
+    """Give the lowest of some tables, all of which it must hang on."""
+    tables = [name for name in schema.tables if name in named]  # parents come first
+    base = tables[-1] if tables else schema.root
+    above, lineage = schema.tables[base].parent, [base]
+    while above is not None:
+        lineage.append(above)
+        above = schema.tables[above].parent
+    beside = [name for name in tables if name not in lineage]
+    if beside:
+        raise PredicateError(
+            f"{base} does not hang on {', '.join(beside)}; a clause is about one table and what it "
+            "hangs on. Ask for others with EXISTS."
+        )
+    if PREVIOUS in named and schema.tables[base].order is None:
+        raise PredicateError(f"rows of {base} have no order in the schema, so none is {PREVIOUS}.")
+    return base
+
+
+def _fact(
+    node: Node, schema: LinkedSchema, facts: dict[str, dict[str, Fact]], names: dict[str, str]
+) -> tuple[str, str]:
+    """Find the declared fact that an EXISTS asks for: the parent's table, and its name."""
+    condition = node.this
+    if isinstance(condition, exp.Select):
+        source, clause = condition.args.get("from_") or condition.args.get("from"), None
+        clause = condition.args.get("where")
+        tables = {source.this.name.lower()} if source is not None else set()
+        condition = clause.this if clause is not None else exp.true()
+    else:
+        tables = set()
+    columns = list(condition.find_all(exp.Column))
+    tables |= {column.table.lower() for column in columns if column.table}
+    if len(tables) != 1 or not tables <= set(names):
+        raise PredicateError(
+            f"{quote(node)} must be about columns of one table, such as EXISTS visits.ward = "
+            f"'icu'; there are {', '.join(schema.tables)}."
+        )
+    table = names[tables.pop()]
+    above = schema.tables[table].parent
+    if above is None:
+        raise PredicateError(f"{quote(node)}: {table} hangs on no other table; leave EXISTS out.")
+    for column in columns:
+        column.set("table", None)
+    text = str(condition.sql(dialect=_DIALECT))
+    try:
+        asked = fact_of(text, schema.own(table))
+    except HushtableError as error:
+        raise type(error)(error.problems) from None
+    for name, fact in facts[table].items():
+        if fact.is_same(asked):
+            return above, name
+    known = [f"{name}: {where}" for name, where in schema.tables[table].facts.items()]
+    raise Refused(
+        f"EXISTS {table} with {text} is not told by this release: how rows of {table} gather in "
+        f"rows of {above} was counted for the facts that its schema declares "
+        f"({'; '.join(known) or 'none'}), and cannot be told from drawn rows with an interval that "
+        "holds. Declare it under facts before publishing, or ask for one of these."
+    )

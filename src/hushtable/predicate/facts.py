@@ -1,0 +1,77 @@
+"""Facts of linked tables: conditions on one column, as the codes of it that satisfy them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushtable.errors import HushtableError, SchemaError
+from hushtable.predicate.clause import parse
+from hushtable.schema import Schema
+from hushtable.schema.linked import LinkedSchema
+
+MAX_CODES = 1 << 24
+"""Codes of a column that a fact may be about: each is looked at."""
+
+
+@dataclass(frozen=True, eq=False)
+class Fact:
+    """Say for which codes of a column a condition holds.
+
+    Parameters
+    ----------
+    column : str
+        The column.
+    truth : boolean array
+        For each code whether it holds.
+    """
+
+    column: str
+    truth: NDArray[np.bool_]
+
+    def is_same(self, other: Fact) -> bool:
+        """Say whether two conditions are one, however they are written."""
+        return self.column == other.column and np.array_equal(self.truth, other.truth)
+
+    @property
+    def runs(self) -> list[tuple[int, int]]:
+        """First and last code of each run of codes for which it holds."""
+        edges = np.flatnonzero(np.diff(self.truth.astype(np.int8), prepend=0, append=0))
+        return [(int(start), int(stop) - 1) for start, stop in edges.reshape(-1, 2)]
+
+
+def fact_of(where: str, schema: Schema) -> Fact:
+    """Read a condition on one column of a table.
+
+    Examples
+    --------
+    >>> schema = Schema.parse("{name: t, columns: {age: {type: integer, low: 0, high: 9}}}")
+    >>> fact_of("age < 3 or age = 8", schema).runs
+    [(0, 2), (8, 8)]
+    """
+    predicate = parse(where, schema)
+    if len(predicate.columns) != 1:
+        raise SchemaError(f"{where!r} must be about exactly one column of the table.")
+    (name,) = predicate.columns
+    size = schema.attributes[name].size
+    if size > MAX_CODES:
+        raise SchemaError(f"{where!r} is about {name!r}, which has more than {MAX_CODES:,} values.")
+    return Fact(name, predicate.mask({name: np.arange(size)}))
+
+
+def facts_of(schema: LinkedSchema) -> dict[str, dict[str, Fact]]:
+    """Read all facts, by table and name, or say everything that is wrong with them."""
+    problems: list[str] = []
+    found: dict[str, dict[str, Fact]] = {}
+    for name, table in schema.tables.items():
+        found[name] = {}
+        for fact, where in table.facts.items():
+            try:
+                found[name][fact] = fact_of(where, schema.own(name))
+            except HushtableError as error:
+                problems += [f"table {name!r}: fact {fact!r}: {said}" for said in error.problems]
+    if problems:
+        raise SchemaError(problems)
+    return found

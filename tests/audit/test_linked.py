@@ -1,0 +1,168 @@
+"""Neighbors of linked tables differ in one person with all rows in all tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from hushtable.audit.linked import watch_linked
+from hushtable.audit.white_box import FaultError
+from hushtable.engine import linked as joins
+from hushtable.engine import memory
+from hushtable.engine.sealed import SealedTable, SealedTables
+from hushtable.linked.linked import Linked
+from hushtable.privacy.spending import Account
+from hushtable.privacy.unit import Unit
+from hushtable.schema import Schema
+from hushtable.schema.linked import LinkedSchema
+
+SCHEMA = LinkedSchema.parse("""
+name: clinic
+tables:
+  persons: {key: id, columns: {old: {type: boolean, missing: other}}}
+  visits:
+    parent: persons
+    key: visit
+    foreign_key: person
+    max_children: 3
+    order: day
+    facts: {any_icu: ward = 'icu'}
+    columns:
+      day: {type: integer, low: 0, high: 5, missing: other}
+      ward: {type: categorical, values: [er, icu], missing: other}
+  tests:
+    parent: visits
+    foreign_key: visit
+    max_children: 2
+    columns: {result: {type: boolean, missing: other}}
+""")
+
+Tables = dict[str, pa.Table]
+
+
+def tables(n_persons: int, *, n_visits: int, last: str | None) -> Tables:
+    """Make persons with two visits each of a day of its own; the last one may be another kind.
+
+    ``usual`` is like the others, ``many`` has all of `n_visits` in the icu with two tests each,
+    and with None there is no last person.
+    """
+    ids = np.arange(n_persons + (last is not None))
+    rng = np.random.default_rng(7)
+    visits: list[tuple[int, int, int, str]] = []
+    for person in ids:
+        most = n_visits if last == "many" and person == n_persons else 2
+        for turn in range(most):
+            ward = "icu" if most > 2 or (person + turn) % 3 == 0 else "er"
+            visits.append((len(visits), int(person), min(2 * turn + int(person) % 2, 5), ward))
+    number, owner, day, ward = zip(*visits, strict=True)
+    tested = np.repeat(np.array(number), 2)
+    return {
+        "persons": pa.table({"id": ids, "old": ids % 2 == 0}),
+        "visits": pa.table({"visit": number, "person": owner, "day": day, "ward": ward}),
+        "tests": pa.table({"visit": tested, "result": rng.random(len(tested)) < 0.5}),
+    }
+
+
+def without_last(data: Tables) -> Tables:
+    """Take the last person out, with all that hangs on it."""
+    person = data["persons"]["id"][-1].as_py()
+    owners = np.asarray(data["visits"]["person"])
+    gone = set(np.asarray(data["visits"]["visit"])[owners == person].tolist())
+    kept = [visit.as_py() not in gone for visit in data["tests"]["visit"]]
+    return {
+        "persons": data["persons"].slice(0, data["persons"].num_rows - 1),
+        "visits": data["visits"].filter(pa.array(owners != person)),
+        "tests": data["tests"].filter(pa.array(kept)),
+    }
+
+
+def watch(*, epsilon: float = 4.0, delta: str | int = "1e-6", n_visits: int = 3) -> int:
+    plan = Linked(epsilon=epsilon, delta=delta, particles=1000).plan(SCHEMA)
+    data = tables(60, n_visits=n_visits, last="many")
+    return watch_linked(plan, data, without_last(data), seed=1)
+
+
+@pytest.mark.parametrize(("delta", "n_visits"), [("1e-6", 3), (0, 3), ("1e-6", 9)])
+def test_a_person_with_all_rows_is_one_unit(delta: str | int, n_visits: int) -> None:
+    """The same draws, seen and paid: with as many rows as count, and with three times as many."""
+    assert watch(delta=delta, n_visits=n_visits) > 10
+
+
+# --- broken on purpose ----------------------------------------------------------------------------
+
+
+def unit_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take a row of a table for the unit, where a person has several."""
+    wide = LinkedSchema.wide
+
+    def by_row(self: LinkedSchema, name: str) -> Schema:
+        return wide(self, name).model_copy(update={"unit": Unit(kind="row")})
+
+    monkeypatch.setattr(LinkedSchema, "wide", by_row)
+
+
+def bound_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Count all rows of a person, and not as many as the schema says."""
+
+    def all_rows(persons: Any, max_rows: int, noise: Any) -> Any:
+        return np.arange(len(persons))
+
+    monkeypatch.setattr(memory, "_bounded", all_rows)
+
+
+def table_not_charged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give each table a budget of its own, as large as the promise."""
+    plan = Linked.plan
+
+    def dear(self: Linked, schema: LinkedSchema) -> Any:
+        made = plan(self, schema)
+        parts = {
+            name: type(part)(part.method, part.schema, part.values, None, made.total)
+            for name, part in made.parts.items()
+        }
+        return type(made)(made.method, made.linked, parts, made.total)
+
+    monkeypatch.setattr(Linked, "plan", dear)
+    table = SealedTables.table
+
+    def apart(self: SealedTables, name: str) -> SealedTable:
+        sealed = table(self, name)
+        if name != self.schema.root:
+            sealed.account = Account(self.account.promise, spends_all=False)
+        return sealed
+
+    monkeypatch.setattr(SealedTables, "table", apart)
+
+
+def row_before_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take for the row before whatever row of the table comes before."""
+    window = joins.ibis.window
+
+    def of_all(*, group_by: Any, order_by: Any) -> Any:
+        return window(order_by=[group_by, *order_by])
+
+    monkeypatch.setattr(joins.ibis, "window", of_all)
+
+
+@pytest.mark.parametrize(
+    ("break_it", "fault", "n_visits"),
+    [
+        (unit_row, "moves by 3 in all between neighbors; 1 was booked", 3),
+        (bound_ignored, "moves by 9 in all between neighbors; 3 was booked", 9),
+        (table_not_charged, "on all tables, by prices computed anew", 3),
+        (row_before_of_another, "between neighbors|at most; their noise is for", 3),
+    ],
+)
+def test_what_is_broken_is_caught(
+    monkeypatch: pytest.MonkeyPatch,
+    break_it: Callable[[pytest.MonkeyPatch], None],
+    fault: str,
+    n_visits: int,
+) -> None:
+    break_it(monkeypatch)
+    with pytest.raises(FaultError, match=fault):
+        watch(n_visits=n_visits)

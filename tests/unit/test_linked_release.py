@@ -1,0 +1,255 @@
+"""Releases of linked tables: keys that fit, facts that hold, one charge, answers with intervals."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from hushtable.engine.linked import open_linked
+from hushtable.errors import PredicateError, Refused, ReleaseError, SchemaError
+from hushtable.linked.linked import Linked
+from hushtable.linked.publish import publish_linked
+from hushtable.linked.questions import with_parentheses
+from hushtable.privacy.guarantee import Unit
+from hushtable.privacy.ledger import Ledger
+from hushtable.privacy.noise import SeededNoise
+from hushtable.release import Release
+from hushtable.schema.linked import LinkedSchema
+from seeds import shifted
+
+SCHEMA = LinkedSchema.parse("""
+name: clinic
+tables:
+  persons:
+    key: id
+    columns:
+      old: {type: boolean, missing: other}
+      region: {type: categorical, values: [N, E, S], missing: other}
+  visits:
+    parent: persons
+    key: visit
+    foreign_key: person
+    max_children: 4
+    order: day
+    facts: {any_icu: ward = 'icu', any_late: day >= 80}
+    columns:
+      day: {type: integer, low: 0, high: 99, missing: other}
+      ward: {type: categorical, values: [er, icu, ob], missing: other}
+  tests:
+    parent: visits
+    foreign_key: visit
+    max_children: 2
+    columns: {result: {type: boolean, missing: other}}
+""")
+
+
+def clinic(n: int = 3000) -> dict[str, pa.Table]:
+    """Make persons whose age decides on the ward, and wards that stay the same from day to day."""
+    rng = np.random.default_rng(shifted(5))
+    old = rng.random(n) < 0.4
+    sizes = rng.integers(0, 4, n) + 2 * old
+    owner = np.repeat(np.arange(n), sizes)
+    day = rng.integers(0, 100, len(owner))
+    order = np.lexsort((day, owner))
+    owner, day = owner[order], day[order]
+    first = np.diff(owner, prepend=-1) != 0
+    ward = np.where(
+        rng.random(len(owner)) < 0.1 + 0.5 * old[owner], 1, 2 * rng.integers(0, 2, len(owner))
+    )
+    for at in np.flatnonzero(~first & (rng.random(len(owner)) < 0.5)):
+        ward[at] = ward[at - 1]
+    n_tests = rng.integers(0, 3, len(owner)) * (ward == 1)
+    tested = np.repeat(np.arange(len(owner)), n_tests)
+    return {
+        "persons": pa.table(
+            {"id": np.arange(n), "old": old, "region": np.array(list("NES"))[rng.integers(0, 3, n)]}
+        ),
+        "visits": pa.table(
+            {
+                "visit": np.arange(len(owner)),
+                "person": owner,
+                "day": day,
+                "ward": np.array(["er", "icu", "ob"])[ward],
+            }
+        ),
+        "tests": pa.table({"visit": tested, "result": rng.random(len(tested)) < 0.3}),
+    }
+
+
+METHOD = Linked(epsilon=3, delta="1e-6", particles=8000)
+
+
+@pytest.fixture(scope="module")
+def data() -> dict[str, pa.Table]:
+    return clinic()
+
+
+@pytest.fixture(scope="module")
+def release(data: dict[str, pa.Table], tmp_path_factory: pytest.TempPathFactory) -> Release:
+    folder = tmp_path_factory.mktemp("linked") / "out"
+    return publish_linked(data, SCHEMA, METHOD, out=folder, noise=SeededNoise(shifted(11)))
+
+
+def test_keys_fit_and_never_dangle(release: Release) -> None:
+    """Each foreign key is there; each parent has as many rows as it says, at most the bound."""
+    persons, visits, tests = (release.table(name) for name in SCHEMA.tables)
+    ids = persons["id"].to_pylist()
+    assert len(set(ids)) == len(ids) > 2000
+    numbers = visits["visit"].to_pylist()
+    assert len(set(numbers)) == len(numbers)
+    for parents, key, children, held, told, most in (
+        (persons, "id", visits, "person", "n_visits", 4),
+        (visits, "visit", tests, "visit", "n_tests", 2),
+    ):
+        sizes = Counter(children[held].to_pylist())
+        assert set(sizes) <= set(parents[key].to_pylist())
+        assert max(sizes.values()) == most
+        expected = {k: min(n, most) for k, n in zip(
+            parents[key].to_pylist(), parents[told].to_pylist(), strict=True)}  # fmt: skip
+        assert expected == {k: sizes[k] for k in expected}
+
+
+def test_facts_hold_and_rows_are_in_order(release: Release) -> None:
+    persons, visits = release.table("persons"), release.table("visits").to_pandas()
+    for fact, holds in (("any_icu", visits.ward == "icu"), ("any_late", visits.day >= 80)):
+        have = set(visits.person[holds])
+        found = [i in have for i in persons["id"].to_pylist()]
+        assert found == persons[fact].to_pylist()
+        assert 0 < sum(found) < len(found)
+    assert (visits.groupby("person").day.diff().dropna() >= 0).all()
+
+
+def test_what_is_drawn_looks_like_what_was_there(
+    release: Release, data: dict[str, pa.Table]
+) -> None:
+    """Within, across the key and from visit to visit; without the key's pairs these are .1 off."""
+    real, drawn = (
+        _joined(data["persons"], data["visits"]),
+        _joined(release.table("persons"), release.table("visits")),
+    )
+    for one, two, off in (("ward", "old", 0.06), ("ward", "before", 0.08), ("n", "old", 0.06)):
+        shares = [t.groupby([one, two]).size() / len(t) for t in (real, drawn)]
+        both = shares[0].subtract(shares[1], fill_value=0)
+        assert both.abs().sum() / 2 < off, (one, two, both.abs().sum() / 2)
+
+
+def _joined(persons: pa.Table, visits: pa.Table) -> Any:
+    frame = visits.to_pandas().sort_values(["person", "day"], kind="stable")
+    sizes = frame.groupby("person").ward.transform("size").clip(upper=4)
+    frame = frame.assign(before=frame.groupby("person").ward.shift().fillna("none"), n=sizes)
+    return frame.merge(persons.to_pandas(), left_on="person", right_on="id")
+
+
+def test_answers(release: Release, data: dict[str, pa.Table]) -> None:
+    """Each interval of 1 - 1e-6 or so, three times as wide as told, holds; and tells something."""
+    persons, visits, tests = (data[name].to_pandas() for name in SCHEMA.tables)
+    visits["before"] = visits.groupby("person").ward.shift()
+    kept = visits[visits.groupby("person").cumcount() < 4]
+    joined = visits.merge(persons, left_on="person", right_on="id")
+    icu = persons.id.isin(visits.person[visits.ward == "icu"])
+    n = visits.groupby("person").size().reindex(persons.id).fillna(0).to_numpy()
+    dropped = len(visits) - len(kept)
+    for where, truth, slack in (
+        ("persons.old AND EXISTS visits.ward = 'icu'", (persons.old & icu).sum(), 0),
+        ("NOT EXISTS (SELECT 1 FROM visits WHERE ward = 'icu')", (~icu).sum(), 0),
+        ("region = 'N' and n_visits >= 2", ((persons.region == "N") & (n >= 2)).sum(), 0),
+        ("visits.ward = 'icu'", (visits.ward == "icu").sum(), dropped),
+        ("visits.ward = 'icu' AND persons.old", (joined[joined.old].ward == "icu").sum(), dropped),
+        ("visits.ward = 'icu' and previous.ward = 'icu'",
+         ((visits.ward == "icu") & (visits.before == "icu")).sum(), dropped),
+        ("tests.result AND visits.ward = 'icu'", tests.result.sum(), dropped),
+    ):  # fmt: skip
+        answer = release.count(where)
+        room = 3 * (answer.high - answer.low) / 2 + slack
+        assert abs(answer.value - truth) < room + 1, (where, answer, truth)
+        assert answer.high - answer.low < 3000, (where, answer)
+    mean = release.mean("n_visits")
+    assert abs(mean.value - np.minimum(n, 5).mean()) < 3 * (mean.high - mean.low)
+
+
+@pytest.mark.parametrize(
+    ("where", "error", "said"),
+    [
+        ("EXISTS visits.ward = 'er'", Refused, "not told by this release"),
+        ("EXISTS tests.result", Refused, "facts that its schema declares (none)"),
+        ("EXISTS persons.old", PredicateError, "persons hangs on no other table"),
+        ("visits.ward = 'er' AND region = 'N'", PredicateError, "say which table"),
+        ("wards.x = 1", PredicateError, "there is no table 'wards'"),
+        ("previous.ward = 'er'", PredicateError, "have no order in the schema"),
+        ("tests.result AND previous.ward = 'er'", PredicateError, "have no order in the schema"),
+        ("visits.wart = 'er'", PredicateError, "there is no column 'wart'"),
+        ("EXISTS (visits.ward = 'er' AND visits.day > 3)", SchemaError, "one column"),
+        ("age >=", PredicateError, "cannot be read"),
+    ],
+)
+def test_questions_that_are_refused_say_why(
+    release: Release, where: str, error: type[Exception], said: str
+) -> None:
+    with pytest.raises(error) as caught:
+        release.count(where)
+    assert said in str(caught.value)
+
+
+def test_exists_without_parentheses() -> None:
+    for given, read in (
+        ("EXISTS v.w = 'and or' OR x = 1", "EXISTS (v.w = 'and or') OR x = 1"),
+        ("(NOT EXISTS v.w = 1) AND x", "(NOT EXISTS (v.w = 1)) AND x"),
+        ("exists v.w IN (1, 2)", "exists (v.w IN (1, 2))"),
+        ("EXISTS (v.w = 1) AND EXISTS v.w between 1 and 2", "EXISTS (v.w = 1) AND EXISTS (v.w "
+         "between 1 and 2)"),
+    ):  # fmt: skip
+        assert with_parentheses(given) == read
+
+
+def test_the_statement_tells_the_promise_and_the_bounds(release: Release) -> None:
+    text = (release.folder / "STATEMENT.md").read_text()
+    assert "at most 4 rows of `visits` count, a uniformly random part" in text
+    assert "hang on no row of `persons` do not count" in text
+    assert "Keys of visits" in text
+    assert set(SCHEMA.tables) <= set(release.statement.tables)
+    assert release.frame().column_names[:2] == ["id", "old"]
+    assert release.schema.unit == Unit(kind="person", column="id", max_rows=1 + 4 + 8)
+
+
+def test_one_charge_for_all_tables(data: dict[str, pa.Table], tmp_path: Path) -> None:
+    """The ledger has one entry; the account adds tables up, each with its persons' reach."""
+    book = Ledger.create(tmp_path / "ledger.db", epsilon=4, delta="1e-5", unit=SCHEMA.unit)
+    few = {name: table.slice(0, 200) for name, table in data.items()}
+    publish_linked(
+        few, SCHEMA, Linked(epsilon=3, delta="1e-6", particles=1000), out=tmp_path / "out",
+        ledger=book, anyway=True,
+    )  # fmt: skip
+    assert len(book.entries()) == 1
+    assert Release.load(tmp_path / "out").statement.ledger is not None
+    with pytest.raises(Refused):
+        publish_linked(few, SCHEMA, METHOD, out=tmp_path / "again", ledger=book, anyway=True)
+    assert not (tmp_path / "again").exists()
+
+
+def test_prices_follow_from_the_rows_of_a_person(data: dict[str, pa.Table]) -> None:
+    plan = METHOD.plan(SCHEMA)
+    few = {name: table.slice(0, 300) for name, table in data.items()}
+    run = plan.accounted(open_linked(few, SCHEMA).connect(SCHEMA), SeededNoise(shifted(3)))
+    booked = {opening.sensitivity.rows for opening in run.account.openings}
+    assert booked == {1, 4, 8}
+    promise = plan.promise
+    assert promise is not None
+    assert 0.5 * promise.rho < run.account.spent().rho <= promise.rho
+    spent = run.released.settings["quilts"]
+    assert set(spent) == set(SCHEMA.tables)
+
+
+def test_a_copy_with_a_dangling_key_is_refused(release: Release) -> None:
+    estimator = release._estimator
+    tables = dict(estimator.tables)
+    tables["visits"] = tables["visits"].set_column(
+        1, "person", pa.array(np.full(tables["visits"].num_rows, 10**9))
+    )
+    broken = type(estimator)(estimator.schema, estimator.parameters, estimator.settings, tables)
+    with pytest.raises(ReleaseError, match="hangs on no row of 'persons'"):
+        broken.count("visits.ward = 'icu'")

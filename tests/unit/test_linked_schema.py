@@ -1,0 +1,156 @@
+"""Schemas of several tables: what they say, and all that is wrong with them at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hushtable.errors import SchemaError, Unconfirmed
+from hushtable.predicate.facts import facts_of
+from hushtable.schema import Boolean, Date, Integer
+from hushtable.schema.linked import LinkedSchema
+
+TEXT = """
+name: clinic
+tables:
+  visits:
+    parent: persons
+    key: visit
+    foreign_key: person
+    max_children: 12
+    order: day
+    facts: {any_icu: ward = 'icu', late: day >= 300 or day < 3}
+    columns:
+      day: {type: integer, low: 0, high: 365}
+      ward: {type: categorical, values: [er, icu], taxonomy: {all: [er, icu]}, missing: forbid}
+      discharged: {type: date, low: 2020-01-01, high: 2020-12-31, outside: refuse}
+      note: {role: identifier}
+  persons:
+    key: id
+    columns: {age: {type: integer, low: 0, high: 99}}
+  payments:
+    parent: visits
+    foreign_key: visit
+    max_children: 3
+    columns: {paid: {type: boolean}}
+"""
+
+
+def plain() -> dict[str, Any]:
+    return LinkedSchema.parse(TEXT).to_dict()
+
+
+def test_parents_come_first_and_a_person_has_a_product_of_rows() -> None:
+    schema = LinkedSchema.parse(TEXT)
+    assert list(schema.tables) == ["persons", "visits", "payments"]
+    assert schema.root == "persons"
+    assert [schema.reach(name) for name in ("persons", "visits", "payments")] == [1, 12, 36]
+    assert schema.unit.max_rows == 49
+    assert schema.unit.column == "id"
+
+
+def test_wide_schemas() -> None:
+    schema = LinkedSchema.parse(TEXT)
+    persons, visits, payments = (schema.wide(n) for n in ("persons", "visits", "payments"))
+    assert list(persons.attributes) == ["age", "n_visits", "any_icu", "late"]
+    own = ["day", "ward", "discharged"]
+    above = ["persons.age", "persons.n_visits", "persons.any_icu", "persons.late"]
+    assert list(visits.attributes) == [
+        *own, "n_payments", *(f"previous.{c}" for c in own), *above
+    ]  # fmt: skip
+    assert list(payments.attributes) == ["paid", *(f"visits.{c}" for c in own),
+                                         "visits.n_payments", *above]  # fmt: skip
+    number = persons.attributes["n_visits"]
+    assert isinstance(number, Integer)
+    assert (number.low, number.high) == (0, 13), "the last value stands for more than 12"
+    assert isinstance(persons.attributes["any_icu"], Boolean)
+    before = visits.attributes["previous.discharged"]
+    assert isinstance(before, Date)
+    assert not before.refuses
+    assert before.missing_code is not None, "the first visit has none before"
+    assert visits.unit.max_rows == 12
+    assert schema.conditions[0].startswith("visits: Tables that do not fit.")
+    assert "Keys of visits" in schema.conditions[-1]
+
+
+def test_plain_data_reads_back() -> None:
+    schema = LinkedSchema.parse(TEXT)
+    again = LinkedSchema.from_dict(schema.to_dict())
+    assert again.to_dict() == schema.to_dict()
+    assert all(again.wide(name) == schema.wide(name) for name in schema.tables)
+
+
+def test_facts_are_runs_of_codes() -> None:
+    facts = facts_of(LinkedSchema.parse(TEXT))["visits"]
+    assert facts["late"].runs == [(0, 2), (300, 365)]
+    assert facts["any_icu"].runs == [(1, 1)]
+
+
+def test_all_problems_at_once() -> None:
+    with pytest.raises(SchemaError) as caught:
+        LinkedSchema.parse("""
+        name: clinic
+        persons: 3
+        tables:
+          persons: {max_children: 3, columns: {age: {type: integer, low: 9, high: 0}}}
+          visits:
+            parent: persons
+            foreign_key: day
+            order: ward
+            columns: {day: {type: integer, low: 0, high: 9}, ward: {type: categorical, values: [a]}}
+          other: {parent: persons, key: x, order: z, wrong: 1, columns: {y: {type: boolean}}}
+        """)
+    told = "\n".join(caught.value.problems)
+    for part in (
+        "'persons' is not known here",
+        "table 'persons': ",
+        "table 'visits': foreign_key 'day' is a published column",
+        "table 'visits': max_children is missing",
+        "table 'visits': order is 'ward', whose values have no order",
+        "table 'other': 'wrong' is not known here",
+    ):
+        assert part in told, part
+
+
+@pytest.mark.parametrize(
+    ("table", "change", "problem"),
+    [
+        ("visits", {"parent": "nobody"}, "parent 'nobody' is not among the tables"),
+        ("visits", {"parent": "payments"}, "hangs on itself: visits on payments on visits"),
+        ("visits", {"key": None}, "table 'visits': key is missing"),
+        ("persons", {"columns": {"n_visits": {"type": "boolean"}}}, "'n_visits' is the name of"),
+        ("persons", {"columns": {"Late": {"type": "boolean"}}}, "'late' is the name of"),
+        ("payments", {"columns": {"a.b": {"type": "boolean"}}}, "cannot be called 'a.b'"),
+        ("payments", {"columns": {"id": {"type": "boolean"}}}, "cannot be called 'id'"),
+        ("payments", {"parent": None, "foreign_key": None, "max_children": None}, "here persons, "),
+    ],
+)
+def test_what_does_not_hang_together(table: str, change: dict[str, Any], problem: str) -> None:
+    content = plain()
+    content["tables"][table] |= change
+    with pytest.raises(SchemaError) as caught:
+        LinkedSchema.from_dict(content)
+    assert any(problem in said for said in caught.value.problems), caught.value.problems
+
+
+def test_names_of_tables_and_facts() -> None:
+    content = plain()
+    content["tables"]["previous"] = content["tables"].pop("payments")
+    with pytest.raises(SchemaError, match="letters, digits and _, and not 'previous'"):
+        LinkedSchema.from_dict(content)
+    content = plain()
+    content["tables"]["visits"]["facts"] = {"odd": "day = 3 and ward = 'er'", "no": "wart = 1"}
+    with pytest.raises(SchemaError) as caught:
+        facts_of(LinkedSchema.from_dict(content))
+    assert len(caught.value.problems) == 2
+    assert "fact 'odd': \"day = 3 and ward = 'er'\" must be about exactly one column" in str(
+        caught.value
+    )
+
+
+def test_what_came_from_the_data_is_to_be_confirmed() -> None:
+    content = plain()
+    content["tables"]["visits"]["columns"]["day"]["confirm"] = ["low"]
+    with pytest.raises(Unconfirmed, match="table 'visits': column 'day': low came from the data"):
+        LinkedSchema.from_dict(content).require_confirmed()

@@ -1,0 +1,184 @@
+"""Tables that belong together, joined: wide rows are what they should be, on each engine."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pytest
+
+from hushtable.engine import EngineName
+from hushtable.engine.linked import open_linked
+from hushtable.errors import DataError, ParameterError
+from hushtable.schema.linked import LinkedSchema
+
+SCHEMA = LinkedSchema.parse("""
+name: clinic
+missing_values: ["", "?"]
+tables:
+  persons: {key: id, columns: {sex: {type: categorical, values: [F, M], missing: other}}}
+  visits:
+    parent: persons
+    key: visit
+    foreign_key: person
+    max_children: 3
+    order: day
+    facts: {any_icu: ward = 'icu', late: day >= 8}
+    columns:
+      day: {type: integer, low: 0, high: 20, missing: other}
+      ward: {type: categorical, values: [er, icu, ob], missing: other}
+  tests:
+    parent: visits
+    foreign_key: visit
+    max_children: 2
+    columns: {result: {type: boolean, missing: other}}
+""")
+PERSONS = pa.table({"id": ["a", "b", "c", "?"], "sex": ["F", "M", "F", "M"]})
+VISITS = pa.table(
+    {
+        "visit": [1, 2, 3, 4, 5, 6],
+        "person": ["a", "a", "c", "a", "nobody", "?"],
+        "day": ["10", "9", "3", "0", "5", "5"],
+        "ward": ["icu", "er", "ob", "icu", "icu", "icu"],
+    }
+)
+TESTS = pa.table({"visit": [1.0, 1.0, 3.0, 7.0], "result": ["yes", "no", "no", "yes"]})
+DATA = {"persons": PERSONS, "visits": VISITS, "tests": TESTS}
+
+
+def rows(engine: Any, columns: list[str]) -> Counter[tuple[Any, ...]]:
+    """Give the rows that count, with their values."""
+    cells = engine.counts(columns)
+    kinds = [engine.schema.attributes[name] for name in columns]
+    return Counter(
+        {
+            tuple(kind.value(int(code)) for kind, code in zip(kinds, row, strict=True)): int(n)
+            for row, n in zip(cells.codes, cells.counts, strict=True)
+        }
+    )
+
+
+@pytest.mark.parametrize("engine", ["auto", "duckdb", "csv"])
+def test_wide_rows(engine: str, tmp_path: Path) -> None:
+    """Numbers, facts and rows before are those of each person; what hangs on nobody is left out."""
+    data: dict[str, Any] = DATA
+    if engine == "csv":
+        data = {name: tmp_path / f"{name}.csv" for name in DATA}
+        for name, path in data.items():
+            pa_csv.write_csv(DATA[name], path)
+    name: EngineName = "duckdb" if engine == "duckdb" else "auto"
+    tables = open_linked(data, SCHEMA, engine=name)
+    tables.check(SCHEMA)
+    engines = tables.connect(SCHEMA)
+    told = ["n_visits", "any_icu", "late"]
+    assert rows(engines.engine("persons"), ["sex", *told]) == Counter(
+        {("F", 3, "true", "true"): 1, ("M", 0, "false", "false"): 1, ("F", 1, "false", "false"): 1}
+    )
+    before = ["day", "ward", "previous.day", "previous.ward", "persons.sex", "n_tests"]
+    assert rows(engines.engine("visits"), before) == Counter(
+        {
+            (0, "icu", None, None, "F", 0): 1,
+            (9, "er", 0, "icu", "F", 0): 1,
+            (10, "icu", 9, "er", "F", 2): 1,
+            (3, "ob", None, None, "F", 1): 1,
+        }
+    )
+    above = ["result", "visits.ward", "visits.n_tests", "persons.n_visits", "persons.late"]
+    assert rows(engines.engine("tests"), above) == Counter(
+        {
+            ("true", "icu", 2, 3, "true"): 1,
+            ("false", "icu", 2, 3, "true"): 1,
+            ("false", "ob", 1, 1, "false"): 1,
+        }
+    )
+    assert [str(one) for one in engines.findings()] == [
+        "table 'persons': 1 rows have no 'id'; they do not count.",
+        "table 'visits': 1 rows have no 'person'; they do not count.",
+        "table 'visits': 1 rows hang on no row of 'persons'; they do not count.",
+        "table 'tests': 1 rows hang on no row of 'visits'; they do not count.",
+    ]
+
+
+@pytest.mark.parametrize("engine", ["memory", "duckdb"])
+def test_who_has_too_many_keeps_a_uniformly_random_part(engine: EngineName) -> None:
+    """Of 10 visits 3 count, each as often as any other; n_visits and facts are about all.
+
+    Over 600 persons with 3 of 10 each, every visit is kept 180 times on average, with a standard
+    deviation of 11.2; 6.5 of these are exceeded with probability below 1e-9 per visit.
+    """
+    n = 600
+    visits = pa.table(
+        {
+            "visit": np.arange(10 * n),
+            "person": np.repeat(np.arange(n), 10),
+            "day": np.tile(np.arange(10), n),
+            "ward": np.tile(["er"] * 9 + ["icu"], n),
+        }
+    )
+    persons = pa.table({"id": np.arange(n), "sex": ["F"] * n})
+    data = {"persons": persons, "visits": visits, "tests": TESTS.slice(0, 0)}
+    engines = open_linked(data, SCHEMA, engine=engine).connect(SCHEMA)
+    counted = engines.engine("visits")
+    assert counted.n_rows() == 3 * n
+    days = counted.histograms(["day"])["day"][:10]
+    assert days.sum() == 3 * n
+    assert (np.abs(days - 180) < 6.5 * 11.3).all()
+    (cell,) = rows(engines.engine("persons"), ["n_visits", "any_icu"]).items()
+    assert cell == ((4, "true"), n), "more than three is one value, and facts are about all"
+    assert [str(one) for one in engines.findings()] == [
+        "table 'visits': 600 rows of 'persons' have more than 3 rows of it; a uniformly random "
+        "part of these counts."
+    ]
+
+
+def test_keys_between_must_differ() -> None:
+    """What hangs on a visit of two persons would be both of theirs at once."""
+    twice = {**DATA, "visits": pa.concat_tables([VISITS, VISITS.slice(0, 1)])}
+    engines = open_linked(twice, SCHEMA).connect(SCHEMA)
+    engines.engine("persons").n_rows()
+    with pytest.raises(DataError, match="table 'visits': several rows have the same 'visit'"):
+        engines.engine("tests")
+    (same,) = [one for one in engines.findings() if one.refused]
+    assert "1 rows have a 'visit' that another row has too" in str(same)
+
+
+def test_a_person_of_two_rows_still_counts_once() -> None:
+    twice = {**DATA, "persons": pa.concat_tables([PERSONS, PERSONS])}
+    engines = open_linked(twice, SCHEMA).connect(SCHEMA)
+    assert engines.engine("persons").n_rows() == 3
+    assert engines.engine("visits").n_rows() == 5, "3 of the 6 wide rows of a, 2 of c"
+
+
+def test_ties_are_broken_by_coins() -> None:
+    """Two visits of one day follow each other either way; 2 ** -60 is the chance to see one way."""
+    n = 60
+    visits = pa.table(
+        {
+            "visit": np.arange(2 * n),
+            "person": np.repeat(np.arange(n), 2),
+            "day": np.zeros(2 * n, int),
+            "ward": ["er", "icu"] * n,
+        }
+    )
+    persons = pa.table({"id": np.arange(n), "sex": ["F"] * n})
+    data = {"persons": persons, "visits": visits, "tests": TESTS.slice(0, 0)}
+    engine = open_linked(data, SCHEMA).connect(SCHEMA).engine("visits")
+    found = rows(engine, ["ward", "previous.ward"])
+    assert found["er", "icu"] + found["icu", "er"] == n
+    assert found["er", "icu"] > 0
+    assert found["icu", "er"] > 0
+
+
+def test_what_is_given_must_be_all_tables() -> None:
+    with pytest.raises(ParameterError) as caught:
+        open_linked({"persons": PERSONS, "visit": VISITS}, SCHEMA)
+    assert len(caught.value.problems) == 3
+    bad = {"persons": PERSONS.drop_columns(["sex"]), "visits": VISITS, "tests": VISITS}
+    with pytest.raises(DataError) as refused:
+        open_linked(bad, SCHEMA).check(SCHEMA)
+    told = {problem.split(":")[0] for problem in refused.value.problems}
+    assert told == {"table 'persons'", "table 'tests'"}
