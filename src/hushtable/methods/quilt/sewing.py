@@ -182,7 +182,8 @@ def sew(
     rows = public_rows if public_rows is not None else int(meter.row_count(ROWS_SHARE).counts[0])
     stages = stages_for(rows)
     share = min(stages.one_ways, float(meter.purse.left))
-    counted = measure_columns(meter, values, divided(share, [planned_size(v) for v in values]))
+    size_of = planned_size if prior is None else prior.wanted_size
+    counted = measure_columns(meter, values, divided(share, [size_of(v) for v in values]))
     quilt = _start(counted, public_rows, target, prior, n_particles=n_particles, seed=seed)
     preferred = target if stages.prefers_target else None
     groups = groups_of(quilt.field.sizes, preferred)
@@ -327,7 +328,7 @@ def _strength(counts: Floats, expected: Floats, std: float) -> float:
     return float((std / dispersion(counts, expected, std)) ** (0.5 * few))
 
 
-def divided(share: float, sizes: Sequence[int]) -> list[Fraction]:
+def divided(share: float, sizes: Sequence[float]) -> list[Fraction]:
     """Divide a share over tables in proportion to the roots of their sizes."""
     roots = np.sqrt(np.asarray(sizes, np.float64))
     # A little less than all: sums of floats must not exceed what is left.
