@@ -93,7 +93,7 @@ class Browser:
         if session:
             command["sessionId"] = session
         os.write(self._write, json.dumps(command).encode() + b"\0")
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 600
         while True:
             message = self._message(deadline)
             if message.get("id") == number:
@@ -120,7 +120,7 @@ class Browser:
 
     def wait_for_load(self) -> None:
         """Wait until a page that is under way has come."""
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 600
         while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
             self.events.append(self._message(deadline))
         self.value("document.readyState")  # takes in what was said until now

@@ -8,6 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# A machine may be slow, or busy: how long an example takes decides nothing.
+settings.register_profile("hushtable", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("hushtable")
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 

@@ -4,8 +4,11 @@
 
 Every run is a process of its own with one thread; its CPU (user and system) and its peak memory
 are what the kernel says of it, so the interpreter, the imports, reading and writing count. Each
-finished run is a file under ``benchmarks/results/peers`` and is not repeated unless ``--again``
-says so. dpmm wants other versions than hushtable does: install it into an environment of its
+finished run is an entry of a JSON file (``benchmarks/results/peers.json``, ``--results``) as soon
+as it is done, and is not repeated unless ``--again`` says so: a benchmark that was stopped goes on
+where it was. Runs with the first seed come first, then those with the second. "rows" is no method:
+it is a fresh sample of as many rows, drawn from the private ones, the best that can be hoped for.
+dpmm wants other versions than hushtable does: install it into an environment of its
 own and give its interpreter (``--peers-python`` or ``$HUSHTABLE_PEERS_PYTHON``).
 
 "aim-lite" is AIM with 40 rounds, 250 iterations and 4 MB instead of 16 rounds per column, 1000
@@ -31,15 +34,19 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pa_parquet
 from benchmarks.peers.data import Codes, Table, load
 from benchmarks.peers.metrics import measure
+from benchmarks.peers.results import Results
 
 from hushtable.release import Release
 
 DELTA = "1e-9"
 EPSILONS = ("0.1", "0.5", "1.0")
-TABLES = ("adult", "acs", "kdd")
-RUNS = {"quilt": 10, "quilt-target": 5, "aim-lite": 3, "aim": 1, "mst": 3, "privbayes": 3}
-USUAL = ("quilt", "aim-lite", "mst", "privbayes")
-RESULTS = Path(__file__).parents[1] / "results" / "peers"
+TABLES = ("nltcs", "br2000", "acs", "adult", "bank", "kdd", "german")
+RUNS = {
+    **{"rows": 10, "quilt": 10, "quilt-target": 10},
+    **{"aim-lite": 3, "aim": 1, "mst": 3, "privbayes": 3},
+}
+USUAL = ("rows", "quilt", "aim-lite", "mst", "privbayes")
+RESULTS = Path(__file__).parents[1] / "results" / "peers.json"
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 FIGURES = (
     *("tree", "boosting", "auc", "tvd1", "tvd2", "tvd3"),
@@ -70,6 +77,9 @@ def run(
     table: Table, method: str, epsilon: str, seed: int, peers_python: str
 ) -> tuple[Codes, dict[str, float]]:
     """Run one method on the rows to publish and read the rows it releases."""
+    if method == "rows":
+        drawn = np.random.default_rng(seed).integers(len(table.train), size=len(table.train))
+        return table.train[drawn], {"cpu_s": 0.0, "peak_mb": 0.0}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         if method.startswith("quilt"):
@@ -102,30 +112,29 @@ def _run_peer(
     return np.stack([found.column(name).to_numpy() for name in names], axis=1), used
 
 
-def run_all(given: argparse.Namespace) -> None:
-    """Run what is asked for and not yet there; one file for each run."""
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    warm = False
+def run_all(given: argparse.Namespace, results: Results) -> None:
+    """Run what is asked for and not yet there."""
+    tables = {}
     for name in given.tables:
         try:
-            table = load(name, given.data)
+            tables[name] = load(name, given.data)
         except FileNotFoundError as error:
             print(f"{name} is skipped: {error.filename} is not there.")
+    warm = False
+    seeds = range(given.runs or max(RUNS.values()))
+    for seed, name, method, epsilon in product(seeds, tables, given.methods, given.epsilons):
+        made = {"table": name, "method": method, "epsilon": epsilon, "seed": seed}
+        if seed >= (given.runs or RUNS[method]) or (made in results and not given.again):
             continue
-        asked = product(given.methods, given.epsilons, range(given.runs or max(RUNS.values())))
-        for method, epsilon, seed in asked:
-            file = RESULTS / f"{name}-{method}-{epsilon}-{seed}.json"
-            if seed >= (given.runs or RUNS[method]) or (file.exists() and not given.again):
-                continue
-            if method.startswith("quilt") and not warm:
-                # Compiled loops are kept on disk by the first run on a machine; it is not counted.
-                run(table, method, epsilon, seed, given.peers_python)
-                warm = True
-            rows, used = run(table, method, epsilon, seed, given.peers_python)
-            made = {"table": name, "method": method, "epsilon": epsilon, "seed": seed}
-            made |= {"rows": len(rows), **used, **measure(table, rows)}
-            file.write_text(json.dumps(made, indent=1))
-            print(line(made), flush=True)
+        table = tables[name]
+        if method.startswith("quilt") and not warm:
+            # Compiled loops are kept on disk by the first run on a machine; it is not counted.
+            run(table, method, epsilon, seed, given.peers_python)
+            warm = True
+        rows, used = run(table, method, epsilon, seed, given.peers_python)
+        made |= {"rows": len(rows), **used, **measure(table, rows)}
+        results.add(made)
+        print(line(made), flush=True)
 
 
 def line(result: dict[str, Any]) -> str:
@@ -175,12 +184,14 @@ def main() -> None:
     parser.add_argument("--methods", nargs="+", choices=list(RUNS), default=list(USUAL))
     parser.add_argument("--epsilons", nargs="+", default=list(EPSILONS))
     parser.add_argument("--runs", type=int, help="runs of each kind instead of the usual number")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="file of finished runs")
     parser.add_argument("--again", action="store_true", help="repeat runs that are there")
     parser.add_argument("--summary", action="store_true", help="only print what is there")
     given = parser.parse_args()
+    results = Results(given.results)
     if not given.summary:
-        run_all(given)
-    print(summary(json.loads(file.read_text()) for file in sorted(RESULTS.glob("*.json"))))
+        run_all(given, results)
+    print(summary(results))
 
 
 if __name__ == "__main__":

@@ -25,11 +25,16 @@ def measure(table: Table, rows: Codes) -> dict[str, float]:
     sampled = [triples[i] for i in order[:N_TRIPLES]]
     return {
         "tvd1": _distance(table, rows, ((i,) for i in range(d))),
-        "tvd2": _distance(table, rows, combinations(range(d), 2)),
+        "tvd2": pairs_distance(table, rows),
         "tvd3": _distance(table, rows, sampled),
         **associations(table, rows),
-        **_learned(table, rows),
+        **learned(table, rows),
     }
+
+
+def pairs_distance(table: Table, rows: Codes) -> float:
+    """Mean total variation distance over all pairs of columns."""
+    return _distance(table, rows, combinations(range(len(table.columns)), 2))
 
 
 def _distance(table: Table, rows: Codes, groups: Iterable[tuple[int, ...]]) -> float:
@@ -86,7 +91,7 @@ def _marginal(rows: Codes, group: tuple[int, ...], shape: list[int]) -> NDArray[
     return counted / max(1, len(rows))
 
 
-def _learned(table: Table, rows: Codes) -> dict[str, float]:
+def learned(table: Table, rows: Codes) -> dict[str, float]:
     """Learn from released rows, try on rows held out: accuracy, and area under the ROC curve."""
     if len(rows) > MAX_LEARNED:
         rows = rows[np.random.default_rng(0).permutation(len(rows))[:MAX_LEARNED]]

@@ -40,6 +40,7 @@ from .privacy.noise import SecureNoise, SeededNoise
 from .release import Release, Statement
 from .schema import Schema
 from .schema.linked import LinkedSchema
+from .series import Series, SeriesPlan
 from .taxonomy import Taxonomy
 
 __version__: str
@@ -73,6 +74,8 @@ __all__ = [
     "Schema",
     "SecureNoise",
     "SeededNoise",
+    "Series",
+    "SeriesPlan",
     "Statement",
     "Taxonomy",
     "Threshold",

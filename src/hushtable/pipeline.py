@@ -351,7 +351,7 @@ def carry_out(
             writer.make_durable()
             if book and entry:
                 # Before the folder appears: what is out must never be voidable.
-                book.mark_released(entry.id, _digest(statement))
+                book.mark_released(entry.id, digest_of(statement))
         with _telling(entry, _FINAL):
             writer.move_into_place()
     progress("done", 1.0)
@@ -410,7 +410,7 @@ def _told(
     return {**settings, KEPT: as_plain(kept), "notes": notes}
 
 
-def _digest(statement: Statement) -> str:
+def digest_of(statement: Statement) -> str:
     """Give one digest for all tables of the release."""
     files = sorted((name, table.sha256) for name, table in statement.tables.items())
     return hashlib.sha256(json.dumps(files).encode()).hexdigest()

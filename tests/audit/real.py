@@ -15,6 +15,7 @@ from hushtable.methods import (
     NoisyCounts,
     Partition,
     Quilt,
+    RandomSampling,
     TopDownSpecialization,
     Uncertain,
 )
@@ -45,7 +46,9 @@ REAL: dict[Any, int] = {
     NoisyCounts(epsilon=1, delta="1/100", k=5, mechanism="paper"): RUNS,
     NoisyCounts(epsilon=1, mechanism="pure"): RUNS,
     Partition(epsilon=1, max_depth=2, test_from=0): RUNS,
+    Partition(epsilon=1, max_depth=1, split="class", test_from=1): RUNS,
     Quilt(epsilon=1, particles=1000): RUNS,
+    RandomSampling(rate="1/5"): RUNS,
     TopDownSpecialization(k=3): RUNS,
     # Each run looks for safe levels of noise by simulation anew, which takes 14 ms.
     Uncertain(k=3, eta="1/5", edges="wrap"): 1_000,

@@ -1,4 +1,4 @@
-"""Every broken mechanism is seen by the auditor's defaults, within a minute of a processor.
+"""Every broken mechanism is seen by the auditor's defaults; benchmarks/broken_mechanisms: how soon.
 
 What is seen by comparing runs with the same outcomes, by words or by draws on given words is seen
 always. Where a difference is counted, it is certain, and the count misses none of it. Mechanisms
@@ -8,19 +8,14 @@ the hits that would do, so that a miss has probability below 1e-9.
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from audit.broken import BROKEN, Broken
 from hushtable.audit import audit
 from hushtable.errors import ParameterError
 
-MOST_SECONDS = 60
-
 
 def caught(broken: Broken) -> None:
-    started = time.process_time()
     with pytest.MonkeyPatch.context() as patch:
         broken.breaks(patch)
         if broken.is_refused:
@@ -29,7 +24,6 @@ def caught(broken: Broken) -> None:
             return
         report = audit(broken.method)
     assert report.verdict == "VIOLATION", "\n".join(report.lines())
-    assert time.process_time() - started < MOST_SECONDS
 
 
 def named(broken: Broken) -> str:

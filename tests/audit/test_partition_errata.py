@@ -20,6 +20,7 @@ from scipy.stats import beta
 
 import hushtable.methods.partition.partition as module
 from hushtable.kernels.regions import split_score
+from hushtable.kernels.split_quality import EVEN
 from hushtable.methods.partition.axes import Axis, axis_of
 from hushtable.methods.partition.partition import Partition
 from hushtable.methods.partition.tree import GrowthRules, Tree
@@ -40,7 +41,7 @@ SCHEMA = Schema.from_dict(
         "c": {"type": "categorical", "values": ["+", "-"], "role": "target"},
     }}
 )  # fmt: skip
-ONE_LEVEL = Partition(epsilon=2, max_depth=1, test_from=1)
+ONE_LEVEL = Partition(epsilon=2, max_depth=1, test_from=1, column_share=0)
 """Its split has budget 1, and so have the counts of its leaves."""
 
 
@@ -212,7 +213,7 @@ def test_001_7_the_classes_of_a_leaf_share_one_budget() -> None:
     """One row is in one class, so each count may be noised with all that the path has left."""
     released = {}
     for epsilon in (1, 2):
-        method = Partition(epsilon=epsilon, max_depth=1, test_from=1)
+        method = Partition(epsilon=epsilon, max_depth=1, test_from=1, column_share=0)
         rules = method.plan(SCHEMA).rules
         tree, leaves = grow(rows_of([5, 1, 2, 9, 0, 4]), rules, SecureNoise())
         _, scales = leaves.noisy(tree, rules, SecureNoise())
@@ -253,7 +254,8 @@ def test_001_8_every_leaf_has_what_its_path_did_not_spend(split: str) -> None:
         "a": {"type": "integer", "low": 0, "high": 19},
         "b": {"type": "categorical", "values": ["x", "y"]},
         "c": {"type": "categorical", "values": ["+", "-"], "role": "target"}}})  # fmt: skip
-    method = Partition(epsilon=1, max_depth=9, test_from=2, split=split, stop_count=20)  # type: ignore[arg-type]
+    method = Partition(epsilon=1, max_depth=9, test_from=2, split=split, stop_count=20,  # type: ignore[arg-type]
+                       column_share=0)  # fmt: skip
     plan = method.plan(schema)
     rng = np.random.default_rng(shifted(1))
     codes = np.stack((rng.integers(0, 20, 300), rng.integers(0, 2, 300)), axis=1)
@@ -304,7 +306,8 @@ def _starts(tree: Tree) -> dict[int, int]:
 
 def leaf_event(*, charged: bool) -> Callable[[Noise, bool], bool]:
     """Two values, so that the one split is free: a test with 9/10 and leaves with the rest of 2."""
-    method = Partition(epsilon=2, max_depth=1, test_from=0, test_share="9/10", stop_count=-(10**6))
+    method = Partition(epsilon=2, max_depth=1, test_from=0, test_share="9/10", stop_count=-(10**6),
+                       column_share=0)  # fmt: skip
     rules = method.plan(SCHEMA).rules
     axis = Axis("v", None, 2, False)
 
@@ -342,7 +345,7 @@ def test_001_8_candidates_come_from_bounds_and_leave_no_empty_side() -> None:
             [axis], cells[:, None], np.zeros(len(cells), int), 1, np.ones(len(cells), int)
         )
         whole = np.array([len(cells)], np.int64)
-        _, ways, starts = rows.runs(0, (0, 100), slice(0, len(cells)), whole=whole, by_class=False)
+        _, ways, starts = rows.runs(0, (0, 100), slice(0, len(cells)), whole=whole, quality=EVEN)
         cuts = np.concatenate([np.arange(s, s + n) for s, n in zip(starts, ways, strict=True)])
         assert cuts.tolist() == list(range(1, 101))
 

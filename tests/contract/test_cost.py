@@ -25,6 +25,7 @@ from hushtable.methods.alpha_beta.frapp import Frapp
 from hushtable.methods.counts.columns import Columns
 from hushtable.methods.counts.generalize_suppress import GeneralizeSuppress
 from hushtable.methods.counts.noisy_counts import NoisyCounts
+from hushtable.methods.counts.random_sampling import RandomSampling
 from hushtable.methods.degrees.degrees import Degrees
 from hushtable.methods.degrees.hay import HayDegrees
 from hushtable.methods.diffgen.contingency_table import ContingencyTable
@@ -164,6 +165,7 @@ LADDERS = [
     *ladders(GeneralizeSuppress, {}, k=KS),
     *ladders(TopDownSpecialization, {}, k=KS),
     *ladders(Mondrian, {}, k=KS),
+    *ladders(RandomSampling, {}, rate=("1e-9", "1/100", "1/5", "9/10", 1 - Fraction(1, 10**40))),
     *(dataclasses.replace(ladder, **NUMERIC)
       for ladder in (*ladders(Condensation, {"carry": ["sex"]}, k=KS),
                      *ladders(Uncertain, {"k": 5, "carry": ["sex"]}, k=KS,
@@ -183,7 +185,7 @@ NEUTRAL = {
     GeneralizeSuppress: {"generalize"},
     NoisyCounts: {"generalize", "row_count_share", "max_cells"},
     Partition: {"max_depth", "stop_count", "test_from", "target", "split", "budget", "test_share",
-                "summarize", "consistent", "max_regions"},
+                "summarize", "consistent", "max_regions", "column_share"},
     Quilt: {"target", "particles", "max_published", "prior", "prior_public"},
     TopDownSpecialization: {"target"},
     Uncertain: {"model", "local", "local_floor", "scales", "carry", "k_column", "k_by", "edges"},

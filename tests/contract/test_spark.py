@@ -609,7 +609,7 @@ def test_a_task_that_is_tried_again_publishes_its_second_draws_alone(
                 if number == 7 and attempt == 0 and "part" in end:
                     break
             if attempt == 0:
-                file, patience = f"attempt_*/part-{partition:05}-*.parquet", time.monotonic() + 60
+                file, patience = f"attempt_*/part-{partition:05}-*.parquet", time.monotonic() + 300
                 while time.monotonic() < patience:
                     if any(path.stat().st_size > 4096 for path in out.parent.rglob(file)):
                         (seen / f"{partition}-on-disk").touch()

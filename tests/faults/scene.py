@@ -126,7 +126,7 @@ class Scene:
 
         A run that was killed before it had a watcher leaves an empty folder to the next one.
         """
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 300
         while left := self._spilled():
             assert time.monotonic() < deadline, left
             time.sleep(0.01)
@@ -230,7 +230,7 @@ for line in sys.stdin:
     def close(self) -> None:
         assert self._server.stdin is not None
         self._server.stdin.close()
-        self._server.wait(timeout=60)
+        self._server.wait(timeout=300)
 
     def run(self, scene: Scene, words: Sequence[str], **conditions: Any) -> Outcome:
         """Run one command to its end, or until it is killed."""

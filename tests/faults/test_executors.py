@@ -57,7 +57,7 @@ def publish():
                 pq.write_table(pa.table(batch), seen / f"{partition}-{attempt}-{number}.parquet")
                 yield batch
                 if number == 7 and partition == 0 and not (seen / "killed").exists():
-                    patience = time.monotonic() + 60
+                    patience = time.monotonic() + 300
                     file = f"attempt_*/part-{partition:05}-*.parquet"
                     while time.monotonic() < patience:
                         if any(path.stat().st_size > 4096 for path in out.parent.rglob(file)):

@@ -103,7 +103,7 @@ from hushtable import engine
 source = engine.open(sys.argv[1], memory_limit="30MB").source()
 kept = source.keep(source.table.order_by(source.table["id"].desc()), {})
 print("kept", flush=True)
-time.sleep(120)
+time.sleep(600)
 """
 
 

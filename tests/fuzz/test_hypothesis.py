@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -33,7 +31,7 @@ def mutations(name: str) -> st.SearchStrategy[bytes]:
 
 def fuzz(name: str, n_examples: int, *, repeatable: bool) -> None:
     @settings(
-        max_examples=n_examples, deadline=timedelta(seconds=20), database=None,
+        max_examples=n_examples, database=None,
         suppress_health_check=_QUIET, derandomize=repeatable, print_blob=True,
     )  # fmt: skip
     @given(mutations(name))

@@ -11,6 +11,7 @@ import pytest
 from scipy.stats import chi2
 
 from hushtable.kernels.regions import split_score
+from hushtable.kernels.split_quality import EVEN_AND_APART
 from hushtable.methods.partition.axes import Axis
 from hushtable.methods.partition.partition import Partition
 from hushtable.privacy.noise import SecureNoise
@@ -85,7 +86,9 @@ def test_q3_loss_example(vectors: dict[str, Any]) -> None:
     for name, counts in (("scores_base", base), ("scores_neighbour", neighbor)):
         whole = np.array([sum(counts[::2]), sum(counts[1::2])])
         where = slice(0, int(np.count_nonzero(counts)))
-        scores, ways, starts = rows_of(counts).runs(0, (0, 2), where, whole=whole, by_class=True)
+        scores, ways, starts = rows_of(counts).runs(
+            0, (0, 2), where, whole=whole, quality=EVEN_AND_APART
+        )
         assert (ways.tolist(), starts.tolist()) == ([1, 1], [1, 2])
         found[name] = [score / 2 for score in scores.tolist()]
         assert found[name] == [float(score) for score in example[name]]
@@ -106,7 +109,7 @@ def test_the_method_splits_with_the_corrected_probabilities(
 ) -> None:
     """Run the tree itself, one level with budget 1; false alarm ALPHA."""
     corrected = vectors["001"]["q3_loss_example"]["corrected exp(2q/3), eps=1"][key]
-    rules = Partition(epsilon=2, max_depth=1, test_from=1).plan(SCHEMA).rules
+    rules = Partition(epsilon=2, max_depth=1, test_from=1, column_share=0).plan(SCHEMA).rules
     assert rules.split_budget(0) == 1
     noise, n_runs = SecureNoise(), 4000
     cuts = [grow(rows_of(counts), rules, noise)[0].cut[0] for _ in range(n_runs)]

@@ -187,7 +187,7 @@ def wide_field(n_particles: int) -> Field:
 
 def test_more_rows_than_particles_are_not_repeats() -> None:
     field = wide_field(2000)
-    rows = field.draw(20_000)
+    rows = field.draw(20_000).rows
     assert rows.shape == (20_000, 8)
     distinct = len(np.unique(rows, axis=0))
     assert distinct > 15_000  # at most 2,000 if particles were repeated
@@ -201,7 +201,7 @@ def test_more_rows_than_particles_are_not_repeats() -> None:
 
 def test_rows_are_balanced() -> None:
     field = wide_field(20_000)
-    rows = field.draw(5000)
+    rows = field.draw(5000).rows
     pairs = list(combinations(range(8), 2))
     gaps, unbalanced = [], []
     coins = np.random.default_rng(shifted(3)).choice(
@@ -216,8 +216,8 @@ def test_rows_are_balanced() -> None:
 
 def test_no_rows_at_all() -> None:
     field = wide_field(1000)
-    assert field.draw(0).shape == (0, 8)
-    assert field.draw(1).shape == (1, 8)
+    assert field.draw(0).rows.shape == (0, 8)
+    assert field.draw(1).rows.shape == (1, 8)
 
 
 def test_a_field_is_restored_from_its_factors() -> None:
@@ -235,7 +235,7 @@ def test_a_field_is_restored_from_its_factors() -> None:
         n_particles=30_000,
         seed=shifted(8),
     )
-    again.rows = np.ascontiguousarray(field.draw(30_000), np.int16)
+    again.rows = np.ascontiguousarray(field.draw(30_000).rows, np.int16)
     for table in tables:
         again.add(table.group, table.counts, table.std)
         again.tables[-1].theta = np.array(table.theta, np.float64)
@@ -256,7 +256,7 @@ def test_a_table_measured_twice_is_the_weighted_mean() -> None:
 
 
 def test_the_same_seed_gives_the_same_rows() -> None:
-    assert np.array_equal(wide_field(1000).draw(500), wide_field(1000).draw(500))
+    assert np.array_equal(wide_field(1000).draw(500).rows, wide_field(1000).draw(500).rows)
 
 
 def test_coins_are_spread_evenly() -> None:
@@ -288,6 +288,6 @@ def test_a_lost_field_is_found_out_and_fitted_anew() -> None:
         table.theta = draw.choice([-5.0, 5.0], len(table.theta))
     field.refresh(3)
     assert field.is_lost
-    assert not np.isnan(field.draw(10_000)).any()
+    assert not np.isnan(field.draw(10_000).rows).any()
     assert not field.is_lost
     assert field.residuals().max() < 5

@@ -562,7 +562,7 @@ def test_permissions(open_folder: Path) -> None:
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=600,
     )
     lines = result.stdout.splitlines()
     assert len(lines) == len(expected)

@@ -158,7 +158,7 @@ def test_runs_are_all_splits_with_their_scores(data: st.DataObject) -> None:
     whole = table.sum(axis=0).astype(np.int64)
     for by_class in (False, True):
         scores, ways, starts = rows.runs(
-            0, part, slice(0, len(codes)), whole=whole, by_class=by_class
+            0, part, slice(0, len(codes)), whole=whole, quality=by_class
         )
         found = {
             int(start) + i: int(score)
@@ -263,7 +263,8 @@ def test_all_splits_weigh_the_same_but_a_wide_column_no_more_than_ten() -> None:
         "few": {"type": "integer", "low": 0, "high": 9},
         "set": {"type": "categorical", "values": ["a", "b", "c"]}}})  # fmt: skip
     table = pa.table({"wide": [5, 70], "few": [0, 9], "set": ["a", "b"]})
-    Partition(epsilon=1, max_depth=1, test_from=1).run(connect(table, schema), Listening())
+    method = Partition(epsilon=1, max_depth=1, test_from=1, column_share=0)
+    method.run(connect(table, schema), Listening())
     [given_] = seen
     unit = 2**40 / 10
     # Runs: 3 of the wide column, 1 of the narrow one (both ends are occupied), 3 sets.
@@ -524,8 +525,9 @@ def test_the_forecast_says_what_is_spent_and_held() -> None:
     schema = sample_schema()
     usual = Partition(epsilon=1).forecast(schema, 12_000)
     assert sum(usual.split.values()) == 1
-    assert usual.split["counts of leaves"] == Fraction(1, 2)
-    free = Partition(epsilon=1, split="midpoint", test_from=10).forecast(schema)
+    assert usual.split["counts of leaves"] == Fraction(3, 8)
+    assert usual.split["counts of columns"] == Fraction(1, 4)
+    free = Partition(epsilon=1, split="midpoint", test_from=10, column_share=0).forecast(schema)
     assert free.split == {"counts of leaves": Fraction(1)}
     deep = Partition(epsilon=1, max_depth=50).forecast(schema, 1_000_000)
     assert usual.memory_mb < deep.memory_mb < 1000
@@ -535,7 +537,7 @@ def test_the_forecast_says_what_is_spent_and_held() -> None:
 
 def test_publishing_the_sample(tmp_path: Path) -> None:
     release = publish(sample(), sample_schema(), Partition(epsilon=1), out=tmp_path / "out")
-    assert set(release.statement.tables) == {"data", "tree"}
+    assert set(release.statement.tables) == {"data", "tree", "columns"}
     answer = release.count("age >= 40 AND diagnosis = 'diabetes'")
     assert answer.low <= answer.value <= answer.high
     assert release.table("data").schema.field("age").type == pa.struct(
@@ -544,7 +546,8 @@ def test_publishing_the_sample(tmp_path: Path) -> None:
 
 
 def test_rules_know_their_levels() -> None:
-    rules: GrowthRules = Partition(epsilon=1, max_depth=4, test_from=2).plan(MIXED).rules
+    method = Partition(epsilon=1, max_depth=4, test_from=2, column_share=0)
+    rules: GrowthRules = method.plan(MIXED).rules
     assert [rules.is_tested(level) for level in range(4)] == [False, False, True, True]
     assert rules.split_budget(0) == Fraction(1, 8)
     assert rules.split_budget(3) == rules.epsilon_test == Fraction(1, 16)

@@ -21,7 +21,7 @@ from pathlib import Path
 from hushtable.files.scratch import Scratch
 scratch = Scratch(Path(sys.argv[1]), "work-")
 print(scratch.folder, flush=True)
-time.sleep(60)
+time.sleep(600)
 """
 
 

@@ -51,7 +51,7 @@ class DeskClient:
     def finish(self, answer: Any) -> str:
         """Wait for the job that an answer led to, and say how it ended."""
         assert "/jobs/" in answer.url.path, problems(answer)
-        until = time.monotonic() + 120
+        until = time.monotonic() + 600
         while (status := self.status(answer.url.path)) in {"starting", "running"}:
             assert time.monotonic() < until, "the job does not end"
             time.sleep(0.1)

@@ -9,7 +9,6 @@ import json
 import shutil
 import subprocess
 import tarfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -88,14 +87,12 @@ def test_the_plan_follows_the_slider(desk: tuple[Visitor, Path]) -> None:
     visitor, _ = desk
     visitor.go("/p/visits/plan?method=quilt&rows=12000")
     before = visitor.text
-    begun = time.monotonic()
     visitor.browser.value(
         "(() => { const slider = document.getElementById('s-epsilon'); slider.value = -1;"
         " slider.dispatchEvent(new Event('input', {bubbles: true})); })()"
     )
     visitor.until("document.querySelector('#live').innerText", lambda text: "= 0.1" in text)
     assert "= 0.1" not in before
-    assert time.monotonic() - begun < 20
     assert visitor.browser.value("document.getElementById('f-epsilon').value") == "0.1"
 
 

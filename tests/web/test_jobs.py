@@ -25,7 +25,7 @@ from hushtable.web import job_process
 def work(project, what, progress):
     progress("counting", 0.5)
     (project.folder / "begun").touch()
-    time.sleep(60)
+    time.sleep(600)
     return {}
 job_process._KINDS["draft"] = work
 job_process.main(pathlib.Path(sys.argv[1]))
@@ -33,7 +33,7 @@ job_process.main(pathlib.Path(sys.argv[1]))
 
 
 def wait_for(path: Path) -> None:
-    until = time.monotonic() + 60
+    until = time.monotonic() + 300
     while not path.exists():
         assert time.monotonic() < until, path
         time.sleep(0.05)
@@ -41,7 +41,7 @@ def wait_for(path: Path) -> None:
 
 @pytest.fixture
 def slow(project: DeskClient, monkeypatch: pytest.MonkeyPatch) -> DeskClient:
-    """A desk whose drafts take a minute."""
+    """A desk whose drafts take ten minutes."""
     start = subprocess.Popen
 
     def popen(command: list[str], **more: object) -> subprocess.Popen[bytes]:
@@ -92,7 +92,7 @@ def test_jobs_are_limited(slow: DeskClient) -> None:
         Jobs().start(project, "draft")
     for job in Jobs().all(project):
         wait_for(job.folder / "state.json")
-        until = time.monotonic() + 30
+        until = time.monotonic() + 300
         while not job.is_over and time.monotonic() < until:
             job.cancel()
             time.sleep(0.2)
@@ -102,7 +102,7 @@ def test_jobs_are_limited(slow: DeskClient) -> None:
 def test_the_number_of_another_process_is_never_signaled(project: DeskClient) -> None:
     folder = project.folder / "visits" / "jobs" / "0001"
     folder.mkdir(parents=True)
-    bystander = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    bystander = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     try:
         write_json(folder / "job.json", {"kind": "draft", "begun": time.time()})
         write_json(folder / "state.json", {"status": "running", "pid": bystander.pid})

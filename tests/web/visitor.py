@@ -72,7 +72,7 @@ class Visitor:
         )
 
     def until(self, expression: str, holds: Any) -> Any:
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 600
         while not holds(value := self.browser.value(expression)):
             assert time.monotonic() < deadline, (expression, value)
             time.sleep(0.1)
@@ -150,7 +150,7 @@ def require_in_hand(visitor: Visitor, folder: Path, downloads: Path) -> None:
         "Browser.setDownloadBehavior", behavior="allow", downloadPath=str(downloads)
     )
     visitor.browser.value("document.querySelector('a[href$=\".zip\"]').click()")
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 300
     while not (downloads / "visits-1.zip").exists():
         assert time.monotonic() < deadline
         time.sleep(0.1)

@@ -32,6 +32,7 @@ from hushtable.cli.release import export, query, show
 from hushtable.cli.schema import schema_group
 from hushtable.cli.screen import visible
 from hushtable.cli.selftest import selftest
+from hushtable.cli.series import series_group
 from hushtable.cli.web import serve, workbench
 from hushtable.errors import (
     HushtableError,
@@ -44,7 +45,7 @@ from hushtable.errors import (
 COMMANDS = (methods, demo, show, query, export, evaluate, compare, workbench, serve, selftest)
 GROUPS = (
     *(schema_group, plan_group, publish_group, audit_group, graph_group, ledger_group),
-    *(dossier_group, linked_group),
+    *(dossier_group, linked_group, series_group),
 )
 
 app = typer.Typer(

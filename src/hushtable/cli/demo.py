@@ -1,19 +1,21 @@
-"""Show the whole way on the embedded sample: schema, plan, ledger, release, questions."""
+"""Show the whole way on the embedded sample: schema, ledger, release, questions, pictures."""
 
 from __future__ import annotations
 
-from fractions import Fraction
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast
 
+import pyarrow as pa
 import typer
 from rich.table import Table
 from rich.text import Text
 
 import hushtable as ht
 from hushtable.cli.options import AsJson
-from hushtable.cli.screen import console, print_json
+from hushtable.cli.screen import bar_for_each_part, console, one_bar, print_json
 from hushtable.errors import ReleaseError
+from hushtable.extras import require
 
 QUESTIONS = (
     "sex = 'F'",
@@ -21,26 +23,22 @@ QUESTIONS = (
     "smoker IS NULL",
     "diagnosis IN ('fracture', 'sprain') AND age < 18",
 )
+MEANS = (("age", "smoker = 'yes'"), ("age", "diagnosis = 'fracture'"))
 
 
 def demo(
     out: Annotated[Path | None, typer.Option(help="Folder for the release.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Publish the embedded sample and ask it a few questions."""
+    """Publish the embedded sample, ask it a few questions, and draw how good the answers are."""
+    require("eval", "the demo, which draws how good its answers are,")
     folder = _fresh_folder(out)
     console.quiet = as_json  # the same way, told at its end
-    schema = ht.sample_schema()
-    method = ht.NoisyCounts(
-        epsilon=Fraction(1),
-        delta=Fraction(1, 10**6),
-        k=10,
-        generalize={"age": [18, 40, 65], "region": 2, "diagnosis": 1},
-        row_count_share=Fraction(1, 20),
-    )
+    schema, table = ht.sample_schema(), ht.sample()
+    method = ht.Quilt(epsilon=1, delta="1e-6")
     _say(
         1,
-        f"The private table: {ht.sample().num_rows:,} generated visits to a clinic; "
+        f"The private table: {table.num_rows:,} generated visits to a clinic; "
         f"public schema with {', '.join(schema.attributes)}.",
     )
     _say(2, "The promise, before any data is read:")
@@ -49,22 +47,61 @@ def demo(
     folder.mkdir(parents=True)
     ledger = ht.Ledger.create(folder / "ledger.sqlite", epsilon=2, delta="1e-5", schema=schema)
     (folder / "schema.yaml").write_text(schema.to_yaml(), encoding="utf-8")
-    release = ht.publish(ht.sample(), schema, method, out=folder / "release", ledger=ledger)
+    with one_bar("publishing") as progress:
+        release = ht.publish(
+            table, schema, method, out=folder / "release", ledger=ledger, progress=progress
+        )
     _say(3, f"Charged to the ledger, then published. Left: {ledger.left().in_words()}")
-    _say(4, "An analyst asks the release alone:")
-    table = Table("how many", "estimate", "95 % interval", box=None, header_style="bold")
-    for question in QUESTIONS:
-        answer = release.count(question)
-        table.add_row(question, f"{answer.value:,.0f}", f"{answer.low:,.0f} to {answer.high:,.0f}")
-    console.print(table)
+    _say(4, "An analyst asks the release alone (the truth is shown since the sample is made up):")
+    answers = _answers(release)
+    console.print(_beside_the_truth(answers, table))
+    page = _page(release, table, folder / "report.html")
     _say(
         5,
         f"The release lies in {release.folder} "
         f"(read {release.folder / 'STATEMENT.md'}); the ledger and the schema are beside it.",
     )
+    _say(6, f"How good it is, in pictures: open {page}")
     if as_json:
-        answers = {question: release.count(question).to_dict() for question in QUESTIONS}
-        print_json({"release": str(release.folder), "answers": answers})
+        told = {question: answer.to_dict() for question, answer in answers.items()}
+        print_json({"release": str(release.folder), "page": str(page), "answers": told})
+
+
+def _answers(release: ht.Release) -> dict[str, ht.Estimate]:
+    counts = {f"count(*) where {where}": release.count(where) for where in QUESTIONS}
+    return counts | {
+        f"avg({column}) where {where}": cast("ht.Estimate", release.mean(column, where=where))
+        for column, where in MEANS
+    }
+
+
+def _beside_the_truth(answers: Mapping[str, ht.Estimate], private: pa.Table) -> Table:
+    import duckdb  # noqa: PLC0415 - slow to import
+
+    shown = Table(box=None, header_style="bold")
+    shown.add_column("question", max_width=44)
+    for name in ("estimate", "95 % interval", "truth"):
+        shown.add_column(name, justify="right", no_wrap=True)
+    relation = duckdb.from_arrow(private)
+    for question, answer in answers.items():
+        what, where = question.split(" where ")
+        truth = relation.filter(where).aggregate(what).fetchall()[0][0]
+        form = ",.0f" if what == "count(*)" else ".2f"
+        interval = f"{answer.low:{form}} to {answer.high:{form}}"
+        shown.add_row(question, f"{answer.value:{form}}", interval, f"{truth:{form}}")
+    return shown
+
+
+def _page(release: ht.Release, private: pa.Table, page: Path) -> Path:
+    """Compare the release with the private table, and draw it."""
+    from hushtable.evaluation.evaluate import evaluate  # noqa: PLC0415 - slow to import
+
+    with bar_for_each_part() as progress:
+        found = evaluate(
+            release, private, n_draws=1, n_repeats=1, hold_back=False, progress=progress
+        )
+    found.write_html(page)
+    return page
 
 
 def _say(number: int, text: str) -> None:

@@ -114,7 +114,7 @@ def _show_history(history: Sequence[Mapping[str, Any]]) -> None:
     times = [datetime.fromisoformat(step["time"]) for step in history]
     width = max(2, min(MOST_BARS, console.width - 24))
     first, last = min(times), max(times)  # a clock may have been set back
-    places = _places(times, width) if last > first else list(range(len(history)))[-width:]
+    spans = _spans(times, width) if last > first else [range(i, i + 1) for i in range(len(times))]
     console.print(
         Text.assemble(
             ("Spent over time", "bold"),
@@ -122,21 +122,29 @@ def _show_history(history: Sequence[Mapping[str, Any]]) -> None:
         )
     )
     for account in ACCOUNTS:
-        shares = [history[place][account] for place in places]
-        if shares[-1] is None:
+        if history[-1][account] is None:
             continue
-        now = f"{100 * shares[-1]:.3g} %"  # more than 100 % where the other account has room
+        shares = [max(history[step][account] or 0 for step in span) for span in spans[-width:]]
+        now = f"{100 * history[-1][account]:.3g} %"  # above 100 % where the other account has room
         console.print(f"  {account:<12}  {bars(shares)}  {now}", highlight=False)
 
 
-def _places(times: Sequence[datetime], width: int) -> list[int]:
-    """Say what was the last step at each of equally spaced times."""
+def _spans(times: Sequence[datetime], width: int) -> list[range]:
+    """Say which steps held at some time since the last of equally spaced times.
+
+    Examples
+    --------
+    >>> day = [datetime(2020, 1, n) for n in (1, 2, 3, 9)]
+    >>> [list(span) for span in _spans(day, 3)]  # what held for a day is not passed over
+    [[0], [0, 1, 2], [2, 3]]
+    """
     ordered = sorted(times)
     span = ordered[-1] - ordered[0]
-    return [
+    last = [
         bisect_right(ordered, ordered[0] + span * column / (width - 1)) - 1
         for column in range(width)
     ]
+    return [range(before, at + 1) for before, at in zip([0, *last], last, strict=False)]
 
 
 def _table(records: list[dict[str, Any]], became: Callable[[Mapping[str, Any]], str]) -> Table:

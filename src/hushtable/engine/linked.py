@@ -4,8 +4,8 @@ Each table gets its *wide* rows: its own columns, how many rows of other tables 
 is a fact of these, and all columns of what it hangs on; where rows have an order, those that have
 one before them are counted beside it, too. Such a row is made of one person's rows alone, and names
 that person, so a bound on the rows of a person is all that a promise needs (``linked/linked.md``).
-Rows that hang on nobody are in no wide table. DuckDB and Spark join by the same expressions; what is
-small is then counted in memory.
+Rows that hang on nobody are in no wide table. DuckDB and Spark join by the same expressions; what
+is small is then counted in memory.
 """
 
 from __future__ import annotations

@@ -106,10 +106,10 @@ class MemoryEngine(CheckedEngine):
     def _counts(self, columns: Sequence[str], recode: Mapping[str, Recoding]) -> Cells:
         self._refuse_broken(columns)
         domain = recoded_domain(self._schema, columns, recode)
-        codes = np.empty((self.n_rows(), len(columns)), np.int64)
+        codes = np.empty((self.n_rows(), len(columns)), np.int64, order="F")  # packed by columns
         for position, name in enumerate(columns):
-            column = self._rows[name].astype(np.int64)
-            codes[:, position] = recode[name].apply(column) if name in recode else column
+            column = self._rows[name]
+            codes[:, position] = _recoded(column, recode[name]) if name in recode else column
         keys, counts = _tally(domain, domain.pack(codes))
         return Cells(domain, domain.unpack(keys), counts)
 
@@ -226,6 +226,13 @@ def _negative(
         broken = np.bincount(-codes[codes < 0], minlength=N_RULES + 1)
         found += [(name, -rule, int(broken[rule])) for rule in range(1, N_RULES + 1)]
     return found
+
+
+def _recoded(codes: Codes, recoding: Recoding) -> NDArray[np.int64]:
+    """Map each value once, and then the rows, where these are more."""
+    if recoding.n_values <= len(codes):
+        return recoding.of_all[codes]
+    return recoding.apply(codes.astype(np.int64))
 
 
 def _bounded(persons: NDArray[np.int32], max_rows: int, noise: Noise) -> NDArray[np.int64]:

@@ -7,7 +7,14 @@ used, nor what noise and shrinkage did to them.
 A coefficient is the ratio of two sums: the products of what the other columns leave of its column
 and of the outcome, and the squares of the former. Errors in what the others explain cancel to first
 order (Frisch and Waugh 1933; Neyman 1959), so that both are sums with known errors, and the ratio
-has Fieller's interval: it holds where noise in the denominator would make others too short.
+has Fieller's interval: it holds where noise in the denominator would make others too short. Where
+the noise leaves open whether a column varies at all beside the others, it has no ends. That is no
+weakness of Fieller's: every interval that holds whatever the truth is must be without ends for some
+releases, since a coefficient is anything where its denominator is zero (Gleser and Hwang 1987).
+
+What sampling of people does to a coefficient is told by the squares of its influence, the product
+of what is left of its column and of the residual (Eicker 1963; White 1980), and no less than for
+residuals that are spread alike everywhere: they seldom are.
 """
 
 from __future__ import annotations
@@ -19,12 +26,13 @@ from itertools import combinations_with_replacement
 
 import numpy as np
 
-from hushtable.errors import Refused
+from hushtable.errors import HushtableError, Refused
 from hushtable.estimate.base import Estimate, Scope
 from hushtable.estimate.formula import Formula
 from hushtable.estimate.moments import Ask, Numbers, fieller
 from hushtable.estimate.quantiles import NORMAL
 from hushtable.estimate.row_functions import (
+    ONE,
     Codes,
     Floats,
     RowFunction,
@@ -107,16 +115,21 @@ def linear_regression(
         )
     coefficients: Floats = np.linalg.solve(inner, explained).astype(np.float64)
     residual = max(0.0, float(moments[n, n] - coefficients @ explained))
-    sampling: Floats = (residual * np.linalg.inv(inner) / products.n_rows).astype(np.float64)
+    alike: Floats = (residual * np.linalg.inv(inner) / products.n_rows).astype(np.float64)
+    back = np.array([1.0, *(-one.middle / one.half for one in regressors[1:])])
+    moved = np.vstack([np.linalg.inv(inner)[1:], np.linalg.solve(inner, back)])
+    spread = [*alike.diagonal()[1:].tolist(), float(back @ alike @ back)]
+    sampling = np.maximum(spread, _influence(products, ask, moved, coefficients))
     answers = [
-        _coefficient(products, place, coefficients, float(sampling[place, place]), scope)
-        for place in range(n)
+        _coefficient(products, place, coefficients, float(sampling[place - 1]), scope)
+        for place in range(1, n)
     ]
     scaled = {
         one.name: _scaled(answer, y.half / one.half, one.name)
-        for one, answer in zip(regressors[1:], answers[1:], strict=True)
+        for one, answer in zip(regressors[1:], answers, strict=True)
     }
-    intercept = _intercept(products, [*regressors, y], coefficients, sampling, scope)
+    own = y.half**2 * float(sampling[-1])
+    intercept = _intercept(products, [*regressors, y], coefficients, own, scope)
     return {INTERCEPT: intercept, **scaled}
 
 
@@ -133,6 +146,7 @@ class Products:
 
     def __init__(self, of: Sequence[Regressor], ask: Ask) -> None:
         n = len(of)
+        self.of = of
         self.pairs = list(combinations_with_replacement(range(n), 2))
         functions = [of[i].function * of[j].function for i, j in self.pairs]
         counts = [of[i].there * of[j].there for i, j in self.pairs]
@@ -172,6 +186,41 @@ class Products:
     def n(self) -> int:
         """How many columns there are."""
         return len(self.means)
+
+
+def _influence(products: Products, ask: Ask, moved: Floats, coefficients: Floats) -> Floats:
+    """Give the variance from sampling of combinations that rows move, by squares of influences.
+
+    Parameters
+    ----------
+    products : Products
+        The columns of the design, the outcome last.
+    ask : callable
+        Gives sums over rows.
+    moved : array (combinations, regressors)
+        How the product of a row's columns with its residual moves each.
+    coefficients : array
+        The fit.
+    """
+    columns = products.of
+    names = tuple(dict.fromkeys(name for one in columns for name in one.function.columns))
+    everywhere = ONE
+    for one in columns:
+        everywhere = everywhere * one.there
+    residual = np.append(-coefficients, 1.0)
+
+    def squares(weights: Floats) -> RowFunction:
+        def over(codes: Codes) -> Floats:
+            values = np.stack([one.function.values(codes) for one in columns])
+            return np.asarray(((weights @ values[:-1]) * (residual @ values)) ** 2)
+
+        return RowFunction({}, {}, names, over) * everywhere
+
+    try:
+        found = [float(ask([squares(weights)]).values[0]) for weights in moved]
+    except HushtableError:  # this kind of release tells products of columns alone
+        found = [0.0] * len(moved)
+    return np.array(found) / products.n_rows**2
 
 
 def _coefficient(
@@ -229,7 +278,7 @@ def _intercept(
     products: Products,
     columns: Sequence[Regressor],
     coefficients: Floats,
-    sampling: Floats,
+    own: float,
     scope: Scope,
 ) -> Estimate:
     """Give the outcome where all columns are 0: a combination of all coefficients."""
@@ -242,7 +291,6 @@ def _intercept(
     direction[:n] = y.half * np.linalg.solve(products.means[:n, :n], back)
     residual = np.append(-coefficients, 1.0)
     errors = products.errors.combined(products.form(direction, residual)[None, :])
-    own = y.half**2 * float(back @ sampling @ back)
     reach = math.sqrt(
         float(errors.reach_squared()[0, 0]) + (NORMAL**2 * own if scope == "population" else 0.0)
     )

@@ -13,7 +13,9 @@ each with a weight. Four things are done to all of them, many times over:
   columns closer to what is wanted.
 
 How. Tables of different shapes lie one after the other in flat arrays; offsets and strides say
-where, so that a loop needs no Python object. What a Gibbs sweep multiplies is a `Layout`.
+where, so that a loop needs no Python object. What a Gibbs sweep multiplies is a `Layout`. Its
+numbers have no sign: a place that may be negative is checked before each access, which costs a
+sweep more than half of its time.
 
 Why so. Rows are read from memory more often than anything is computed from them, so the loops are
 arranged by what is read: `add_weights` takes a part of the rows that stays in the cache through all
@@ -42,6 +44,7 @@ Index = NDArray[np.uint16]
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 State = NDArray[np.uint64]
+Places = NDArray[np.uint64]
 
 THETA_LIMIT = 8.0
 """Log-factors stay between minus and plus this."""
@@ -53,22 +56,24 @@ _NEWTON_STEPS = 12
 _IN_CACHE = 2048  # rows that are taken through all tables before the next ones
 _RESCALE = 1e100  # products of factors beyond it are scaled back, long before they overflow
 _RESCALE_EVERY = 16  # factors: each is at most e**THETA_LIMIT
+_ZERO, _ONE = np.uint64(0), np.uint64(1)
 
 
 class Layout(NamedTuple):
     """Where the factors of each column lie.
 
-    The factors of column i are ``first[i]`` to ``first[i + 1]``. Factor f is a table that begins at
-    ``starts[f]`` of `factors` with the column's own values next to each other; its other columns
-    and their strides are ``near[f]`` to ``near[f + 1]`` of `near_columns` and `near_strides`.
+    The factors of column i are ``first[i]`` to ``first[i + 1]``, the first of them its own alone.
+    Factor f is a table that begins at ``starts[f]`` of `factors` with the column's own values next
+    to each other; its other columns and their strides are ``near[f]`` to ``near[f + 1]`` of
+    `near_columns` and `near_strides`.
     """
 
-    sizes: Integers
-    first: Integers
-    starts: Integers
-    near: Integers
-    near_columns: Integers
-    near_strides: Integers
+    sizes: Places
+    first: Places
+    starts: Places
+    near: Places
+    near_columns: Places
+    near_strides: Places
     factors: Floats
 
 
@@ -94,6 +99,18 @@ def shuffle(values: Integers, state: State) -> None:
         values[last], values[other] = values[other], values[last]
 
 
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def take_evenly(cumulated: Floats, coin: float, places: Integers) -> None:
+    """Take places by cumulated weights, evenly spaced from a coin on."""
+    step = cumulated[-1] / len(places)
+    place, last = 0, len(cumulated) - 1
+    for n_taken in range(len(places)):
+        at = (n_taken + coin) * step
+        while place < last and cumulated[place] <= at:
+            place += 1
+        places[n_taken] = place
+
+
 # --- counting -------------------------------------------------------------------------------------
 
 
@@ -110,6 +127,18 @@ def index_cells(
         for position in range(len(columns)):
             cell += places[starts[position] + rows[row, columns[position]]]
         out[row] = cell
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def add_cells(
+    rows: Particles, columns: Integers, strides: Integers, cells: Floats, out: Floats
+) -> None:
+    """Add to each row what is in its cell of the table of some columns."""
+    for row in range(len(rows)):
+        cell = 0
+        for position in range(len(columns)):
+            cell += rows[row, columns[position]] * strides[position]
+        out[row] += cells[cell]
 
 
 @njit(cache=True, fastmath=True)  # type: ignore[untyped-decorator]
@@ -233,35 +262,36 @@ def take_steps(
 
 
 @njit(cache=True, fastmath=True)  # type: ignore[untyped-decorator]
-def _rescale(values: Floats, size: int) -> None:
+def _rescale(values: Floats, size: np.uint64) -> None:
     """Divide values by the largest if it is beyond all bounds."""
     largest = 0.0
-    for v in range(size):
+    for v in range(_ZERO, size):
         largest = max(largest, values[v])
     if largest > _RESCALE or 0.0 < largest < 1.0 / _RESCALE:
-        for v in range(size):
+        for v in range(_ZERO, size):
             values[v] /= largest
 
 
 @njit(cache=True, fastmath=True)  # type: ignore[untyped-decorator]
 def _multiply(  # noqa: PLR0917 - kernels take arrays by position
-    values: Floats, rows: Particles, row: int, column: int, without: int, layout: Layout
+    values: Floats, rows: Particles, row: int, column: np.uint64, without: np.uint64, layout: Layout
 ) -> None:
     """Set values[v] to the product of a column's factors, but for those shared with `without`."""
-    size = layout.sizes[column]
-    for v in range(size):
-        values[v] = 1.0
-    n_done = 0
-    for factor in range(layout.first[column], layout.first[column + 1]):
+    size, own = layout.sizes[column], layout.first[column]
+    for v in range(_ZERO, size):
+        values[v] = layout.factors[layout.starts[own] + v]
+    n_done = 1
+    for factor in range(own + _ONE, layout.first[column + _ONE]):
         base = layout.starts[factor]
         shared = False
-        for neighbor in range(layout.near[factor], layout.near[factor + 1]):
-            if layout.near_columns[neighbor] == without:
+        for neighbor in range(layout.near[factor], layout.near[factor + _ONE]):
+            other = layout.near_columns[neighbor]
+            if other == without:
                 shared = True
-            base += rows[row, layout.near_columns[neighbor]] * layout.near_strides[neighbor]
+            base += np.uint64(rows[row, other]) * layout.near_strides[neighbor]
         if shared:
             continue
-        for v in range(size):
+        for v in range(_ZERO, size):
             values[v] *= layout.factors[base + v]
         n_done += 1
         if n_done % _RESCALE_EVERY == 0:
@@ -270,12 +300,12 @@ def _multiply(  # noqa: PLR0917 - kernels take arrays by position
 
 @njit(cache=True, fastmath=True)  # type: ignore[untyped-decorator]
 def _find_shared(  # noqa: PLR0917 - kernels take arrays by position
-    bases: Integers,
-    strides: Integers,
+    bases: Places,
+    strides: Places,
     rows: Particles,
     row: int,
-    i: int,
-    j: int,
+    i: np.uint64,
+    j: np.uint64,
     layout: Layout,
 ) -> int:
     """Find the factors that columns i and j share: where they begin, and how far j steps.
@@ -286,14 +316,15 @@ def _find_shared(  # noqa: PLR0917 - kernels take arrays by position
         How many there are.
     """
     n_shared = 0
-    for factor in range(layout.first[i], layout.first[i + 1]):
-        base, stride = layout.starts[factor], -1
-        for neighbor in range(layout.near[factor], layout.near[factor + 1]):
-            if layout.near_columns[neighbor] == j:
-                stride = layout.near_strides[neighbor]
+    for factor in range(layout.first[i] + _ONE, layout.first[i + _ONE]):
+        base, stride, shared = layout.starts[factor], _ZERO, False
+        for neighbor in range(layout.near[factor], layout.near[factor + _ONE]):
+            other = layout.near_columns[neighbor]
+            if other == j:
+                stride, shared = layout.near_strides[neighbor], True
             else:
-                base += rows[row, layout.near_columns[neighbor]] * layout.near_strides[neighbor]
-        if stride >= 0:
+                base += np.uint64(rows[row, other]) * layout.near_strides[neighbor]
+        if shared:
             bases[n_shared], strides[n_shared] = base, stride
             n_shared += 1
     return n_shared
@@ -301,12 +332,18 @@ def _find_shared(  # noqa: PLR0917 - kernels take arrays by position
 
 @njit(cache=True, fastmath=True)  # type: ignore[untyped-decorator]
 def _sum_out(  # noqa: PLR0917 - kernels take arrays by position
-    joint: Floats, mine: Floats, size: int, bases: Integers, strides: Integers, factors: Floats
+    joint: Floats,
+    n_joint: np.uint64,
+    mine: Floats,
+    size: np.uint64,
+    bases: Places,
+    strides: Places,
+    factors: Floats,
 ) -> None:
     """Multiply joint[u] by the sum of `mine` times the factors shared with u."""
-    for u in range(len(joint)):
+    for u in range(_ZERO, n_joint):
         total = 0.0
-        for v in range(size):
+        for v in range(_ZERO, size):
             value = mine[v]
             for s in range(len(bases)):
                 value *= factors[bases[s] + u * strides[s] + v]
@@ -315,27 +352,27 @@ def _sum_out(  # noqa: PLR0917 - kernels take arrays by position
 
 
 @njit(cache=True, fastmath=True)  # type: ignore[untyped-decorator]
-def _draw(values: Floats, size: int, coin: float) -> int:
-    """Draw a position with probability proportional to its value; -1 if all are zero."""
+def _draw(values: Floats, size: np.uint64, coin: float) -> np.uint64:
+    """Draw a position with probability proportional to its value; `size` if all are zero."""
     total = 0.0
-    for v in range(size):
+    for v in range(_ZERO, size):
         total += values[v]
     if not total > 0.0:
-        return -1
+        return size
     left = coin * total
-    for v in range(size - 1):
+    for v in range(_ZERO, size - _ONE):
         left -= values[v]
         if left < 0.0:
-            return v
-    return size - 1
+            return np.uint64(v)
+    return size - _ONE
 
 
 @njit(cache=True, fastmath=True)  # type: ignore[untyped-decorator]
-def gibbs(rows: Particles, sites: Integers, layout: Layout, state: State) -> None:
+def gibbs(rows: Particles, sites: Places, layout: Layout, state: State) -> None:
     """Draw each row anew from the field, site after site, given the rest of the row.
 
-    A site is a column (second entry -1), or two columns that are drawn jointly: the second by what
-    it weighs summed over the first, then the first given the second.
+    A site is a column (the second entry is their number), or two columns that are drawn jointly:
+    the second by what it weighs summed over the first, then the first given the second.
 
     The coin of row r at a site is the fraction of a + r b, with a and b drawn once for the site:
     uniform for each row, and evenly spread over rows that follow each other. Rows come sorted, so
@@ -344,9 +381,10 @@ def gibbs(rows: Particles, sites: Integers, layout: Layout, state: State) -> Non
     2008).
     """
     sizes, factors = layout.sizes, layout.factors
-    largest, n_factors = sizes.max(), len(layout.starts)
+    alone = np.uint64(len(sizes))
+    largest, n_factors = int(sizes.max()), len(layout.starts)
     mine, other = np.empty(largest), np.empty(largest)
-    bases, strides = np.empty(n_factors, np.int64), np.empty(n_factors, np.int64)
+    bases, strides = np.empty(n_factors, np.uint64), np.empty(n_factors, np.uint64)
     coins = np.empty((len(sites), 4))
     for site in range(len(sites)):
         for k in range(4):
@@ -356,25 +394,24 @@ def gibbs(rows: Particles, sites: Integers, layout: Layout, state: State) -> Non
             i, j = sites[site, 0], sites[site, 1]
             coin = coins[site, 0] + row * coins[site, 1]
             _multiply(mine, rows, row, i, j, layout)
-            if j < 0:
+            if j == alone:
                 drawn = _draw(mine, sizes[i], coin - np.floor(coin))
-                if drawn >= 0:
+                if drawn < sizes[i]:
                     rows[row, i] = drawn
                 continue
             _multiply(other, rows, row, j, i, layout)
             n_shared = _find_shared(bases, strides, rows, row, i, j, layout)
-            _sum_out(
-                other[: sizes[j]], mine, sizes[i], bases[:n_shared], strides[:n_shared], factors
-            )
+            _sum_out(other, sizes[j], mine, sizes[i], bases[:n_shared], strides[:n_shared], factors)
             coin_of_second = coins[site, 2] + row * coins[site, 3]
             u = _draw(other, sizes[j], coin_of_second - np.floor(coin_of_second))
-            if u < 0:
+            if u == sizes[j]:
                 continue
-            for v in range(sizes[i]):
-                for s in range(n_shared):
-                    mine[v] *= factors[bases[s] + u * strides[s] + v]
+            for s in range(n_shared):
+                base = bases[s] + u * strides[s]
+                for v in range(_ZERO, sizes[i]):
+                    mine[v] *= factors[base + v]
             drawn = _draw(mine, sizes[i], coin - np.floor(coin))
-            if drawn >= 0:
+            if drawn < sizes[i]:
                 rows[row, i] = drawn
                 rows[row, j] = u
 

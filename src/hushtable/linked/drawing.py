@@ -17,6 +17,7 @@ import numpy as np
 from hushtable.kernels.field import Particles
 from hushtable.kernels.sequence import Kin
 from hushtable.linked.steps import Step, arranged
+from hushtable.methods.quilt import particles
 from hushtable.methods.quilt.coins import Coins
 from hushtable.methods.quilt.columns import KnownColumn
 from hushtable.methods.quilt.domains import Integers
@@ -152,7 +153,8 @@ def _given(
     for place in places:
         rows[:, place] = quilt.field.coins.spread(quilt.columns[place].masses, n_rows)
     quilt.field.draw_given(rows, places, N_SWEEPS)
-    return {column: codes_drawn(quilt, rows, place_of[column]) for column in free}
+    drawn = particles.Drawn(rows, np.arange(n_rows))
+    return {column: codes_drawn(quilt, drawn, place_of[column]) for column in free}
 
 
 def _buckets(known: KnownColumn, codes: Integers) -> Integers:

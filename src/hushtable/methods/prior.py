@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -15,6 +17,49 @@ Kind = Literal["release", "table"]
 
 READER = "hushtable.prior:StoredPrior"
 """What finds priors; by its name, since reading a release takes more than a method may know."""
+
+
+@dataclass(frozen=True, eq=False)
+class EarlierTable:
+    """A public estimate of a table of counts, such as it would be now.
+
+    Parameters
+    ----------
+    columns : tuple of str
+        What it counts by, in the order of the schema.
+    cells : tuple of int arrays or None
+        For each column the cell of each bucket along its axis; None where each has its own. A
+        table of one column has one cell for each counted value.
+    shape : tuple of int
+        Cells along each axis.
+    counts, variances : float array
+        The estimates and the variances of their errors, flat in C order.
+    """
+
+    columns: tuple[str, ...]
+    cells: tuple[NDArray[np.int64] | None, ...]
+    shape: tuple[int, ...]
+    counts: NDArray[np.float64]
+    variances: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Earlier:
+    """What earlier releases of the same columns measured, brought to the present.
+
+    Parameters
+    ----------
+    buckets : mapping of str to int array
+        The bucket of each counted value of each column: kept as they were.
+    shares : mapping of str to float array
+        The shares of the values that resolutions were made by.
+    tables : sequence of EarlierTable
+        The estimates; each column has one of its own.
+    """
+
+    buckets: Mapping[str, NDArray[np.int64]]
+    shares: Mapping[str, NDArray[np.float64]]
+    tables: Sequence[EarlierTable]
 
 
 class Prior(ABC):
@@ -48,6 +93,10 @@ class Prior(ABC):
     @abstractmethod
     def codes(self, schema: Schema) -> dict[str, NDArray[np.int64]]:
         """Give the rows as codes of a schema, in the columns that both have."""
+
+    def earlier(self, schema: Schema) -> Earlier | None:
+        """Give noisy tables that were measured before, where it is these and not the rows."""
+        return None
 
 
 def read_prior(name: str, given: Any) -> Prior:

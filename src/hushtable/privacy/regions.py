@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable import kernels
+from hushtable.kernels.split_quality import MOVES
 from hushtable.privacy.sealed import Seal, SealedCells, inside, require_one_cell
 from hushtable.privacy.spending import Account, Part, Sensitivity
 from hushtable.privacy.splits import SealedWays, SealedWaysOfParts, Ways, require_counts
@@ -76,17 +77,17 @@ class OrderedCells:
         return tally
 
     def runs(
-        self, at: int, part: tuple[int, int], where: slice, *, whole: Integers, by_class: bool
+        self, at: int, part: tuple[int, int], where: slice, *, whole: Integers, quality: int
     ) -> Ways:
         """Score the splits of a region along one axis."""
         order = self.orders[at, where]
         known = order, self.positions[at], self.counts, self.classes, whole
         if self.axes[at].subsets:
             out = np.empty((3, 1 << part[0].bit_count()), np.int64)
-            n_runs = kernels.regions.score_subsets(*known, part[0], by_class, *out)
+            n_runs = kernels.regions.score_subsets(*known, part[0], quality, *out)
         else:
             out = np.empty((3, len(order) + 1), np.int64)
-            n_runs = kernels.regions.score_interval(*known, *part, by_class, *out)
+            n_runs = kernels.regions.score_interval(*known, *part, quality, *out)
         return Ways(out[0, :n_runs], out[1, :n_runs], out[2, :n_runs])
 
     def divide(self, begins: Integers, ends: Integers, axes: Integers, cuts: Integers) -> Integers:
@@ -123,12 +124,20 @@ class SealedRegions(Seal):
 
     @classmethod
     def of(
-        cls, cells: SealedCells, axes: Sequence[OrderedAxis], *, n_classes: int | None = None
+        cls,
+        cells: SealedCells,
+        axes: Sequence[OrderedAxis],
+        *,
+        places: Sequence[int] | None = None,
+        n_classes: int | None = None,
     ) -> SealedRegions:
-        """Order cells along axes; with `n_classes`, their last column holds the class."""
+        """Order cells along axes, of their first columns or of those at `places`.
+
+        With `n_classes`, their last column holds the class.
+        """
         exact = inside(cells)
         classes = np.zeros(len(exact.counts), np.int64) if n_classes is None else exact.codes[:, -1]
-        codes = exact.codes[:, : len(axes)]
+        codes = exact.codes[:, list(range(len(axes)) if places is None else places)]
         ordered = OrderedCells(axes, codes, classes, n_classes or 1, exact.counts)
         return cls(ordered, cells.sensitivity, cells.part)
 
@@ -147,7 +156,7 @@ class SealedRegions(Seal):
         return SealedOfParts(counts, self.sensitivity, [self.parts[r] for r in regions])
 
     def ways(
-        self, region: int, spans: Mapping[int, tuple[int, int]], n_ways: int, *, by_class: bool
+        self, region: int, spans: Mapping[int, tuple[int, int]], n_ways: int, *, quality: int
     ) -> SealedWaysOfParts:
         """Score all splits of a region along some axes.
 
@@ -159,19 +168,18 @@ class SealedRegions(Seal):
             For each axis how far the region reaches on it; public.
         n_ways : int
             How many splits there are; public.
-        by_class : bool
-            Whether splits are valued by how they separate classes: three points for a row at most,
-            else one.
+        quality : int
+            What splits are valued by.
         """
         exact: OrderedCells = inside(self)
         begins, ends = self._where([region])
         whole = exact.class_counts(begins, ends)[0]
         where = slice(int(begins[0]), int(ends[0]))
-        moved = self.sensitivity.times(3 if by_class else 1)
+        moved = self.sensitivity.times(MOVES[quality])
         part = self.parts[region]
         ways = [
             SealedWays(
-                exact.runs(axis, span, where, whole=whole, by_class=by_class), moved, part, n_ways
+                exact.runs(axis, span, where, whole=whole, quality=quality), moved, part, n_ways
             )
             for axis, span in spans.items()
         ]

@@ -159,3 +159,4 @@ def _listed_pairs(method: Columns, schema: Schema) -> Iterator[Pair]:
 NOISY_COUNTS = Case(tuples_schema, noisy_counts_pairs, planned)
 COLUMNS = Case(sparse_schema, sparse_pairs, planned)
 GENERALIZE_SUPPRESS = Case(tuples_schema, no_pairs, planned)
+RANDOM_SAMPLING = Case(lambda _: counted_schema({}), no_pairs, planned)

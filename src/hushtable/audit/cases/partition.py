@@ -4,25 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-import pyarrow as pa
-
 from hushtable.audit.cases.case import Case, no_pairs, planned
 from hushtable.audit.cases.made_up import made_schema, predicted_schema, rows_by_name, words
 from hushtable.audit.events import Within
 from hushtable.audit.neighbors import Pair, with_and_without
-from hushtable.audit.subject import Prepared
-from hushtable.engine.base import Engine
-from hushtable.methods.base import Released
 from hushtable.methods.partition.mondrian import Mondrian
 from hushtable.methods.partition.partition import Partition
-from hushtable.privacy.noise import Noise
 from hushtable.schema import Schema
+
+SIDE = 12
+"""A side of this many rows, and as many of the class, of the square of it: one row beyond."""
 
 
 def cut_schema(method: Partition) -> Schema:
-    """Give three ordered values and a class: the example of erratum 001-3."""
+    """Give three ordered values and a class: the example of erratum 001-3.
+
+    Splits that tell of the class have two columns, one with ten times as many splits.
+    """
     target = method.target or "class"
+    if method.split == "class":
+        return made_schema(
+            {
+                "few": words("low", "high"),
+                "many": words(*(f"m{i}" for i in range(11)), ordered=True),
+                target: words("+", "-", role="target"),
+            }
+        )
     return made_schema(
         {
             "v": words("v0", "v1", "v2", ordered=True),
@@ -34,6 +41,8 @@ def cut_schema(method: Partition) -> Schema:
 def cut_pairs(method: Partition, schema: Schema) -> Iterator[Pair]:
     """Look at a choice between two cuts (001-3), and at two even halves (001-7, 001-8)."""
     target = method.target or schema.target
+    if method.split == "class" and {"few", "many"} <= set(schema.attributes):
+        yield telling_pair(schema)
     row, sizes = rows_by_name(schema), schema.domain.sizes
     first = next(name for name in schema.attributes if name != target)
     yes = {} if target is None else {target: 0}
@@ -55,17 +64,21 @@ def cut_pairs(method: Partition, schema: Schema) -> Iterator[Pair]:
         yield with_and_without(schema, "even halves (001-7, 001-8)", even, [row(near | yes)])
 
 
-def listed_groups(method: Mondrian, schema: Schema) -> Prepared:
-    """List the groups and how many rows each has."""
+def telling_pair(schema: Schema) -> Pair:
+    """Add a row that lowers what one split tells by nearly all it may, and raises ten others so.
 
-    def run(engine: Engine, noise: Noise) -> Released:
-        sizes = method.groups(engine).counts.sum(axis=1)
-        return Released({"data": pa.table({"group": np.arange(len(sizes)), "count": sizes})})
-
-    return Prepared(method.guarantee(schema), run)
+    The side "low" lacks its one row of the class, and the class is nowhere among the first of many:
+    with that row there, one tells nothing any more, and the others tell of one row.
+    """
+    _, many, classes = schema.domain.sizes.values()
+    rows = [(0, many - 1, classes - 1)] * SIDE
+    rows += [(1, many - 1, 0)] * SIDE
+    rows += [(1, many - 1, classes - 1)] * (SIDE**2 - 2 * SIDE)
+    return with_and_without(
+        schema, "a row that one split lacks and others have", rows, [(0, 0, 0)],
+        Within("tree[0].column=few", 1, 1),
+    )  # fmt: skip
 
 
 PARTITION = Case(cut_schema, cut_pairs, planned)
-MONDRIAN: Case[Mondrian] = Case(
-    lambda method: predicted_schema(method.target), no_pairs, listed_groups
-)
+MONDRIAN: Case[Mondrian] = Case(lambda method: predicted_schema(method.target), no_pairs, planned)

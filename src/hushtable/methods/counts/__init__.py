@@ -25,4 +25,12 @@ LISTINGS = (
         estimator="hushtable.methods.counts.suppressed_estimator:SuppressedEstimator",
         baseline=True,
     ),
+    Listing(
+        name="random-sampling",
+        method="hushtable.methods.counts.random_sampling:RandomSampling",
+        audit="hushtable.audit.cases.counts:RANDOM_SAMPLING",
+        kind="sampled-rows",
+        estimator="hushtable.methods.counts.sample_estimator:SampleEstimator",
+        baseline=True,
+    ),
 )

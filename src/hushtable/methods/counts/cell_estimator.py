@@ -4,14 +4,15 @@ Three things stand between the published cells and the truth, and each has its p
 
 - the noise on published counts, whose distribution is known exactly;
 - suppressed rows: how many there are follows from the total where it is known, and a single
-  suppressed cell cannot hold many;
+  suppressed cell cannot hold many. Where they are is told by a model that is rehearsed on the
+  release (`hushtable.methods.counts.hidden_rows`), never beyond what is certain;
 - cells that a condition cuts through, where rows are taken to be spread evenly inside.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar
@@ -32,6 +33,7 @@ from hushtable.estimate.row_functions import RowFunction
 from hushtable.estimate.sums import Sums
 from hushtable.estimate.uneven import cut_error
 from hushtable.methods.counts.cells import COUNT, NOISY_COUNT
+from hushtable.methods.counts.hidden_rows import HiddenRows, hidden_rows
 from hushtable.methods.counts.noisy_counts import NoisyCounts
 from hushtable.predicate import Predicate, parse
 from hushtable.privacy.count_mechanisms import CountMechanism, TwoSidedGeometric
@@ -39,6 +41,7 @@ from hushtable.recoding import recoded_domain
 from hushtable.schema import Schema
 
 MAX_ENUMERATED = 2_000_000  # cells of the domain that are looked at one by one
+MAX_SPREAD = 100_000  # cells of the domain over which suppressed rows are spread by a model
 
 _SURELY_PUBLISHED = 1 - 1e-6
 
@@ -58,9 +61,14 @@ They differ from it in the same direction, so it does not get better with their 
 CUT_NOTE = (
     "The condition cuts through generalized cells; rows are taken as spread evenly inside them."
 )
-HIDDEN_NOTE = (
+LIKE_SMALL_NOTE = (
     "Combinations of few rows are not published; their rows are taken to be like those of the "
     "smallest published combinations."
+)
+SPREAD_NOTE = (
+    "Combinations of few rows are not published. A model of hidden rows says where they are, "
+    "columns being independent there; how far it may be off is seen by hiding more of what is "
+    "published."
 )
 
 
@@ -97,8 +105,13 @@ class CellEstimator(Estimator):
         self.domain = recoded_domain(self.schema, list(self.schema.attributes), self.recode)
         self.suppresses = not isinstance(plan.mechanism, TwoSidedGeometric)
         self.noise = noise_of_one(plan.mechanism)
-        self.most_suppressed = most_suppressed(plan.mechanism) if self.suppresses else 0
+        self.suppressed = chances_suppressed(plan.mechanism) if self.suppresses else np.ones(1)
         self.total = row_total(self.schema, self.settings)
+
+    @property
+    def most_suppressed(self) -> int:
+        """How many rows a suppressed cell may have: one with more would have been published."""
+        return len(self.suppressed) - 1
 
     # --- the published cells ----------------------------------------------------------------
 
@@ -146,18 +159,18 @@ class CellEstimator(Estimator):
                 f"known; {self.where_total_is_told} tells it. Counts can be asked for, and so can "
                 "frame(), which has the rows of published combinations alone."
             )
-        means, spread = self._suppressed(cells, functions, inside)
+        means, unlike, note = self._suppressed(cells, functions, inside)
         rest = inside - means[:, None]
         privacy = self.noise.variance * _products(rest, together=together)
         of_total = _products(means[:, None], together=together)
         privacy += total.privacy_std**2 * of_total
         model = model + total.model_std**2 * of_total
-        spread = spread if together else np.diag(spread.diagonal())
+        unlike = unlike if together else np.diag(unlike.diagonal())
         return Sums(
             values=rest @ self.counts + means * total.value,
             privacy=privacy,
-            model=model + self._unlike() * spread,
-            notes=(*notes, HIDDEN_NOTE),
+            model=model + unlike,
+            notes=(*notes, note),
         )
 
     @property
@@ -204,8 +217,13 @@ class CellEstimator(Estimator):
 
     def _suppressed(
         self, cells: Cells, functions: Sequence[RowFunction], inside: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Give means and covariances of functions over suppressed rows, as far as can be told."""
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], str]:
+        """Give means over suppressed rows, the covariance of sums over them, and what to note."""
+        rows = self.hidden_rows
+        if rows is not None:
+            everywhere = replace(cells, codes=self._all_codes)
+            values = np.stack([everywhere.means(function) for function in functions])
+            return rows.means(values), rows.covariance(values), SPREAD_NOTE
         small, n = self._small(), len(functions)
         anywhere = np.array([cells.everywhere(function) for function in functions])
         means = (1 - ANYWHERE) * (inside @ small) + ANYWHERE * anywhere
@@ -215,7 +233,27 @@ class CellEstimator(Estimator):
                 found = ANYWHERE * cells.everywhere(functions[i] * functions[j])
                 squares[i, j] += found
                 squares[j, i] += found if i != j else 0.0
-        return means, squares - np.outer(means, means)
+        return means, self._unlike() * (squares - np.outer(means, means)), LIKE_SMALL_NOTE
+
+    @cached_property
+    def _all_codes(self) -> dict[str, NDArray[np.int64]]:
+        """The codes of all cells of the domain."""
+        grid = self.domain.grid()
+        return {name: grid[:, i] for i, name in enumerate(self.domain.names)}
+
+    @cached_property
+    def hidden_rows(self) -> HiddenRows | None:
+        """Where suppressed rows are likely to be; None where their number is not known."""
+        fits = self.domain.size <= MAX_SPREAD and len(self.counts) > 0
+        if self.total is None or self._n_hidden == 0 or not fits:
+            return None
+        shape = self.domain.shape
+        places = np.ravel_multi_index(tuple(self.codes[n] for n in self.domain.names), shape)
+        counts, hidden = np.zeros(self.domain.size), np.ones(self.domain.size, np.bool_)
+        counts[places], hidden[places] = self.counts, False
+        return hidden_rows(
+            counts.reshape(shape), hidden.reshape(shape), self._n_suppressed(), self.suppressed
+        )
 
     # --- answers ----------------------------------------------------------------------------
 
@@ -234,11 +272,9 @@ class CellEstimator(Estimator):
         elif self.total is not None and hidden.n_outside == 0:
             answer = _difference(self.total, outside)
         else:
-            answer = self._with_suppressed(inside, outside, hidden)
-            notes.append(
-                "Combinations that are not published may hold such rows too; the interval allows "
-                "for none of them up to all that may be there."
-            )
+            sure = self._with_suppressed(inside, outside, hidden)
+            answer, note = self._likely(predicate, shares, sure)
+            notes.append(note)
             if self.total is None:
                 notes.append(
                     "The number of rows is not known, so the upper end is far away; "
@@ -273,6 +309,41 @@ class CellEstimator(Estimator):
             model_std=float(np.hypot(inside.model_std, (high - inside.high) / 12**0.5)),
         )
 
+    def _likely(
+        self, predicate: Predicate, shares: NDArray[np.float64], sure: Interval
+    ) -> tuple[Interval, str]:
+        """Narrow what is certain to what is likely, by the model of hidden rows."""
+        rows, total = self.hidden_rows, self.total
+        if rows is None or total is None:
+            return sure, (
+                "Combinations that are not published may hold such rows too; the interval allows "
+                "for none of them up to all that may be there."
+            )
+        everywhere = predicate.shares(self.recode, self._all_codes)
+        part = float(rows.means(everywhere[None, :])[0])
+        unlike = float(rows.covariance(everywhere[None, :])[0, 0])
+        # Hidden rows are those that are left, so noise on what is published moves them, too.
+        noise = self.noise.variance * float((shares - part) @ (shares - part))
+        hidden = everywhere[rows.hidden]
+        cut, cut_hidden = (shares > 0) & (shares < 1), (hidden > 0) & (hidden < 1)
+        error = cut_error(
+            np.concatenate([shares[cut], hidden[cut_hidden]]),
+            np.concatenate([self.counts[cut], rows.expected[rows.hidden][cut_hidden]]),
+        )
+        value = float(shares @ self.counts)
+        value += part * max(0.0, total.value - float(self.counts.sum()))
+        reach = (NORMAL**2 * (noise + unlike) + (part * (total.high - total.value)) ** 2) ** 0.5
+        # Who asks may know of one cell that is full, or empty, and asks about it.
+        reach = max(reach, float(self.most_suppressed))
+        low, high = value - reach - error.below, value + reach + error.above
+        return Interval(
+            value=value,
+            low=float(np.clip(low, sure.low, sure.high)),
+            high=float(np.clip(high, sure.low, sure.high)),
+            privacy_std=float(np.hypot(noise**0.5, part * total.privacy_std)),
+            model_std=float(np.hypot(error.std, unlike**0.5)),
+        ), f"{SPREAD_NOTE} Whatever they are: {sure.low:,.0f} to {sure.high:,.0f}."
+
     def _published(self, shares: NDArray[np.float64]) -> Interval:
         """Add up published cells, each by the share of it that counts."""
         whole, cut = shares == 1.0, (shares > 0.0) & (shares < 1.0)
@@ -306,9 +377,7 @@ class CellEstimator(Estimator):
         if not self.suppresses or n_hidden == 0:
             return Hidden(n_inside=0, n_outside=0, share=0.0)
         if self.domain.size <= MAX_ENUMERATED:
-            grid = self.domain.grid()
-            codes = {name: grid[:, i] for i, name in enumerate(self.domain.names)}
-            everywhere = predicate.shares(self.recode, codes)
+            everywhere = predicate.shares(self.recode, self._all_codes)
             return Hidden(
                 n_inside=int(np.count_nonzero(everywhere > 0) - np.count_nonzero(shares > 0)),
                 n_outside=int(np.count_nonzero(everywhere < 1) - np.count_nonzero(shares < 1)),
@@ -352,9 +421,10 @@ def noise_of_one(mechanism: CountMechanism) -> ErrorLaw:
     return ErrorLaw(published - far, chances)
 
 
-def most_suppressed(mechanism: CountMechanism) -> int:
-    """Say how many rows a suppressed cell may have: one with more would have been published."""
-    return mechanism.release_count(_SURELY_PUBLISHED) - 1
+def chances_suppressed(mechanism: CountMechanism) -> NDArray[np.float64]:
+    """Give the chance that a cell of 0, 1, 2, ... rows is suppressed, as far as it may be."""
+    n = mechanism.release_count(_SURELY_PUBLISHED)
+    return np.array([1.0 - mechanism.release_probability(rows) for rows in range(n)])
 
 
 def row_total(schema: Schema, settings: Mapping[str, Any]) -> Interval | None:

@@ -27,6 +27,7 @@ from hushtable.estimate.error_law import ErrorLaw
 from hushtable.estimate.quantiles import NORMAL
 from hushtable.estimate.sums import Sums
 from hushtable.methods.counts.cell_estimator import CellEstimator, Hidden, Interval
+from hushtable.methods.counts.hidden_rows import HiddenRows
 from hushtable.predicate import Predicate
 from hushtable.recoding import Recoding, recoded_domain
 from hushtable.schema import Schema
@@ -76,8 +77,8 @@ class ColumnView(CellEstimator):
         Their published counts.
     noise : ErrorLaw
         The noise of one count.
-    most_suppressed : int
-        How many records a suppressed tuple may have.
+    suppressed : array
+        The chance that a tuple of 0, 1, 2, ... records is suppressed.
     total : Interval or None
         How many records may have been counted in the column, where that is known.
     """
@@ -92,13 +93,13 @@ class ColumnView(CellEstimator):
         codes: dict[str, Integers],
         counts: Integers,
         noise: ErrorLaw,
-        most_suppressed: int,
+        suppressed: Floats,
         total: Interval | None,
     ) -> None:
         self.schema, self.recode = schema, dict(recode)
         self.domain = recoded_domain(schema, list(schema.attributes), self.recode)
         self.codes, self._published_counts = codes, counts
-        self.noise, self.most_suppressed = noise, most_suppressed
+        self.noise, self.suppressed = noise, suppressed
         self.suppresses, self.total = True, total
 
     @cached_property
@@ -122,6 +123,11 @@ class ColumnView(CellEstimator):
         if self.null_cell is None:
             return False
         return bool(predicate.shares(self.recode, self.null_cell)[0] > 0)
+
+    @cached_property
+    def hidden_rows(self) -> HiddenRows | None:
+        """Where suppressed records are likely to be; None where some are not counted at all."""
+        return None if self.null_cell is not None else super().hidden_rows
 
     def _hidden(self, predicate: Predicate, shares: Floats) -> Hidden:
         hidden = super()._hidden(predicate, shares)

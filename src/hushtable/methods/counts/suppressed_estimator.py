@@ -22,5 +22,5 @@ class SuppressedEstimator(CellEstimator):
         self.domain = recoded_domain(self.schema, list(self.schema.attributes), self.recode)
         self.suppresses = True
         self.noise = ErrorLaw(np.array([0]), np.array([1.0]))
-        self.most_suppressed = int(self.parameters["k"]) - 1
+        self.suppressed = np.ones(int(self.parameters["k"]))
         self.total = row_total(self.schema, {"row_total": None})

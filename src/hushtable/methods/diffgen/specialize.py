@@ -50,7 +50,7 @@ class Part(ABC):
     def label(self) -> str:
         """What the part is called, without what is apart."""
 
-    @property
+    @cached_property
     def apart(self) -> tuple[str, ...]:
         """What it holds that is apart, and that is split off first, each by itself."""
         return ("missing",) if self.holds_apart else ()
@@ -60,7 +60,7 @@ class Part(ABC):
         """What the part is called."""
         return " or ".join((self.label, *self.apart))
 
-    @property
+    @cached_property
     def fan_out(self) -> int:
         """Into how many parts it is split, with what is apart: the same for each way."""
         return 2 + len(self.apart)
@@ -82,7 +82,7 @@ class Branch(Part):
         """The node's label."""
         return self.node.label
 
-    @property
+    @cached_property
     def children(self) -> tuple[Branch, ...]:
         """The parts it splits into, without what is apart."""
         below = self.node.children
@@ -90,7 +90,7 @@ class Branch(Part):
             below = (self.node,)  # all there is to split off are the missing values
         return tuple(Branch(self.attribute, False, node) for node in below)
 
-    @property
+    @cached_property
     def fan_out(self) -> int:
         """Its children, and what is apart."""
         return len(self.children) + len(self.apart)
@@ -109,7 +109,7 @@ class Span(Part):
     first: int
     last: int
 
-    @property
+    @cached_property
     def apart(self) -> tuple[str, ...]:
         """The special values, and missing."""
         names = map(self.column.name, range(self.column.n_values, self.column.size))
@@ -121,7 +121,7 @@ class Span(Part):
         low, high = self.column.value(self.first), self.column.value(self.last)
         return f"{low}" if self.first == self.last else f"{low} to {high}"
 
-    @property
+    @cached_property
     def n_rounds(self) -> int:
         """One for each grid point, or public bin, but the first."""
         begins = bin_starts(self.column)
@@ -156,17 +156,17 @@ class Listed(Part):
             return "all but " + ", ".join(names[code] for code in lacks)
         return ", ".join(names[code] for code in self.codes)
 
-    @property
+    @cached_property
     def fan_out(self) -> int:
         """A value and the others, and what is apart."""
         return min(len(self.codes), 2) + len(self.apart)
 
-    @property
+    @cached_property
     def n_rounds(self) -> int:
         """One for each value but the first; one if all there is to split off is apart."""
         return max(len(self.codes) - 1, int(self.holds_apart))
 
-    @property
+    @cached_property
     def halves(self) -> tuple[tuple[int, ...], ...]:
         """Each value by itself: what may be split off. Of two values it does not matter which."""
         return tuple((code,) for code in (self.codes if len(self.codes) > 2 else self.codes[:1]))

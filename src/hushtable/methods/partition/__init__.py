@@ -14,6 +14,8 @@ LISTINGS = (
         name="mondrian",
         method="hushtable.methods.partition.mondrian:Mondrian",
         audit="hushtable.audit.cases.partition:MONDRIAN",
+        kind="boxes",
+        estimator="hushtable.methods.partition.box_estimator:BoxEstimator",
         baseline=True,
     ),
 )

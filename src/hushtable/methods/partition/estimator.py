@@ -7,8 +7,10 @@ evenly inside.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from functools import cached_property
+from types import MappingProxyType
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +26,14 @@ from hushtable.estimate.row_functions import RowFunction
 from hushtable.estimate.sums import Sums
 from hushtable.estimate.uneven import cut_error
 from hushtable.methods.partition.axes import Axis
+from hushtable.methods.partition.column_bounds import (
+    Bounds,
+    ColumnBounds,
+    Pieces,
+    covering_of,
+    pieces_of,
+)
+from hushtable.methods.partition.column_counts import ColumnParts, read_columns
 from hushtable.methods.partition.consistency import NoisyTree
 from hushtable.methods.partition.partition import Partition
 from hushtable.methods.partition.regions import (
@@ -34,11 +44,17 @@ from hushtable.methods.partition.regions import (
     leaf_parts,
     measurements,
 )
-from hushtable.predicate import parse
+from hushtable.predicate import Predicate, parse
+from hushtable.predicate.clause import independent_parts
 from hushtable.predicate.covering import Covering
+from hushtable.predicate.formula import Formula, Junction
 from hushtable.schema import Column, Schema
 
 CUT_NOTE = "The condition cuts through regions; rows are taken as spread evenly inside them."
+BOUND_NOTE = (
+    "The condition cuts through regions; the interval says what these and the counts of single "
+    "columns allow, and the value takes rows inside a region as lying along each column as all do."
+)
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -84,33 +100,64 @@ class RegionEstimator(Estimator):
             for at, axis in enumerate(self._plan.axes)
         }
 
+    @cached_property
+    def _columns(self) -> ColumnBounds | None:
+        """What counts of single columns say, where there are some."""
+        if "columns" not in self.tables:
+            return None
+        everything = np.ones(self._shape)
+        total, half = float(self.counts.sum()), self._noise_of(everything)[1]
+        everybody = Bounds(max(0.0, total - half), max(0.0, total + half))
+        counted = read_columns(self.tables["columns"], self._plan.columns.axes)
+        return ColumnBounds(self.schema, counted, everybody)
+
     # --- answers ------------------------------------------------------------------------------
 
     def count(self, where: str) -> Estimate:
         """Estimate how many rows satisfy a condition."""
-        shares = self._shares(where)
+        formula = parse(where, self.schema).formula
+        shares = self._shares(formula)
         value = float((shares * self.counts).sum())
         privacy_std, half = self._noise_of(shares)
-        model_std, below, above = 0.0, half, half
+        low, high = value - half, max(value, 0.0) + half  # an answer below 0 is not sure of 0
         cut = (shares > 0.0) & (shares < 1.0)
-        if cut.any():
-            error = cut_error(shares[cut], self.counts[cut])
-            at_least, at_most = shares.copy(), shares.copy()
-            at_least[cut], at_most[cut] = 0.0, error.most
-            model_std = error.std
-            # The ends are whole regions again, and noise comes on top of either.
-            below = self._noise_of(at_least)[1] + error.below
-            above = self._noise_of(at_most)[1] + error.above
+        if not cut.any():
+            return self._answer(value, low, high, privacy_std, model_std=0.0)
+        error = cut_error(shares[cut], self.counts[cut])
+        at_least, at_most = shares.copy(), shares.copy()
+        at_least[cut], at_most[cut] = 0.0, error.most
+        # The ends are whole regions again, and noise comes on top of either.
+        low = value - error.below - self._noise_of(at_least)[1]
+        high = max(value, 0.0) + error.above + self._noise_of(at_most)[1]
+        if self._columns is None:
+            return self._answer(value, low, high, privacy_std, error.std, CUT_NOTE)
+        bounds = self._columns.of(formula)
+        low, high = sorted((max(low, bounds.low), min(high, bounds.high)))
+        # What is left open is at most what an even chance of all between the ends leaves.
+        model_std = min(error.std, (high - low) / math.sqrt(12))
+        return self._answer(
+            min(max(value, low), high), low, high, min(privacy_std, high - low), model_std,
+            BOUND_NOTE,
+        )  # fmt: skip
+
+    def _answer(
+        self,
+        value: float,
+        low: float,
+        high: float,
+        privacy_std: float,
+        model_std: float,
+        *notes: str,
+    ) -> Estimate:
         known = self.schema.counted_rows
         most = np.inf if known is None else float(known)
         return Estimate(
             value=float(np.clip(value, 0.0, most)),
-            low=float(np.clip(value - below, 0.0, most)),
-            # Around what can be: an answer below zero is not sure of zero.
-            high=float(np.clip(max(value, 0.0) + above, 0.0, most)),
+            low=float(np.clip(low, 0.0, most)),
+            high=float(np.clip(high, 0.0, most)),
             privacy_std=privacy_std,
             model_std=model_std,
-            notes=(CUT_NOTE,) * bool(cut.any()),
+            notes=notes,
         )
 
     def sums(self, functions: Sequence[RowFunction], *, together: bool = True) -> Sums:
@@ -140,10 +187,27 @@ class RegionEstimator(Estimator):
         # Noise is in whole numbers, of which half a step allows for the unevenness.
         return std, nearly_normal(kurtosis) * std + step / 2
 
-    def _shares(self, where: str) -> Floats:
-        """Give the part of each region (and class) that satisfies a condition, by volume."""
-        predicate = parse(where, self.schema)
-        coverings, codes = self._coverings(predicate.columns)
+    def _shares(self, formula: Formula) -> Floats:
+        """Give the part of each region (and class) that satisfies a condition.
+
+        Along a column that was counted by itself, rows are taken to lie as all rows do; else
+        evenly.
+        """
+        columns, name = self._columns, formula.columns[0] if len(formula.columns) == 1 else None
+        if columns is not None and name in self._parts and name in columns.columns:
+            axis, parts, which = self._parts[name]
+            by_leaf = columns.shares(formula, axis, parts)[which]
+            return np.repeat(by_leaf[:, None], self._plan.n_classes, axis=1)
+        parts_ = independent_parts(formula)
+        if columns is not None and isinstance(formula, Junction) and len(parts_) > 1:
+            result = self._shares(parts_[0])
+            for part in parts_[1:]:
+                share = self._shares(part)
+                # This form of OR gives exactly 1 where either is 1.
+                result = result * share if formula.every else result + share * (1 - result)
+            return result
+        coverings, codes = self._coverings(formula.columns)
+        predicate = Predicate(self.schema, "", formula)
         return predicate.shares(coverings, codes).reshape(self._shape)
 
     def _coverings(self, names: Sequence[str]) -> tuple[dict[str, Covering], dict[str, Integers]]:
@@ -155,7 +219,7 @@ class RegionEstimator(Estimator):
                 codes[name] = np.tile(np.arange(n_classes), n_leaves)
             else:
                 axis, parts, which = self._parts[name]
-                coverings[name] = _covering(axis, parts)
+                coverings[name] = covering_of(axis, parts)
                 codes[name] = np.repeat(which, n_classes)
         return coverings, codes
 
@@ -175,6 +239,7 @@ class RegionEstimator(Estimator):
             counts=self._leaves[COUNT].to_numpy().reshape(self._shape),
             target=self._plan.target,
             summarize=self._method.summarize,
+            columns={} if self._columns is None else self._columns.columns,
             rng=rng,
         )
 
@@ -197,6 +262,7 @@ def draw_rows(
     counts: Integers,
     target: str | None,
     summarize: str,
+    columns: Mapping[str, ColumnParts] = MappingProxyType({}),
     rng: Generator | None = None,
 ) -> pa.Table:
     """Make rows from regions.
@@ -214,7 +280,9 @@ def draw_rows(
     target : str or None
         The column of the classes.
     summarize : {"sample", "midpoint", "lower"}
-        Values drawn evenly from the region, or its middle or lowest ones.
+        Values drawn from the region, or its middle or lowest ones.
+    columns : mapping of str to ColumnParts, optional
+        Counts of single columns, along which values are drawn; else evenly.
     rng : Generator, optional
         Where drawn values come from.
     """
@@ -225,21 +293,26 @@ def draw_rows(
     codes = {} if target is None else {target: cells % n_classes}
     for at, axis in enumerate(axes):
         parts, which = distinct_parts(np.stack((first[:, at], last[:, at]), axis=1))
-        column = schema.attributes[axis.name]
-        codes[axis.name] = _drawn(column, axis, parts, which[region], summarize=summarize, rng=rng)
+        column, of_rows = schema.attributes[axis.name], which[region]
+        if axis.name in columns and (summarize == "sample" or not column.is_line):
+            pieces = pieces_of(columns[axis.name], parts)
+            of_rows = _drawn_pieces(pieces, of_rows, len(parts), rng)
+            parts = np.stack((pieces.first, pieces.last), axis=1)
+        codes[axis.name] = _drawn(column, axis, parts, of_rows, summarize=summarize, rng=rng)
     return pa.table(
         {name: _values(column, codes[name]) for name, column in schema.attributes.items()}
     )
 
 
-def _covering(axis: Axis, parts: Integers) -> Covering:
-    """Write parts as sets of codes."""
-    if not axis.subsets and axis.codes is None:
-        bounds = axis.code_bounds(parts)
-        return Covering(len(parts), np.arange(len(parts)), bounds[:, 0], bounds[:, 1])
-    sets = [axis.codes_of(*part) for part in parts.tolist()]
-    codes = np.concatenate(sets)
-    return Covering(len(parts), np.repeat(np.arange(len(sets)), list(map(len, sets))), codes, codes)
+def _drawn_pieces(pieces: Pieces, which: Integers, n_parts: int, rng: Generator) -> Integers:
+    """Give a piece of its part for each row, by the rows that pieces have."""
+    starts = np.searchsorted(pieces.owner, np.arange(n_parts))
+    # Weights of a part add up to 1, so those of part p end at p + 1.
+    ends = np.cumsum(pieces.weight)
+    ends += pieces.owner - (ends - pieces.weight)[starts][pieces.owner]
+    picks = np.searchsorted(ends, which + rng.random(len(which)), side="right")
+    last = np.searchsorted(pieces.owner, which, side="right") - 1
+    return np.asarray(np.minimum(picks, last))
 
 
 def _drawn(

@@ -5,25 +5,37 @@ A baseline to compare with. The promise and what it does not cover are in ``mond
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar, Literal
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
+from hushtable.codes import typed
 from hushtable.engine.base import Engine
-from hushtable.engine.sealed import seal
+from hushtable.engine.sealed import SealedTable, seal
 from hushtable.errors import ParameterError, Refused
-from hushtable.methods.parameters import Parameters, parameter, whole
+from hushtable.methods.base import Forecast, Method, Plan, Released, misfits
+from hushtable.methods.parameters import parameter, whole
 from hushtable.methods.partition.axes import Axis, ordered_axis_of
+from hushtable.methods.partition.regions import COUNT, distinct_parts, part_values
 from hushtable.privacy.guarantee import Guarantee, KAnonymity
+from hushtable.privacy.noise import Noise
 from hushtable.privacy.spending import Account
 from hushtable.schema import Schema
 
 Integers = NDArray[np.int64]
 Cuts = Literal["median", "middle"]
+
+GROUP = "group"
+"""The column that numbers the groups, beside the schema's own."""
+
+TYPICAL_ROWS = 1_000_000
+"""What the forecast takes for the number of rows where it is not told."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +62,7 @@ class MondrianGroups:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mondrian(Parameters):
+class Mondrian(Method):
     """Divide the rows into groups of at least k and publish each group's box.
 
     Parameters
@@ -83,7 +95,12 @@ class Mondrian(Parameters):
         "LeFevre, DeWitt and Ramakrishnan, Mondrian multidimensional k-anonymity, to compare with."
     )
     summary: ClassVar[str] = "Divide rows into groups of at least k by halving at medians; not DP."
+    estimator_kind: ClassVar[str] = "boxes"
     opens_bare: ClassVar[str] = "groups are halved by exact counts, which are given as they are."
+    one_machine: ClassVar[str] = (
+        "mondrian divides all rows again and again, so it is a method for one machine, about a "
+        "million rows. Take a sample of so many rows out of Spark."
+    )
 
     k: int = parameter(read=whole(at_least=2))
     relaxed: bool = parameter(default=False)
@@ -97,14 +114,14 @@ class Mondrian(Parameters):
             return ["relaxed and by_class look at the rows; cuts in the middle have neither."]
         return []
 
-    def guarantee(self, schema: Schema) -> tuple[Guarantee, ...]:
-        """Promise k-anonymity in all columns but the target."""
-        self._axes(schema)
-        return (KAnonymity(k=self.k),)
+    def plan(self, schema: Schema) -> MondrianPlan:
+        """Work out what is grouped by, or refuse."""
+        axes, target = self._axes(schema)
+        return MondrianPlan(self, schema, axes, target)
 
     def _axes(self, schema: Schema) -> tuple[tuple[Axis, ...], str | None]:
         target = schema.target if self.target is None else self.target
-        problems = []
+        problems = misfits(schema, self.name, (GROUP, COUNT))
         if target is not None and target not in schema.attributes:
             known = ", ".join(schema.attributes)
             problems.append(f"target is {target!r}; it must be a published column: {known}.")
@@ -129,10 +146,12 @@ class Mondrian(Parameters):
         Refused
             If there are fewer than k rows.
         """
-        schema = engine.schema
-        axes, target = self._axes(schema)
-        names = [axis.name for axis in axes]
-        table = seal(engine, Account(None, bare=self.opens_bare)).bare("rows")
+        sealed = seal(engine, Account(None, bare=self.opens_bare))
+        return self.plan(engine.schema).groups(sealed.bare("rows"))
+
+    def divided(self, table: Engine, axes: tuple[Axis, ...], target: str | None) -> MondrianGroups:
+        """Divide the rows of a table that may be seen."""
+        schema, names = table.schema, [axis.name for axis in axes]
         cells = table.counts(names if target is None else [*names, target])
         positions = np.stack(
             [axis.positions(cells.codes[:, at]).astype(np.int64) for at, axis in enumerate(axes)],
@@ -189,6 +208,71 @@ class Mondrian(Parameters):
         if not allowed:
             return None
         return min(allowed, key=lambda halves: sum(half.disorder for half in halves))
+
+
+@dataclass(frozen=True)
+class MondrianPlan(Plan[SealedTable]):
+    """Hold the columns that are grouped by, and the one that is published unchanged."""
+
+    method: Mondrian
+    schema: Schema
+    axes: tuple[Axis, ...]
+    target: str | None
+
+    @property
+    def guarantees(self) -> tuple[Guarantee, ...]:
+        """k-anonymity in all columns but the target, which is not counted."""
+        return (KAnonymity(k=self.method.k),)
+
+    def forecast(self, rows: int | None = None) -> Forecast:
+        """Say how many groups there will be."""
+        rows = self.schema.rows if rows is None else rows
+        lines: dict[str, str | float | int] = {
+            "warning": "rows and classes of groups are counted exactly; this is not differential "
+            "privacy",
+        }
+        if rows is not None:
+            lines["groups, at most"] = rows // self.method.k
+        held = TYPICAL_ROWS if rows is None else max(rows, 1)
+        n_cells = math.prod(axis.size for axis in self.axes)
+        memory = held * 8 * (3 * len(self.axes) + 4) / 1e6 + 1
+        return Forecast(lines=lines, split={}, n_cells=n_cells, memory_mb=memory)
+
+    def groups(self, table: Engine) -> MondrianGroups:
+        """Divide the rows of a table that may be seen."""
+        return self.method.divided(table, self.axes, self.target)
+
+    def release(self, source: SealedTable, noise: Noise) -> Released:
+        """Divide the rows and publish the boxes; nothing here is random."""
+        found = self.groups(source.bare("rows"))
+        return Released(tables=box_tables(self.schema, found))
+
+
+def box_tables(schema: Schema, found: MondrianGroups) -> dict[str, pa.Table]:
+    """Write the groups: for people with values, and for estimators with places on the axes."""
+    n_groups, n_classes = found.counts.shape
+    group = np.repeat(np.arange(n_groups), n_classes)
+    columns = {}
+    for at, axis in enumerate(found.axes):
+        parts, which = distinct_parts(np.stack((found.first[:, at], found.last[:, at]), axis=1))
+        columns[axis.name] = part_values(schema.attributes[axis.name], axis, parts).take(
+            pa.array(which[group])
+        )
+    if found.target is not None:
+        column = schema.attributes[found.target]
+        classes = typed(column, [column.value(code) for code in range(n_classes)])
+        columns[found.target] = classes.take(pa.array(np.tile(np.arange(n_classes), n_groups)))
+    shown = {GROUP: pa.array(group)} | {name: columns[name] for name in schema.attributes}
+    boxes = {
+        GROUP: np.repeat(np.arange(n_groups), len(found.axes)),
+        "column": [axis.name for axis in found.axes] * n_groups,
+        "first": found.first.ravel(),
+        "last": found.last.ravel(),
+    }
+    return {
+        "data": pa.table(shown | {COUNT: pa.array(found.counts.ravel())}),
+        "boxes": pa.table(boxes),
+    }
 
 
 @dataclass(frozen=True)

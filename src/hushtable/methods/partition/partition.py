@@ -17,11 +17,13 @@ from numpy.typing import NDArray
 from hushtable.engine.sealed import SealedTable
 from hushtable.errors import ParameterError, TooLarge
 from hushtable.estimate.simplex import whole_on_simplex
+from hushtable.kernels.split_quality import EVEN, EVEN_AND_APART, TELLING
 from hushtable.methods import parameters
 from hushtable.methods.base import CountError, Forecast, Method, Plan, Released, misfits
 from hushtable.methods.count_error import laplace_error, n_asked, width_line, width_through_cells
 from hushtable.methods.parameters import parameter, part, whole
 from hushtable.methods.partition.axes import Axis, axis_of
+from hushtable.methods.partition.column_counts import CountedColumns
 from hushtable.methods.partition.regions import (
     COUNT,
     NODE,
@@ -69,18 +71,22 @@ class Partition(Method):
     target : str, optional
         Column whose classes are kept apart in the counts; else the schema's target. Splits are made
         to separate them.
-    split : {"median", "random-attribute", "midpoint"}
-        How regions are split: ``median`` chooses among all splits of all columns at once,
-        ``random-attribute`` among those of a column drawn beforehand, and ``midpoint`` halves the
-        widest one, at no cost.
+    split : {"median", "class", "random-attribute", "midpoint"}
+        How regions are split: ``median`` chooses among all splits of all columns at once, for even
+        halves; ``class`` does so for what a side tells of the target; ``random-attribute`` chooses
+        among the splits of a column drawn beforehand, and ``midpoint`` halves the widest one, at no
+        cost.
     budget : number or str
         Share of epsilon kept for the counts of the leaves, such as 1/2. The rest is divided evenly
         over the levels; what a path does not use goes to its leaf.
     test_share : number or str
         Share of a level's part of epsilon that its counting test gets, on levels that have one.
+    column_share : number or str
+        Share of epsilon for counts of each column by itself, such as 1/4; with 0 there are none,
+        and rows are taken as spread evenly inside regions.
     summarize : {"sample", "midpoint", "lower"}
-        How rows are made from a region: values drawn evenly from it (``sample``), or its middle or
-        lowest ones.
+        How rows are made from a region: values drawn from it (``sample``), or its middle or lowest
+        ones.
     consistent : bool
         Fit the counts of leaves to the noisy counts of the tests, by least squares.
     max_regions : int
@@ -90,8 +96,12 @@ class Partition(Method):
     --------
     >>> from hushtable.datasets import sample_schema
     >>> method = Partition(epsilon=1)
-    >>> {step: str(part) for step, part in method.forecast(sample_schema()).split.items()}
-    {'counts of leaves': '1/2', 'splits': '9/20', 'stopping tests': '1/20'}
+    >>> for step, part in method.forecast(sample_schema()).split.items():
+    ...     print(step, part)
+    counts of leaves 3/8
+    splits 27/80
+    stopping tests 3/80
+    counts of columns 1/4
     >>> Partition(epsilon=0, max_depth=0, budget=1)
     Traceback (most recent call last):
     ...
@@ -115,6 +125,7 @@ class Partition(Method):
     split: Split = parameter(default="median")
     budget: Fraction = parameter(read=part, default=Fraction(1, 2))
     test_share: Fraction = parameter(read=part, default=Fraction(1, 2))
+    column_share: Fraction = parameter(read=parameters.share, default=Fraction(1, 4))
     summarize: Summarize = parameter(default="sample")
     consistent: bool = parameter(default=True)
     max_regions: int = parameter(read=whole(), default=200_000)
@@ -123,11 +134,17 @@ class Partition(Method):
         """Work out everything that is fixed before the data is read, or refuse."""
         target = schema.target if self.target is None else self.target
         axes = tuple(axis_of(n, column) for n, column in schema.attributes.items() if n != target)
-        rules = self._rules(schema, target)
+        columns = self._counted_columns(schema)
+        rules = self._rules(schema, target, self.epsilon - columns.epsilon)
         problems = self._misfits(schema, target)
+        if target is None and self.split == "class":
+            problems.append(
+                "split is 'class', which needs a column to tell of; name a target, or choose "
+                "another split."
+            )
         if not axes:
             problems.append(f"target {target!r} is the only column; there is nothing to split.")
-        if rules.max_rows / rules.epsilon_test > MAX_SCALE:
+        if max(rules.max_rows / rules.epsilon_test, columns.largest_scale) > MAX_SCALE:
             problems.append(
                 f"epsilon is {self.epsilon}; divided over max_depth = {self.max_depth} levels it "
                 "leaves nothing but noise. Raise epsilon, or lower max_depth."
@@ -135,7 +152,7 @@ class Partition(Method):
         if problems:
             raise ParameterError(problems)
         n_classes = 1 if target is None else schema.attributes[target].size
-        plan = PartitionPlan(self, schema, axes, target, n_classes, rules)
+        plan = PartitionPlan(self, schema, axes, target, n_classes, rules, columns)
         if plan.most_regions * n_classes > MAX_COUNTS:
             raise TooLarge(
                 f"up to {plan.most_regions:,} regions times {n_classes:,} classes are more than "
@@ -157,16 +174,30 @@ class Partition(Method):
             )
         return problems
 
-    def _rules(self, schema: Schema, target: str | None) -> GrowthRules:
-        level = (1 - self.budget) * self.epsilon / self.max_depth
+    def _quality(self, target: str | None) -> int:
+        """Say what splits are valued by."""
+        if target is None:
+            return EVEN
+        return TELLING if self.split == "class" else EVEN_AND_APART
+
+    def _counted_columns(self, schema: Schema) -> CountedColumns:
+        """Say which columns are counted by themselves; a single one is all that the tree cuts."""
+        axes = tuple(axis_of(name, column) for name, column in schema.attributes.items())
+        share = self.column_share if len(axes) > 1 else Fraction(0)
+        return CountedColumns(
+            axes if share else (), share * self.epsilon, schema.unit.max_rows or 1
+        )
+
+    def _rules(self, schema: Schema, target: str | None, epsilon: Fraction) -> GrowthRules:
+        level = (1 - self.budget) * epsilon / self.max_depth
         test, rest = level * self.test_share, level * (1 - self.test_share)
         return GrowthRules(
             max_depth=self.max_depth,
             stop_count=self.stop_count,
             test_from=self.test_from,
             split=self.split,
-            by_class=target is not None,
-            epsilon=self.epsilon,
+            quality=self._quality(target),
+            epsilon=epsilon,
             epsilon_test=test,
             epsilon_split=(level, rest) if self.split != "midpoint" else (Fraction(0), Fraction(0)),
             max_rows=schema.unit.max_rows or 1,
@@ -184,6 +215,7 @@ class PartitionPlan(Plan[SealedTable]):
     target: str | None
     n_classes: int
     rules: GrowthRules
+    columns: CountedColumns
 
     @property
     def guarantees(self) -> tuple[Guarantee, ...]:
@@ -242,6 +274,7 @@ class PartitionPlan(Plan[SealedTable]):
         split = {"counts of leaves": self.leaf_epsilon}
         split |= {"splits": self.split_cost} if self.split_cost else {}
         split |= {"stopping tests": self.test_cost} if self.test_cost else {}
+        split |= {"counts of columns": self.columns.epsilon} if self.columns.axes else {}
         held = TYPICAL_ROWS if rows is None else max(rows, 1)
         cells = min(held, self.n_cells)
         # Codes, positions and orders of the cells; parts, nodes and counts of the regions.
@@ -263,20 +296,26 @@ class PartitionPlan(Plan[SealedTable]):
         )
 
     def typical_width(self, rows: int) -> float:
-        """Expect the splits of a path to be spread over the columns, and to reach full depth."""
-        return width_through_cells(
+        """Expect the splits of a path to be spread over the columns, and to reach full depth.
+
+        Or, where they are counted by themselves, half of the parts of a column.
+        """
+        through_regions = width_through_cells(
             n_cuts=self.rules.max_depth,
             n_cut=len(self.axes),
             n_columns=len(self.schema.attributes),
             error=self.count_error(rows=rows, share=0.5),
             rows=rows,
         )
+        return min(through_regions, self.columns.typical_width(rows))
 
     def release(self, source: SealedTable, noise: Noise) -> Released:
         """Count the occupied cells once, grow the tree on them, publish its leaves with noise."""
         names = [axis.name for axis in self.axes]
         by_class = self.target is not None
-        cells = source.counts([*names, self.target] if self.target is not None else names)
+        counted = [*names, self.target] if self.target is not None else names
+        cells = source.counts(counted)
+        columns = self.columns.count(cells, counted, noise)
         rows = SealedRegions.of(cells, self.axes, n_classes=self.n_classes if by_class else None)
         tree, leaves = grow(rows, self.axes, self.rules, noise)
         noisy, scales = _noisy_leaves(tree, rows, leaves, self.rules, noise)
@@ -291,7 +330,8 @@ class PartitionPlan(Plan[SealedTable]):
         table = leaf_table(
             self.schema, nodes, self.axes, self.target, counts=counts, noisy=noisy, scales=scales
         )
-        return Released(tables={"data": table, "tree": nodes})
+        tables = {"data": table, "tree": nodes}
+        return Released(tables=tables if columns is None else tables | {"columns": columns})
 
 
 def _noisy_leaves(

@@ -118,7 +118,7 @@ def leaf_table(
     for at, axis in enumerate(axes):
         parts = np.stack((first[:, at], last[:, at]), axis=1)
         distinct, which = distinct_parts(parts)
-        values = _part_values(schema.attributes[axis.name], axis, distinct)
+        values = part_values(schema.attributes[axis.name], axis, distinct)
         columns[axis.name] = values.take(pa.array(which[by_class]))
     if target is not None:
         column = schema.attributes[target]
@@ -142,7 +142,8 @@ def distinct_parts(parts: Integers) -> tuple[Integers, Integers]:
     return ordered[fresh], which
 
 
-def _part_values(column: Column, axis: Axis, parts: Integers) -> pa.Array:
+def part_values(column: Column, axis: Axis, parts: Integers) -> pa.Array:
+    """Write parts of a column as lists of values, or as their ends."""
     kind = arrow_type(column)
     if isinstance(column, Categorical):
         lists = [typed(column, [column.value(int(c)) for c in axis.codes_of(*part)])

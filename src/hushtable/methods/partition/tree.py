@@ -14,6 +14,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from hushtable.kernels.split_quality import MOVES
 from hushtable.methods.partition.axes import Axis
 from hushtable.privacy.mechanism import Laplace
 from hushtable.privacy.noise import Noise
@@ -21,7 +22,7 @@ from hushtable.privacy.regions import SealedRegions
 from hushtable.privacy.splits import WayChoice
 
 Integers = NDArray[np.int64]
-Split = Literal["median", "random-attribute", "midpoint"]
+Split = Literal["class", "median", "random-attribute", "midpoint"]
 
 MOST_SPLITS = 10
 """All splits have the same base measure, but those of one axis together never more than so many."""
@@ -41,10 +42,10 @@ class GrowthRules:
         A region whose noisy count is below is not split.
     test_from : int
         First level with a stopping test.
-    split : {"median", "random-attribute", "midpoint"}
+    split : {"class", "median", "random-attribute", "midpoint"}
         How splits are chosen.
-    by_class : bool
-        Whether splits are valued by quality (3) instead of (2).
+    quality : int
+        What splits are valued by.
     epsilon : Fraction
         What a path may spend in all, its leaf included.
     epsilon_test, epsilon_split : Fraction
@@ -59,7 +60,7 @@ class GrowthRules:
     stop_count: int
     test_from: int
     split: Split
-    by_class: bool
+    quality: int
     epsilon: Fraction
     epsilon_test: Fraction
     epsilon_split: tuple[Fraction, Fraction]
@@ -68,8 +69,8 @@ class GrowthRules:
 
     @property
     def sensitivity(self) -> int:
-        """How far one unit raises a score: by 0 to this (errata 001-3 and 001-8)."""
-        return (3 if self.by_class else 1) * self.max_rows
+        """How far one unit moves a score against any other (errata 001-3 and 001-8)."""
+        return MOVES[self.quality] * self.max_rows
 
     def is_tested(self, level: int) -> bool:
         """Say whether regions of a level are tested before they are split."""
@@ -259,7 +260,7 @@ class _Growth:
         tree.epsilon[node] -= epsilon
         splits = self.rows.ways(
             int(open_.regions[i]), {at: parts[at] for at in ways}, sum(ways.values()),
-            by_class=self.rules.by_class,
+            quality=self.rules.quality,
         )  # fmt: skip
         # A column with a million values would crowd out the others, so the base measure of its
         # splits is divided: it counts like `MOST_SPLITS` of them.

@@ -36,9 +36,9 @@ class Coins:
         cumulated = np.cumsum(weights)
         if n == 0 or not len(cumulated) or not cumulated[-1] > 0:
             return np.zeros(n, np.int64)
-        steps = (np.arange(n) + kernels.uniform(self.state)) * (cumulated[-1] / n)
-        found: Integers = np.searchsorted(cumulated, steps, side="right")
-        return np.minimum(found, len(weights) - 1)
+        found = np.empty(n, np.int64)
+        kernels.take_evenly(cumulated, kernels.uniform(self.state), found)
+        return found
 
     def spread(self, weights: Floats, n: int) -> Integers:
         """Draw n places by weight, evenly spaced, in random order."""

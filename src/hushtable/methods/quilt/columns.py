@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.methods.quilt import cuts, tails
+from hushtable.methods.quilt.carried import Carried, CarriedColumn
 from hushtable.methods.quilt.domains import Floats, Integers, Values, shares_of
 from hushtable.methods.quilt.inside import drawn_together
 from hushtable.methods.quilt.meter import Meter, PaidTable, as_share
@@ -101,24 +102,35 @@ def measure_columns(
 
 
 def known_column(
-    counted: CountedColumn, total: float, *, is_target: bool, belief: Belief | None = None
+    counted: CountedColumn,
+    total: float,
+    *,
+    is_target: bool,
+    belief: Belief | None = None,
+    carried: CarriedColumn | None = None,
 ) -> KnownColumn:
-    """Merge rare values, and estimate shares; with a belief, from noisy counts and that."""
+    """Merge rare values, and estimate shares; with a belief, from noisy counts and that.
+
+    What is carried on from earlier waves keeps its buckets and resolutions.
+    """
     v, noisy, std = counted.values, counted.table.counts.astype(np.float64), counted.table.noise.std
     if belief is not None:
         noisy, variances = belief.averaged(noisy, std)
         std = float(np.sqrt(variances.mean()))
-    buckets = v.buckets(noisy, std, is_target=is_target)
+    buckets = v.buckets(noisy, std, is_target=is_target) if carried is None else carried.buckets
     told, kept = noisy.copy(), np.ones(v.size, bool)
     if v.is_ordered:
         kept[: v.n_values] = ~tails.cut(told[: v.n_values], std)
         told[~kept] = 0.0
-    real = slice(0, v.n_values)
+    # Values that are taken to be empty get nothing of what is spread, either.
+    real = np.flatnonzero(kept[: v.n_values])
+    widths = v.widths[real].astype(np.float64)
     told[real] = drawn_together(
-        told[real], std, buckets[real], v.widths[real].astype(np.float64), is_ordered=v.is_ordered
+        told[real], std, _numbered(buckets[real]), widths, is_ordered=v.is_ordered
     )
-    shares = shares_of(told, buckets, total)
-    masses = np.bincount(buckets, shares).astype(np.float64)
+    shares = np.zeros(v.size)
+    shares[kept] = shares_of(told[kept], _numbered(buckets[kept]), total)
+    by = shares if carried is None else carried.shares
     return KnownColumn(
         counted=counted,
         buckets=buckets,
@@ -126,13 +138,18 @@ def known_column(
         counts=np.bincount(buckets, told).astype(np.float64),
         std=std * np.sqrt(np.maximum(np.bincount(buckets, kept), 1.0)),
         ladder=ladder(
-            masses,
+            np.bincount(buckets, by).astype(np.float64),
             is_ordered=v.is_ordered,
             n_apart=v.size - v.n_values,
             branches=v.branches(buckets),
         ),
         line=_line(v, buckets, shares, _standing_out(v, noisy, std)) if v.is_ordered else None,
     )
+
+
+def _numbered(buckets: Integers) -> Integers:
+    """Give buckets new numbers without gaps, where some of them have no values left."""
+    return np.unique(buckets, return_inverse=True)[1].ravel()
 
 
 def _standing_out(values: Values, noisy: Floats, std: float) -> NDArray[np.bool_]:
@@ -153,10 +170,15 @@ def _line(values: Values, buckets: Integers, shares: Floats, out: NDArray[np.boo
     return Line(at, np.bincount(buckets, out) == np.bincount(buckets))
 
 
-def estimated_total(columns: Sequence[CountedColumn]) -> tuple[float, float]:
+def estimated_total(
+    columns: Sequence[CountedColumn], carried: Carried | None = None
+) -> tuple[float, float]:
     """Estimate the number of rows, and the error of that, from tables that all count them."""
     tables = [t for c in columns for t in (c.table, *(table for table, _ in c.cuts))]
     # Each table's sum estimates it; the best mean weighs by precision.
     precision = np.array([1 / (len(t.counts) * t.noise.std**2) for t in tables])
     sums = np.array([float(t.counts.sum()) for t in tables])
+    if carried is not None:
+        before, variance = carried.total()
+        precision, sums = np.append(precision, 1 / variance), np.append(sums, before)
     return float((precision * sums).sum() / precision.sum()), float(precision.sum() ** -0.5)

@@ -197,8 +197,8 @@ class Values:
             values = np.argsort(buckets)[of_rows]
             return values if self.recoding is None else self._inside(values, coins)
         values = np.empty(len(of_rows), np.int64)
-        order = np.argsort(of_rows, kind="stable")
-        bounds = np.searchsorted(of_rows[order], np.arange(int(buckets.max()) + 2))
+        order = np.argsort(of_rows.astype(np.int16), kind="stable")  # short numbers sort faster
+        bounds = np.append(0, np.cumsum(np.bincount(of_rows, minlength=int(buckets.max()) + 1)))
         for bucket in range(int(buckets.max()) + 1):
             mine = order[bounds[bucket] : bounds[bucket + 1]]
             among = np.flatnonzero(buckets == bucket)
@@ -248,7 +248,8 @@ def tilted(
     moved -= moved.min(initial=0.0)
     by_tilt = np.argsort(of_rows + moved / (moved.max(initial=0.0) + 1.0))
     found = np.empty_like(values)
-    found[by_tilt] = values[np.argsort(of_rows * len(places) + values)]
+    n_times = np.bincount(of_rows * len(places) + values)
+    found[by_tilt] = np.repeat(np.arange(len(n_times)) % len(places), n_times)
     return found
 
 

@@ -184,6 +184,11 @@ class QuiltEstimator(Estimator):
             return count_of(cut, 0, max(1.0, self.measured.total.value), scope="people")
         return self._from_rows(columns, predicate)
 
+    def told(self, predicate: Predicate) -> LinearAnswer | None:
+        """Answer from noisy tables alone, below zero too, where they decide a condition."""
+        columns, truth = self._decided(predicate)
+        return None if truth is None else self._from_tables(columns, truth)
+
     def _decided(self, predicate: Predicate) -> tuple[tuple[str, ...], NDArray[np.bool_] | None]:
         """Find the columns that decide, and for which of their values the condition holds."""
         columns = predicate.columns

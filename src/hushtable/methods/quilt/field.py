@@ -35,7 +35,7 @@ from hushtable.kernels.field import Floats, Index, Integers, Particles
 from hushtable.methods.quilt import particles
 from hushtable.methods.quilt.coins import Coins
 from hushtable.methods.quilt.factors import FactorTable, log_factors
-from hushtable.methods.quilt.particles import Group, strides_of
+from hushtable.methods.quilt.particles import Drawn, Group, strides_of
 from hushtable.methods.quilt.smoothing import (
     STRAIGHT,
     TREND,
@@ -409,7 +409,7 @@ class Field:
         """Give the expected counts of groups of columns, one array for each."""
         return particles.tables_of(self.rows, self.weights, self.sizes, groups)
 
-    def draw(self, n_rows: int) -> Particles:
+    def draw(self, n_rows: int) -> Drawn:
         """Draw rows for publication: balanced, so that their pair counts are the field's.
 
         They are chosen from the particles. These are grown first, to three for each row where that
@@ -418,7 +418,7 @@ class Field:
         often as its weight says: then pair counts are the field's already.
         """
         if n_rows <= 0:
-            return np.empty((0, len(self.sizes)), np.int16)
+            return Drawn(self.rows, np.empty(0, np.int64))
         self.grow(min(n_rows + max(n_rows // 4, min(2 * n_rows, ROOM)), MANY))
         if self.is_lost:
             self.restart()
@@ -427,12 +427,13 @@ class Field:
         if pairs and n_rows < len(self.rows):
             particles.balance(chosen, self.rows, self.weights, self.sizes, pairs, self.coins)
         self.coins.shuffle(chosen)
-        return self.rows[chosen]
+        return Drawn(self.rows, chosen)
 
     def draw_given(self, rows: Particles, columns: Sequence[int], n_sweeps: int) -> None:
         """Draw some columns of rows anew, in place, given the others."""
         layout, sites = self._layout(), self._sites()
-        free = np.flatnonzero(np.isin(sites, [*columns, -1]).all(axis=1))
+        alone = len(self.sizes)  # the second column of a site of one
+        free = np.flatnonzero(np.isin(sites, [*columns, alone]).all(axis=1))
         for _ in range(n_sweeps):
             self.coins.shuffle(free)
             kernels.gibbs(rows, sites[free], layout, self.coins.state)
@@ -455,7 +456,8 @@ class Field:
             along = [slice(None)] * len(group)
             along[axis] = places  # type: ignore[call-overload]
             slopes[tuple(along)] = np.gradient(theta.take(places, axis), line.at[places], axis=axis)
-            found += slopes[tuple(rows[:, c] for c in group)]
+            columns, strides = np.array(group, np.int64), strides_of(theta.shape)
+            kernels.add_cells(rows, columns, strides, slopes.ravel(), found)
         straight: Floats = min(1.0, self.alike[column] / STRAIGHT) * found
         return straight
 
@@ -484,9 +486,12 @@ class Field:
         factors: list[Floats] = []
         fitted = log_factors(self.tables)
         for column, base in enumerate(self._base):
-            own: list[tuple[Group, Floats]] = [((column,), base)]
+            alone = fitted.get((column,))
+            own: list[tuple[Group, Floats]] = [
+                ((column,), base if alone is None else base * np.exp(alone))
+            ]
             for group, theta in fitted.items():
-                if column in group:
+                if column in group and len(group) > 1:
                     # The column's own values come last, next to each other.
                     turned = np.moveaxis(theta, group.index(column), -1)
                     own.append((group, np.exp(turned)))
@@ -498,16 +503,16 @@ class Field:
                 near.append(len(near_columns))
             first.append(len(factors))
         return kernels.Layout(
-            sizes=np.array(self.sizes, np.int64),
-            first=np.array(first, np.int64),
-            starts=np.array(starts[:-1], np.int64),
-            near=np.array(near, np.int64),
-            near_columns=np.array(near_columns, np.int64),
-            near_strides=np.array(near_strides, np.int64),
+            sizes=np.array(self.sizes, np.uint64),
+            first=np.array(first, np.uint64),
+            starts=np.array(starts[:-1], np.uint64),
+            near=np.array(near, np.uint64),
+            near_columns=np.array(near_columns, np.uint64),
+            near_strides=np.array(near_strides, np.uint64),
             factors=np.concatenate(factors),
         )
 
-    def _sites(self) -> Integers:
+    def _sites(self) -> kernels.Places:
         """List what a Gibbs sweep draws: each column, and strongly coupled columns jointly.
 
         One column at a time hardly moves where two determine each other. The maximal correlation
@@ -524,8 +529,9 @@ class Field:
             if correlation > JOINT_CORRELATION:
                 coupled.append((correlation, i, j))
         strongest = sorted(coupled, reverse=True)[: max(1, len(self.sizes) // 2)]
-        sites = [(column, -1) for column in range(len(self.sizes))]
-        return np.array([*sites, *((i, j) for _, i, j in strongest)], np.int64)
+        alone = len(self.sizes)
+        sites = [(column, alone) for column in range(alone)]
+        return np.array([*sites, *((i, j) for _, i, j in strongest)], np.uint64)
 
 
 def _positive(marginal: NDArray[np.float64]) -> Floats:

@@ -41,7 +41,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.methods.quilt.domains import Floats, Integers
-from hushtable.methods.quilt.measured_tables import MeasuredTable, MeasuredTables
+from hushtable.methods.quilt.measured_tables import MeasuredTables
 
 ValueOf = Callable[[Mapping[str, Integers]], Floats]
 """What a row adds to a sum, for rows as codes."""
@@ -202,7 +202,6 @@ class FieldError:
         self._bucketed: dict[str, Integers] = {}
         self._columns: dict[str, KnownColumn] = {}
         self._codes_of_values: dict[str, tuple[Integers, Integers]] = {}
-        self._known: dict[tuple[str, ...], MeasuredTable | None] = {}
         self._counts: dict[tuple[tuple[str, ...], frozenset[str]], tuple[Integers, Floats]] = {}
 
     def of(self, columns: Sequence[str], added: Floats, function: ValueOf) -> Spread:
@@ -307,8 +306,15 @@ class FieldError:
         """Give the first and the last code behind each value of a column."""
         if name not in self._codes_of_values:
             bins, size = self.bins[name], len(self.measured.buckets[name])
-            every, first, last = np.arange(len(bins)), np.zeros(size, int), np.zeros(size, int)
-            first[bins[::-1]], last[bins] = every[::-1], every  # the last one written stays
+            values = np.arange(size)
+            if len(bins) == size:
+                first = last = values
+            elif (bins[1:] >= bins[:-1]).all():  # columns may have a million codes
+                first = np.searchsorted(bins, values)
+                last = np.searchsorted(bins, values, side="right") - 1
+            else:
+                every, first, last = np.arange(len(bins)), np.zeros(size, int), np.zeros(size, int)
+                first[bins[::-1]], last[bins] = every[::-1], every  # the last one written stays
             self._codes_of_values[name] = first, last
         return self._codes_of_values[name]
 
@@ -340,9 +346,7 @@ class FieldError:
         """Tell the error of a group by its table, or by how far others were off."""
         shares, model = self._means(group, added)
         part = _interaction(shares, model)
-        if group not in self._known:
-            self._known[group] = self.measured.of_group(group)
-        known = self._known[group]
+        known = self.measured.of_group(group)
         scale = 1.0 if len(group) == 2 else TRIPLE_SHARE**2
         if known is None:
             missed = self.missed.variance(part, model)

@@ -125,6 +125,8 @@ class MeasuredTables:
         self.kurtosis = kurtosis
         self.n_rows = n_rows
         self.n_buckets = {name: int(places.max()) + 1 for name, places in buckets.items()}
+        self._noise: dict[str, Floats] = {}
+        self._groups: dict[tuple[str, ...], MeasuredTable | None] = {}
 
     def has(self, columns: frozenset[str]) -> bool:
         """Say whether some table tells all these columns apart, at some resolution."""
@@ -193,18 +195,20 @@ class MeasuredTables:
 
     def noise(self, column: str) -> Floats:
         """Give the covariance of the noise in the counts of a column's buckets, from all tables."""
-        classes = {column: self.buckets[column]}
-        n = self.n_buckets[column]
-        precision = np.zeros((n, n))
-        groups: dict[bytes, list[MeasuredTable]] = {}
-        for table in self.tables:
-            if column in table.columns:
-                place, _, _ = self._added_up(table, classes)
-                groups.setdefault(place.tobytes(), []).append(table)
-        for one in (self._combined(tables, classes) for tables in groups.values()):
-            precision += (one.place[:, None] == one.place) / one.variances[one.place]
-        covariance: Floats = np.linalg.inv(precision).astype(np.float64)
-        return covariance
+        if column not in self._noise:
+            classes = {column: self.buckets[column]}
+            n = self.n_buckets[column]
+            together: dict[bytes, tuple[Integers, Floats]] = {}
+            for table in self.tables:
+                if column in table.columns:
+                    place, _, width = self._added_up(table, classes)
+                    _, precision = together.get(place.tobytes(), (place, np.zeros(len(width))))
+                    together[place.tobytes()] = place, precision + 1 / (width * table.std**2)
+            gram = np.zeros((n, n))
+            for place, precision in together.values():
+                gram += (place[:, None] == place) * precision[place]
+            self._noise[column] = np.linalg.inv(gram).astype(np.float64)
+        return self._noise[column]
 
     def value_variance(self, column: str) -> float:
         """Give the variance of the noise in the count of one value of a column."""
@@ -220,6 +224,11 @@ class MeasuredTables:
 
     def of_group(self, columns: tuple[str, ...]) -> MeasuredTable | None:
         """Give the noisy table of columns at the finest resolution that was measured."""
+        if columns not in self._groups:
+            self._groups[columns] = self._of_group(columns)
+        return self._groups[columns]
+
+    def _of_group(self, columns: tuple[str, ...]) -> MeasuredTable | None:
         tables = [table for table in self.tables if set(columns) <= set(table.columns)]
         if not tables:
             return None

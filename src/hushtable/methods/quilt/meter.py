@@ -86,25 +86,22 @@ class Purse:
     total: Fraction
     pure: bool
     reach: int
-    payments: list[tuple[str, Fraction]] = field(default_factory=list)
+    payments: dict[str, Fraction] = field(default_factory=dict)  # by step
 
     @property
     def left(self) -> Fraction:
         """What is not spent yet."""
-        return 1 - sum((share for _, share in self.payments), Fraction(0))
+        return 1 - sum(self.payments.values(), Fraction(0))
 
     def pay(self, step: str, share: Fraction) -> None:
         """Record spending, or refuse it."""
         if share <= 0 or share > self.left:
             raise Refused(f"{step} asks for {share} of the budget, and {self.left} is left.")
-        self.payments.append((step, share))
+        self.payments[step] = self.payments.get(step, Fraction(0)) + share
 
     def spent(self) -> dict[str, Fraction]:
-        """Sum the payments by step."""
-        sums: dict[str, Fraction] = {}
-        for step, share in self.payments:
-            sums[step] = sums.get(step, Fraction(0)) + share
-        return sums
+        """Give the payments by step."""
+        return dict(self.payments)
 
     def count_noise(self, share: Fraction) -> TableMechanism:
         """Give the noise that a share buys for a table, rounded up to a simple number."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,31 @@ Group = tuple[int, ...]
 
 _TRIES_PER_ROW = 8
 _MAX_TRIES = 2_000_000
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Rows that were drawn, each as the place of a particle: many may be the same one.
+
+    Parameters
+    ----------
+    particles : array (particle, column) of int16
+        What they were drawn from.
+    places : array of int
+        Which of them each row is.
+    """
+
+    particles: Particles
+    places: Integers
+
+    @property
+    def rows(self) -> Particles:
+        """The rows themselves."""
+        return self.particles[self.places]
+
+    def column(self, column: int) -> NDArray[np.int16]:
+        """Give the codes of one column."""
+        return np.ascontiguousarray(self.particles[:, column])[self.places]
 
 
 def strides_of(shape: Sequence[int]) -> Integers:

@@ -32,7 +32,9 @@ The settings of the estimator:
   ``buckets``), ``shape``, ``cells`` (for each column the cell of each value or bucket along its
   axis; null where each has its own), ``parameter`` (variance of the Gaussian, scale of the Laplace
   noise) and ``std``. All tables of one column come first, in the order of the schema, then the
-  coarser ones by which wide numbers were cut.
+  coarser ones by which wide numbers were cut. In a series, what earlier waves measured follows:
+  estimates of what these tables would be now, ``carried`` in place of a ``parameter``, and
+  ``std`` with the noise and how far counts may have moved.
 - ``rounds``: for each round ``choice_epsilon``, ``sensitivity``, ``n_candidates``, and for the
   chosen ones ``chosen`` (places of columns), ``levels``, ``penalties``, ``weights``, ``distances``
   (sum of absolute differences between the noisy table and what the model had expected before),
@@ -62,15 +64,16 @@ from numpy.typing import NDArray
 from hushtable.codes import numbers, to_values
 from hushtable.engine.sealed import SealedTable
 from hushtable.errors import ParameterError
-from hushtable.kernels.field import Particles
 from hushtable.methods import parameters
 from hushtable.methods.base import CountError, Forecast, Method, Plan, Released, misfits
 from hushtable.methods.count_error import gaussian_error, laplace_error, n_asked, needed_rows
 from hushtable.methods.parameters import parameter, whole
 from hushtable.methods.prior import Prior, read_prior
+from hushtable.methods.quilt.carried import Carried
 from hushtable.methods.quilt.cuts import CUT_SHARE, is_wide, planned_size
 from hushtable.methods.quilt.domains import MAX_BUCKETS, MAX_INTERVALS, Values, values_of
 from hushtable.methods.quilt.meter import Meter, PaidTable, Purse, TableMechanism, as_share
+from hushtable.methods.quilt.particles import Drawn
 from hushtable.methods.quilt.prior import PriorRows
 from hushtable.methods.quilt.schedule import ROWS_SHARE, Schedule, schedule
 from hushtable.methods.quilt.sewing import Patchwork, divided, sew
@@ -205,13 +208,16 @@ class Quilt(Method):
             )
         if problems:
             raise ParameterError(problems)
+        earlier = None if self.prior is None else self.prior.earlier(schema)
+        rows = self.prior is not None and earlier is None
         return QuiltPlan(
             method=self,
             schema=schema,
             values=tuple(values_of(schema)),
             target=None if self.target is None else names.index(self.target),
             total=concentrated_share(self.epsilon, self.delta) if self.delta else self.epsilon,
-            prior=None if self.prior is None else PriorRows(self.prior.codes(schema)),
+            prior=PriorRows(self.prior.codes(schema)) if self.prior and rows else None,
+            carried=None if earlier is None else Carried(earlier, names),
         )
 
 
@@ -234,6 +240,8 @@ class QuiltPlan(Plan[SealedTable]):
         delta is 0.
     prior : PriorRows or None
         Public rows to start from.
+    carried : Carried or None
+        What earlier waves of a series measured.
     """
 
     method: Quilt
@@ -242,6 +250,7 @@ class QuiltPlan(Plan[SealedTable]):
     target: int | None
     total: Fraction
     prior: PriorRows | None = None
+    carried: Carried | None = None
 
     def purse(self) -> Purse:
         """Give the budget of one run, untouched."""
@@ -404,6 +413,7 @@ class QuiltPlan(Plan[SealedTable]):
             n_particles=self.method.particles,
             seed=noise.integer_below(2**64),
             prior=self.prior,
+            carried=self.carried,
         )
         return quilt, purse
 
@@ -415,7 +425,7 @@ class QuiltPlan(Plan[SealedTable]):
                 "measured": _lists(
                     "table",
                     "cell",
-                    {"count": [table.counts for table in quilt.tables]},
+                    {"count": _counts(quilt)},
                 ),
                 "buckets": _lists(
                     "column",
@@ -457,17 +467,17 @@ def _sum_error(noise: TableMechanism, n_counts: int) -> CountError:
 # --- what is released -----------------------------------------------------------------------------
 
 
-def codes_drawn(quilt: Patchwork, drawn: Particles, place: int) -> NDArray[np.int64]:
+def codes_drawn(quilt: Patchwork, drawn: Drawn, place: int) -> NDArray[np.int64]:
     """Draw codes of the schema for the buckets of one column of rows."""
     known = quilt.columns[place]
     v = known.counted.values
     merged = v.is_ordered and known.n_buckets < v.size
     return v.codes(
-        drawn[:, place].astype(np.int64),
+        drawn.column(place).astype(np.int64),
         known.buckets,
         known.shares,
         quilt.field.coins,
-        quilt.field.tilts(drawn, place) if merged else None,
+        quilt.field.tilts(drawn.particles, place)[drawn.places] if merged else None,
     )
 
 
@@ -481,6 +491,15 @@ def _lists(whose: str, place: str, columns: Mapping[str, Sequence[NDArray[Any]]]
             **{name: numbers(np.concatenate(lists)) for name, lists in columns.items()},
         }
     )
+
+
+def _counts(quilt: Patchwork) -> list[NDArray[Any]]:
+    """Give the counts of all tables in the order of the settings; those of choices come last."""
+    paid = [table.counts for table in quilt.tables]
+    if quilt.carried is None:
+        return list(paid)
+    at = len(paid) - len(quilt.pieces)
+    return [*paid[:at], *(table.counts for table in quilt.carried.tables), *paid[at:]]
 
 
 def _last_candidates(quilt: Patchwork) -> pa.Table:
@@ -510,6 +529,18 @@ def _settings(quilt: Patchwork, purse: Purse, n_rows: int) -> dict[str, Any]:
         for v, column in zip(counted, quilt.columns, strict=True)
         for table, cells in column.counted.cuts
     ]
+    if quilt.carried is not None:
+        tables += [
+            {
+                "columns": list(table.columns),
+                "level": "buckets" if len(table.columns) > 1 else "values",
+                "shape": list(table.shape),
+                "cells": [None if places is None else places.tolist() for places in table.cells],
+                "carried": True,
+                "std": std,
+            }
+            for table, std in zip(quilt.carried.tables, quilt.carried.stds(), strict=True)
+        ]
     tables += [
         _described(
             [names[column] for column in piece.patch.group],

@@ -37,6 +37,7 @@ import numpy as np
 
 from hushtable.methods.prior import Prior
 from hushtable.methods.quilt.candidates import Offer, groups_of, noise_cost, offers_of
+from hushtable.methods.quilt.carried import Carried
 from hushtable.methods.quilt.columns import (
     CountedColumn,
     KnownColumn,
@@ -55,6 +56,13 @@ from hushtable.methods.quilt.resolutions import Ladder, Patch
 from hushtable.methods.quilt.schedule import ROWS_SHARE, Schedule
 from hushtable.recoding import Recoding
 
+AFTER_WAVES = 16
+"""How finely pairs are told apart in a series: as if noise were that of so many waves' mean."""
+
+ALONE = 0.35
+"""What single columns get where every pair is measured, which tell them too; of what else."""
+
+_FOR_DISTANCE = 2 / 3  # the power for which noise adds up to the least absolute differences
 _DUST = 1e-6  # a rest of the budget that buys nothing
 _N_SETTLING = 3  # times that particles are moved to where the forest is
 _N_SMOOTHINGS = 3  # times that what is fitted last is smoothed
@@ -123,6 +131,7 @@ class Patchwork:
     belief: PairBelief | None = None  # what a prior says about pairs, while it is believed
     beliefs: list[Belief | None] = default(default_factory=list)  # and about columns
     doubt: float = math.inf  # the last that was learned about it
+    carried: Carried | None = None  # what earlier waves measured
 
     @property
     def tables(self) -> list[PaidTable]:
@@ -157,8 +166,9 @@ def sew(
     n_particles: int,
     seed: int,
     prior: PriorRows | None = None,
+    carried: Carried | None = None,
 ) -> Patchwork:
-    """Run all stages.
+    """Run all stages; with pairs of earlier waves the forest is there already.
 
     Parameters
     ----------
@@ -176,23 +186,30 @@ def sew(
         For the field.
     prior : PriorRows, optional
         Public rows to start from.
+    carried : Carried, optional
+        What earlier waves measured.
     """
     columns: list[Group] = [(column,) for column in range(len(values))]
     meter.read(columns, {v.name: v.recoding for v in values if v.recoding is not None})
     rows = public_rows if public_rows is not None else int(meter.row_count(ROWS_SHARE).counts[0])
     stages = stages_for(rows)
-    share = min(stages.one_ways, float(meter.purse.left))
+    every_pair = carried is not None and carried.covers(stages.n_rounds * stages.n_picks)
+    share = min(stages.one_ways * (ALONE if every_pair else 1.0), float(meter.purse.left))
     size_of = planned_size if prior is None else prior.wanted_size
     counted = measure_columns(meter, values, divided(share, [size_of(v) for v in values]))
-    quilt = _start(counted, public_rows, target, prior, n_particles=n_particles, seed=seed)
+    quilt = _start(counted, public_rows, target, prior, carried, n_particles=n_particles, seed=seed)
     preferred = target if stages.prefers_target else None
     groups = groups_of(quilt.field.sizes, preferred)
     meter.read(groups, quilt.merging())
     if groups and prior is not None:
         _believe(quilt, prior, groups, _edge_std(meter, stages))
-    if groups:
+    if carried is not None and carried.patches:
+        _carry(quilt, carried)
+    elif groups:
         _forest(meter, quilt, stages, groups, target=target, preferred=preferred)
-    if groups and stages.n_rounds:
+    if every_pair and groups:
+        _every_pair(meter, quilt, groups)
+    elif groups and stages.n_rounds:
         _rounds(meter, quilt, stages, groups, preferred)
     quilt.field.learn_order()
     quilt.field.refresh()
@@ -210,13 +227,14 @@ def _start(
     public_rows: int | None,
     target: int | None,
     prior: PriorRows | None,
+    carried: Carried | None,
     *,
     n_particles: int,
     seed: int,
 ) -> Patchwork:
     """Start the field from the tables of one column."""
     exact = (float(public_rows), 0.0) if public_rows is not None else None
-    total, total_std = exact or estimated_total(columns)
+    total, total_std = exact or estimated_total(columns, carried)
     whole = max(total, 1.0)
     beliefs: list[Belief | None] = [None] * len(columns)
     doubt = math.inf
@@ -228,9 +246,16 @@ def _start(
             [column.table.noise.std for column in columns],
             whole,
         )
+    kept = carried.columns if carried is not None else [None] * len(columns)
     known = [
-        known_column(column, whole, is_target=place == target, belief=beliefs[place])
-        for place, column in enumerate(columns)
+        known_column(
+            column,
+            whole,
+            is_target=place == target,
+            belief=beliefs[place] if here is None else here.belief,
+            carried=here,
+        )
+        for place, (column, here) in enumerate(zip(columns, kept, strict=True))
     ]
     model = Field(
         [column.masses for column in known],
@@ -241,7 +266,7 @@ def _start(
     )
     for place, column in enumerate(known):
         model.add((place,), column.counts, column.std)
-    return Patchwork(total, total_std, known, model, beliefs=beliefs, doubt=doubt)
+    return Patchwork(total, total_std, known, model, beliefs=beliefs, doubt=doubt, carried=carried)
 
 
 # --- the prior ------------------------------------------------------------------------------------
@@ -292,6 +317,38 @@ def _learn(quilt: Patchwork, std: float) -> None:
         _lay(quilt, std)
 
 
+# --- earlier waves --------------------------------------------------------------------------------
+
+
+def _carry(quilt: Patchwork, carried: Carried) -> None:
+    """Have the field fit what earlier waves measured."""
+    model = quilt.field
+    shares = [column.masses / column.masses.sum() for column in quilt.columns]
+    for patch in carried.patches:
+        factors = model.add(patch.group, patch.counts, patch.std, patch.maps)
+        independent = np.full((), model.total)
+        for column, places in zip(patch.group, patch.maps, strict=True):
+            independent = np.multiply.outer(independent, np.bincount(places, shares[column]))
+        std = float(np.sqrt(np.mean(patch.std**2)))
+        factors.strength = _strength(patch.counts, independent.ravel(), std)
+    model.learn_order()
+    _settle(model)
+
+
+def _every_pair(meter: Meter, quilt: Patchwork, groups: Sequence[Group]) -> None:
+    """Measure all pairs with what is left, where they are few: nothing is spent on choosing.
+
+    They are told apart as finely as is worth it after some more waves.
+    """
+    std = meter.purse.count_noise(as_share(float(meter.purse.left) / len(groups))).std
+    offers = offers_of(
+        groups, quilt.field.answers(groups), quilt.ladders, std / AFTER_WAVES**0.5, None
+    )
+    finest = {offer.patch.group: offer for offer in offers}  # of several, the last one stays
+    _measure(meter, quilt, "tables of all pairs", list(finest.values()), 1.0, power=_FOR_DISTANCE)
+    quilt.field.fit()
+
+
 def _settle(model: Field) -> None:
     """Move the particles to where new tables are."""
     for _ in range(_N_SETTLING):
@@ -304,19 +361,26 @@ def _settle(model: Field) -> None:
 
 
 def _measure(
-    meter: Meter, quilt: Patchwork, step: str, offers: Sequence[Offer], share: float
+    meter: Meter,
+    quilt: Patchwork,
+    step: str,
+    offers: Sequence[Offer],
+    share: float,
+    *,
+    power: float = 0.5,
 ) -> list[PaidTable]:
     """Measure tables for a share of the budget, or what is left of it, and add them."""
     share = min(share, float(meter.purse.left))
-    parts = divided(share, [offer.patch.n_cells for offer in offers])
+    parts = divided(share, [offer.patch.n_cells for offer in offers], power)
     measured = [
         meter.measure(step, offer.patch.group, part, offer.patch.cells)
         for offer, part in zip(offers, parts, strict=True)
     ]
     for offer, table in zip(offers, measured, strict=True):
         patch, std = offer.patch, table.noise.std
+        is_new = not any(old.is_of(patch.group, patch.maps) for old in quilt.field.tables)
         factors = quilt.field.add(patch.group, table.counts, std, patch.maps)
-        if all(piece.patch != patch for piece in quilt.pieces):
+        if is_new:
             factors.strength = _strength(table.counts.astype(np.float64), offer.expected, std)
         quilt.pieces.append(Piece(patch, table))
     return measured
@@ -328,9 +392,9 @@ def _strength(counts: Floats, expected: Floats, std: float) -> float:
     return float((std / dispersion(counts, expected, std)) ** (0.5 * few))
 
 
-def divided(share: float, sizes: Sequence[float]) -> list[Fraction]:
-    """Divide a share over tables in proportion to the roots of their sizes."""
-    roots = np.sqrt(np.asarray(sizes, np.float64))
+def divided(share: float, sizes: Sequence[float], power: float = 0.5) -> list[Fraction]:
+    """Divide a share over tables in proportion to the roots, or a power, of their sizes."""
+    roots = np.asarray(sizes, np.float64) ** power
     # A little less than all: sums of floats must not exceed what is left.
     return [as_share(part) for part in share * (1 - 1e-9) * roots / roots.sum()]
 

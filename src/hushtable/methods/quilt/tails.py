@@ -3,20 +3,25 @@
 What it does. The outermost values of a numeric column are often empty, and there may be many of
 them. Each has a noisy count, and what is left of those when none may be negative adds up: rows far
 from all others, which weigh most in a variance or a slope. `cut` says which values at the ends are
-empty for all that can be told.
+empty for all that can be told. They stay empty when counts are drawn together and made to add up.
+
+The other side. People who are there but too few to be told from noise are lost, so the variance of
+a column with a long thin tail comes out too small.
 
 All of it is post-processing of noisy counts. The noisy counts themselves are published as they are.
 """
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.methods.quilt.domains import Floats
 
-SOMEBODY = 2.0
-"""A stretch at an end is empty if its sum is below this many standard deviations."""
+FEW = 100
+"""Of so many values, a stretch at an end is empty if its sum is below one standard deviation."""
 
 
 def cut(counts: Floats, std: float) -> NDArray[np.bool_]:
@@ -49,8 +54,10 @@ def _n_empty(counts: Floats, std: float) -> int:
         sums.append(total)
         widths.append(width)
     n_empty = 0
+    # Among many values noise looks like people somewhere, and they would be far from all others.
+    least = (1.0 + max(0.0, math.log2(len(counts) / FEW)) / 2) * std
     for total, width in zip(sums, widths, strict=True):
-        if total >= SOMEBODY * std * width**0.5:
+        if total >= least * width**0.5:
             return n_empty
         n_empty += width
     return 0  # nobody anywhere: nothing to tell the ends from

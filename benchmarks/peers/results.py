@@ -1,0 +1,54 @@
+"""Finished runs, one entry each, in a file that is whole at any time."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+Entry = dict[str, Any]
+
+
+class Results:
+    """Keep the entries of runs in a JSON file, as they come.
+
+    A run is known by its table, epsilon, method and seed. Several processes may add to one file:
+    each reads it again before it writes, and it is replaced as a whole, so that a benchmark that
+    was stopped goes on where it was.
+
+    Parameters
+    ----------
+    path : Path
+        The file; it need not be there yet.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __iter__(self) -> Iterator[Entry]:
+        """Go through the entries in the order of their keys."""
+        found = self._read()
+        return (found[key] for key in sorted(found))
+
+    def __contains__(self, run: Mapping[str, Any]) -> bool:
+        return _key(run) in self._read()
+
+    def add(self, entry: Mapping[str, Any]) -> None:
+        """Add an entry, or replace that of the same run."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            found = {**self._read(), _key(entry): dict(entry)}
+            made = self.path.with_suffix(".new")
+            made.write_text(json.dumps(found, indent=1))
+            made.replace(self.path)
+
+    def _read(self) -> dict[str, Entry]:
+        found: dict[str, Entry] = json.loads(self.path.read_text()) if self.path.exists() else {}
+        return found
+
+
+def _key(run: Mapping[str, Any]) -> str:
+    return f"{run['table']} {run['epsilon']} {run['method']} {run['seed']}"

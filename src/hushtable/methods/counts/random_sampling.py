@@ -1,0 +1,112 @@
+"""Random sampling: every row is published as it is with a chance of its own, or not at all.
+
+A baseline to compare with. That it promises nothing is said, and shown, in ``random_sampling.md``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from hushtable.engine.sealed import SealedTable
+from hushtable.errors import ParameterError
+from hushtable.methods.base import CountError, Forecast, Method, Plan, Released, misfits
+from hushtable.methods.count_error import coins_error, needed_rows
+from hushtable.methods.counts.cells import TYPICAL_ROWS, label_tuples, memory_mb
+from hushtable.methods.parameters import parameter, part
+from hushtable.privacy.guarantee import Guarantee, NoGuarantee
+from hushtable.privacy.noise import Noise
+from hushtable.schema import Schema
+
+
+@dataclass(frozen=True, kw_only=True)
+class RandomSampling(Method):
+    """Publish each row as it is, with the same chance, by a coin of its own.
+
+    Whoever is in the sample is published whole. Use `NoisyCounts` to protect people.
+
+    Parameters
+    ----------
+    rate : number or str
+        Chance that a row is published, such as 1/10.
+
+    Examples
+    --------
+    >>> from hushtable import sample_schema
+    >>> [promise.family for promise in RandomSampling(rate="1/10").guarantee(sample_schema())]
+    ['none']
+    """
+
+    name: ClassVar[str] = "random-sampling"
+    paper: ClassVar[str] = (
+        "Li and Li, semantic k-anonymity and noisy count publishing (section 5.1), for comparison."
+    )
+    summary: ClassVar[str] = "Baseline: publish a random part of the rows as they are; not DP."
+    estimator_kind: ClassVar[str] = "sampled-rows"
+    opens_bare: ClassVar[str] = "rows that are sampled are published as they are."
+
+    rate: Fraction = parameter(read=part)
+
+    def plan(self, schema: Schema) -> RandomSamplingPlan:
+        """Say what is published, or refuse."""
+        problems = misfits(schema, self.name, ())
+        if problems:
+            raise ParameterError(problems)
+        return RandomSamplingPlan(self, schema)
+
+
+@dataclass(frozen=True)
+class RandomSamplingPlan(Plan[SealedTable]):
+    """Hold what is sampled."""
+
+    method: RandomSampling
+    schema: Schema
+
+    @property
+    def guarantees(self) -> tuple[Guarantee, ...]:
+        """Nothing."""
+        return (
+            NoGuarantee(
+                reason="sampled rows are published as they are, so a row that nobody else has and "
+                "that is seen was certainly there"
+            ),
+        )
+
+    def forecast(self, rows: int | None = None) -> Forecast:
+        """Say how many rows will be there."""
+        rows = self.schema.rows if rows is None else rows
+        lines: dict[str, str | float | int] = {
+            "warning": "rows are published as they are; this protects nobody who is sampled"
+        }
+        if rows is not None:
+            lines["rows, about"] = round(float(self.method.rate) * rows)
+            lines["standard deviation of a count of half the rows"] = self.count_error(
+                rows=rows, share=0.5
+            ).std
+        held = max(1, TYPICAL_ROWS if rows is None else rows)
+        return Forecast(
+            lines=lines,
+            split={},
+            n_cells=self.schema.domain.size,
+            memory_mb=memory_mb(self.schema, min(held, self.schema.domain.size)),
+        )
+
+    def count_error(self, *, rows: int | None, share: float) -> CountError:
+        """Add up the coins of the rows that are asked for."""
+        rows = needed_rows(self.schema.rows if rows is None else rows)
+        return coins_error(
+            n_true=share * rows, n_other=0.0, keep=float(self.method.rate), insert=0.0,
+            assumes="Nothing: the error depends on how many rows are asked for alone.",
+        )  # fmt: skip
+
+    def release(self, source: SealedTable, noise: Noise) -> Released:
+        """Toss a coin for each row; publish those that win in the order of the domain."""
+        cells = source.bare("rows").counts(list(self.schema.attributes))
+        row = np.repeat(np.arange(len(cells.counts)), cells.counts)
+        kept = row[noise.bernoulli(self.method.rate, size=len(row))]
+        columns = label_tuples(self.schema, {}, cells.codes[kept])
+        return Released(tables={"data": pa.table(columns)})

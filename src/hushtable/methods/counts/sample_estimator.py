@@ -1,0 +1,71 @@
+"""Count from a random part of the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+from scipy.stats import nbinom
+
+from hushtable.codes import plain
+from hushtable.estimate.associations import all_alike
+from hushtable.estimate.base import CONFIDENCE, Estimate, Estimator
+from hushtable.estimate.row_functions import RowFunction
+from hushtable.estimate.sums import Sums
+from hushtable.methods.counts.random_sampling import RandomSampling
+from hushtable.predicate import parse
+
+
+class SampleEstimator(Estimator):
+    """Answer from rows of which each was published with the same chance.
+
+    Of m rows that satisfy a condition, n ~ Binomial(m, rate) are seen. The interval has all m for
+    which neither n or more nor n or fewer is rarer than 2.5 % (Clopper and Pearson, for m): the
+    chance that n or more of m are seen is that the n-th success comes within m trials.
+    """
+
+    def _open(self) -> None:
+        """Take from the statement and the tables what answers need."""
+        self.rate = float(RandomSampling(**self.parameters).rate)
+
+    def frame(self) -> pa.Table:
+        """Give the sampled rows."""
+        return plain(self.table.select(list(self.schema.attributes)))
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows were sampled."""
+        return int(self.table.num_rows)
+
+    def kept(self) -> dict[tuple[str, str], float]:
+        """Rows are published whole."""
+        return all_alike(self.schema, 1.0)
+
+    def count(self, where: str) -> Estimate:
+        """Estimate how many rows of the private table satisfy a condition."""
+        predicate = parse(where, self.schema)
+        n = int(np.count_nonzero(predicate.mask(self.codes))) if self.n_rows else 0
+        known = self.schema.counted_rows
+        most = (np.inf if known is None else float(known)) if predicate.count() else 0.0
+        tail = (1.0 - CONFIDENCE) / 2.0
+        low = n + float(nbinom.ppf(tail, n, self.rate)) if n else 0.0
+        high = n + float(nbinom.isf(tail, n + 1, self.rate))
+        value = n / self.rate
+        return Estimate(
+            value=min(value, most),
+            low=min(low, most),
+            high=min(high, most),
+            privacy_std=float(np.sqrt(max(n, 1) * (1.0 - self.rate)) / self.rate),
+            model_std=0.0,
+        )
+
+    def sums(self, functions: Sequence[RowFunction], *, together: bool = True) -> Sums:
+        """Estimate sums over rows: seen ones stand for one over the rate, each by itself."""
+        seen = np.stack([function.values(self.codes) for function in functions])
+        values = seen.sum(axis=1) / self.rate
+        spread = (1.0 - self.rate) / self.rate**2
+        privacy = spread * (seen @ seen.T)
+        if not together:
+            privacy = np.diag(privacy.diagonal())
+        return Sums(values, privacy, np.zeros_like(privacy))

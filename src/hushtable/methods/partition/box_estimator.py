@@ -1,0 +1,112 @@
+"""Count from published boxes with exact counts, and make rows from them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from hushtable.codes import as_numpy
+from hushtable.estimate.base import Estimate, Estimator
+from hushtable.estimate.cell_sums import Cells
+from hushtable.estimate.drawing import Generator
+from hushtable.estimate.published import Published, encoded, published_rows
+from hushtable.estimate.row_functions import RowFunction
+from hushtable.estimate.sums import Sums
+from hushtable.estimate.uneven import cut_error
+from hushtable.methods.partition.column_bounds import covering_of
+from hushtable.methods.partition.estimator import draw_rows
+from hushtable.methods.partition.mondrian import Mondrian
+from hushtable.methods.partition.regions import COUNT, distinct_parts
+from hushtable.predicate import parse
+from hushtable.predicate.covering import Covering
+
+CUT_NOTE = "The condition cuts through groups; rows are taken as spread evenly inside them."
+
+Integers = NDArray[np.int64]
+
+
+class BoxEstimator(Estimator):
+    """Answer counts from boxes of exact counts; only what is cut leaves anything open."""
+
+    def _open(self) -> None:
+        """Take from the statement and the tables what answers need."""
+        self._plan = Mondrian(**self.parameters).plan(self.schema)
+        target = self._plan.target
+        self._n_classes = 1 if target is None else self.schema.attributes[target].size
+        boxes, shape = self.tables["boxes"], (-1, len(self._plan.axes))
+        self._first = as_numpy(boxes["first"]).reshape(shape)
+        self._last = as_numpy(boxes["last"]).reshape(shape)
+
+    @cached_property
+    def _counts(self) -> NDArray[np.float64]:
+        return as_numpy(self.table[COUNT]).astype(np.float64)
+
+    def _coverings(self, names: Sequence[str]) -> tuple[dict[str, Covering], dict[str, Integers]]:
+        """Give the sides of the boxes as sets of codes, and that of each box and class."""
+        coverings, codes = {}, {}
+        places = {axis.name: at for at, axis in enumerate(self._plan.axes)}
+        for name in dict.fromkeys((*names, self._plan.axes[0].name)):
+            if name == self._plan.target:
+                codes[name] = np.tile(np.arange(self._n_classes), len(self._first))
+                continue
+            at = places[name]
+            sides = np.stack((self._first[:, at], self._last[:, at]), axis=1)
+            parts, which = distinct_parts(sides)
+            coverings[name] = covering_of(self._plan.axes[at], parts)
+            codes[name] = np.repeat(which, self._n_classes)
+        return coverings, codes
+
+    def count(self, where: str) -> Estimate:
+        """Estimate how many rows satisfy a condition."""
+        predicate = parse(where, self.schema)
+        shares = predicate.shares(*self._coverings(predicate.columns))
+        cut = (shares > 0.0) & (shares < 1.0)
+        error = cut_error(shares[cut], self._counts[cut])
+        value = float(shares @ self._counts)
+        return Estimate(
+            value=value,
+            low=value - error.below,
+            high=value + error.above,
+            privacy_std=0.0,
+            model_std=error.std,
+            notes=(CUT_NOTE,) * bool(cut.any()),
+        )
+
+    def sums(self, functions: Sequence[RowFunction], *, together: bool = True) -> Sums:
+        """Estimate sums over rows."""
+        names = tuple(dict.fromkeys(name for one in functions for name in one.columns))
+        cells = Cells(self.schema, *self._coverings(names))
+        values = np.array([float(cells.means(one) @ self._counts) for one in functions])
+        model = cells.inside(functions, self._counts, together=together)
+        return Sums(values, np.zeros_like(model), model, notes=(CUT_NOTE,) * bool(model.any()))
+
+    def frame(self, rng: Generator | None = None) -> pa.Table:
+        """Make rows, with values drawn evenly from their box, anew on every call."""
+        return draw_rows(
+            self.schema,
+            self._plan.axes,
+            self._first,
+            self._last,
+            counts=as_numpy(self.table[COUNT]).reshape(-1, self._n_classes),
+            target=self._plan.target,
+            summarize="sample",
+            rng=rng,
+        )
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows there are."""
+        return int(self._counts.sum())
+
+    def published(self, rng: Generator) -> Published:
+        """Lay rows beside the original's, drawn anew whenever they are asked for."""
+        return published_rows(
+            self.schema,
+            self.frame(rng),
+            redraw=lambda again: encoded(self.schema, self.frame(again)),
+            notes=("Values inside a group are drawn anew for each repetition.",),
+        )

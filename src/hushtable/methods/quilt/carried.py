@@ -1,0 +1,108 @@
+"""What earlier waves measured, carried on: more noisy tables beside those of this run.
+
+What it does. A series of releases of the same columns counts the same buckets at the same
+resolutions every time. What was measured before, brought to the present by whoever keeps the series
+(`hushtable.methods.prior.Earlier`), has an error that is known: its noise, and how far counts may
+have moved since. So it is one more noisy table, averaged with this run's by precision; columns in
+the same way. The field then fits both, and what is chosen to be measured is what it gets most
+wrong: what changed.
+
+Why tables and not rows. Rows of an earlier release are shrunk towards independent columns already,
+and a chain of releases that each start from the rows of the last shrinks again and again: over ten
+waves strong pairs fade. Noisy tables are not shrunk.
+
+All of it is public: a function of earlier releases, fixed before the private table is read.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hushtable.methods.prior import Earlier, EarlierTable
+from hushtable.methods.quilt.domains import Floats, Integers
+from hushtable.methods.quilt.particles import Group
+from hushtable.methods.quilt.prior import Belief
+
+
+@dataclass(frozen=True)
+class CarriedColumn:
+    """What is kept of a column: its buckets, what its resolutions are made by, and its counts."""
+
+    buckets: Integers
+    shares: Floats
+    belief: Belief
+
+
+@dataclass(frozen=True)
+class CarriedPatch:
+    """A table of several columns that was measured before."""
+
+    group: Group
+    maps: tuple[Integers, ...]
+    counts: Floats
+    std: Floats
+
+
+class Carried:
+    """Read what earlier waves measured in terms of a schema's columns.
+
+    Parameters
+    ----------
+    earlier : Earlier
+        What is carried on.
+    names : sequence of str
+        The published columns, in order.
+    """
+
+    def __init__(self, earlier: Earlier, names: Sequence[str]) -> None:
+        self.tables = earlier.tables
+        single = {table.columns[0]: table for table in earlier.tables if len(table.columns) == 1}
+        self.columns = [
+            CarriedColumn(
+                earlier.buckets[name],
+                earlier.shares[name],
+                Belief(single[name].counts, single[name].variances),
+            )
+            for name in names
+        ]
+        sizes = {name: int(places.max()) + 1 for name, places in earlier.buckets.items()}
+        self.patches = [
+            CarriedPatch(
+                tuple(names.index(name) for name in table.columns),
+                tuple(
+                    np.arange(sizes[name]) if places is None else places
+                    for name, places in zip(table.columns, table.cells, strict=True)
+                ),
+                table.counts,
+                np.sqrt(table.variances),
+            )
+            for table in earlier.tables
+            if len(table.columns) > 1
+        ]
+
+    def covers(self, n_tables: int) -> bool:
+        """Say whether pairs were measured before, and all there are may be with so many tables."""
+        n = len(self.columns)
+        return bool(self.patches) and n * (n - 1) // 2 <= n_tables
+
+    def total(self) -> tuple[float, float]:
+        """Estimate the number of rows from the columns, and the variance of that."""
+        sums = np.array([column.belief.counts.sum() for column in self.columns])
+        precision = np.array([1 / column.belief.variances.sum() for column in self.columns])
+        return float(sums @ precision / precision.sum()), float(1 / precision.sum())
+
+    def stds(self) -> list[float]:
+        """Give one standard deviation for each table: that of the cell of a row drawn at random.
+
+        Cells that hold more rows move more, and are asked about more often.
+        """
+        return [_std(table) for table in self.tables]
+
+
+def _std(table: EarlierTable) -> float:
+    weights = np.maximum(table.counts, 0.0) + 1.0
+    return math.sqrt(float(weights @ table.variances / weights.sum()))

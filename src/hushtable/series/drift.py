@@ -1,0 +1,202 @@
+"""How counts move from wave to wave: a random walk, whose pace is learned from noisy tables.
+
+From one wave to the next a count of m among n rows is taken to move by a random step of variance
+c m (1 - m/n), plus c for what is empty: if a share s of the rows is exchanged for others like
+them, c is 2 s. Steps are taken as independent. Everything measured about a count, at whatever wave,
+then says something about it at any other, and the best weights are those of precision (Kalman
+1960; Rauch, Tung and Striebel 1965).
+
+All of this is post-processing of noisy tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+LEAST_PACE, MOST_PACE = 1e-5, 4.0
+"""Between these the pace is looked for: two rows in a million exchanged, or all of them."""
+
+UNSURE = 3.0
+"""The factor by which a supposed pace may well be off."""
+
+_N_PACES = 240
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """Noisy counts of the same cells at one wave.
+
+    Parameters
+    ----------
+    wave : int
+        When.
+    counts : float array
+        The noisy counts.
+    variances : float array
+        Of the noise in each.
+    """
+
+    wave: int
+    counts: Floats
+    variances: Floats
+
+    @property
+    def state(self) -> State:
+        """What it says about its own wave."""
+        return State(self.counts, self.variances)
+
+    def averaged(self, other: Measured) -> Measured:
+        """Average with another measurement at the same wave."""
+        both = self.state.averaged(other.state)
+        return Measured(self.wave, both.counts, both.variances)
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """What is known about counts at one wave: estimates, and the variances of their errors."""
+
+    counts: Floats
+    variances: Floats
+
+    def averaged(self, other: State) -> State:
+        """Average with what is known independently, by precision."""
+        mine, theirs = 1 / self.variances, 1 / other.variances
+        both = mine + theirs
+        return State((mine * self.counts + theirs * other.counts) / both, 1 / both)
+
+    def moved(self, variances: Floats) -> State:
+        """Let the counts move."""
+        return State(self.counts, self.variances + variances)
+
+
+def steps(measured: Sequence[Measured], total: float) -> Floats:
+    """Give what the pace multiplies: how much each count moves in a wave, for a pace of one."""
+    both = measured[0].state
+    for one in measured[1:]:
+        both = both.averaged(one.state)
+    inside = np.clip(both.counts, 0.0, max(total, 1.0))
+    moved: Floats = inside * (1 - inside / max(total, 1.0)) + 1.0
+    return moved
+
+
+def known_at(wave: int, measured: Sequence[Measured], pace: float, unit: Floats) -> State:
+    """Say what measurements at other waves, earlier or later, tell about one.
+
+    Parameters
+    ----------
+    wave : int
+        The wave that is asked about.
+    measured : sequence of Measured
+        What was measured, at most once at each wave; at least one.
+    pace : float
+        How fast counts move.
+    unit : float array
+        What `steps` gives.
+    """
+    before = sorted((one for one in measured if one.wave <= wave), key=lambda one: one.wave)
+    after = sorted((one for one in measured if one.wave > wave), key=lambda one: -one.wave)
+    found = [_walked(part, wave, pace * unit) for part in (before, after) if part]
+    return found[0] if len(found) == 1 else found[0].averaged(found[1])
+
+
+def _walked(measured: Sequence[Measured], wave: int, step: Floats) -> State:
+    """Filter measurements in the order given, and go on to a wave."""
+    at, state = measured[0].wave, measured[0].state
+    for one in measured[1:]:
+        state = state.moved(step * abs(one.wave - at)).averaged(one.state)
+        at = one.wave
+    return state.moved(step * abs(wave - at))
+
+
+def learned_pace(series: Sequence[Sequence[Measured]], total: float, *, supposed: float) -> float:
+    """Learn the pace from tables that were measured several times.
+
+    It is the mean of all paces by their likelihood, of what each wave brought that was not
+    expected, times how far they are from what was supposed: a factor of three counts as one
+    standard deviation. The mean is above the best one, the more so the less is known.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(1)
+    >>> walk = 5000 + np.cumsum(rng.normal(0, 20, (40, 30)), axis=0)
+    >>> noisy = walk + rng.normal(0, 10, (40, 30))
+    >>> seen = [Measured(wave, row, np.full(30, 100.0)) for wave, row in enumerate(noisy)]
+    >>> 0.07 < learned_pace([seen], 150_000.0, supposed=1.0) < 0.1  # 400 / (5000 (1 - 1/30))
+    True
+    >>> learned_pace([], 150_000.0, supposed=0.1)
+    0.1
+    """
+    several = [sorted(table, key=lambda one: one.wave) for table in series if len(table) > 1]
+    if not several:
+        return supposed
+    paces = np.geomspace(LEAST_PACE, MOST_PACE, _N_PACES)
+    found = -0.5 * (np.log(paces / supposed) / np.log(UNSURE)) ** 2
+    for table in several:
+        found += _log_likelihoods(table, paces, steps(table, total))
+    likely = np.exp(found - found.max())
+    return float(paces @ likely / likely.sum())
+
+
+def _log_likelihoods(measured: Sequence[Measured], paces: Floats, unit: Floats) -> Floats:
+    """Give the log-likelihood of each pace, but for a constant."""
+    counts = np.broadcast_to(measured[0].counts, (len(paces), len(unit)))
+    variances = np.broadcast_to(measured[0].variances, counts.shape)
+    found = np.zeros(len(paces))
+    at = measured[0].wave
+    for one in measured[1:]:
+        variances = variances + np.outer(paces, unit) * (one.wave - at)
+        gap, spread = one.counts - counts, variances + one.variances
+        found -= (gap**2 / spread + np.log(spread)).sum(axis=1) / 2
+        weight = variances / spread
+        counts, variances, at = counts + weight * gap, variances * (1 - weight), one.wave
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Path:
+    """What is known about one count at every wave, with the covariance of the errors.
+
+    Parameters
+    ----------
+    waves : tuple of int
+        The waves, in order.
+    values : float array
+        The estimates.
+    covariance : float array
+        Of their errors.
+    """
+
+    waves: tuple[int, ...]
+    values: Floats
+    covariance: Floats
+
+    @classmethod
+    def of(cls, waves: Sequence[int], values: Floats, variances: Floats, step: float) -> Path:
+        """Weigh noisy values of a walk; a variance is infinite where there is none.
+
+        Parameters
+        ----------
+        waves : sequence of int
+            In order.
+        values, variances : float array
+            What was measured at each, independently.
+        step : float
+            The variance of the walk's step from one wave to the next.
+        """
+        told = np.where(np.isfinite(variances), 1 / variances, 0.0)
+        precision = np.diag(told)
+        for place, gap in enumerate(np.diff(waves)):
+            tie = 1 / (step * gap)
+            precision[place : place + 2, place : place + 2] += tie * np.array([[1, -1], [-1, 1]])
+        covariance = np.linalg.inv(precision)
+        return cls(tuple(waves), covariance @ (told * values), covariance)
+
+    def weighed(self, weights: Floats) -> tuple[float, float]:
+        """Give a weighted sum of the values, and the variance of its error."""
+        return float(weights @ self.values), float(weights @ self.covariance @ weights)

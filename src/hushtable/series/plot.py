@@ -1,0 +1,64 @@
+"""Draw a count over the waves of a series, with its intervals, as SVG."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+from hushtable.estimate.base import Estimate, written
+
+_WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 720, 320, 90, 690, 50, 270
+_TICKS = 5
+_MOST_LABELS = 12
+
+
+def drawing(where: str, waves: Sequence[int], levels: Sequence[Estimate]) -> str:
+    """Draw the level at each wave, its 95 % interval as a line, and a band through them.
+
+    Examples
+    --------
+    >>> one = Estimate(value=120.0, low=112.0, high=128.0, privacy_std=4.0, model_std=0.0)
+    >>> drawing("age >= 65", [1, 2], [one, one]).count("<circle")
+    2
+    """
+    low, high = min(level.low for level in levels), max(level.high for level in levels)
+    low, high = (low, high) if high > low else (low - 0.5, high + 0.5)
+    first, last = min(waves), max(*waves, min(waves) + 1)
+
+    def x(wave: float) -> float:
+        return _LEFT + (_RIGHT - _LEFT) * (wave - first) / (last - first)
+
+    def y(value: float) -> float:
+        return _BOTTOM - (_BOTTOM - _TOP) * (value - low) / (high - low)
+
+    parts = [
+        f'<text x="{_LEFT}" y="20" font-size="15">rows with {escape(where)}</text>',
+        f'<text x="{_LEFT}" y="36" fill="#555">by wave, with 95 % intervals</text>',
+    ]
+    for tick in range(_TICKS):
+        value = low + (high - low) * tick / (_TICKS - 1)
+        parts.append(
+            f'<line x1="{_LEFT}" x2="{_RIGHT}" y1="{y(value):.1f}" y2="{y(value):.1f}" '
+            'stroke="#ddd"/>'
+            f'<text x="{_LEFT - 10}" y="{y(value) + 4:.1f}" text-anchor="end" fill="#555">'
+            f"{written(value, (high - low) / _TICKS)}</text>"
+        )
+    edge = [f"{x(w):.1f},{y(e.high):.1f}" for w, e in zip(waves, levels, strict=True)]
+    edge += [f"{x(w):.1f},{y(e.low):.1f}" for w, e in zip(waves, levels, strict=True)][::-1]
+    parts.append(f'<polygon points="{" ".join(edge)}" fill="#1f5f8b" fill-opacity="0.15"/>')
+    every = -(-len(waves) // _MOST_LABELS)
+    for place, (wave, level) in enumerate(zip(waves, levels, strict=True)):
+        parts.append(
+            f'<line x1="{x(wave):.1f}" x2="{x(wave):.1f}" y1="{y(level.low):.1f}" '
+            f'y2="{y(level.high):.1f}" stroke="#1f5f8b" stroke-width="2"/>'
+            f'<circle cx="{x(wave):.1f}" cy="{y(level.value):.1f}" r="4" fill="#1f5f8b"/>'
+        )
+        if place % every == 0:
+            parts.append(
+                f'<text x="{x(wave):.1f}" y="{_BOTTOM + 20}" text-anchor="middle" fill="#555">'
+                f"{wave}</text>"
+            )
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" '
+        'font-family="sans-serif" font-size="12">\n' + "\n".join(parts) + "\n</svg>\n"
+    )

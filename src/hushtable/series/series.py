@@ -1,0 +1,412 @@
+"""A series: a folder with a schema, a plan, a ledger, and a release for each wave.
+
+The folder
+----------
+- ``series.yaml``: the plan; ``schema.yaml``: what is public about every wave.
+- ``series.ledger``: what was spent; the custodian's alone.
+- ``waves/001``, ``waves/002`` ...: the releases; ``waves/002-correction-1``: the second wave
+  published once more. Analysts get ``waves``, ``series.yaml`` and ``schema.yaml``.
+
+A wave is charged under its name before it is read, and appears whole or not at all, as every
+release does. One process at a time publishes: what was charged and is not there was killed.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+from hushtable.engine import EngineName
+from hushtable.errors import ParameterError, Refused, ReleaseError
+from hushtable.estimate.base import Estimate
+from hushtable.files.progress import Progress, silent
+from hushtable.files.scratch import Scratch, why_not_written
+from hushtable.files.whole_file import sync
+from hushtable.methods.quilt.quilt import Quilt
+from hushtable.pipeline import digest_of, publish
+from hushtable.privacy.decision import Decision
+from hushtable.privacy.ledger import Entry, Ledger
+from hushtable.privacy.noise import Noise
+from hushtable.release import Release
+from hushtable.schema import Schema
+from hushtable.series.answers import SeriesAnswers
+from hushtable.series.check import problems_of
+from hushtable.series.plan import SeriesPlan, require_fit
+from hushtable.series.waves import EarlierWaves, Wave, Waves
+
+PLAN, SCHEMA, LEDGER, WAVES = "series.yaml", "schema.yaml", "series.ledger", "waves"
+
+_NAME = re.compile(r"(\d{3,5})(?:-correction-(\d{1,4}))?")
+_PATIENCE = 1.0  # seconds: another wave takes longer, and is not waited for
+
+
+class Series:
+    """Publish the same columns wave after wave, under one promise for all of them.
+
+    Use `create` once and `open` afterwards.
+
+    Parameters
+    ----------
+    folder : Path
+        Where it lies.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        if not (folder / PLAN).is_file():
+            raise ParameterError(
+                f"{str(folder)!r} is no series: it has no {PLAN}; 'hushtable series init' makes "
+                "one."
+            )
+        self.plan = SeriesPlan.load(folder / PLAN)
+
+    @classmethod
+    def create(
+        cls,
+        folder: str | Path,
+        schema: Schema | str | Path,
+        plan: SeriesPlan,
+        *,
+        decision: Decision | None = None,
+    ) -> Series:
+        """Start a series: plan its whole budget, before any data is read.
+
+        Parameters
+        ----------
+        folder : path
+            The folder to make; it must not exist.
+        schema : Schema or path
+            What is public about every wave; the unit must be a person.
+        plan : SeriesPlan
+            What is promised, and how it is divided over waves.
+        decision : Decision, optional
+            Who answers for the promise, why it is so large, and when to look at it again.
+        """
+        folder = Path(folder)
+        schema = Schema.load(schema) if isinstance(schema, str | Path) else schema
+        schema.require_confirmed()
+        require_fit(schema)
+        plan.method(1).plan(schema)  # refuses what could never be published
+        if folder.exists() or folder.is_symlink():
+            raise ParameterError(f"{str(folder)!r} exists; choose another folder.")
+        try:
+            scratch = Scratch(folder.parent, f".{folder.name}-part-")
+        except OSError as error:
+            raise ParameterError(
+                f"cannot write beside {str(folder)!r}: {why_not_written(error)}."
+            ) from error
+        try:
+            part = scratch.folder / "series"
+            (part / WAVES).mkdir(parents=True)
+            (part / SCHEMA).write_text(schema.to_yaml(), encoding="utf-8")
+            (part / PLAN).write_text(plan.to_yaml(), encoding="utf-8")
+            Ledger.create(
+                part / LEDGER,
+                epsilon=plan.epsilon,
+                delta=plan.delta,
+                schema=schema,
+                decision=decision,
+            )
+            for path in (*part.rglob("*"), part):
+                sync(path)
+            part.rename(folder)
+            sync(folder.parent)
+        except OSError as error:
+            raise ParameterError(
+                f"cannot make {str(folder)!r}: {why_not_written(error)}."
+            ) from error
+        finally:
+            scratch.close()
+        return cls(folder)
+
+    @classmethod
+    def open(cls, folder: str | Path) -> Series:
+        """Open a series; to ask it, the ledger is not needed."""
+        return cls(Path(folder))
+
+    @cached_property
+    def schema(self) -> Schema:
+        """What is public about every wave."""
+        return Schema.load(self.folder / SCHEMA)
+
+    @property
+    def ledger(self) -> Ledger:
+        """What was spent, for the custodian."""
+        return Ledger.open(self.folder / LEDGER)
+
+    # --- what is published ------------------------------------------------------------------------
+
+    def published(self) -> dict[int, Path]:
+        """Give the release of each wave that counts: the wave itself, or its last correction."""
+        # Corrections come after what they correct.
+        return dict(sorted((number, path) for (number, _), path in self.releases().items()))
+
+    def releases(self) -> dict[tuple[int, int], Path]:
+        """Give all releases, by wave and number of the correction; 0 is the wave itself."""
+        found = {}
+        for path in (self.folder / WAVES).iterdir():
+            if (named := _NAME.fullmatch(path.name)) and path.is_dir():
+                found[int(named[1]), int(named[2] or 0)] = path
+        return dict(sorted(found.items()))
+
+    def release(self, wave: int) -> Release:
+        """Load the release of a wave."""
+        paths = self.published()
+        if wave not in paths:
+            raise ParameterError(f"wave {wave} is not published.")
+        return Release.load(paths[wave])
+
+    def waves(self) -> Waves:
+        """Load all waves that count."""
+        made = [Wave(number, Release.load(path)) for number, path in self.published().items()]
+        if not made:
+            raise Refused("no wave of the series is published yet.")
+        return Waves(made, self._first(), supposed=2 * self.plan.change)
+
+    def _first(self) -> Wave:
+        """Find the release that laid down what is counted: the last that has none before it.
+
+        There are several if a wave was corrected while it was the only one.
+        """
+        for (number, _), path in reversed(self.releases().items()):
+            release = Release.load(path)
+            if "prior" not in release.statement.parameters:
+                return Wave(number, release)
+        raise ReleaseError(
+            "the first release of the series, which the others were counted like, is gone; put it "
+            f"back into {str(self.folder / WAVES)!r}."
+        )
+
+    def summary(self) -> dict[str, Any]:
+        """Say what is planned, what is published and how many releases are left, as plain data."""
+        made = []
+        for (number, correction), path in self.releases().items():
+            statement = Release.load(path).statement
+            made.append(
+                {
+                    "wave": number,
+                    "correction": correction,
+                    "name": path.name,
+                    "created": statement.created,
+                    "rows": max(0.0, float(statement.estimator["total"])),
+                    "guarantee": statement.guarantee,
+                }
+            )
+        left = None
+        if self.plan.waves is not None and (self.folder / LEDGER).is_file():
+            left = self.plan.waves + self.plan.spares - len(_standing(self.ledger))
+        return {
+            "epsilon": str(self.plan.epsilon),
+            "delta": str(self.plan.delta),
+            "waves": self.plan.waves,
+            "horizon": self.plan.horizon,
+            "releases": made,
+            "left": left,
+        }
+
+    def check(self, book: Ledger | None = None) -> None:
+        """Refuse a series whose releases are not what its ledger paid for, each by itself.
+
+        What each spent is added up from the noise that it states. Nothing private is read.
+        """
+        releases = {path.name: Release.load(path) for path in self.releases().values()}
+        found = problems_of(
+            releases,
+            _standing(book or self.ledger),
+            reach=self.schema.unit.max_rows or 1,
+            digests={name: digest_of(release.statement) for name, release in releases.items()},
+        )
+        if found:
+            raise Refused(
+                [*found, "Such a release must not be built upon; put back what was published."]
+            )
+
+    # --- publishing -------------------------------------------------------------------------------
+
+    def publish(
+        self,
+        data: Any,
+        *,
+        wave: int | None = None,
+        correct: str | None = None,
+        unseen: str | None = None,
+        engine: EngineName = "auto",
+        noise: Literal["secure", "opendp"] | Noise = "secure",
+        memory_limit: str | None = None,
+        anyway: bool = False,
+        progress: Progress = silent,
+    ) -> Release:
+        """Publish a wave.
+
+        Parameters
+        ----------
+        data : path, Arrow table, data frame or ibis table
+            The private table of the wave.
+        wave : int, optional
+            Which one; the next after the last unless told. A late one may come after others.
+        correct : str, optional
+            Why a wave that is published is published once more. The correction is a release of its
+            own and paid for as one; from then on it counts in place of what it corrects.
+        unseen : str, optional
+            If an earlier run of the wave was killed after it was charged: somebody's word, with
+            the reason, that nobody saw anything of it. It takes the charge back, on record.
+        engine, noise, memory_limit, anyway, progress
+            As for `hushtable.publish`.
+        """
+        with self._turn():
+            book = self.ledger
+            name, number = self._named(wave, corrects=correct is not None)
+            out = self.folder / WAVES / name
+            self._settle(book, name, out, unseen)
+            self.__dict__.pop("_answers", None)  # there will be more to answer from
+            if out.exists():
+                return Release.load(out)  # a killed run had finished it but for its name
+            return publish(
+                data,
+                self.schema,
+                self._method(book, number),
+                out=out,
+                engine=engine,
+                noise=noise,
+                memory_limit=memory_limit,
+                anyway=anyway,
+                progress=progress,
+                ledger=book,
+                purpose=name if correct is None else f"{name}: {correct}",
+            )
+
+    def _named(self, wave: int | None, *, corrects: bool) -> tuple[str, int]:
+        """Name the release of a wave, or refuse it."""
+        paths = self.published()
+        last = max(paths, default=0)
+        if wave is None:
+            wave = last if corrects else last + 1
+        if isinstance(wave, bool) or not isinstance(wave, int) or wave < 1:
+            raise ParameterError(f"wave is {wave!r}; it must be a whole number of at least 1.")
+        if self.plan.waves is not None and wave > self.plan.waves:
+            raise ParameterError(f"wave is {wave}; the series was planned for {self.plan.waves}.")
+        if corrects and wave not in paths:
+            raise ParameterError(f"wave {wave} is not published, so it cannot be corrected.")
+        if not corrects and wave in paths:
+            raise ParameterError(
+                f"wave {wave} is published already, and nothing was charged. If its data was "
+                "wrong, publish a correction (correct, --correct): a release of its own."
+            )
+        if not corrects:
+            return f"{wave:03}", wave
+        done = int((_NAME.fullmatch(paths[wave].name) or [0, 0, 0])[2] or 0)
+        return f"{wave:03}-correction-{done + 1}", wave
+
+    def _settle(self, book: Ledger, name: str, out: Path, unseen: str | None) -> None:
+        """Deal with an earlier run of the same release that was killed after it was charged."""
+        entry = next((e for e in _standing(book) if _is_for(e, name)), None)
+        if entry is None:
+            if unseen is not None:
+                raise ParameterError(f"unseen is given, but nothing was charged for {name}.")
+            return
+        if entry.status == "released":
+            if _finished(out, entry):
+                return
+            raise Refused(
+                f"{name} was charged (entry {entry.id}) and marked as released, and is not there: "
+                "it was moved away, or its run was killed in its last moment. Put it back, or "
+                "publish it as another wave."
+            )
+        if unseen is None:
+            raise Refused(
+                f"{name} was charged (entry {entry.id}), but its run was killed before anything "
+                "was released. If nobody saw anything of it, say so (unseen, --unseen REASON): the "
+                "charge is taken back, on record, and the wave is published. Nothing was charged "
+                "now."
+            )
+        book.void(entry.id, unseen)
+
+    def _method(self, book: Ledger, number: int) -> Quilt:
+        """Give the method of the next release: its share, and the other waves as its prior."""
+        place = len(_standing(book)) + 1
+        method = self.plan.method(place)
+        others = {n: path for n, path in self.published().items() if n != number}
+        if not others:
+            return method
+        waves = self.waves()
+        earlier = Waves(
+            [wave for wave in waves.waves if wave.number != number], waves.first, waves.supposed
+        )
+        self.check(book)
+        return Quilt(
+            epsilon=method.epsilon, delta=method.delta, prior=EarlierWaves(number, earlier)
+        )
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Let one process at a time publish; the operating system ends the turn of a killed one."""
+        connection = sqlite3.connect(self.folder / ".turn", timeout=_PATIENCE, isolation_level=None)
+        try:
+            try:
+                connection.execute("BEGIN EXCLUSIVE")
+            except sqlite3.OperationalError:
+                raise Refused(
+                    "another process publishes a wave of this series now; try again when it is "
+                    "done. Nothing was charged."
+                ) from None
+            yield
+        finally:
+            connection.close()
+
+    # --- answers ----------------------------------------------------------------------------------
+
+    @cached_property
+    def _answers(self) -> SeriesAnswers:
+        return SeriesAnswers(self.waves())
+
+    def count(self, where: str, *, wave: int | None = None) -> Estimate:
+        """Estimate how many rows of a wave, the last unless told, satisfy a WHERE clause.
+
+        All waves, later ones too, say something about each.
+        """
+        return self._answers.level(where, wave)
+
+    def change(self, where: str, *, since: int, until: int | None = None) -> Estimate:
+        """Estimate by how many rows a count rose since a wave, up to the last unless told."""
+        return self._answers.change(where, since, until)
+
+    def trend(self, where: str) -> Estimate:
+        """Estimate by how many rows a count rises per wave: the slope of a line through all."""
+        return self._answers.trend(where)
+
+    def plot(self, where: str) -> str:
+        """Draw a count over all waves with its intervals, as an SVG document."""
+        from hushtable.series.plot import drawing  # noqa: PLC0415 - only for this
+
+        answers = self._answers
+        return drawing(where, answers.numbers, answers.levels(where))
+
+
+def _standing(book: Ledger) -> list[Entry]:
+    """List the charges that are not void."""
+    return [entry for entry in book.entries() if entry.status != "void"]
+
+
+def _is_for(entry: Entry, name: str) -> bool:
+    return entry.purpose == name or entry.purpose.startswith(f"{name}: ")
+
+
+def _finished(out: Path, entry: Entry) -> bool:
+    """Move a complete release into place that a killed run left under a hidden name."""
+    if out.exists():
+        return True
+    for part in out.parent.glob(f".{out.name}-part-*/release"):
+        try:
+            whole = digest_of(Release.load(part).statement) == entry.note
+        except ReleaseError:
+            continue
+        if whole:
+            part.rename(out)
+            sync(out.parent)
+            return True
+    return False

@@ -1,0 +1,235 @@
+"""The waves of a series as they are read back: noisy tables of each, and what carries on."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushtable.codes import as_numpy
+from hushtable.methods.prior import Earlier, EarlierTable, Kind, Prior
+from hushtable.release import STATEMENT, Release, sha256_of
+from hushtable.schema import Schema
+from hushtable.series.drift import Floats, Measured, known_at, learned_pace, steps
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Say what a noisy table counts: columns, and which cell each bucket has along each axis."""
+
+    columns: tuple[str, ...]
+    places: tuple[tuple[int, ...] | None, ...]
+    shape: tuple[int, ...]
+
+    @classmethod
+    def of(cls, told: dict[str, Any]) -> Cells:
+        """Read it from the settings of a release."""
+        places = tuple(None if cells is None else tuple(cells) for cells in told["cells"])
+        return cls(tuple(told["columns"]), places, tuple(told["shape"]))
+
+
+@dataclass(frozen=True, eq=False)
+class Wave:
+    """One wave that was published.
+
+    Parameters
+    ----------
+    number : int
+        Its place in the series.
+    release : Release
+        What was published.
+    """
+
+    number: int
+    release: Release
+
+    @cached_property
+    def digest(self) -> str:
+        """Digest of its statement, which has those of all files."""
+        return sha256_of(self.release.folder / STATEMENT)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What the method left for its estimator."""
+        return self.release.statement.estimator
+
+    @cached_property
+    def own_tables(self) -> dict[Cells, Measured]:
+        """What was measured in this wave: one table for each kind of cells, averaged."""
+        counts = as_numpy(self.release.table("measured").column("count")).astype(np.float64)
+        found: dict[Cells, Measured] = {}
+        start = 0
+        for told in self.settings["tables"]:
+            part = counts[start : start + math.prod(told["shape"])]
+            start += len(part)
+            if "carried" in told:
+                continue
+            cells = Cells.of(told)
+            one = Measured(self.number, part, np.full(len(part), told["std"] ** 2))
+            found[cells] = found[cells].averaged(one) if cells in found else one
+        return found
+
+    @cached_property
+    def margins(self) -> dict[str, Measured]:
+        """What was measured of each column by its buckets, in all tables together."""
+        found: dict[str, Measured] = {}
+        for cells, measured in self.own_tables.items():
+            for axis, (name, places) in enumerate(zip(cells.columns, cells.places, strict=True)):
+                if places is None:
+                    one = self._margin(cells, measured, axis, name)
+                    found[name] = found[name].averaged(one) if name in found else one
+        return found
+
+    def _margin(self, cells: Cells, measured: Measured, axis: int, name: str) -> Measured:
+        """Add a table up to the buckets of one of its columns."""
+        others = tuple(other for other in range(len(cells.shape)) if other != axis)
+        counts, variances = (
+            part.reshape(cells.shape).sum(axis=others)
+            for part in (measured.counts, measured.variances)
+        )
+        if len(cells.columns) == 1:  # by values
+            buckets = self.columns[name][0]
+            counts, variances = (np.bincount(buckets, part) for part in (counts, variances))
+        return Measured(self.number, counts, variances)
+
+    @cached_property
+    def columns(self) -> dict[str, tuple[Integers, Floats]]:
+        """For each column the bucket and the share of each counted value."""
+        table = self.release.table("buckets")
+        ends = np.flatnonzero(np.diff(as_numpy(table.column("column")))) + 1
+        buckets = np.split(as_numpy(table.column("bucket")).astype(np.int64), ends)
+        shares = np.split(as_numpy(table.column("share")).astype(np.float64), ends)
+        names = self.release.schema.attributes
+        return dict(zip(names, zip(buckets, shares, strict=True), strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class Waves:
+    """All waves that count, in order; the first one published laid down what is counted.
+
+    Parameters
+    ----------
+    waves : sequence of Wave
+        At least one, each with a number of its own.
+    first : Wave
+        The one that was published first.
+    supposed : float
+        How fast counts are supposed to move, until there are two waves to learn it from.
+    """
+
+    waves: Sequence[Wave]
+    first: Wave
+    supposed: float
+
+    @cached_property
+    def tables(self) -> dict[Cells, list[Measured]]:
+        """What was measured of each kind of cells, in all waves."""
+        found: dict[Cells, list[Measured]] = {}
+        for wave in self.waves:
+            for cells, measured in wave.own_tables.items():
+                found.setdefault(cells, []).append(measured)
+        return found
+
+    @cached_property
+    def total(self) -> float:
+        """About how many rows a wave has."""
+        return max(1.0, float(np.mean([wave.settings["total"] for wave in self.waves])))
+
+    @cached_property
+    def paces(self) -> dict[str, float]:
+        """How fast counts by each column move, learned from its buckets.
+
+        What all columns say together is supposed of each.
+        """
+        seen = {name: [wave.margins[name] for wave in self.waves] for name in self.first.columns}
+        together = learned_pace(list(seen.values()), self.total, supposed=self.supposed)
+        return {
+            name: learned_pace([column], self.total, supposed=together)
+            for name, column in seen.items()
+        }
+
+    def pace(self, columns: Iterable[str]) -> float:
+        """Give how fast counts by some columns move: as the one that moves most."""
+        return max((self.paces[name] for name in columns), default=max(self.paces.values()))
+
+    def carried_to(self, number: int) -> Earlier:
+        """Say what all of them tell about another wave."""
+        made = []
+        for cells, measured in self.tables.items():
+            state = known_at(
+                number, measured, self.pace(cells.columns), steps(measured, self.total)
+            )
+            places = tuple(None if p is None else np.asarray(p, np.int64) for p in cells.places)
+            made.append(
+                EarlierTable(cells.columns, places, cells.shape, state.counts, state.variances)
+            )
+        return Earlier(
+            {name: buckets for name, (buckets, _) in self.first.columns.items()},
+            {name: shares for name, (_, shares) in self.first.columns.items()},
+            sorted(made, key=lambda table: len(table.columns)),
+        )
+
+
+@dataclass(frozen=True)
+class EarlierWaves(Prior):
+    """What was published of a series already, as the prior of its next wave.
+
+    Parameters
+    ----------
+    number : int
+        The wave that is to be published.
+    waves : Waves
+        Those that were.
+    """
+
+    number: int
+    waves: Waves = field(compare=False, repr=False)
+    kind: Kind = "release"
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """Which waves they are."""
+        return f"waves {in_words(wave.number for wave in self.waves.waves)}"
+
+    @property
+    def sha256(self) -> str:  # type: ignore[override]
+        """One digest of the statements of all of them."""
+        digests = "\n".join(wave.digest for wave in self.waves.waves)
+        return hashlib.sha256(digests.encode()).hexdigest()
+
+    def is_file_of(self, data: Any) -> bool:
+        """Say no: it is made of releases."""
+        return False
+
+    def codes(self, schema: Schema) -> dict[str, Integers]:
+        """Give no rows: what carries on are the noisy tables."""
+        return {}
+
+    def earlier(self, schema: Schema) -> Earlier:
+        """Give the noisy tables of all of them, brought to the wave."""
+        return self.waves.carried_to(self.number)
+
+
+def in_words(numbers: Iterable[int]) -> str:
+    """List numbers, neighbors as ranges.
+
+    Examples
+    --------
+    >>> in_words([1, 2, 3, 5])
+    '1-3, 5'
+    """
+    spans: list[list[int]] = []
+    for number in sorted(numbers):
+        if spans and spans[-1][-1] == number - 1:
+            spans[-1].append(number)
+        else:
+            spans.append([number])
+    return ", ".join(f"{s[0]}-{s[-1]}" if len(s) > 1 else str(s[0]) for s in spans)

@@ -1,0 +1,188 @@
+"""A series against neighbors that differ in one person over all waves, by what it published.
+
+What a release measured stands in it with its noise, so the loss for any person is a sum that can be
+worked out exactly: for each noisy table the squared distance that the person's rows move it, over
+twice the variance; for choices and the number of rows what the release says it spent on them. The
+audit takes the worst person there can be, and compares with the promise of the series. It must fail
+for series that are broken on purpose.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from hushtable.errors import HushtableError, Refused
+from hushtable.methods.prior import Earlier
+from hushtable.methods.quilt.quilt import QuiltPlan
+from hushtable.privacy.ledger import Entry, Ledger
+from hushtable.privacy.payment import Payment
+from hushtable.schema import Schema
+from hushtable.series import Series, SeriesPlan
+from hushtable.series import series as series_module
+from hushtable.series.waves import Wave, Waves
+
+N = 1500
+MAX_ROWS = 2
+
+
+def schema(unit: Any = None) -> Schema:
+    return Schema.from_dict(
+        {
+            "name": "visits",
+            "unit": unit or {"kind": "person", "column": "id", "max_rows": MAX_ROWS},
+            "columns": {
+                "id": {"role": "identifier"},
+                "ward": {"type": "categorical", "values": ["a", "b", "c"]},
+                "days": {"type": "integer", "low": 0, "high": 5},
+                "home": {"type": "categorical", "values": ["yes", "no"]},
+            },
+        }
+    )
+
+
+def visits(wave: int) -> pa.Table:
+    """Make a wave in which everybody has two rows."""
+    row = np.arange(2 * N)
+    return pa.table(
+        {
+            "id": row // 2,
+            "ward": np.array(["a", "b", "c"])[(row + wave) % 3],
+            "days": row % 6,
+            "home": np.where(row % 6 > 3, "yes", "no"),
+        }
+    )
+
+
+PLAN = SeriesPlan(epsilon=4, delta="1e-6", waves=3, spares=0)  # type: ignore[arg-type]
+
+
+def published(folder: Path, public: Schema | None = None) -> Series:
+    series = Series.create(folder / "series", public or schema(), PLAN)
+    for wave in (1, 2, 3):
+        series.publish(visits(wave))
+    return series
+
+
+def loss(series: Series) -> Fraction:
+    """Add up the loss for a person who has two equal rows in every wave, the worst there is."""
+    found = Fraction(0)
+    for path in series.releases().values():
+        wave = Wave(0, series_release(path))
+        settings = wave.settings
+        [promise] = wave.release.statement.guarantees
+        assert promise.rho is not None  # type: ignore[union-attr]
+        for table in settings["tables"]:
+            if "carried" not in table:
+                found += Fraction(MAX_ROWS**2) / (2 * Fraction(table["parameter"]))
+        for step in ("choices", "number of rows"):
+            found += Fraction(settings["spent"].get(step, 0)) * promise.rho  # type: ignore[union-attr]
+    return found
+
+
+def series_release(path: Path) -> Any:
+    return series_module.Release.load(path)
+
+
+def carries_on_what_is_public(series: Series) -> bool:
+    """Say whether the carried tables of each wave follow from the releases before it alone."""
+    whole = series.waves()
+    for place, wave in enumerate(whole.waves[1:], start=1):
+        before = Waves(whole.waves[:place], whole.first, whole.supposed)
+        expected = {
+            (table.columns, table.shape): table.counts
+            for table in before.carried_to(wave.number).tables
+        }
+        counts = wave.release.table("measured").column("count").to_numpy()
+        start = 0
+        for told in wave.settings["tables"]:
+            part = counts[start : start + int(np.prod(told["shape"]))]
+            start += len(part)
+            if "carried" in told:
+                same = expected.get((tuple(told["columns"]), tuple(told["shape"])))
+                if same is None or not np.allclose(part, same, rtol=1e-9, atol=1e-6):
+                    return False
+    return True
+
+
+def test_a_person_in_all_waves_loses_no_more_than_is_promised(tmp_path: Path) -> None:
+    series = published(tmp_path)
+    assert Fraction(95, 100) * PLAN.rho < loss(series) <= PLAN.rho  # all is used, and no more
+    assert carries_on_what_is_public(series)
+    series.check()
+    with pytest.raises(HushtableError, match="planned for 3"):
+        series.publish(visits(4))
+
+
+def test_rows_instead_of_people_are_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(HushtableError, match="a series protects a person"):
+        published(tmp_path, schema("row"))
+    monkeypatch.setattr(series_module, "require_fit", lambda _: None)
+    series = published(tmp_path, schema("row"))
+    assert loss(series) > 3 * PLAN.rho  # four times, but for choices
+    # The checks of a series for people, too, say so of its releases.
+    (series.folder / "schema.yaml").write_text(schema().to_yaml())
+    with pytest.raises(Refused, match="its noise is for 1 rows of a person, and 2 count"):
+        Series.open(series.folder).check()
+
+
+def test_noise_for_one_row_of_two_is_caught_by_the_account(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = QuiltPlan.purse
+
+    def for_a_row(plan: QuiltPlan) -> Any:
+        purse = whole(plan)
+        purse.reach = 1
+        return purse
+
+    monkeypatch.setattr(QuiltPlan, "purse", for_a_row)
+    with pytest.raises(HushtableError):
+        published(tmp_path)
+
+
+def test_a_prior_that_is_private_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = Waves.carried_to
+    exact = np.bincount(np.array(["abc".index(w) for w in visits(2)["ward"].to_pylist()])).astype(
+        float
+    )
+
+    def private(waves: Waves, number: int) -> Earlier:
+        earlier = honest(waves, number)
+        for table in earlier.tables:
+            if table.columns == ("ward",):
+                table.counts[:] = exact
+        return earlier
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Waves, "carried_to", private)
+        series = published(tmp_path)
+    assert not carries_on_what_is_public(series)
+
+
+def test_a_wave_that_another_ones_charge_pays_for_is_caught(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    series = Series.create(tmp_path / "series", schema(), PLAN)
+    series.publish(visits(1))
+    [first] = series.ledger.entries()
+
+    def same_again(*_: Any, **__: Any) -> Entry:
+        return first
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Payment, "charge", same_again)
+        with pytest.raises(HushtableError):  # the ledger marks an entry as released once
+            series.publish(visits(2))
+        assert list(series.published()) == [1]
+        patched.setattr(Ledger, "mark_released", lambda *_: None)
+        series.publish(visits(2))
+    with pytest.raises(Refused, match="is that of 001"):
+        series.check()
+    with pytest.raises(Refused, match="is that of 001"):
+        series.publish(visits(3))

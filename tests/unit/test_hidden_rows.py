@@ -1,0 +1,126 @@
+"""Rows of unpublished cells: the model, its rehearsal, and that answers stay within what is sure.
+
+Nothing is drawn but where a test says so.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from hushtable import Schema, publish
+from hushtable.methods import GeneralizeSuppress
+from hushtable.methods.counts import cell_estimator
+from hushtable.methods.counts.hidden_rows import HiddenRows, hidden_rows
+
+K = 20
+SUPPRESSED = np.ones(K)
+
+
+def spread_of(table: np.ndarray) -> HiddenRows:
+    """Hide what is below K, and tell how many rows that are."""
+    hidden = table < K
+    return hidden_rows(table, hidden, float(table[hidden].sum()), SUPPRESSED)
+
+
+def independent(n_rows: float = 8000.0) -> np.ndarray:
+    """Make a table whose columns tell nothing about each other."""
+    falling = 0.6 ** np.arange(8)
+    return np.round(n_rows * np.outer(falling, falling) / falling.sum() ** 2)
+
+
+def lopsided() -> np.ndarray:
+    """Make one where the first of two groups has few large cells, the second many small ones."""
+    table = np.zeros((2, 60))
+    table[0, :6] = 400.0
+    table[1] = 10.0 + np.arange(60) % 30
+    return table
+
+
+def test_hidden_rows_add_up_and_stay_possible() -> None:
+    rows = spread_of(independent())
+    table = independent()
+    assert rows.n_rows == pytest.approx(table[table < K].sum(), rel=1e-3)
+    assert not rows.expected[table.ravel() >= K].any()
+    assert rows.expected.max() < K
+
+
+def test_rows_are_where_columns_say() -> None:
+    table = independent()
+    rows, hidden = spread_of(table), (table < K).ravel()
+    true, even = table.ravel()[hidden], table.ravel()[hidden].mean()
+    off = np.abs(rows.expected[hidden] - true).sum()
+    assert off < np.abs(even - true).sum() / 2
+
+
+def test_a_rehearsal_sees_whether_the_model_fits() -> None:
+    fits, does_not = spread_of(independent()), spread_of(lopsided())
+    assert fits.unlike < 0.02
+    assert does_not.unlike > 5 * fits.unlike
+
+
+def test_without_anything_to_rehearse_on_nothing_is_ruled_out() -> None:
+    table = np.array([[500.0, 300.0], [3.0, 2.0]])
+    rows = spread_of(table)
+    assert rows.unlike == 1.0
+    half = np.array([[0.0, 0.0, 1.0, 0.0]])
+    part = float(rows.means(half)[0])
+    assert rows.covariance(half)[0, 0] >= rows.n_rows**2 * part * (1 - part)
+
+
+def test_all_hidden_rows_are_as_many_as_are_hidden() -> None:
+    rows = spread_of(independent())
+    assert rows.covariance(np.ones((1, 64)))[0, 0] == pytest.approx(0.0, abs=1e-6 * rows.n_rows**2)
+
+
+@pytest.fixture(name="release")
+def _release(tmp_path: Path):
+    table = independent().astype(int)
+    a, b = np.divmod(np.repeat(np.arange(64), table.ravel()), 8)
+    described = {"type": "integer", "low": 0, "high": 7}
+    schema = Schema.from_dict(
+        {"name": "t", "rows": len(a), "columns": {"a": described, "b": described}}
+    )
+    data = pa.table({"a": a, "b": b})
+    return table, publish(data, schema, GeneralizeSuppress(k=K), out=tmp_path / "out")
+
+
+CONDITIONS = [(f"a {way} {one} AND b {way} {other}", one, other, way)
+              for way in ("<=", ">=") for one in range(8) for other in range(8)]  # fmt: skip
+
+
+def test_answers_hold_and_are_narrower_than_what_is_sure(
+    release, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, published = release
+    likely = {where: published.count(where) for where, *_ in CONDITIONS}
+    monkeypatch.setattr(cell_estimator, "MAX_SPREAD", 0)
+    published._estimator.__dict__.pop("hidden_rows", None)
+    held, ratios = [], []
+    for where, one, other, way in CONDITIONS:
+        kept = slice(0, one + 1) if way == "<=" else slice(one, 8)
+        kept_too = slice(0, other + 1) if way == "<=" else slice(other, 8)
+        true, sure, answer = table[kept, kept_too].sum(), published.count(where), likely[where]
+        assert sure.low <= true <= sure.high
+        assert sure.low - 1e-6 <= answer.low <= answer.high <= sure.high + 1e-6
+        held.append(answer.low <= true <= answer.high)
+        if sure.high > sure.low:
+            ratios.append((answer.high - answer.low) / (sure.high - sure.low))
+    assert np.mean(held) >= 0.95
+    assert np.median(ratios) < 0.5
+
+
+def test_the_answer_names_the_model_and_what_is_certain(release) -> None:
+    _, published = release
+    (note,) = published.count("a >= 4").notes
+    assert "model of hidden rows" in note
+    assert "Whatever they are: " in note
+
+
+def test_one_hidden_cell_may_be_full(release) -> None:
+    _, published = release
+    answer = published.count("a = 7 AND b = 7")
+    assert answer.high >= K - 1

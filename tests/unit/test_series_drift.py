@@ -1,0 +1,102 @@
+"""How waves are put together: the filter against the whole covariance, and the pace."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from hushtable.series.drift import (
+    MOST_PACE,
+    Measured,
+    Path,
+    known_at,
+    learned_pace,
+    steps,
+)
+from hushtable.series.plan import slope_weights
+from seeds import shifted
+
+
+def told(waves: list[int], seed: int, n: int = 5) -> list[Measured]:
+    rng = np.random.default_rng(shifted(seed))
+    return [
+        Measured(wave, rng.normal(1000, 50, n), np.full(n, float(rng.integers(50, 500))))
+        for wave in waves
+    ]
+
+
+def best(wave: int, measured: list[Measured], step: float, cell: int) -> tuple[float, float]:
+    """Weigh everything by the inverse of its whole covariance, as if the first level were open."""
+    at = np.array([one.wave for one in measured], float)
+    noise = np.array([one.variances[cell] for one in measured])
+    y = np.array([one.counts[cell] for one in measured])
+    # Around the wave that is asked about: gaps of a walk to both sides share the way to it.
+    gaps = at - wave
+    shared = np.minimum(np.abs(gaps)[:, None], np.abs(gaps)) * (gaps[:, None] * gaps > 0)
+    weights = np.linalg.solve(np.diag(noise) + step * shared, np.ones(len(y)))
+    return float(weights @ y / weights.sum()), float(1 / weights.sum())
+
+
+@pytest.mark.parametrize("wave", [1, 4, 6, 9, 12])
+def test_the_filter_is_the_best_linear_unbiased_estimate(wave: int) -> None:
+    measured = told([1, 2, 4, 5, 9], seed=1)
+    unit = np.array([100.0, 1.0, 2000.0, 30.0, 500.0])
+    state = known_at(wave, measured, 0.2, unit)
+    for cell in range(5):
+        value, variance = best(wave, measured, 0.2 * unit[cell], cell)
+        assert state.counts[cell] == pytest.approx(value, rel=1e-9)
+        assert state.variances[cell] == pytest.approx(variance, rel=1e-9)
+
+
+def test_a_path_tells_at_each_wave_what_the_filter_does() -> None:
+    measured = told([1, 2, 4, 5, 9], seed=2, n=1)
+    waves = [1, 2, 3, 4, 5, 9]
+    values = np.array([next((m.counts[0] for m in measured if m.wave == w), 0.0) for w in waves])
+    variances = np.array(
+        [next((m.variances[0] for m in measured if m.wave == w), np.inf) for w in waves]
+    )
+    path = Path.of(waves, values, variances, 30.0)
+    for place, wave in enumerate(waves):
+        state = known_at(wave, measured, 30.0, np.ones(1))
+        assert path.values[place] == pytest.approx(state.counts[0], rel=1e-9)
+        assert path.covariance[place, place] == pytest.approx(state.variances[0], rel=1e-9)
+
+
+def test_changes_and_trends_of_a_walk_hold_as_often_as_they_say() -> None:
+    """20,000 walks: 95 % within .8 points, by chance missed with probability below 1e-6."""
+    rng = np.random.default_rng(shifted(3))
+    n, waves = 20_000, np.arange(1, 9)
+    truth = 5000 + np.cumsum(rng.normal(0, 12.0, (n, 8)), axis=1)
+    stds = np.array([10.0, 40.0, 40.0, 40.0, np.inf, 40.0, 40.0, 40.0])
+    seen = truth + rng.normal(size=(n, 8)) * np.where(np.isfinite(stds), stds, 0.0)
+    for weights in (np.eye(8)[7], np.eye(8)[7] - np.eye(8)[6], slope_weights(tuple(waves))):
+        path = Path.of(list(waves), np.zeros(8), stds**2, 144.0)
+        told_by = path.covariance * np.where(np.isfinite(stds), stds, 1.0) ** -2.0
+        told_by[:, ~np.isfinite(stds)] = 0.0
+        _, variance = path.weighed(weights)
+        off = (seen @ told_by.T - truth) @ weights
+        assert abs(float(np.mean(np.abs(off) < 1.96 * variance**0.5)) - 0.95) < 0.008
+
+
+def test_the_pace_is_learned_from_noise_that_is_larger_than_the_steps() -> None:
+    """Relative error of about 15 %: a factor of two is more than five of it."""
+    rng = np.random.default_rng(shifted(4))
+    truth = 3000 + np.cumsum(rng.normal(0, 13.4, (24, 60)), axis=0)  # 0.06 of 3000
+    noisy = truth + rng.normal(0, 50, truth.shape)
+    seen = [Measured(wave, row, np.full(60, 2500.0)) for wave, row in enumerate(noisy)]
+    found = learned_pace([seen], 180_000.0, supposed=0.3)
+    assert 0.03 < found < 0.12
+
+
+def test_what_is_supposed_counts_while_nothing_is_known() -> None:
+    one = told([1], seed=5)
+    assert learned_pace([one], 5000.0, supposed=0.1) == 0.1
+    lost = [
+        Measured(m.wave, m.counts, np.full(5, 1e9)) for m in told([1, 2], seed=6)
+    ]  # says nothing
+    assert 0.1 < learned_pace([lost], 5000.0, supposed=0.1) < 0.1 * np.e < MOST_PACE
+
+
+def test_cells_move_as_they_are_large_and_never_stand_still() -> None:
+    moved = steps([Measured(1, np.array([-50.0, 0.0, 500.0, 1000.0]), np.ones(4))], 1000.0)
+    assert moved.tolist() == [1.0, 1.0, 251.0, 1.0]
