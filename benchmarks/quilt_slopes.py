@@ -97,7 +97,8 @@ def measure(toy: str, n: int, epsilon: str, n_runs: int) -> None:
         found.append(figures(rows, truth))
     means = np.mean(found, axis=0)
     errors = np.std(found, axis=0, ddof=1) / np.sqrt(n_runs)
-    cells = [f"{name} {m:+.3f} ± {e:.3f}" for name, m, e in zip(FIGURES, means, errors, strict=True)]
+    figured = zip(FIGURES, means, errors, strict=True)
+    cells = [f"{name} {mean:+.3f} ± {error:.3f}" for name, mean, error in figured]
     print(f"{toy} {n} {epsilon} ({n_runs} runs): {', '.join(cells)}", flush=True)
 
 

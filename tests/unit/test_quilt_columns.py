@@ -176,7 +176,8 @@ def test_nothing_is_spread_to_where_nobody_is() -> None:
         assert known.shares.sum() == pytest.approx(1.0)
         mean = float(known.shares @ place)
         ratios.append(float(known.shares @ (place - mean) ** 2) / variance)
-    assert 0.8 < np.mean(ratios) < 1.3  # 3.1 where they got their part
+    # The median of 20 is .92, its standard deviation .026: false alarms are below one in 10,000.
+    assert 0.8 < np.median(ratios) < 1.1
 
 
 def test_an_empty_end_is_told_from_people() -> None:

@@ -363,7 +363,7 @@ def _draw(values: Floats, size: np.uint64, coin: float) -> np.uint64:
     for v in range(_ZERO, size - _ONE):
         left -= values[v]
         if left < 0.0:
-            return v
+            return np.uint64(v)
     return size - _ONE
 
 
@@ -401,9 +401,7 @@ def gibbs(rows: Particles, sites: Places, layout: Layout, state: State) -> None:
                 continue
             _multiply(other, rows, row, j, i, layout)
             n_shared = _find_shared(bases, strides, rows, row, i, j, layout)
-            _sum_out(
-                other, sizes[j], mine, sizes[i], bases[:n_shared], strides[:n_shared], factors
-            )
+            _sum_out(other, sizes[j], mine, sizes[i], bases[:n_shared], strides[:n_shared], factors)
             coin_of_second = coins[site, 2] + row * coins[site, 3]
             u = _draw(other, sizes[j], coin_of_second - np.floor(coin_of_second))
             if u == sizes[j]:

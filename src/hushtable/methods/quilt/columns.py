@@ -148,7 +148,7 @@ def known_column(
 
 
 def _numbered(buckets: Integers) -> Integers:
-    """Number buckets one after the other, where some of them have no values left."""
+    """Give buckets new numbers without gaps, where some of them have no values left."""
     return np.unique(buckets, return_inverse=True)[1].ravel()
 
 

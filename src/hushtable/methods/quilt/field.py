@@ -432,7 +432,8 @@ class Field:
     def draw_given(self, rows: Particles, columns: Sequence[int], n_sweeps: int) -> None:
         """Draw some columns of rows anew, in place, given the others."""
         layout, sites = self._layout(), self._sites()
-        free = np.flatnonzero(np.isin(sites, [*columns, -1]).all(axis=1))
+        alone = len(self.sizes)  # the second column of a site of one
+        free = np.flatnonzero(np.isin(sites, [*columns, alone]).all(axis=1))
         for _ in range(n_sweeps):
             self.coins.shuffle(free)
             kernels.gibbs(rows, sites[free], layout, self.coins.state)
@@ -486,7 +487,9 @@ class Field:
         fitted = log_factors(self.tables)
         for column, base in enumerate(self._base):
             alone = fitted.get((column,))
-            own = [((column,), base if alone is None else base * np.exp(alone))]
+            own: list[tuple[Group, Floats]] = [
+                ((column,), base if alone is None else base * np.exp(alone))
+            ]
             for group, theta in fitted.items():
                 if column in group and len(group) > 1:
                     # The column's own values come last, next to each other.

@@ -41,7 +41,7 @@ class Drawn:
         return self.particles[self.places]
 
     def column(self, column: int) -> NDArray[np.int16]:
-        """The codes of one column."""
+        """Give the codes of one column."""
         return np.ascontiguousarray(self.particles[:, column])[self.places]
 
 

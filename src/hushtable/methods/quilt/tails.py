@@ -3,7 +3,10 @@
 What it does. The outermost values of a numeric column are often empty, and there may be many of
 them. Each has a noisy count, and what is left of those when none may be negative adds up: rows far
 from all others, which weigh most in a variance or a slope. `cut` says which values at the ends are
-empty for all that can be told.
+empty for all that can be told. They stay empty when counts are drawn together and made to add up.
+
+The other side. People who are there but too few to be told from noise are lost, so the variance of
+a column with a long thin tail comes out too small.
 
 All of it is post-processing of noisy counts. The noisy counts themselves are published as they are.
 """
@@ -17,8 +20,8 @@ from numpy.typing import NDArray
 
 from hushtable.methods.quilt.domains import Floats
 
-FEW = 50
-"""Up to twice as many values, a stretch whose sum is below one standard deviation is empty."""
+FEW = 100
+"""Of so many values, a stretch at an end is empty if its sum is below one standard deviation."""
 
 
 def cut(counts: Floats, std: float) -> NDArray[np.bool_]:
@@ -52,7 +55,7 @@ def _n_empty(counts: Floats, std: float) -> int:
         widths.append(width)
     n_empty = 0
     # Among many values noise looks like people somewhere, and they would be far from all others.
-    least = max(1.0, math.log2(len(counts) / FEW)) * std
+    least = (1.0 + max(0.0, math.log2(len(counts) / FEW)) / 2) * std
     for total, width in zip(sums, widths, strict=True):
         if total >= least * width**0.5:
             return n_empty
