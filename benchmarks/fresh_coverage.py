@@ -96,7 +96,8 @@ class Asked:
 
     def _number(self, kind: str, column: str, where: str | None) -> Iterator[dict[str, Any]]:
         truth = Truth.mean if kind == "means" else Truth.median
-        if not self.people.mask(where).any():
+        values = self.people.frame[column][self.people.mask(where)].astype(float)
+        if np.isnan(values).all():  # nobody has one: there is no truth
             return
         try:
             pair = [

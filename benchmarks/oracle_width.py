@@ -1,10 +1,11 @@
 """How wide counts' intervals are beside those of an oracle that knows everything but the noise.
 
 ``python -m benchmarks.oracle_width [--runs N] [--epsilon E]`` publishes the embedded sample with
-each method, asks random counts, and prints for each method and number of columns how many intervals
-hold, their median half width, that of the oracle, and the median of the ratios. The oracle knows
-how rows lie inside groups, which are suppressed and what a model leaves out: its interval is that
-of the noise alone, 1.96 of the deviations that the release states for it.
+each method, asks random counts, and prints for each method and number of columns, those that cut
+through published groups apart, how many intervals hold, their median half width, that of the
+oracle, and the median of the ratios. The oracle knows how rows lie inside groups, which are
+suppressed and what a model leaves out: its interval is that of the noise alone, 1.96 of the
+deviations that the release states for it.
 """
 
 from __future__ import annotations
@@ -58,10 +59,10 @@ def main() -> None:
     table, columns = sample().select(KEPT), sample_schema().to_dict()["columns"]
     schema = Schema.from_dict({"name": "sample", "columns": {n: columns[n] for n in KEPT}})
     truth = Truth(table, schema)
-    print("| method | columns | n | hold | half width | the oracle's | ratio |")
-    print("|" + " --- |" * 7)
+    print("| method | columns | cut | n | hold | half width | the oracle's | ratio |")
+    print("|" + " --- |" * 8)
     for name, method in methods(given.epsilon).items():
-        seen: dict[int, list[tuple[bool, float, float]]] = defaultdict(list)
+        seen: dict[tuple[int, bool], list[tuple[bool, float, float]]] = defaultdict(list)
         try:
             for run in range(given.runs):
                 release = released(method, table, schema)
@@ -70,14 +71,16 @@ def main() -> None:
                     half = (answer.high - answer.low) / 2
                     oracle = NORMAL * answer.privacy_std
                     held = answer.low <= true <= answer.high
-                    seen[len(parse(where, schema).columns)].append((held, half, oracle))
+                    cut = any("cuts" in note for note in answer.notes)
+                    seen[len(parse(where, schema).columns), cut].append((held, half, oracle))
         except HushtableError as error:
             print(f"| {name} | refused: {error} |")
-        for n_columns, found in sorted(seen.items()):
+        for (n_columns, cut), found in sorted(seen.items()):
             held, half, oracle = np.array(found, float).T
             ratio = half[oracle > 0] / oracle[oracle > 0]
             print(
-                f"| {name} | {n_columns} | {len(held)} | {100 * held.mean():.0f} % | "
+                f"| {name} | {n_columns} | {'yes' if cut else ''} | {len(held)} | "
+                f"{100 * held.mean():.0f} % | "
                 f"{np.median(half):.3g} | {np.median(oracle):.3g} | {np.median(ratio):.2f} |",
                 flush=True,
             )

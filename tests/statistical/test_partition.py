@@ -247,7 +247,7 @@ def test_least_squares_lower_the_error_as_predicted() -> None:
 
 
 def test_budgets_are_fractions_without_rounding() -> None:
-    rules = Partition(epsilon="1/3", max_depth=7, test_from=3).plan(SMALL).rules
+    rules = Partition(epsilon="1/3", max_depth=7, test_from=3, column_share=0).plan(SMALL).rules
     total = sum((rules.split_budget(d) + rules.epsilon_test * rules.is_tested(d) for d in range(7)),
                 Fraction(0))  # fmt: skip
     assert total == Fraction(1, 6)

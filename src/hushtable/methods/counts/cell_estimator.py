@@ -219,11 +219,11 @@ class CellEstimator(Estimator):
         self, cells: Cells, functions: Sequence[RowFunction], inside: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], str]:
         """Give means over suppressed rows, the covariance of sums over them, and what to note."""
-        if self.hidden_rows is not None:
+        rows = self.hidden_rows
+        if rows is not None:
             everywhere = replace(cells, codes=self._all_codes)
             values = np.stack([everywhere.means(function) for function in functions])
-            found = self.hidden_rows
-            return found.means(values), found.covariance(values), SPREAD_NOTE
+            return rows.means(values), rows.covariance(values), SPREAD_NOTE
         small, n = self._small(), len(functions)
         anywhere = np.array([cells.everywhere(function) for function in functions])
         means = (1 - ANYWHERE) * (inside @ small) + ANYWHERE * anywhere

@@ -125,7 +125,7 @@ class ColumnView(CellEstimator):
         return bool(predicate.shares(self.recode, self.null_cell)[0] > 0)
 
     @cached_property
-    def hidden_rows(self) -> HiddenRows | None:  # type: ignore[override]
+    def hidden_rows(self) -> HiddenRows | None:
         """Where suppressed records are likely to be; None where some are not counted at all."""
         return None if self.null_cell is not None else super().hidden_rows
 

@@ -116,6 +116,10 @@ class ColumnsEstimator(Estimator):
             all_alike=not any(may_be_empty),
         )
 
+    @cached_property
+    def _suppressed(self) -> Floats:
+        return chances_suppressed(self.plan.mechanism)
+
     @property
     def _may_lose(self) -> bool:
         """Whether people may have more values than count."""
@@ -137,7 +141,7 @@ class ColumnsEstimator(Estimator):
                 codes=tuples.codes(schema, recode),
                 counts=tuples.counts,
                 noise=self.noise,
-                suppressed=chances_suppressed(self.plan.mechanism),
+                suppressed=self._suppressed,
                 total=self._thinning.of_total(self.total),
             )
         return self._views[number]

