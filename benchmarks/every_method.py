@@ -95,7 +95,7 @@ def methods(schema: Schema) -> Iterator[tuple[str, Method, bool]]:
     yield "noisy-counts", ht.NoisyCounts(epsilon=1, delta="1e-6", k=10), True
     pairs = [[few[0], few[2]], [few[1], few[2]]]
     yield "columns", ht.Columns(epsilon=1, delta="1e-6", k=10, max_columns=2, columns=pairs), True
-    yield "alpha-beta", ht.AlphaBeta(prior_factor=1, n_public=1000, gamma="1/2"), True
+    yield "alpha-beta", ht.AlphaBeta(prior_factor=1, n_public=1000, gamma="1/2"), False
     yield "contingency-table", ContingencyTable(epsilon=1), True
     three = Schema.from_dict(
         {"name": "t", "columns": {name: schema.to_dict()["columns"][name] for name in few}}
@@ -164,7 +164,10 @@ def asked(release: Release, table: pa.Table, seed: int) -> dict[str, list[tuple[
         seen[kind].append((held, (answer.high - answer.low) / table.num_rows))
 
     for where in questions.counts:
-        add("counts", release.count(where), truth.count(where)[0])
+        try:
+            add("counts", release.count(where), truth.count(where)[0])
+        except Refused:  # columns that no published column holds together
+            continue
     for kind, ask, real, pairs in (
         ("means", release.mean, truth.mean, questions.means),
         ("medians", release.median, truth.median, questions.medians),
@@ -233,17 +236,17 @@ def on_table(
 
 
 def on_graph(name: str, folder: Path) -> dict[str, Any]:
-    graph = GRAPHS[name]()
-    edges = list(nx.convert_node_labels_to_integers(graph).edges())
+    graph = nx.convert_node_labels_to_integers(GRAPHS[name]())
+    edges, nodes = list(graph.edges()), list(range(graph.number_of_nodes()))
     degrees = np.sort([degree for _, degree in graph.degree()])
     started = time.process_time()
     out = folder / name.replace(" ", "-").replace(",", "")
-    said = ""
+    said, method = "", ht.Degrees(epsilon=1)
     try:
-        release = ht.publish_graph(edges, ht.Degrees(epsilon=1), out=out)
+        release = ht.publish_graph(edges, method, out=out, nodes=nodes)
     except Refused as refused:
         said = str(refused)
-        release = ht.publish_graph(edges, ht.Degrees(epsilon=1), out=out, anyway=True)
+        release = ht.publish_graph(edges, method, out=out, nodes=nodes, anyway=True)
     cpu = time.process_time() - started
     holds = []
     for at in np.unique(np.quantile(degrees, np.arange(1, 20) / 20).astype(int)).tolist():

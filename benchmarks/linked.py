@@ -243,7 +243,7 @@ def measures(real: Tables, made: Tables, schema: LinkedSchema) -> dict[str, floa
         found[where] = float(
             np.mean([_variation(views[0][place], views[1][place], list(g)) for g in groups])
         )
-    sizes = [np.minimum(v[3], (schema.tables["visits"].max_children or 1) + 1) for v in views]
+    sizes = [np.minimum(v[3], schema.tables["visits"].max_children) for v in views]
     shares = [np.bincount(s, minlength=30)[:30] / len(s) for s in sizes]
     found["number"] = float(np.abs(shares[0] - shares[1]).sum() / 2)
     return found
@@ -276,8 +276,11 @@ def _variation(real: pd.DataFrame, made: pd.DataFrame, columns: list[str]) -> fl
 
 def answers(
     made: LinkedEstimator, real: Tables, schema: LinkedSchema, seed: int
-) -> Iterator[tuple[str, bool, float]]:
-    """Ask questions drawn at random: kind, whether the interval held, half its width."""
+) -> Iterator[tuple[str, tuple[bool, float] | None]]:
+    """Ask questions drawn at random: kind, whether the interval held and half its width.
+
+    Nothing where the question was refused.
+    """
     rng = np.random.default_rng(seed)
     persons, visits = real["persons"], real["visits"]
     table = schema.tables["visits"]
@@ -287,23 +290,23 @@ def answers(
     scale = len(kept) / len(visits)  # a random part of them counts
     joined = visits.merge(persons, on="person")
     before = visits.groupby("person")[list(mine)].shift()
+    n_steps = (visits.groupby("person").size() - 1).to_numpy()
+    steps_scale = np.minimum(n_steps, most).sum() / n_steps.sum()
     for _ in range(10):
         at, is_p = _condition(rng, persons, above)
-        fact, where = list(table.facts.items())[rng.integers(len(table.facts))]
+        where = list(table.facts.values())[rng.integers(len(table.facts))]
         has = persons.person.isin(visits.person[_truth(visits, where)])
-        yield (
-            "EXISTS",
-            *_held(made, f"persons.{at} AND EXISTS visits.{where}", (is_p & has).sum()),
-        )
+        asked = f"persons.{at} AND EXISTS visits.{where}"
+        yield "EXISTS", _held(made, asked, (is_p & has).sum())
         at, is_p = _condition(rng, joined, above)
         own, is_v = _condition(rng, joined, mine)
         truth = (is_p & is_v).sum() * scale
-        yield ("visits", *_held(made, f"visits.{own} AND persons.{at}", truth))
-        own, is_v = _condition(rng, visits, mine)
-        last, is_b = _condition(rng, before, mine)
-        truth = (is_v & is_b).sum() * scale
-        yield ("next", *_held(made, f"visits.{own} AND previous.{last}", truth))
-    del fact
+        yield "visits", _held(made, f"visits.{own} AND persons.{at}", truth)
+        one = {name: mine[name] for name in [list(mine)[rng.integers(len(mine))]]}
+        own, is_v = _condition(rng, visits, one)
+        last, is_b = _condition(rng, before, one)
+        truth = (is_v & is_b).sum() * steps_scale
+        yield "next", _held(made, f"visits.{own} AND previous.{last}", truth)
 
 
 def _condition(rng: Any, frame: pd.DataFrame, columns: dict[str, Any]) -> tuple[str, Any]:
@@ -322,11 +325,11 @@ def _truth(visits: pd.DataFrame, where: str) -> Any:
     return visits[name] >= int(value) if sign == ">=" else visits[name] == value.strip("'")
 
 
-def _held(made: LinkedEstimator, where: str, truth: float) -> tuple[bool, float]:
+def _held(made: LinkedEstimator, where: str, truth: float) -> tuple[bool, float] | None:
     try:
         answer = made.count(where)
     except Refused:
-        return True, float("nan")
+        return None
     return answer.low - 0.5 <= truth <= answer.high + 0.5, (answer.high - answer.low) / 2
 
 
@@ -338,7 +341,7 @@ def run(name: str, data: Tables, schema: LinkedSchema, options: argparse.Namespa
     share = Linked(epsilon=1).person_share
     given = {"epsilon": options.epsilon, "delta": "1e-6", "person_share": share}
     found: dict[str, list[dict[str, float]]] = {"linked": [], "apart": [], "flat": []}
-    asked: list[tuple[str, bool, float]] = []
+    asked: list[tuple[str, tuple[bool, float] | None]] = []
     for seed in range(options.runs):
         for way, publish in (("linked", linked), ("apart", apart), ("flat", flat)):
             started = time.process_time()
@@ -359,9 +362,9 @@ def run(name: str, data: Tables, schema: LinkedSchema, options: argparse.Namespa
     for way, lines in found.items():
         figures = {part: np.mean([line[part] for line in lines]) for part in lines[0]}
         print(f"| {way} | {' | '.join(f'{figure:.3f}' for figure in figures.values())} |")
-    for kind in dict.fromkeys(kind for kind, *_ in asked):
-        mine = [(held, half) for what, held, half in asked if what == kind]
-        held, half = zip(*mine, strict=True)
+    for kind in dict.fromkeys(kind for kind, _ in asked):
+        told = [answer for what, answer in asked if what == kind]
+        held, half = zip(*(answer for answer in told if answer is not None), strict=True)
         print(
             f"{kind}: {np.mean(held):.1%} of {len(held)} hold, half width {np.nanmedian(half):,.0f}"
         )

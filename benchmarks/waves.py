@@ -50,6 +50,7 @@ BINS = {
     "docvis": [1, 2, 3, 5, 9], "age": [30, 35, 40, 45, 50, 55, 60], "educ": [9, 11, 12, 15],
     "hhninc": [2, 3, 4, 5, 7], "hospvis": [1, 2],
 }  # fmt: skip
+SUPPOSED = {"register": 0.05, "rwm5yr": 0.3}  # what somebody may guess of a month, of a year
 YES_NO = ("female", "married", "kids", "outwork")
 
 
@@ -201,7 +202,13 @@ def main() -> None:
 
 def compare(waves: Waves, given: argparse.Namespace) -> None:
     schema, n = waves.schema(), len(waves.tables)
-    plan = SeriesPlan(epsilon=given.epsilon, delta=given.delta, waves=n, spares=0)
+    plan = SeriesPlan(
+        epsilon=given.epsilon,
+        delta=given.delta,
+        waves=n,
+        spares=0,
+        change=SUPPOSED[given.table],
+    )
     each = largest_epsilon(plan.rho / n, plan.wave_delta, plan.epsilon)
     asked = list(questions(waves, given.questions, np.random.default_rng(given.seed)))
     pairs: dict[str, list[float]] = {"alone": [], "series": []}

@@ -1,30 +1,29 @@
 """Figures 2 and 3 of Rastogi, Suciu and Hong: estimates against truth, and errors against FRAPP.
 
-Run as ``python benchmarks/papers/alpha_beta_figures.py``; needs Adult under ``$HUSHTABLE_DATA`` or
-``../shared/data``. Writes a JSON file and two plots to ``benchmarks/results``.
+Run by ``python -m benchmarks.papers 004``; needs Adult.
 
 As in the paper: the 30,162 complete rows of Adult's training part, nine attributes with their
 active domains (m = 648,023,040), d = 10 n/m, gamma = 0.2, all selections of one, two or three
 attributes by single values. Unlike the paper rows are made distinct first, for both methods, and n
-is the number of distinct tuples. Errors are averages over 3 releases.
+is the number of distinct tuples.
 
 Active domains come from the data here, as in the paper: a comparison, not a release.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import tempfile
 from fractions import Fraction
-from itertools import combinations
+from functools import cache
+from itertools import combinations, pairwise
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
-from matplotlib.figure import Figure
+from benchmarks.papers.figure import Curve, Figure, Panel, Point
 from numpy.typing import NDArray
 
 from hushtable.codes import to_codes
@@ -42,10 +41,15 @@ ATTRIBUTES = (
 )  # fmt: skip
 ROOT = Path(__file__).resolve().parents[2]
 DATA = Path(os.environ.get("HUSHTABLE_DATA", ROOT.parent / "shared" / "data"))
-RESULTS = ROOT / "benchmarks" / "results"
 N_PAPER, N_DOMAIN, FACTOR, GAMMA = 30_162, 648_023_040, 10, Fraction(1, 5)
-N_RUNS = 3
-FROM = (0, 1, 10, 100, 300, 1000, 3000)
+N_RUNS = 10
+FROM = (1, 10, 30, 100, 300, 1000, 3000)
+BINS = (0, 1, 100, 250, 500, 750, 1000, 1500, 2000, 3000, 4000)
+RUNS = f"mean of {N_RUNS} releases, with its standard error"
+PRINTED_AT = 1000
+"""The paper reads 120 and 520 off its graph and does not say where: they are drawn here."""
+
+SHOWN = ("FRAPP", "minimal beta", "printed beta", "exclusive (default)")
 HALF = Fraction(1, 2)
 
 
@@ -105,40 +109,13 @@ def all_selections(
 
 
 def estimates(method: Method, release: Release, seen: NDArray, domain: NDArray) -> NDArray:
-    """Apply the estimator's formula to many counts at once; `main` checks it against `count`."""
+    """Apply the estimator's formula to many counts at once; `one_release` checks one of them."""
     if isinstance(method, Frapp):
         g, n_rows = float(method.retention), release.table().num_rows
         return (seen - n_rows * (1 - g) * domain / N_DOMAIN) / g
     assert isinstance(method, AlphaBeta)
     law = method.plan(release.schema).noise
     return (seen - float(law.beta) * domain) / float(law.alpha)
-
-
-def cumulative(true: NDArray, error: NDArray) -> list[float]:
-    """Give the average error over all selections with at least so many tuples (Figure 3)."""
-    return [float(error[true >= start].mean()) for start in FROM]
-
-
-def draw(points: dict[str, tuple[NDArray, NDArray]]) -> None:
-    """Plot the estimates of one release, and errors averaged from the largest counts down."""
-    figure = Figure(figsize=(10, 5))
-    axes = figure.subplots(1, 2, sharey=True)
-    for axis, name in zip(axes, ("FRAPP", "exclusive (default)"), strict=True):
-        true, estimate = points[name]
-        axis.plot(true, estimate, ".", markersize=1)
-        axis.plot([0, true.max()], [0, true.max()], color="black", linewidth=0.8)
-        axis.set(title=name, xlabel="true count")
-    axes[0].set_ylabel("estimate")
-    figure.savefig(RESULTS / "alpha_beta_figure_2.png", dpi=80)
-    figure = Figure(figsize=(7, 5))
-    axis = figure.subplots()
-    for name, (true, estimate) in points.items():
-        order = np.argsort(true)[::-1]
-        average = np.cumsum(np.abs(estimate - true)[order]) / np.arange(1, len(true) + 1)
-        axis.plot(true[order][99:], average[99:], label=name)
-    axis.set(xlabel="true count at least", ylabel="average error", xscale="symlog")
-    axis.legend()
-    figure.savefig(RESULTS / "alpha_beta_figure_3.png", dpi=80)
 
 
 def one_release(
@@ -159,34 +136,85 @@ def one_release(
     return true, found
 
 
-def main() -> None:
-    """Publish with every method, print the cumulative average errors and their ratios."""
+@cache
+def releases() -> dict[str, list[tuple[NDArray, NDArray]]]:
+    """Publish with every method, so many times."""
     table, schema = adult_of_the_paper(DATA)
     truth = codes_of(table, schema)
     print(f"{table.num_rows:,} distinct tuples of {N_PAPER:,} rows")
-    errors: dict[str, list[float]] = {}
-    points = {}
-    for name, method in methods(table.num_rows).items():
-        runs = [one_release(method, table, schema, truth) for _ in range(N_RUNS)]
-        errors[name] = np.mean([cumulative(t, np.abs(e - t)) for t, e in runs], axis=0).tolist()
-        points[name] = runs[0]
-    n_selections = len(points["FRAPP"][0])
-    print(f"{n_selections:,} selections; average error over those with a true count of at least")
-    print(f"{'':22}" + "".join(f"{start:>9,}" for start in FROM))
-    for name, averages in errors.items():
-        print(f"{name:22}" + "".join(f"{average:9.1f}" for average in averages))
-    print("FRAPP's error over it")
-    ratios = {
-        name: [f / a for f, a in zip(errors["FRAPP"], averages, strict=True)]
-        for name, averages in errors.items()
+    return {
+        name: [one_release(method, table, schema, truth) for _ in range(N_RUNS)]
+        for name, method in methods(table.num_rows).items()
     }
-    for name, row in ratios.items():
-        print(f"{name:22}" + "".join(f"{ratio:9.2f}" for ratio in row))
-    RESULTS.mkdir(exist_ok=True)
-    content = {"from": FROM, "average_error": errors, "frapp_over": ratios}
-    (RESULTS / "alpha_beta_figures.json").write_text(json.dumps(content, indent=1) + "\n")
-    draw(points)
 
 
-if __name__ == "__main__":
-    main()
+def average_error(true: NDArray, estimate: NDArray, start: int) -> float:
+    """Give the average error over all selections with at least so many tuples."""
+    asked = true >= start
+    return float(np.abs(estimate - true)[asked].mean())
+
+
+def figure_2() -> Figure:
+    """Gather the estimates by the true count: the median and where nine in ten lie."""
+    panels = []
+    for name in SHOWN:
+        true, estimate = (np.concatenate(part) for part in zip(*releases()[name], strict=True))
+        points = []
+        for low, high in pairwise(BINS):
+            inside = (true >= low) & (true < high)
+            points.append(
+                Point(float(true[inside].mean()), *np.quantile(estimate[inside], (0.5, 0.05, 0.95)))
+            )
+        panels.append(Panel(name, [Curve("estimate", points)]))
+    return Figure(
+        "2", "Estimates against true counts", "true count", "estimate",
+        f"median over all selections with about this count, bars hold 90 % of them; "
+        f"{N_RUNS} releases", panels, diagonal=True,
+    )  # fmt: skip
+
+
+def errors() -> dict[str, NDArray]:
+    """Give the average errors of each method: a row for each release."""
+    return {
+        name: np.array([[average_error(*run, start) for start in FROM] for run in made])
+        for name, made in releases().items()
+    }
+
+
+def figure_3() -> Figure:
+    """Average the error from the largest counts down."""
+    curves = [
+        Curve(name, [Point.of_runs(at, found[:, n]) for n, at in enumerate(FROM)])
+        for name, found in errors().items()
+    ]
+    curves += [
+        Curve("paper, FRAPP", [Point.exact(PRINTED_AT, 520)], printed=True),
+        Curve("paper, alpha-beta", [Point.exact(PRINTED_AT, 120)], printed=True),
+    ]
+    return Figure(
+        "3", "Average error over all selections with at least so many tuples",
+        "true count at least", "average error", RUNS, [Panel("average error", curves)],
+        x_log=True, y_log=True,
+    )  # fmt: skip
+
+
+def figure_3_ratio() -> Figure:
+    """Divide FRAPP's average error by each method's."""
+    found = errors()
+    curves = [
+        Curve(
+            name,
+            [Point.of_runs(at, found["FRAPP"][:, n] / own[:, n]) for n, at in enumerate(FROM)],
+        )
+        for name, own in found.items()
+        if name != "FRAPP"
+    ]
+    return Figure(
+        "3-ratio", "FRAPP's average error over that of alpha-beta", "true count at least",
+        "ratio of errors", RUNS,
+        [Panel("FRAPP over it", curves, {"paper, observed": 4.3, "paper, theory": 4.5})],
+        x_log=True,
+    )  # fmt: skip
+
+
+FIGURES = {"2": figure_2, "3": figure_3, "3-ratio": figure_3_ratio}

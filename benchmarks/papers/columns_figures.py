@@ -1,7 +1,7 @@
 """Figures 1 to 3 of Li and Li: noise against frequency, and rating prediction from releases.
 
-Run it with ``python -m benchmarks.papers.columns_figures [--quick] [--figures 2 3]``; plots and
-numbers go to ``benchmarks/results``. MovieLens 1M is used where it is found (``$HUSHTABLE_DATA``).
+Run by ``python -m benchmarks.papers 000``. Netflix's ratings, which the paper takes, may not be had
+any more: a generated set of their shape and MovieLens 1M stand in for them.
 
 The protocol of the rating experiments
 --------------------------------------
@@ -26,40 +26,65 @@ The protocol of the rating experiments
 
 from __future__ import annotations
 
-import argparse
-import json
+import math
+import os
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-import matplotlib as mpl
 import numpy as np
 import pyarrow as pa
+from benchmarks.papers.figure import Curve, Figure, Panel, Point
 from numpy.typing import NDArray
 
 from hushtable import Columns, NoisyCounts, Release, Schema, publish
 from hushtable.learn import RatingModel
 
-mpl.use("Agg")
-import matplotlib.pyplot as plt
-
-RESULTS = Path(__file__).resolve().parents[1] / "results"
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
+DATA = Path(os.environ.get("HUSHTABLE_DATA", SHARED))
 
 EPSILONS = {"1": "1", "ln 5": "ln(5)", "ln 10": "ln(10)"}
 DELTAS = ("1e-3", "1e-5", "1e-7")
 SCHEMAS = {1: ([5], 2), 2: ([10], 3), 3: ([50], 6), 4: ([5, 10], 4), 5: ([5, 10, 50], 8)}
 """Cluster sizes and c* of Table 2."""
 
-REPEATS = 3
-"""Releases over which the errors of Figure 3 are averaged."""
-
-SETTINGS = [("1", "1e-5"), ("ln(5)", "1e-5"), ("ln(10)", "1e-5"), ("ln(5)", "1e-3"),
-            ("ln(5)", "1e-7")]  # fmt: skip
-"""Epsilon and delta of Figure 3: each varied with the other held."""
+PLACES = {"1": 1.0, "ln 5": math.log(5), "ln 10": math.log(10)}
+MECHANISMS = ("paper", "tight")
+DEFAULT: dict[str, Any] = {"epsilon": "ln(5)", "delta": "1e-5", "k": 10}
+FREQUENCIES = (
+    1,
+    5,
+    6,
+    7,
+    8,
+    9,
+    10,
+    12,
+    14,
+    16,
+    18,
+    20,
+    22,
+    24,
+    26,
+    28,
+    30,
+    32,
+    34,
+    36,
+    40,
+    45,
+    50,
+    60,
+    100,
+)
+MAX_VALUES = 6
+RUNS = {"whole records": 3, "movielens": 3, "generated": 2}
+"""Releases of each setting: as many as ten minutes bear."""
 
 
 @dataclass(frozen=True)
@@ -233,39 +258,44 @@ def try_columns(split: Split, **parameters: Any) -> dict[str, Any]:
 # --- the figures --------------------------------------------------------------------------------
 
 
-def figure_1() -> dict[str, Any]:
+def noise_curve(name: str, frequencies: Iterable[int], **change: Any) -> Curve:
+    """Give noise(f), which is exact: no run is needed."""
+    method = NoisyCounts(**{**DEFAULT, **change})
+    return Curve(name, [Point.exact(f, method.noise_level(int(f))) for f in frequencies])
+
+
+def figure_1() -> Figure:
     """Give noise(f) for all panels; in (d) only the range of f depends on the number of users."""
-    frequencies = list(range(1, 61))
-    panels: dict[str, dict[str, dict[str, Any]]] = {
+    kinds = {
         "a": {f"epsilon {name}": {"epsilon": e} for name, e in EPSILONS.items()},
         "b": {f"delta {delta}": {"delta": delta} for delta in DELTAS},
         "c": {f"k {k}": {"k": k} for k in (3, 10, 20)},
     }
-    result: dict[str, Any] = {"frequency": frequencies}
-    default = {"epsilon": "ln(5)", "delta": "1e-5", "k": 10}
-    for panel, curves in panels.items():
-        result[panel] = {
-            f"{mechanism}, {name}": [
-                NoisyCounts(**{**default, **change}, mechanism=mechanism).noise_level(f)  # type: ignore[arg-type]
-                for f in frequencies
-            ]
-            for name, change in curves.items()
-            for mechanism in ("paper", "tight")
-        }
+    panels = [
+        Panel(
+            f"({part}) {mechanism}",
+            [
+                noise_curve(name, FREQUENCIES, mechanism=mechanism, **change)
+                for name, change in changes.items()
+            ],
+        )
+        for part, changes in kinds.items()
+        for mechanism in MECHANISMS
+    ]
     everyone = generate(n_movies=100, per_person=2.5)
-    result["d"] = {}
-    draw = np.random.default_rng(3)
-    coins = draw.random(int(everyone.user.max()) + 1)
-    for share in (0.25, 0.5, 1.0):  # of 96,000 people: 5, 10 and 20 % of Netflix's subscribers
-        part = everyone.take(coins[everyone.user] < share)
-        counts = _whole_tuples(part)
-        for mechanism in ("paper", "tight"):
-            method = NoisyCounts(**default, mechanism=mechanism)  # type: ignore[arg-type]
-            occurring = np.unique(counts[counts >= 1])
-            result["d"][f"{mechanism}, {len(np.unique(part.user)):,} people"] = {
-                str(f): method.noise_level(int(f)) for f in occurring[occurring <= 2000]
-            }
-    return result
+    coins = np.random.default_rng(3).random(int(everyone.user.max()) + 1)
+    for mechanism in MECHANISMS:
+        curves = []
+        for share in (0.25, 0.5, 1.0):  # of 96,000 people: 5, 10 and 20 % of the subscribers
+            counts = _whole_tuples(everyone.take(coins[everyone.user] < share))
+            seen = np.unique(counts[counts >= 1])
+            kept = np.unique(seen[np.unique(np.geomspace(1, len(seen), 30).astype(int)) - 1])
+            curves.append(noise_curve(f"{share:.0%} of the people", kept, mechanism=mechanism))
+        panels.append(Panel(f"(d) {mechanism}", curves))
+    return Figure(
+        "1", "Noise level against the frequency of a tuple", "frequency", "noise level",
+        "exact, by the formula of the mechanism", panels, x_log=True,
+    )  # fmt: skip
 
 
 def _whole_tuples(ratings: Ratings) -> NDArray[np.int64]:
@@ -280,120 +310,117 @@ def _whole_tuples(ratings: Ratings) -> NDArray[np.int64]:
     return np.array(list(seen.values()), np.int64)
 
 
-def figure_2(quick: bool) -> dict[str, Any]:
+@cache
+def whole_records() -> Split:
+    """Give the generated ratings of 100 movies."""
+    return Split.of(generate(n_movies=100, per_person=2.5))
+
+
+@cache
+def data_set(name: str) -> Split:
+    """Give the ratings of 500 movies."""
+    return Split.of(generate() if name == "generated" else movielens(DATA))
+
+
+@cache
+def levels(name: str) -> dict[str, float]:
+    """Give what the errors stand beside."""
+    return (whole_records() if name == "whole records" else data_set(name)).baselines()
+
+
+def whole_error(k: int, epsilon: str, delta: str, mechanism: str) -> float:
     """Publish whole records of 100 movies (one column), as in section 7.1."""
-    split = Split.of(generate(n_movies=100, per_person=2.5))
-    whole = [[f"m{i}" for i in range(100)]]
-    result: dict[str, Any] = {"baselines": split.baselines()}
-    for k in (10, 3):
-        for epsilon in EPSILONS.values():
-            for delta in ("1e-5",) if quick else DELTAS:
-                for mechanism in ("paper", "tight"):
-                    found = try_columns(split, epsilon=epsilon, delta=delta, k=k, max_columns=1,
-                                        columns=whole, mechanism=mechanism)  # fmt: skip
-                    result[f"k {k}, epsilon {epsilon}, delta {delta}, {mechanism}"] = found
-    return result
+    found = try_columns(
+        whole_records(), epsilon=epsilon, delta=delta, k=k, max_columns=1,
+        columns=[[f"m{i}" for i in range(100)]], mechanism=mechanism,
+    )  # fmt: skip
+    return float(found["rmse"])
 
 
-def figure_3(split: Split, settings: list[tuple[str, str]], max_values: int) -> dict[str, Any]:
-    """Try the five schemas for some (epsilon, delta)."""
-    result: dict[str, Any] = {"baselines": split.baselines(), "max_values": max_values}
-    for epsilon, delta in settings:
-        for number, (clusters, max_columns) in SCHEMAS.items():
-            for mechanism in ("paper", "tight"):
-                tries = [
-                    try_columns(
-                        split, epsilon=epsilon, delta=delta, k=10, clusters=clusters,
-                        max_columns=max_columns, max_values=max_values, mechanism=mechanism,
-                    )
-                    for _ in range(REPEATS)
-                ]  # fmt: skip
-                errors = [found["rmse"] for found in tries]
-                found = {**tries[0], "rmse": float(np.mean(errors)), "rmse of each": errors}
-                name = f"schema {number}, epsilon {epsilon}, delta {delta}, {mechanism}"
-                result[name] = found
-                print(f"  {name}: {found}", flush=True)
-    return result
+def whole_errors(k: int, epsilon: str, delta: str, mechanism: str) -> list[float]:
+    return [whole_error(k, epsilon, delta, mechanism) for _ in range(RUNS["whole records"])]
 
 
-def plot_figure_1(result: dict[str, Any], file: Path) -> None:
-    """Draw the four panels."""
-    _, axes = plt.subplots(2, 2, figsize=(10, 7), sharey=True)
-    for panel, axis in zip("abcd", axes.flat, strict=True):
-        for name, curve in result[panel].items():
-            x = [int(f) for f in curve] if isinstance(curve, dict) else result["frequency"]
-            y = list(curve.values()) if isinstance(curve, dict) else curve
-            axis.plot(x, y, "-" if name.startswith("tight") else "--", label=name)
-        axis.set(title=f"({panel})", xlabel="frequency", ylabel="noise level")
-        axis.legend(fontsize=6)
-    axes.flat[3].set_xscale("log")
-    plt.tight_layout()
-    plt.savefig(file)
-    plt.close()
+def figure_2() -> Figure:
+    """Publish whole records of 100 movies."""
+    panels = [
+        Panel(
+            f"k = {k}, {mechanism}",
+            [
+                Curve(
+                    f"delta {delta}",
+                    [
+                        Point.of_runs(
+                            at,
+                            whole_errors(k, EPSILONS[name], delta, mechanism),
+                        )
+                        for name, at in PLACES.items()
+                    ],
+                )
+                for delta in DELTAS
+            ],
+            {name: levels("whole records")[name] for name in ("raw", "movie average")},
+        )
+        for k in (10, 3)
+        for mechanism in MECHANISMS
+    ]
+    return Figure(
+        "2", "Error of predicted ratings, whole records of 100 movies (generated)", "epsilon",
+        "RMSE", f"mean of {RUNS['whole records']} releases, with one standard error", panels,
+    )  # fmt: skip
 
 
-def plot_rmse(result: dict[str, Any], file: Path, title: str) -> None:
-    """Draw errors against epsilon and against delta, beside the baselines."""
-    _, axes = plt.subplots(1, 2, figsize=(11, 5), sharey=True)
-    sweeps = {
-        "epsilon (delta 1e-5)": [(epsilon, "1e-5") for epsilon in EPSILONS.values()],
-        "delta (epsilon ln 5)": [("ln(5)", delta) for delta in reversed(DELTAS)],
-    }
-    lines = list(dict.fromkeys(name.split(",")[0] for name in result if ", epsilon" in name))
-    for axis, (label, points) in zip(axes, sweeps.items(), strict=True):
-        for number, line in enumerate(lines):
-            for mechanism, style in (("paper", "--"), ("tight", "-")):
-                found = {
-                    epsilon if label.startswith("e") else delta: result.get(
-                        f"{line}, epsilon {epsilon}, delta {delta}, {mechanism}"
-                    )
-                    for epsilon, delta in points
-                }
-                there = {x: entry["rmse"] for x, entry in found.items() if entry is not None}
-                axis.plot(list(there), list(there.values()), style, color=f"C{number}",
-                          marker="o", markersize=3, label=f"{line}, {mechanism}")  # fmt: skip
-        for name, value in result["baselines"].items():
-            axis.axhline(value, linestyle=":", color="black")
-            axis.annotate(name, (0, value), (0, 2), textcoords="offset points", fontsize=7)
-        axis.set(xlabel=label, ylabel="RMSE", title=title)
-    axes[1].legend(fontsize=6)
-    plt.tight_layout()
-    plt.savefig(file)
-    plt.close()
+def column_error(name: str, number: int, epsilon: str, delta: str, mechanism: str) -> float:
+    """Publish with one of the five schemas."""
+    clusters, max_columns = SCHEMAS[number]
+    found = try_columns(
+        data_set(name), epsilon=epsilon, delta=delta, k=10, clusters=clusters,
+        max_columns=max_columns, max_values=MAX_VALUES, mechanism=mechanism,
+    )  # fmt: skip
+    return float(found["rmse"])
 
 
-def main() -> None:
-    """Make the figures."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="fewer epsilons and deltas")
-    parser.add_argument("--data", type=Path, default=SHARED)
-    parser.add_argument("--figures", nargs="+", type=int, default=[1, 2, 3])
-    options = parser.parse_args()
-    RESULTS.mkdir(exist_ok=True)
-
-    def keep(name: str, result: dict[str, Any], plot: Callable[[Path], None]) -> None:
-        (RESULTS / f"{name}.json").write_text(json.dumps(result, indent=1) + "\n")
-        plot(RESULTS / f"{name}.svg")
-        print(f"{name}: done", flush=True)
-
-    if 1 in options.figures:
-        one = figure_1()
-        keep("columns_figure_1", one, lambda file: plot_figure_1(one, file))
-    if 2 in options.figures:
-        two = figure_2(options.quick)
-        keep("columns_figure_2", two, lambda file: plot_rmse(two, file, "whole records"))
-    if 3 not in options.figures:
-        return
-    settings = SETTINGS[1:3] if options.quick else SETTINGS
-    sets = [(generate(), 6)]
-    if options.data.is_dir():
-        sets.append((movielens(options.data), 6))
-    for number, (ratings, max_values) in enumerate(sets):
-        title, which = ratings.name, ("generated", "movielens")[number]
-        three = {"data": title, **figure_3(Split.of(ratings), settings, max_values)}
-        name = f"columns_figure_3_{which}"
-        keep(name, three, lambda file, r=three, t=title: plot_rmse(r, file, t))  # type: ignore[misc]
+@cache
+def column_errors(name: str, *setting: Any) -> list[float]:
+    return [column_error(name, *setting) for _ in range(RUNS[name])]
 
 
-if __name__ == "__main__":
-    main()
+def figure_3(name: str, part: Literal["a", "b"]) -> Figure:
+    """Try the five schemas: (a) by epsilon, (b) by delta."""
+    settings = (
+        {at: (EPSILONS[title], "1e-5") for title, at in PLACES.items()}
+        if part == "a"
+        else {float(delta): ("ln(5)", delta) for delta in DELTAS}
+    )
+    panels = [
+        Panel(
+            f"({part}) {mechanism}",
+            [
+                Curve(
+                    f"schema {number}",
+                    [
+                        Point.of_runs(at, column_errors(name, number, *setting, mechanism))
+                        for at, setting in settings.items()
+                    ],
+                )
+                for number in SCHEMAS
+            ],
+            levels(name),
+        )
+        for mechanism in MECHANISMS
+    ]
+    return Figure(
+        f"3{part}-{name}", f"Error of predicted ratings, five schemas, {name}",
+        "epsilon" if part == "a" else "delta", "RMSE",
+        f"mean of {RUNS[name]} releases, with one standard error", panels, x_log=part == "b",
+    )  # fmt: skip
+
+
+FIGURES: dict[str, Callable[[], Figure]] = {
+    "1": figure_1,
+    "2": figure_2,
+    "3a-movielens": partial(figure_3, "movielens", "a"),
+    "3b-movielens": partial(figure_3, "movielens", "b"),
+    "3a-generated": partial(figure_3, "generated", "a"),
+    "3b-generated": partial(figure_3, "generated", "b"),
+}

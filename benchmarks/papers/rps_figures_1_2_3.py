@@ -1,8 +1,6 @@
 """Figures 1 to 3 of the RPS paper: one attribute, clusters, and classifiers that learn from Adult.
 
-Run as ``python benchmarks/papers/rps_figures_1_2_3.py [--figure 1 2 3] [--runs 5]``. Figure 3 needs
-Adult under ``$HUSHTABLE_DATA`` or ``../shared/data``. Writes JSON files and plots to
-``benchmarks/results``; every number is a mean over runs with its standard error.
+Run by ``python -m benchmarks.papers 001``. Figure 3 needs Adult.
 
 Figure 1: earth mover's distance between 10,000 normal points and the release. The paper prints the
 formula of W2 and speaks of W1; this is W1. Figure 2: how pure the regions are, of 10,000 points
@@ -13,11 +11,8 @@ random attribute per split, tests on every level, depth 50) with the repaired me
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
-import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -25,6 +20,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
+from benchmarks.papers.figure import Curve, Figure, Panel, Point
 from sklearn.naive_bayes import CategoricalNB
 from sklearn.tree import DecisionTreeClassifier
 from tests.adult import adult
@@ -40,18 +36,11 @@ from hushtable.schema import Categorical, Schema
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = Path(os.environ.get("HUSHTABLE_DATA", ROOT.parent / "shared" / "data"))
-RESULTS = ROOT / "benchmarks" / "results"
 N_POINTS = 10_000
 N_FOLDS = 5
-Curves = dict[str, dict[str, tuple[float, float]]]
-"""Name of a curve, epsilon, mean and standard error."""
-
-
-def mean(values: Iterable[float]) -> tuple[float, float]:
-    found = np.asarray(list(values))
-    return float(found.mean()), float(
-        found.std(ddof=1) / len(found) ** 0.5 if len(found) > 1 else 0
-    )
+N_RUNS = 5
+MEANS = f"mean of {N_RUNS} runs, with one standard error"
+Settings = dict[str, dict[str, Any]]
 
 
 def release(method: Partition, engine: Engine) -> tuple[pa.Table, pa.Table]:
@@ -77,29 +66,50 @@ def w1(one: np.ndarray, two: np.ndarray) -> float:
     return float(np.abs(shares[0] - shares[1]).sum())
 
 
-def figure_1(runs: int) -> Curves:
-    def run(epsilon: str, seed: int, **parameters: Any) -> float:
-        points = np.random.default_rng(seed).normal(50, 25, N_POINTS).round().astype(np.int64)
-        engine = connect(pa.table({"x": points}), LINE, engine="memory")
-        frame, _ = release(Partition(epsilon=epsilon, **parameters), engine)
-        return w1(points, frame["x"].to_numpy())
+def distance(epsilon: str, seed: int, **parameters: Any) -> float:
+    """Publish normal points and say how far what was made of them is."""
+    points = np.random.default_rng(seed).normal(50, 25, N_POINTS).round().astype(np.int64)
+    engine = connect(pa.table({"x": points}), LINE, engine="memory")
+    frame, _ = release(Partition(epsilon=epsilon, **parameters), engine)
+    return w1(points, frame["x"].to_numpy())
 
-    settings: dict[str, dict[str, Any]] = {
-        f"depth {depth}": {"max_depth": depth, "stop_count": 5, "test_from": 0}
-        for depth in (5, 10, 20, 50, 100)
-    }
-    settings |= {
-        f"depth 50, stop at {stop}": {"max_depth": 50, "stop_count": stop, "test_from": 0}
-        for stop in (3, 10)
-    }
-    settings["default"] = {}
-    return {
-        name: {
-            epsilon: mean(run(epsilon, seed, **parameters) for seed in range(runs))
-            for epsilon in ("0.01", "0.05", "0.1", "0.5", "1", "5")
-        }
+
+def panel(
+    title: str, settings: Settings, epsilons: tuple[str, ...], run: Callable[..., float]
+) -> Panel:
+    """Run every setting for every epsilon."""
+    curves = [
+        Curve(
+            name,
+            [
+                Point.of_runs(
+                    float(epsilon), [run(epsilon, seed, **parameters) for seed in range(N_RUNS)]
+                )
+                for epsilon in epsilons
+            ],
+        )
         for name, parameters in settings.items()
-    }
+    ]
+    return Panel(title, curves)
+
+
+def figure_1() -> Figure:
+    def setting(depth: int, stop: int = 5) -> dict[str, Any]:
+        return {"max_depth": depth, "stop_count": stop, "test_from": 0}
+
+    epsilons = ("0.01", "0.05", "0.1", "0.5", "1", "5")
+    depths: Settings = {f"depth {d}, stop at 5": setting(d) for d in (5, 10, 20, 50, 100)}
+    stops: Settings = {f"depth 50, stop at {n}": setting(50, n) for n in (3, 10)}
+    panels = [
+        panel("(a) by depth", {**depths, "default": {}}, epsilons, distance),
+        panel("(b) by stopping count", stops, epsilons, distance),
+    ]
+    again = panels[0]["depth 50, stop at 5"]
+    panels[1] = Panel(panels[1].title, [*panels[1].curves, again])
+    return Figure(
+        "1", "Distance of one attribute to the original", "epsilon", "W1", MEANS, panels,
+        x_log=True, y_log=True,
+    )  # fmt: skip
 
 
 # --- figure 2 -------------------------------------------------------------------------------------
@@ -138,31 +148,40 @@ def leaf_of(points: np.ndarray, tree: pa.Table) -> np.ndarray:
         node[inner] = left[at] + (points[inner, column[at]] >= cut[at])
 
 
-def figure_2(runs: int) -> Curves:
-    def run(epsilon: str, seed: int, **parameters: Any) -> float:
-        points, label = clusters(seed)
-        table = pa.table({f"x{i}": points[:, i] for i in range(5)})
-        engine = connect(table, CUBE, engine="memory")
-        _, tree = release(Partition(epsilon=epsilon, **parameters), engine)
-        leaf = leaf_of(points, tree)
-        members = np.zeros((leaf.max() + 1, 3), np.int64)
-        np.add.at(members, (leaf, label), 1)
-        return float(members.max(axis=1).sum() / N_POINTS)
+def purity(epsilon: str, seed: int, **parameters: Any) -> float:
+    """Publish points of three clusters and say how pure the regions are."""
+    points, label = clusters(seed)
+    table = pa.table({f"x{i}": points[:, i] for i in range(5)})
+    engine = connect(table, CUBE, engine="memory")
+    _, tree = release(Partition(epsilon=epsilon, **parameters), engine)
+    leaf = leaf_of(points, tree)
+    members = np.zeros((leaf.max() + 1, 3), np.int64)
+    np.add.at(members, (leaf, label), 1)
+    return float(members.max(axis=1).sum() / N_POINTS)
 
+
+def figure_2() -> Figure:
     def setting(depth: int, stop: int = 5, split: str = "median") -> dict[str, Any]:
         return {"max_depth": depth, "stop_count": stop, "test_from": 0, "split": split}
 
-    settings: dict[str, dict[str, Any]] = {f"depth {d}": setting(d) for d in (5, 10, 20, 50)}
-    settings |= {f"depth 10, stop at {s}": setting(10, stop=s) for s in (1, 3, 10)}
-    settings |= {f"depth {d}, midpoint": setting(d, split="midpoint") for d in (10, 20)}
-    settings["default"] = {}
-    return {
-        name: {
-            epsilon: mean(run(epsilon, seed, **parameters) for seed in range(runs))
-            for epsilon in ("0.05", "0.1", "0.5", "1", "5")
-        }
-        for name, parameters in settings.items()
+    epsilons = ("0.05", "0.1", "0.5", "1", "5")
+    depths: Settings = {f"depth {d}, stop at 5": setting(d) for d in (5, 10, 20, 50)}
+    stops: Settings = {f"depth 10, stop at {n}": setting(10, n) for n in (1, 3, 10)}
+    middle: Settings = {
+        f"depth {d}, stop at 5, midpoint": setting(d, split="midpoint") for d in (10, 20)
     }
+    parts = [
+        panel("(a) by depth", {**depths, "default": {}}, epsilons, purity),
+        panel("(b) by stopping count", stops, epsilons, purity),
+        panel("(c) median and midpoint", middle, epsilons, purity),
+    ]
+    ten, twenty = (parts[0][f"depth {d}, stop at 5"] for d in (10, 20))
+    parts[1] = Panel(parts[1].title, [*parts[1].curves, ten])
+    parts[2] = Panel(parts[2].title, [*parts[2].curves, ten, twenty])
+    return Figure(
+        "2", "Purity of regions, three clusters in five dimensions", "epsilon",
+        "share in the majority", MEANS, parts, x_log=True,
+    )  # fmt: skip
 
 
 # --- figure 3 -------------------------------------------------------------------------------------
@@ -235,100 +254,61 @@ def by_mondrian(**parameters: Any) -> Publish:
     return publish
 
 
-def adult_accuracy(publish: Publish | None, runs: int) -> dict[str, tuple[float, float]]:
-    """Give both accuracies in percent; None learns from the rows themselves."""
+def adult_accuracy(publish: Publish | None, folds: int = N_FOLDS) -> np.ndarray:
+    """Give both accuracies in percent, a row for each fold; None learns from raw rows."""
     table, schema = adult_rows()
-    found = []
-    for seed in range(runs):
-        order = np.random.default_rng(seed).permutation(len(table))
-        for fold in np.array_split(order, N_FOLDS):
-            train, test = table.take(np.setdiff1d(order, fold)), table.take(fold)
-            made = train
-            if publish is not None:
-                made = publish(connect(train, schema, engine="memory"))
-            found.append(accuracies(made, test, schema))
-    bayes, tree = 100 * np.array(found).T
-    return {"naive Bayes": mean(bayes), "tree": mean(tree)}
+    order, found = np.random.default_rng(0).permutation(len(table)), []
+    for fold in np.array_split(order, N_FOLDS)[:folds]:
+        train, test = table.take(np.setdiff1d(order, fold)), table.take(fold)
+        made = train
+        if publish is not None:
+            made = publish(connect(train, schema, engine="memory"))
+        found.append(accuracies(made, test, schema))
+    return 100 * np.array(found)
 
 
-def figure_3(runs: int, epsilons: tuple[str, ...] = ("0.05", "0.1", "0.5", "1", "2")) -> Curves:
+PAPER: dict[str, Any] = {"split": "random-attribute", "max_depth": 50, "test_from": 0}
+
+
+def figure_3() -> Figure:
     table, schema = adult_rows()
     _, y = codes_of(table, schema)
-    majority = 100 * float(np.mean(y == 0))
-    fixed = {"original": None}
-    fixed |= {
-        f"Mondrian k={k}{', relaxed' * relaxed}{', by class' * by}": by_mondrian(
-            k=k, relaxed=relaxed, by_class=by
-        )
-        for k, relaxed, by in (
-            (5, False, False), (10, False, False), (10, True, False), (10, False, True),
-        )
-    }  # fmt: skip
-    curves: Curves = {}
-    for name, publish in fixed.items():
-        both = adult_accuracy(publish, 1)
-        for kind, value in both.items():
-            curves[f"{kind}: {name}"] = dict.fromkeys(epsilons, value)
-        show(name, both)
-    curves |= {f"{kind}: majority": dict.fromkeys(epsilons, (majority, 0.0))
-               for kind in ("naive Bayes", "tree")}  # fmt: skip
-    paper = {"split": "random-attribute", "max_depth": 50, "test_from": 0}
-    settings: dict[str, tuple[dict[str, Any], tuple[str, ...], int]] = {
-        "default": ({}, epsilons, runs),
-        # The paper's depth costs minutes per point, so it is run once and not for every epsilon.
-        "paper, stop at 5": ({**paper, "stop_count": 5}, ("0.1", "1"), 1),
-        "paper, all splits at once": ({**paper, "split": "median"}, ("0.1", "1"), 1),
+    fixed = {
+        "original": adult_accuracy(None),
+        "Mondrian k = 10": adult_accuracy(by_mondrian(k=10, relaxed=False, by_class=False)),
+        "majority": np.full((N_FOLDS, 2), 100 * np.mean(y == 0)),
     }
-    for name, (parameters, some, n) in settings.items():
-        for epsilon in some:
-            both = adult_accuracy(by_partition(epsilon=epsilon, **parameters), n)
-            show(f"{name}, epsilon {epsilon}", both)
-            for kind, value in both.items():
-                curves.setdefault(f"{kind}: {name}", {})[epsilon] = value
-    return curves
+    settings: Settings = {
+        "RPS as it is by default": {},
+        "RPS, depth 50, stop at 5": {**PAPER, "stop_count": 5},
+        "RPS, depth 50, stop at 0": {**PAPER, "stop_count": 0},
+    }
+    epsilons = ("0.05", "0.1", "0.5", "1", "2")
+    found = {
+        name: [adult_accuracy(by_partition(epsilon=e, **parameters)) for e in epsilons]
+        for name, parameters in settings.items()
+    }
+    panels = [
+        Panel(
+            title,
+            [
+                Curve(
+                    name,
+                    [
+                        Point.of_runs(float(e), runs[:, column])
+                        for e, runs in zip(epsilons, points, strict=True)
+                    ],
+                )
+                for name, points in found.items()
+            ],
+            {name: float(runs[:, column].mean()) for name, runs in fixed.items()},
+        )
+        for column, title in enumerate(("(a) naive Bayes", "(b) decision tree"))
+    ]
+    return Figure(
+        "3", "Classifiers that learn from a release of Adult", "epsilon", "accuracy in percent",
+        f"mean of {N_FOLDS} folds, with one standard error", panels, x_log=True,
+    )  # fmt: skip
 
 
-def show(name: str, both: dict[str, tuple[float, float]]) -> None:
-    text = ", ".join(f"{kind} {m:.2f} ± {s:.2f}" for kind, (m, s) in both.items())
-    sys.stdout.write(f"{name}: {text}\n")
-    sys.stdout.flush()
-
-
-# --- output ---------------------------------------------------------------------------------------
-
-
-def write(name: str, curves: Curves, label: str) -> None:
-    """Write the numbers and a plot."""
-    import matplotlib.pyplot as plt
-
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    (RESULTS / f"{name}.json").write_text(json.dumps(curves, indent=1))
-    figure, axes = plt.subplots(figsize=(7, 5))
-    for curve, points in curves.items():
-        at = [float(epsilon) for epsilon in points]
-        middle, error = zip(*points.values(), strict=True)
-        axes.errorbar(at, middle, error, label=curve, marker="o", markersize=3, capsize=2)
-    axes.set(xscale="log", xlabel="epsilon", ylabel=label)
-    axes.legend(fontsize=6)
-    figure.tight_layout()
-    figure.savefig(RESULTS / f"{name}.svg")
-    plt.close(figure)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--figure", type=int, nargs="*", default=[1, 2, 3])
-    parser.add_argument("--runs", type=int, default=5)
-    given = parser.parse_args()
-    labels = {1: "W1 to the original", 2: "purity of regions", 3: "accuracy, percent"}
-    for number in given.figure:
-        curves = {1: figure_1, 2: figure_2, 3: figure_3}[number](given.runs)
-        write(f"rps_figure_{number}", curves, labels[number])
-        if number < 3:
-            for curve, points in curves.items():
-                row = "  ".join(f"{e}: {m:.3f} ± {s:.3f}" for e, (m, s) in points.items())
-                sys.stdout.write(f"figure {number}, {curve:24} {row}\n")
-
-
-if __name__ == "__main__":
-    main()
+FIGURES = {"1": figure_1, "2": figure_2, "3": figure_3}

@@ -1,13 +1,12 @@
 """Figures 4 and 5 of the RPS paper: degree sequences of Caltech, UNC and Enron against epsilon.
 
-Run as ``python benchmarks/papers/rps_figures_4_5.py [--quick]``; needs the graphs under
-``$HUSHTABLE_DATA`` or ``../shared/data``. Writes a JSON file and a plot to ``benchmarks/results``.
+Run by ``python -m benchmarks.papers 001``; needs the graphs. The paper's fourth graph, Georgetown,
+is not at hand.
 
 Figure 4 is the Kolmogorov-Smirnov distance, figure 5 the earth mover's distance W1 between degree
-distributions (the paper prints the formula of W2 and speaks of W1). 5 runs each, mean and standard
-error. Panel (a) of the paper sets the bound to the largest degree and panel (b) to n - 1; neither
-is a bound one may take from the data, so a public power of two and a privately chosen bound stand
-beside them.
+distributions (the paper prints the formula of W2 and speaks of W1). Panel (a) of the paper sets the
+bound to the largest degree and panel (b) to n - 1; neither is a bound one may take from the data,
+so a public power of two and a privately chosen bound stand beside them.
 
 "printed" is the paper's mechanism as it can be read: NO GUARANTEE. Its counts are charged as if
 leaves were disjoint, with a sensitivity taken from the graph itself (errata 001-1).
@@ -15,13 +14,13 @@ leaves were disjoint, with a sensitivity taken from the graph itself (errata 001
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import numpy as np
+from benchmarks.papers.figure import Curve, Figure, Panel, Point
 
 from hushtable.engine.edges import read_graph
 from hushtable.engine.graph import Graph
@@ -31,14 +30,13 @@ from hushtable.privacy.noise import SecureNoise
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = Path(os.environ.get("HUSHTABLE_DATA", ROOT.parent / "shared" / "data")) / "graphs"
-RESULTS = ROOT / "benchmarks" / "results"
 GRAPHS = {
     "Caltech": ("fb100_Caltech36.edges.txt.gz", 128),
     "UNC": ("fb100_UNC28.edges.txt.gz", 256),
     "Enron": ("snap_email-Enron.edges.txt.gz", 256),
 }
 EPSILONS = ["0.01", "0.03", "0.1", "0.3", "1", "3", "10"]
-N_RUNS = 5
+N_RUNS = 3
 DEPTH = 15  # of the printed mechanism
 
 Histogram = np.ndarray  # nodes of degree 0, 1, ...; floats where it is an estimate
@@ -111,100 +109,76 @@ def printed(bound: int) -> Method:
     return run
 
 
-def measure(names: list[str], epsilons: list[str]) -> list[dict[str, object]]:
-    rows: list[dict[str, object]] = []
-    for name in names:
-        file, bound = GRAPHS[name]
-        nodes = read_graph(DATA / file).ids.to_pylist()  # the papers' graphs have no other nodes
-        graph = read_graph(DATA / file, nodes=nodes)
-        edges_only = read_graph(DATA / file)
-        truth = np.bincount(graph.degrees())
-        largest, most = int(graph.degrees().max()), graph.n_nodes - 1
-        methods: dict[str, tuple[Method, Graph]] = {
-            f"cumulative, public bound {bound}": (ours(max_degree=bound), graph),
-            "cumulative, private bound": (ours(), graph),
-            f"isotonic alone, public bound {bound}": (
-                ours(max_degree=bound, fit="isotonic", tail="bound"), graph,
-            ),
-            f"partition, public bound {bound}": (
-                ours(max_degree=bound, mechanism="partition"), graph,
-            ),
-            f"endpoints, public bound {bound}": (
-                ours(max_degree=bound, population="endpoints"), edges_only,
-            ),
-            "cumulative, largest degree (4a, 5a)": (ours(max_degree=largest), graph),
-            "cumulative, n - 1 (4b, 5b)": (ours(max_degree=most), graph),
-            f"Hay node, public bound {bound}": (hay(level="node", max_degree=bound), graph),
-            "Hay node, largest degree (4a, 5a)": (hay(level="node", max_degree=largest), graph),
-            "Hay node, n - 1 (4b, 5b)": (hay(level="node", max_degree=most), graph),
-            "Hay edge (protects edges only)": (hay(level="edge"), graph),
-            "printed, largest degree: NO GUARANTEE": (printed(largest), graph),
-            "printed, n - 1: NO GUARANTEE": (printed(most), graph),
-        }  # fmt: skip
-        for label, (method, input_graph) in methods.items():
-            for epsilon in epsilons:
-                found = [method(input_graph, epsilon) for _ in range(N_RUNS)]
-                row: dict[str, object] = {"graph": name, "method": label, "epsilon": float(epsilon)}
-                for distance in (ks, w1):
-                    values = np.array([distance(h, truth) for h in found])
-                    row[distance.__name__] = float(values.mean())
-                    row[f"{distance.__name__}_se"] = float(values.std(ddof=1) / N_RUNS**0.5)
-                rows.append(row)
-                if epsilon == "1":
-                    print(
-                        f"{name:8} {label:42} KS {row['ks']:.4f} +- {row['ks_se']:.4f}  "
-                        f"W1 {row['w1']:8.2f} +- {row['w1_se']:.2f}",
-                        flush=True,
-                    )
-    return rows
+def loaded(name: str) -> tuple[Graph, Graph]:
+    """Read a graph: with its nodes listed, as the papers know them, and as edges alone."""
+    file, _ = GRAPHS[name]
+    edges_only = read_graph(DATA / file)
+    return read_graph(DATA / file, nodes=edges_only.ids.to_pylist()), edges_only
 
 
-def draw(rows: list[dict[str, object]], path: Path) -> None:
-    from matplotlib.figure import Figure
-
-    names = list(dict.fromkeys(str(row["graph"]) for row in rows))
-    figure = Figure(figsize=(5 * len(names), 9), layout="constrained")
-    axes = figure.subplots(2, len(names), squeeze=False)
-    for column, name in enumerate(names):
-        for line, distance in enumerate(("ks", "w1")):
-            ax = axes[line][column]
-            labels = dict.fromkeys(str(r["method"]) for r in rows if r["graph"] == name)
-            for number, label in enumerate(labels):
-                chosen = [r for r in rows if r["graph"] == name and r["method"] == label]
-                ax.errorbar(
-                    [r["epsilon"] for r in chosen], [r[distance] for r in chosen],
-                    [r[f"{distance}_se"] for r in chosen], label=label, marker="o", markersize=3,
-                    color=f"C{number % 10}",
-                    linestyle=":" if "NO GUARANTEE" in label else "--" if "Hay" in label else "-",
-                )  # fmt: skip
-            ax.set(
-                xscale="log",
-                title=name,
-                xlabel="epsilon",
-                ylabel="KS distance" if distance == "ks" else "W1 (not W2)",
-            )
-            if distance == "w1":
-                ax.set_yscale("log")
-            ax.grid(alpha=0.25)
-        axes[1][column].legend(fontsize=6, frameon=False)
-    figure.savefig(path, dpi=130)
+def methods(name: str, graph: Graph, edges_only: Graph) -> dict[str, tuple[Method, Graph]]:
+    """Give what is compared on a graph."""
+    bound = GRAPHS[name][1]
+    largest, most = int(graph.degrees().max()), graph.n_nodes - 1
+    return {
+        "cumulative, public bound": (ours(max_degree=bound), graph),
+        "cumulative, private bound (default)": (ours(), graph),
+        "cumulative, largest degree (a)": (ours(max_degree=largest), graph),
+        "cumulative, n - 1 (b)": (ours(max_degree=most), graph),
+        "endpoints, public bound": (ours(max_degree=bound, population="endpoints"), edges_only),
+        "tree of regions, public bound": (ours(max_degree=bound, mechanism="partition"), graph),
+        "Hay, node, public bound": (hay(level="node", max_degree=bound), graph),
+        "Hay, node, largest degree (a)": (hay(level="node", max_degree=largest), graph),
+        "Hay, node, n - 1 (b)": (hay(level="node", max_degree=most), graph),
+        "Hay, protects edges only": (hay(level="edge"), graph),
+        "as printed, largest degree (a): NO GUARANTEE": (printed(largest), graph),
+        "as printed, n - 1 (b): NO GUARANTEE": (printed(most), graph),
+    }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--quick", action="store_true", help="Caltech alone, three epsilons")
-    quick = parser.parse_args().quick
-    if not DATA.is_dir():
-        print("no graphs: set HUSHTABLE_DATA to the folder that holds them")
-        return
-    rows = measure(
-        ["Caltech"] if quick else list(GRAPHS), ["0.1", "1", "10"] if quick else EPSILONS
-    )
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "rps_figures_4_5.json").write_text(json.dumps(rows, indent=1))
-    draw(rows, RESULTS / "rps_figures_4_5.png")
-    print(f"wrote {RESULTS / 'rps_figures_4_5.json'} and .png")
+@cache
+def runs(name: str) -> dict[str, dict[str, list[tuple[float, float]]]]:
+    """Measure both distances of every method for every epsilon."""
+    graph, edges_only = loaded(name)
+    truth = np.bincount(graph.degrees())
+    found: dict[str, dict[str, list[tuple[float, float]]]] = {}
+    for label, (method, given) in methods(name, graph, edges_only).items():
+        found[label] = {}
+        for epsilon in EPSILONS:
+            made = [method(given, epsilon) for _ in range(N_RUNS)]
+            found[label][epsilon] = [(ks(one, truth), w1(one, truth)) for one in made]
+    return found
 
 
-if __name__ == "__main__":
-    main()
+def distances(number: str, title: str, y_label: str, which: int) -> Figure:
+    panels = [
+        Panel(
+            f"{name}, public bound {bound}",
+            [
+                Curve(
+                    label,
+                    [
+                        Point.of_runs(float(epsilon), [run[which] for run in made])
+                        for epsilon, made in points.items()
+                    ],
+                )
+                for label, points in runs(name).items()
+            ],
+        )
+        for name, (_, bound) in GRAPHS.items()
+    ]
+    return Figure(
+        number, title, "epsilon", y_label, f"mean of {N_RUNS} runs, with one standard error",
+        panels, x_log=True, y_log=True,
+    )  # fmt: skip
+
+
+def figure_4() -> Figure:
+    return distances("4", "Degrees: Kolmogorov-Smirnov distance", "KS distance", 0)
+
+
+def figure_5() -> Figure:
+    return distances("5", "Degrees: earth mover's distance", "W1", 1)
+
+
+FIGURES = {"4": figure_4, "5": figure_5}

@@ -1,32 +1,32 @@
 """Figures 1 to 8 of paper 002: query error and classification accuracy, by query size and by k.
 
-Run ``python -m benchmarks.papers.uncertain_figures [quick] [data ...]``; numbers and drawing go to
-``benchmarks/results``. Query error is |S - S'| / S in
-percent, averaged over random boxes whose true count S lies in a band (equation 22). Settings:
+Run by ``python -m benchmarks.papers 002``. Query error is |S - S'| / S in percent, averaged over
+random boxes whose true count S lies in a band (equation 22). Settings:
 
 - ``exact``: the paper's own (a noise level per record, k in expectation), answered by (21);
-- ``safe``: levels with cover, eta = 0.05, joined ends, answered by (21) and with the correction;
+- ``safe``: shared levels with cover, eta = 0.05, uniform noise, joined ends, answered with the
+  correction; finding them takes most of the time, so questions are asked of them for the least and
+  the largest k;
+- ``regions``: the default, even noise over a region of k records;
 - condensation, answered by counting its pseudo-records.
 
-As in the paper the data is scaled to unit variance and the ranges are those of the data; a release
-would take both from the schema.
+One release each; errors are over questions or test records. As in the paper the data is scaled to
+unit variance and the ranges are those of the data; a release would take both from the schema.
 """
 
 from __future__ import annotations
 
 import gzip
 import io
-import json
 import os
-import sys
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pyarrow.csv as pa_csv
+from benchmarks.papers.figure import Curve, Figure, Panel, Point
 from numpy.typing import NDArray
 from sklearn.neighbors import KNeighborsClassifier
 
@@ -42,14 +42,16 @@ from hushtable.schema import Schema
 
 Floats = NDArray[np.float64]
 BANDS = ((51, 100), (101, 200), (201, 300), (301, 400))
-KS = (10, 20, 50, 100)
+KS = (10, 30, 100)
 N_QUERIES = 100
 STEPS = 1000  # grid points per column
 LABELS = "label"
-BAND_OF_K = "101-200"
+ENDS = ("from", "to")
+BAND_OF_K = (101, 200)
 EXACT_NEIGHBORS = "nearest neighbors in the private records"
-RESULTS = Path(__file__).parents[1] / "results"
-Row = dict[str, Any]
+OF_QUERIES = f"mean over {N_QUERIES} boxes, with one standard error"
+SEED = 2008  # of data, boxes and divisions; noise has none
+Band = tuple[int, int]
 
 
 def u10k(rng: np.random.Generator) -> tuple[Floats, NDArray[np.int64] | None]:
@@ -147,141 +149,141 @@ def settings(table: Table, k: int, *, carry: bool) -> dict[str, Any]:
     return {
         "gaussian exact": Uncertain(model="gaussian", levels="exact", **same),
         "uniform exact": Uncertain(levels="exact", **same),
-        "gaussian safe": Uncertain(model="gaussian", **same),
         "uniform safe": Uncertain(edges="wrap", **same),
         "regions": Uncertain(**same),
         "condensation": Condensation(**same),
     }
 
 
-def query_errors(name: str, k: int, bands: Any, n: int) -> Iterator[Row]:
-    """Ask random boxes of every method's release: mean error in percent, per band."""
-    rng = np.random.default_rng(2008)
+def tried(label: str, k: int, *, carry: bool) -> bool:
+    """Say whether a setting is tried for this k."""
+    return "safe" not in label or (k in (KS[0], KS[-1]) and not carry)
+
+
+@cache
+def query_errors(name: str, k: int) -> dict[str, dict[Band, list[float]]]:
+    """Ask random boxes of every method's release: errors in percent, per band."""
+    rng = np.random.default_rng(SEED)
     table = Table(DATA[name](rng)[0], None)
-    asked = {band: list(boxes(table, rng, band, n)) for band in bands}
-    for label, method in settings(table, k, carry=False).items():
-        started = time.perf_counter()
-        try:
-            released = method.run(table, SecureNoise())
-        except Refused as refusal:
-            yield {"data": name, "k": k, "method": label, "refused": str(refusal)}
-            continue
-        seconds = round(time.perf_counter() - started, 1)
-        reader = UncertainEstimator(
-            table.schema, method.parameters(), released.settings, released.tables
-        )
-        for rule in ("spread", "corrected") if label != "condensation" else ("spread",):
-            errors = {
-                f"{band[0]}-{band[1]}": float(
-                    np.mean(
-                        [
-                            100 * abs(reader.count_by(clause(table, ends), rule) - true) / true
-                            for ends, true in asked[band]
-                        ]
-                    )
-                )
-                for band in bands
-            }
-            yield {
-                "data": name,
-                "k": k,
-                "method": label,
-                "rule": rule,
-                "percent": errors,
-                "seconds": seconds,
-            }
+    bands = BANDS if k == KS[0] else (BAND_OF_K,)
+    asked = {band: list(boxes(table, rng, band, N_QUERIES)) for band in bands}
+    return {
+        label: box_errors(table, label, method, asked)
+        for label, method in settings(table, k, carry=False).items()
+        if tried(label, k, carry=False)
+    }
 
 
-def accuracies(name: str, k: int) -> Iterator[Row]:
-    """Learn from every method's release, test on records that were not in it."""
-    rng = np.random.default_rng(2008)
+def box_errors(
+    table: Table, label: str, method: Any, asked: dict[Band, list[Any]]
+) -> dict[Band, list[float]]:
+    """Publish once and ask; nothing where the method refuses."""
+    try:
+        released = method.run(table, SecureNoise())
+    except Refused as refusal:
+        print(f"{label}, k = {method.k}: refused. {refusal}", flush=True)
+        return {}
+    reader = UncertainEstimator(
+        table.schema, method.parameters(), released.settings, released.tables
+    )
+    rule: Literal["corrected", "spread"] = "corrected" if "safe" in label else "spread"
+    return {
+        band: [
+            100 * abs(reader.count_by(clause(table, ends), rule) - true) / true
+            for ends, true in questions
+        ]
+        for band, questions in asked.items()
+    }
+
+
+@cache
+def accuracies(name: str, k: int) -> dict[str, NDArray[np.bool_]]:
+    """Learn from every method's release; tell of each test record whether it was right."""
+    rng = np.random.default_rng(SEED)
     points, labels = DATA[name](rng)
     assert labels is not None
     test = rng.random(len(points)) < 0.2
     table = Table(points, labels)
-    train, tests, truth = table.codes[~test], table.values[test], labels[test]
+    tests, truth = table.values[test], labels[test]
     plain = KNeighborsClassifier(10).fit(table.values[~test], labels[~test])
-    yield {"data": name, "k": k, "method": EXACT_NEIGHBORS, "accuracy": plain.score(tests, truth)}
-    table.codes = train
+    found = {EXACT_NEIGHBORS: plain.predict(tests) == truth}
+    table.codes = table.codes[~test]
     for label, method in settings(table, k, carry=True).items():
-        try:
-            released = method.run(table, SecureNoise())
-        except Refused as refusal:
-            yield {"data": name, "k": k, "method": label, "refused": str(refusal)}
-            continue
-        data = released.tables["data"]
-        z = np.stack([data[column].to_numpy() for column in table.names], axis=1)
-        y = np.asarray(data[LABELS].to_pylist()).astype(int)
-        if label == "condensation":
-            learner: Any = KNeighborsClassifier(10).fit(z, y)
-        else:
-            std = np.stack([data[f"{column}_std"].to_numpy() for column in table.names], axis=1)
-            period = table.step * (STEPS + 1) if "safe" in label else None
-            learner = UncertainNeighbors(q=10, model=label.split()[0], period=period).fit(z, y, std)
-        started = time.perf_counter()
-        accuracy = learner.score(tests, truth)
-        seconds = round(time.perf_counter() - started, 2)
-        yield {"data": name, "k": k, "method": label, "accuracy": accuracy, "seconds": seconds}
+        if tried(label, k, carry=True) and (learner := learned(table, label, method)) is not None:
+            found[label] = learner.predict(tests) == truth
+    return found
 
 
-def draw(rows: list[Row], path: Path) -> None:
-    """Draw the eight figures: error by band, error by k, accuracy by k; a row per data set."""
-    names = list(dict.fromkeys(row["data"] for row in rows))
-    figure, axes = plt.subplots(
-        len(names), 3, figsize=(13, 3.6 * len(names)), squeeze=False, layout="constrained"
-    )
-    for line, name in enumerate(names):
-        kept = [row for row in rows if row["data"] == name and "refused" not in row]
-        by_band, by_k, by_accuracy = axes[line]
-        for label in dict.fromkeys(row["method"] for row in kept):
-            own = [row for row in kept if row["method"] == label]
-            asked = [row for row in own if row.get("rule") == "spread"]
-            for row in asked:
-                if row["k"] == KS[0]:
-                    by_band.plot(
-                        list(row["percent"]), list(row["percent"].values()), "o-", label=label
-                    )
-            if asked:
-                by_k.plot(
-                    [row["k"] for row in asked],
-                    [row["percent"][BAND_OF_K] for row in asked],
-                    "o-",
-                    label=label,
-                )
-            scored = [row for row in own if "accuracy" in row]
-            if scored:
-                by_accuracy.plot(
-                    [row["k"] for row in scored],
-                    [row["accuracy"] for row in scored],
-                    "o-",
-                    label=label,
-                )
-        by_band.set(title=f"{name}: query error, k = {KS[0]}", xlabel="true count", ylabel="%")
-        by_k.set(title=f"{name}: query error, count {BAND_OF_K}", xlabel="k", ylabel="%")
-        by_accuracy.set(title=f"{name}: accuracy", xlabel="k")
-        for ax in (by_band, by_accuracy):
-            if ax.lines:
-                ax.legend(fontsize=7)
-    figure.savefig(path)
+def learned(table: Table, label: str, method: Any) -> Any:
+    """Publish once and learn; nothing where the method refuses."""
+    try:
+        released = method.run(table, SecureNoise())
+    except Refused as refusal:
+        print(f"{label}, k = {method.k}: refused. {refusal}", flush=True)
+        return None
+    data = released.tables["data"]
+    z = np.stack([data[column].to_numpy() for column in table.names], axis=1)
+    y = np.asarray(data[LABELS].to_pylist()).astype(int)
+    if label == "condensation":
+        return KNeighborsClassifier(10).fit(z, y)
+    std = np.stack([data[f"{column}_std"].to_numpy() for column in table.names], axis=1)
+    if label == "regions":  # a record is anywhere in its region
+        ends = [[data[f"{column}_{end}"].to_numpy() for column in table.names] for end in ENDS]
+        z = np.mean(ends, axis=0).T
+    model = "gaussian" if label.startswith("gaussian") else "uniform"
+    return UncertainNeighbors(q=10, model=model).fit(z, y, std)
 
 
-def main() -> None:
-    quick = "quick" in sys.argv
-    n, ks = (40, KS[:2]) if quick else (N_QUERIES, KS)
-    names = [name for name in DATA if name in sys.argv] or list(DATA)
-    rows: list[Row] = []
-    RESULTS.mkdir(exist_ok=True)
-    for name in names:
-        for k in ks:
-            # Figures 1 to 6, then 7 and 8 for the data sets that have labels.
-            found = list(query_errors(name, k, BANDS if k == KS[0] else BANDS[1:2], n))
-            found += [] if name == "U10K" else list(accuracies(name, k))
-            for row in found:
-                print(json.dumps(row), flush=True)
-            rows += found
-            (RESULTS / "uncertain_figures.json").write_text(json.dumps(rows, indent=1))
-    draw(rows, RESULTS / "uncertain_figures.svg")
+def by_size(number: str, name: str) -> Figure:
+    """Figures 1, 3 and 5: the error for small and large queries at the least k."""
+    curves = [
+        Curve(label, [Point.of_runs(sum(band) / 2, errors) for band, errors in bands.items()])
+        for label, bands in query_errors(name, KS[0]).items()
+        if bands
+    ]
+    return Figure(
+        number, f"Error by size of the query, {name}, k = {KS[0]}",
+        "true count, middle of its band", "error in percent", OF_QUERIES,
+        [Panel(f"{name}, k = {KS[0]}", curves)], y_log=True,
+    )  # fmt: skip
 
 
-if __name__ == "__main__":
-    main()
+def by_k(number: str, name: str) -> Figure:
+    """Figures 2, 4 and 6: the error of queries of 101 to 200 records by k."""
+    points: dict[str, list[Point]] = {}
+    for k in KS:
+        for label, bands in query_errors(name, k).items():
+            if bands:
+                points.setdefault(label, []).append(Point.of_runs(k, bands[BAND_OF_K]))
+    curves = [Curve(label, own) for label, own in points.items()]
+    return Figure(
+        number, f"Error by k, {name}, 101 to 200 records", "k", "error in percent", OF_QUERIES,
+        [Panel(f"{name}, 101 to 200 records", curves)], x_log=True, y_log=True,
+    )  # fmt: skip
+
+
+def by_accuracy(number: str, name: str) -> Figure:
+    """Figures 7 and 8: accuracy of nearest neighbors by k."""
+    points: dict[str, list[Point]] = {}
+    for k in KS:
+        for label, right in accuracies(name, k).items():
+            points.setdefault(label, []).append(Point.of_runs(k, [100.0 * hit for hit in right]))
+    baseline = points.pop(EXACT_NEIGHBORS)[0].y
+    curves = [Curve(label, own) for label, own in points.items()]
+    return Figure(
+        number, f"Accuracy of nearest neighbors, {name}", "k", "accuracy in percent",
+        "mean over about 2,000 test records, with one standard error",
+        [Panel(name, curves, {"raw records": baseline})], x_log=True,
+    )  # fmt: skip
+
+
+FIGURES: dict[str, Callable[[], Figure]] = {
+    "1": partial(by_size, "1", "U10K"),
+    "2": partial(by_k, "2", "U10K"),
+    "3": partial(by_size, "3", "G20.D10K"),
+    "4": partial(by_k, "4", "G20.D10K"),
+    "5": partial(by_size, "5", "Adult"),
+    "6": partial(by_k, "6", "Adult"),
+    "7": partial(by_accuracy, "7", "G20.D10K"),
+    "8": partial(by_accuracy, "8", "Adult"),
+}

@@ -48,6 +48,7 @@ from hushtable.estimate.published import Published
 from hushtable.file_format import FileFormat
 from hushtable.files.memory import physical_memory
 from hushtable.files.no_formula import no_formula
+from hushtable.files.notebook import html_list, html_table
 from hushtable.files.scratch import Scratch, why_not_written
 from hushtable.files.stored_rows import stored_rows
 from hushtable.files.whole_file import sync
@@ -358,16 +359,13 @@ class Release:
     def _repr_html_(self) -> str:
         statement = self.statement
         warning = f"<p><b>{html.escape(NOT_PRIVATE)}</b></p>" if statement.seeded else ""
-        promises = "".join(f"<li>{html.escape(p.explain())}</li>" for p in statement.guarantees)
-        tables = "".join(
-            f"<tr><td>{html.escape(name)}</td><td>{table.rows:,}</td></tr>"
-            for name, table in statement.tables.items()
-        )
+        promises = html_list(promise.explain() for promise in statement.guarantees)
+        tables = ((name, f"{table.rows:,}") for name, table in statement.tables.items())
         return (
             f"<h4>{html.escape(str(statement.public_schema.get('name', '')))}</h4>{warning}"
-            f"<p>Published with {html.escape(statement.method)}.</p><ul>{promises}</ul>"
-            f"<table><thead><tr><th>table</th><th>rows</th></tr></thead><tbody>{tables}</tbody>"
-            f"</table><p>Columns: {html.escape(', '.join(self.schema.attributes))}.</p>"
+            f"<p>Published with {html.escape(statement.method)}.</p>{promises}"
+            f"{html_table(['table', 'rows'], tables)}"
+            f"<p>Columns: {html.escape(', '.join(self.schema.attributes))}.</p>"
         )
 
     @cached_property

@@ -97,12 +97,12 @@ def test_a_person_with_all_rows_is_one_unit(delta: str | int, n_visits: int) -> 
 
 def unit_row(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take a row of a table for the unit, where a person has several."""
-    wide = LinkedSchema.wide
 
-    def by_row(self: LinkedSchema, name: str) -> Schema:
-        return wide(self, name).model_copy(update={"unit": Unit(kind="row")})
+    def by_row(of_person: Callable[..., Schema]) -> Callable[..., Schema]:
+        return lambda *given: of_person(*given).model_copy(update={"unit": Unit(kind="row")})
 
-    monkeypatch.setattr(LinkedSchema, "wide", by_row)
+    for kind in ("wide", "steps"):
+        monkeypatch.setattr(LinkedSchema, kind, by_row(getattr(LinkedSchema, kind)))
 
 
 def bound_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,18 +124,21 @@ def table_not_charged(monkeypatch: pytest.MonkeyPatch) -> None:
             name: type(part)(part.method, part.schema, part.values, None, made.total)
             for name, part in made.parts.items()
         }
-        return type(made)(made.method, made.linked, parts, made.total)
+        return type(made)(made.method, made.linked, parts, made.steps, made.total)
 
     monkeypatch.setattr(Linked, "plan", dear)
-    table = SealedTables.table
 
-    def apart(self: SealedTables, name: str) -> SealedTable:
-        sealed = table(self, name)
-        if name != self.schema.root:
-            sealed.account = Account(self.account.promise, spends_all=False)
+    def apart(given: Callable[..., SealedTable]) -> Callable[..., SealedTable]:
+        def sealed(self: SealedTables, name: str) -> SealedTable:
+            table = given(self, name)
+            if name != self.schema.root:
+                table.account = Account(self.account.promise, spends_all=False)
+            return table
+
         return sealed
 
-    monkeypatch.setattr(SealedTables, "table", apart)
+    for kind in ("table", "steps"):
+        monkeypatch.setattr(SealedTables, kind, apart(getattr(SealedTables, kind)))
 
 
 def row_before_of_another(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -194,6 +194,14 @@ def test_an_empty_end_is_told_from_people() -> None:
     assert not tails.cut(draw.normal(0, 10, 50) - 5, 10.0).all()
 
 
+def test_little_that_is_known_is_spread_evenly() -> None:
+    # From either end all of it is like noise: no value is left that could get what there is.
+    noisy = np.array([19, -13, 4, 5, -4, 7])
+    assert tails.cut(noisy.astype(np.float64), 10.0).all()
+    known = known_column(counted(noisy, 10.0), 18.0, is_target=False)
+    assert known.shares == pytest.approx(1 / 6)
+
+
 @given(
     st.lists(st.integers(-40, 300), min_size=4, max_size=40),
     st.integers(1, 6),

@@ -265,9 +265,9 @@ def test_rows_lean_where_the_factors_rise() -> None:
     field.add((0, 1), np.full(32, 3.0), 1.0, [cells, np.arange(8)])
     slope = np.linspace(-1, 1, 8)
     field.tables[0].theta = np.outer(np.arange(4.0), slope).ravel()
-    field.rows = np.array([[3, 0], [3, 7], [7, 0]], np.int16)
-    assert field.tilts(0)[:2] == pytest.approx([-0.5, 0.5], abs=0.1)
-    assert field.tilts(0)[2] == 0  # it stands out
-    assert field.tilts(1).tolist() == [0, 0, 0]  # no order
+    rows = np.array([[3, 0], [3, 7], [7, 0]], np.int16)
+    assert field.tilts(rows, 0)[:2] == pytest.approx([-0.5, 0.5], abs=0.1)
+    assert field.tilts(rows, 0)[2] == 0  # it stands out
+    assert field.tilts(rows, 1).tolist() == [0, 0, 0]  # no order
     field.alike[0] = 0.0
-    assert not field.tilts(0).any()
+    assert not field.tilts(rows, 0).any()

@@ -41,7 +41,7 @@ def best(wave: int, measured: list[Measured], step: float, cell: int) -> tuple[f
 def test_the_filter_is_the_best_linear_unbiased_estimate(wave: int) -> None:
     measured = told([1, 2, 4, 5, 9], seed=1)
     unit = np.array([100.0, 1.0, 2000.0, 30.0, 500.0])
-    state = known_at(wave, measured, 0.2, unit)
+    state = known_at(wave, measured, 0.2 * unit)
     for cell in range(5):
         value, variance = best(wave, measured, 0.2 * unit[cell], cell)
         assert state.counts[cell] == pytest.approx(value, rel=1e-9)
@@ -57,7 +57,7 @@ def test_a_path_tells_at_each_wave_what_the_filter_does() -> None:
     )
     path = Path.of(waves, values, variances, 30.0)
     for place, wave in enumerate(waves):
-        state = known_at(wave, measured, 30.0, np.ones(1))
+        state = known_at(wave, measured, np.full(1, 30.0))
         assert path.values[place] == pytest.approx(state.counts[0], rel=1e-9)
         assert path.covariance[place, place] == pytest.approx(state.variances[0], rel=1e-9)
 

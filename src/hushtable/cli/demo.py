@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, cast
+from typing import TYPE_CHECKING, Annotated, cast
 
-import pyarrow as pa
 import typer
 from rich.table import Table
 from rich.text import Text
@@ -16,6 +15,9 @@ from hushtable.cli.options import AsJson
 from hushtable.cli.screen import bar_for_each_part, console, one_bar, print_json
 from hushtable.errors import ReleaseError
 from hushtable.extras import require
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 QUESTIONS = (
     "sex = 'F'",

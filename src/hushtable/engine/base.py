@@ -193,3 +193,7 @@ class Engines(Protocol):
     def engine(self, name: str) -> Engine:
         """Give what counts the wide rows of one table."""
         ...
+
+    def steps(self, name: str) -> Engine:
+        """Give what counts the rows of one table that have a row before them, beside that one."""
+        ...

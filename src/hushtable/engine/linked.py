@@ -1,11 +1,11 @@
 """Tables that belong together, opened in one place and joined there.
 
 Each table gets its *wide* rows: its own columns, how many rows of other tables hang on it and what
-is a fact of these, the columns of the row before where rows have an order, and all columns of what
-it hangs on. A wide row is made of one person's rows alone, and names that person, so a bound on the
-wide rows of a person is all that a promise needs (``linked/linked.md``). Rows that hang on nobody
-are in no wide table. DuckDB and Spark join by the same expressions; what is small is then counted
-in memory.
+is a fact of these, and all columns of what it hangs on; where rows have an order, those that have
+one before them are counted beside it, too. Such a row is made of one person's rows alone, and names
+that person, so a bound on the rows of a person is all that a promise needs (``linked/linked.md``).
+Rows that hang on nobody are in no wide table. DuckDB and Spark join by the same expressions; what
+is small is then counted in memory.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from hushtable.engine.sql.rows import encoded_rows
 from hushtable.errors import DataError, ParameterError
 from hushtable.predicate.facts import Fact, facts_of
 from hushtable.privacy.noise import Noise, SecureNoise
+from hushtable.schema import Schema
 from hushtable.schema.linked import PREVIOUS, LinkedSchema
 
 ibis = lazy_loader.load("ibis")
@@ -139,13 +140,19 @@ class LinkedEngine:
     def engine(self, name: str) -> Engine:
         """Give what counts the wide rows of one table."""
         if name not in self._engines:
-            wide, schema = self._wide_rows(name), self.schema.wide(name)
-            self._engines[name] = (
-                MemoryEngine(partial(encoded_rows, wide, schema), schema, self._noise)
-                if all(table.is_for_memory() for table in self._tables.values())
-                else SqlEngine(wide, schema)
-            )
+            self._engines[name] = self._counting(self._wide_rows(name), self.schema.wide(name))
         return self._engines[name]
+
+    def steps(self, name: str) -> Engine:
+        """Give what counts the rows of one table that have a row before them, beside that one."""
+        wide = self._wide_rows(name)
+        after = wide.keep(wide.table.filter(wide.table.follows), wide.columns, drawn=True)
+        return self._counting(after, self.schema.steps(name))
+
+    def _counting(self, rows: Source, schema: Schema) -> Engine:
+        if all(table.is_for_memory() for table in self._tables.values()):
+            return MemoryEngine(partial(encoded_rows, rows, schema), schema, self._noise)
+        return SqlEngine(rows, schema)
 
     # --- what was opened --------------------------------------------------------------------------
 
@@ -210,9 +217,12 @@ class LinkedEngine:
         if table.order is not None:
             turns = ibis.window(group_by=rows.above, order_by=[rows.turn, rows.coin])
             own |= {f"{PREVIOUS}.{c}": raw.lag().over(turns) for c, raw in own.items()}
+            follows = rows.coin.lag().over(turns).notnull()
         taken = {f"w{place}": raw for place, raw in enumerate(own.values())}
         columns = dict(zip(own, taken, strict=True))
         ends = {place: rows[place] for place in ("key", "above") if place in rows.columns}
+        if table.order is not None:
+            ends["follows"] = follows
         wide = rows.select(**taken, **ends)
         for child in self.schema.children(name):
             below = self._below(child)

@@ -237,8 +237,12 @@ class SealedTables:
         return self.__engines.schema
 
     def table(self, name: str) -> SealedTable:
-        """Give one of the tables."""
+        """Give the wide rows of one of the tables."""
         return SealedTable(self.__engines.engine(name), self.account)
+
+    def steps(self, name: str) -> SealedTable:
+        """Give the rows of one of the tables that have a row before them, beside that one."""
+        return SealedTable(self.__engines.steps(name), self.account)
 
 
 def seal(source: Engine | Engines | Graph, account: Account) -> Any:

@@ -15,6 +15,7 @@ import pyarrow as pa
 from hushtable.codes import numbers, texts
 from hushtable.estimate.base import Estimate
 from hushtable.files.no_formula import no_formula
+from hushtable.files.notebook import html_table
 from hushtable.schema import Value
 
 FIGURES = ("value", "low", "high", "privacy_std", "model_std", "sampling_std")
@@ -145,17 +146,8 @@ class EstimateTable:
         return "\n".join([line(header), "|" + "|".join(rule) + "|", *map(line, cells)])
 
     def _repr_html_(self) -> str:
-        header, cells = self.rows()
-        head = "".join(f"<th>{html.escape(cell)}</th>" for cell in header)
-        body = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
-            for row in cells
-        )
         notes = "".join(f"<br><small>{html.escape(note)}</small>" for note in self.notes)
-        return (
-            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-            f"<small>95 % intervals.</small>{notes}"
-        )
+        return f"{html_table(*self.rows())}<small>95 % intervals.</small>{notes}"
 
 
 def of_terms(estimates: Mapping[str, Estimate]) -> EstimateTable:

@@ -7,6 +7,7 @@ import platform
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from html import escape
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from hushtable.evaluation.rows import CodedRows, read_rows
 from hushtable.evaluation.side_by_side import SideBySide, lay_side_by_side
 from hushtable.evaluation.utility.closeness import Utility, measure_utility
 from hushtable.extras import require
+from hushtable.files.notebook import html_table
 from hushtable.files.progress import Progress, silent
 from hushtable.release import SEEDED, Release, Statement
 from hushtable.schema import Schema
@@ -95,6 +97,12 @@ class Evaluation(Findings):
                 "created": datetime.datetime.now(datetime.UTC).date().isoformat(),
             },
         }
+
+    def _repr_html_(self) -> str:
+        from hushtable.evaluation.report.page import headlines  # noqa: PLC0415 - see `to_html`
+
+        found = ([one["what"], one["value"], one["note"]] for one in headlines(self.to_dict()))
+        return f"<p><b>{escape(INTERNAL)}</b></p>{html_table(['', 'found', ''], found)}"
 
     def _release(self) -> dict[str, Any]:
         if self.statement is None:

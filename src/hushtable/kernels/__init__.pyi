@@ -11,6 +11,7 @@ from . import (
     ratings,
     regions,
     samplers,
+    sequence,
     space,
 )
 
@@ -27,5 +28,6 @@ __all__ = [
     "ratings",
     "regions",
     "samplers",
+    "sequence",
     "space",
 ]

@@ -1,20 +1,22 @@
 """Rows of linked tables, drawn from quilts: parents first, then what hangs on them.
 
-What a quilt of children knows is how their columns hang together, with those of the parent and,
-where rows have an order, with those of the row before. Given parents that are drawn already, as
-many children as each is to have are drawn from that field by Gibbs sweeps over the children's own
-columns alone: turn by turn where rows have an order, since the row before must be there. So keys
-fit by construction. Everything here is post-processing of what quilts let out.
+What a quilt of children knows is how their columns hang together, and with those of the parent.
+Given parents that are drawn already, as many children as each is to have are drawn from that field
+by Gibbs sweeps over the children's own columns alone, so keys fit by construction. Where rows have
+an order, they are sorted by it and then arranged (`hushtable.linked.steps`). Everything here is
+post-processing of what was let out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from hushtable.kernels.field import Particles
+from hushtable.kernels.sequence import Kin
+from hushtable.linked.steps import Step, arranged
 from hushtable.methods.quilt import particles
 from hushtable.methods.quilt.coins import Coins
 from hushtable.methods.quilt.columns import KnownColumn
@@ -23,7 +25,7 @@ from hushtable.methods.quilt.prior import PriorRows
 from hushtable.methods.quilt.quilt import codes_drawn
 from hushtable.methods.quilt.sewing import Patchwork
 from hushtable.predicate.facts import Fact
-from hushtable.schema.linked import PREVIOUS, LinkedSchema
+from hushtable.schema.linked import LinkedSchema
 
 N_SWEEPS = 10
 """Gibbs sweeps over the columns of a child, from where its columns are independent."""
@@ -77,12 +79,13 @@ def n_drawn(schema: LinkedSchema, drawn: Mapping[str, Drawn], name: str) -> Inte
     return np.minimum(told, table.max_children or 1)
 
 
-def draw_children(
+def draw_children(  # noqa: PLR0917 - what is drawn, from what, and what must hold
     quilt: Patchwork,
     schema: LinkedSchema,
     drawn: Mapping[str, Drawn],
     name: str,
     facts: Mapping[str, Fact],
+    steps: Sequence[Step] = (),
 ) -> Drawn:
     """Draw the rows of a table that hang on parents that are drawn already, and keep its facts."""
     table = schema.tables[name]
@@ -97,47 +100,45 @@ def draw_children(
         column: np.empty(len(owners), np.int64)
         for column in (*table.attributes, *schema.told(name))
     }
-    for batch in _batches(turns, in_order=table.order is not None):
-        given = {column: seen[owners[batch]] for column, seen in fixed.items()}
-        if table.order is not None:
-            given |= _row_before(quilt, codes, batch, turns)
-        for column, found in _given(quilt, given, [*codes], len(batch)).items():
-            codes[column][batch] = found
+    # Rows that follow each other share out coins (`hushtable.kernels.field.gibbs`), so children of
+    # one parent are kept apart.
+    apart = np.argsort(turns, kind="stable")
+    given = {column: seen[owners[apart]] for column, seen in fixed.items()}
+    for column, found in _given(quilt, given, [*codes], len(apart)).items():
+        codes[column][apart] = found
     children = Drawn(codes, owners)
     keep_facts(children, drawn[table.parent or ""], facts, quilt.field.coins)
     if table.order is None:
         return children
     order = np.lexsort((turns, codes[table.order], owners))
-    return Drawn({column: found[order] for column, found in codes.items()}, owners)
+    codes = {column: found[order] for column, found in codes.items()}
+    if not len(owners):
+        return Drawn(codes, owners)
+    known = {column.counted.values.name: column for column in quilt.columns}
+    places = arranged(
+        steps,
+        {step.column: _buckets(known[step.column], codes[step.column]) for step in steps},
+        {column: _buckets(known[column], seen[owners]) for column, seen in fixed.items()},
+        Kin(turns, sizes[owners], _marks(codes, facts, table.order)),
+        quilt.field.coins,
+    )
+    codes = {
+        column: found[places[:, 0 if column == table.order else 1]]
+        for column, found in codes.items()
+    }
+    # Inside a bucket of what orders them, rows may have come out of order.
+    moments = codes[table.order]
+    codes[table.order] = moments[np.lexsort((moments, owners))]
+    return Drawn(codes, owners)
 
 
-def _batches(turns: Integers, *, in_order: bool) -> Iterator[Integers]:
-    """Give places of rows that are drawn together, first rows first.
-
-    Rows that follow each other share out coins (`hushtable.kernels.field.gibbs`), so children of
-    one parent are kept apart.
-    """
-    by_turn = np.argsort(turns, kind="stable")
-    if not len(turns):
-        return
-    if in_order:
-        yield from np.split(by_turn, np.flatnonzero(np.diff(turns[by_turn])) + 1)
-    else:
-        yield by_turn
-
-
-def _row_before(
-    quilt: Patchwork, codes: Mapping[str, Integers], batch: Integers, turns: Integers
-) -> dict[str, Integers]:
-    """Give the columns of the row before; the first of a parent has none, which is missing."""
-    found = {}
-    for known in quilt.columns:
-        values = known.counted.values
-        if values.name.startswith(f"{PREVIOUS}."):
-            missing = values.column.missing_code or 0
-            before = codes[values.name.removeprefix(f"{PREVIOUS}.")][batch - 1]
-            found[values.name] = np.where(turns[batch] > 0, before, missing)
-    return found
+def _marks(codes: Mapping[str, Integers], facts: Mapping[str, Fact], order: str) -> Integers:
+    """Give a number to the facts that hold of what orders each row, and of its other columns."""
+    marks = np.zeros((len(codes[order]), 2), np.int64)
+    for fact in facts.values():
+        part = 0 if fact.column == order else 1
+        marks[:, part] = 2 * marks[:, part] + fact.truth[codes[fact.column]]
+    return marks
 
 
 def _given(
@@ -148,15 +149,12 @@ def _given(
     rows: Particles = np.empty((n_rows, len(quilt.columns)), np.int16)
     for column, codes in given.items():
         rows[:, place_of[column]] = _buckets(quilt.columns[place_of[column]], codes)
-    # Rows that are alike share out what is drawn.
-    order = np.lexsort([rows[:, place_of[column]] for column in given])
-    rows = rows[order]
     places = [place_of[column] for column in free]
     for place in places:
         rows[:, place] = quilt.field.coins.spread(quilt.columns[place].masses, n_rows)
     quilt.field.draw_given(rows, places, N_SWEEPS)
-    drawn, back = particles.Drawn(rows, np.arange(n_rows)), np.argsort(order)
-    return {column: codes_drawn(quilt, drawn, place_of[column])[back] for column in free}
+    drawn = particles.Drawn(rows, np.arange(n_rows))
+    return {column: codes_drawn(quilt, drawn, place_of[column]) for column in free}
 
 
 def _buckets(known: KnownColumn, codes: Integers) -> Integers:

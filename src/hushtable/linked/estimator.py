@@ -11,14 +11,16 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hushtable.codes import as_numpy
-from hushtable.errors import ReleaseError
+from hushtable.errors import Refused, ReleaseError
 from hushtable.estimate.base import Estimate, Estimator
 from hushtable.estimate.drawing import Generator
+from hushtable.estimate.quantiles import NORMAL
 from hushtable.estimate.row_functions import RowFunction
 from hushtable.estimate.sums import Sums
-from hushtable.linked.linked import KINDS
-from hushtable.linked.questions import read
+from hushtable.linked.linked import KINDS, STEPS
+from hushtable.linked.questions import COLUMN_BY_COLUMN, read
 from hushtable.methods.quilt.estimator import QuiltEstimator
+from hushtable.predicate import Predicate, parse
 from hushtable.predicate.facts import Fact, facts_of
 from hushtable.schema.linked import PREVIOUS, LinkedSchema
 
@@ -79,12 +81,7 @@ class LinkedEstimator(Estimator):
         columns |= {column: rows[column] for column in self.linked.told(name)}
         if table.parent is None:
             return pa.table(columns)
-        held = as_numpy(rows[table.foreign_key])
-        if table.order is not None:
-            first = np.diff(held, prepend=held[:1] - 1) != 0
-            before = pa.array(np.maximum(np.arange(len(held)) - 1, 0), mask=first)
-            columns |= {f"{PREVIOUS}.{c}": rows[c].take(before) for c in table.attributes}
-        parent = table.parent
+        held, parent = as_numpy(rows[table.foreign_key]), table.parent
         places = pa.array(self._places(parent, held))
         above = self._wide(parent)
         for column in self.linked.above(parent):
@@ -110,8 +107,8 @@ class LinkedEstimator(Estimator):
 
     def count(self, where: str) -> Estimate:
         """Estimate how many persons, or rows of another table, satisfy a condition."""
-        base, clause = read(where, self.linked, self._facts)
-        answer = self.quilt(base).count(clause)
+        base, clause, follows = read(where, self.linked, self._facts)
+        answer = self._step(base, clause) if follows else self.quilt(base).count(clause)
         table = self.linked.tables[base]
         if table.parent is None:
             return replace(answer, notes=(*answer.notes, f"Counted are {base}."))
@@ -120,6 +117,49 @@ class LinkedEstimator(Estimator):
             f"{self.linked.reach(base)}, chosen at random where there are more."
         )
         return replace(answer, notes=(*answer.notes, said))
+
+    def _step(self, base: str, clause: str) -> Estimate:
+        """Answer from the noisy table of a column and the same column of the row before."""
+        asked = parse(clause, self.linked.steps(base))
+        names = {column.removeprefix(f"{PREVIOUS}.") for column in asked.columns}
+        if len(names) != 1:
+            raise Refused(f"{clause} is about several columns: {COLUMN_BY_COLUMN}")
+        (name,) = names
+        quilt = self.quilt(base)
+        bucket_of = quilt.measured.buckets[name][quilt.bins[name]]
+        truth = self._truth(asked, name, bucket_of)
+        told = self.settings["steps"][base]
+        place = [step["column"] for step in told].index(name)
+        start = sum(step["size"] ** 2 for step in told[:place])
+        counts = as_numpy(self.tables[f"{base}.{STEPS}"]["count"])
+        counts = counts[start : start + truth.size].astype(np.float64)
+        value, std = float(counts[truth].sum()), told[place]["std"] * float(truth.sum()) ** 0.5
+        reach = NORMAL * std
+        return Estimate(
+            value=max(0.0, value),
+            low=max(0.0, value - reach),
+            high=max(0.0, value) + reach,
+            privacy_std=std,
+            model_std=0.0,
+            notes=("Rows were counted beside the row before them: its error is noise.",),
+        )
+
+    def _truth(
+        self, asked: Predicate, name: str, bucket_of: NDArray[np.int64]
+    ) -> NDArray[np.bool_]:
+        """Say for which cells of a step a condition holds, or refuse one that cuts through some."""
+        first = np.unique(bucket_of, return_index=True)[1]
+        before, every = f"{PREVIOUS}.{name}", np.arange(len(bucket_of))
+        for column, other in ((name, before), (before, name)):
+            for code in first:
+                line = asked.mask({column: every, other: np.full(len(every), code)})
+                if not np.array_equal(line, line[first][bucket_of]):
+                    raise Refused(
+                        f"values of {name!r} that the condition tells apart were counted together; "
+                        "ask for whole ranges: see the buckets of this release."
+                    )
+        grid = np.meshgrid(first, first, indexing="ij")
+        return asked.mask({name: grid[0].ravel(), before: grid[1].ravel()})
 
     def sums(self, functions: Sequence[RowFunction], *, together: bool = True) -> Sums:
         """Estimate sums over persons."""

@@ -7,16 +7,18 @@ The release
 For each table of the schema, under its name, drawn rows: keys, its own columns, and what is told
 about the tables that hang on it (``n_visits``; facts). Beside each lie the tables of its quilt but
 the rows, see `hushtable.methods.quilt.quilt`: ``visits.measured``, ``visits.buckets``,
-``visits.factors`` and ``visits.candidates``. They are about *wide* rows: a row beside the row
-before it and beside all that it hangs on.
+``visits.factors`` and ``visits.candidates``. They are about *wide* rows: a row beside all that it
+hangs on. A table with an order also has ``visits.steps``: noisy tables of the buckets of a column
+(rows) by those of the row before (columns), below each other: ``table``, ``cell``, ``count``.
 
 The settings of the estimator: ``linked`` (the schema of all tables), ``quilts`` (for each table the
-settings of its quilt), and ``notes``.
+settings of its quilt), ``steps`` (for each table with an order its columns, in the order of these
+noisy tables, with their number of buckets ``size`` and the ``std`` of their noise), ``notes``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -35,10 +37,12 @@ from hushtable.linked.drawing import (
     n_drawn,
     seen_below,
 )
+from hushtable.linked.steps import STEP_SHARE, Step, measure_steps
 from hushtable.methods import parameters
 from hushtable.methods.base import CountError, Forecast, Plan, Released
 from hushtable.methods.parameters import Parameters, parameter, whole
 from hushtable.methods.quilt.domains import values_of
+from hushtable.methods.quilt.meter import as_share
 from hushtable.methods.quilt.prior import PriorRows
 from hushtable.methods.quilt.quilt import LEAST_PARTICLES, Quilt, QuiltPlan, delta_or_zero
 from hushtable.methods.quilt.sewing import Patchwork
@@ -49,6 +53,9 @@ from hushtable.privacy.noise import Noise
 from hushtable.schema import Schema
 from hushtable.schema.linked import LinkedSchema
 
+STEPS = "steps"
+"""What the noisy tables of a column and the same column of the row before are called."""
+
 KINDS = ("measured", "buckets", "factors", "candidates")
 """What a quilt publishes beside rows."""
 
@@ -58,7 +65,8 @@ class Linked(Parameters):
     """Publish persons and the tables that hang on them, with keys that fit, under one promise.
 
     Each table gets a quilt: persons with the number of rows that hang on them; every other table
-    beside the columns of its parent, and of the row before where rows have an order.
+    beside the columns of its parent. Where rows have an order, it is measured how they follow each
+    other.
 
     Parameters
     ----------
@@ -76,7 +84,7 @@ class Linked(Parameters):
     Examples
     --------
     >>> Linked(epsilon=1, delta="1e-9").person_share
-    Fraction(2, 5)
+    Fraction(3, 10)
     """
 
     name: ClassVar[str] = "linked"
@@ -88,7 +96,7 @@ class Linked(Parameters):
 
     epsilon: Fraction = parameter(read=parameters.epsilon)
     delta: Fraction = parameter(read=delta_or_zero, default=Fraction(0))
-    person_share: Fraction = parameter(read=parameters.part, default=Fraction(2, 5))
+    person_share: Fraction = parameter(read=parameters.part, default=Fraction(3, 10))
     particles: int = parameter(read=whole(at_least=LEAST_PARTICLES), default=40_000)
     max_published: int = parameter(read=whole(), default=1_000_000)
 
@@ -101,7 +109,7 @@ class Linked(Parameters):
             max_published=self.max_published,
         )  # fmt: skip
         n_below = len(schema.tables) - 1
-        parts, problems = {}, []
+        parts, steps, problems = {}, {}, []
         for name in schema.tables:
             root = name == schema.root
             share = self.person_share if root else (1 - self.person_share) / n_below
@@ -111,12 +119,15 @@ class Linked(Parameters):
             except ParameterError as error:
                 problems += [f"table {name!r}: {problem}" for problem in error.problems]
                 continue
+            of_steps = as_share(STEP_SHARE) if schema.tables[name].order else Fraction(0)
+            steps[name] = share * of_steps * total
             parts[name] = QuiltPlan(
-                method=quilt, schema=wide, values=values, target=None, total=share * total
-            )
+                method=quilt, schema=wide, values=values, target=None,
+                total=share * (1 - of_steps) * total,
+            )  # fmt: skip
         if problems:
             raise ParameterError(problems)
-        return LinkedPlan(method=self, linked=schema, parts=parts, total=total)
+        return LinkedPlan(method=self, linked=schema, parts=parts, steps=steps, total=total)
 
 
 @dataclass(frozen=True)
@@ -131,6 +142,8 @@ class LinkedPlan(Plan[SealedTables]):
         What is public about the tables.
     parts : mapping of str to QuiltPlan
         For each table how its wide rows are counted, and what may be spent on them.
+    steps : mapping of str to Fraction
+        For each table what may be spent on how its rows follow each other; 0 without an order.
     total : Fraction
         What a run may spend: rho, or epsilon where delta is 0.
     """
@@ -138,6 +151,7 @@ class LinkedPlan(Plan[SealedTables]):
     method: Linked
     linked: LinkedSchema
     parts: Mapping[str, QuiltPlan]
+    steps: Mapping[str, Fraction]
     total: Fraction
 
     @cached_property
@@ -183,6 +197,8 @@ class LinkedPlan(Plan[SealedTables]):
                 lines[f"{name}: rows of one person that count, at most"] = reach
             share = part.total / self.total
             split |= {f"{name}: {step}": share * epsilon for step, epsilon in told.split.items()}
+            if self.steps[name]:
+                split[f"{name}: steps"] = self.steps[name] / self.total * self.method.epsilon
             n_cells, memory = n_cells + told.n_cells, max(memory, told.memory_mb)
         return Forecast(lines=lines, split=split, n_cells=n_cells, memory_mb=memory)
 
@@ -198,27 +214,50 @@ class LinkedPlan(Plan[SealedTables]):
         drawn: dict[str, Drawn] = {}
         quilts: dict[str, Patchwork] = {}
         made: dict[str, Released] = {}
+        steps: dict[str, list[Step]] = {}
         for name, part in self.parts.items():
             quilt, purse = self._prepared(name, drawn, part).sewn(source.table(name), noise)
             quilts[name] = quilt
+            steps[name] = self._stepped(name, source, noise, quilt)
             drawn[name] = (
                 draw_persons(quilt, part.n_published(quilt))
                 if name == self.linked.root
-                else draw_children(quilt, self.linked, drawn, name, facts[name])
+                else draw_children(quilt, self.linked, drawn, name, facts[name], steps[name])
             )
             size = {"rows": numbers(np.zeros(drawn[name].n_rows, np.int8))}
             made[name] = part.released(quilt, purse, pa.table(size))
         tables = {name: self._written(name, drawn[name]) for name in self.parts}
         for name, released in made.items():
             tables |= {f"{name}.{kind}": released.tables[kind] for kind in KINDS}
+            if steps[name]:
+                tables[f"{name}.{STEPS}"] = _written_steps(steps[name])
         return Released(
             tables=tables,
             settings={
                 "linked": self.linked.to_dict(),
                 "quilts": {name: _without_notes(released) for name, released in made.items()},
+                "steps": {
+                    name: [
+                        {"column": s.column, "size": len(s.counts), "std": s.noise.std}
+                        for s in mine
+                    ]
+                    for name, mine in steps.items()
+                    if mine
+                },
                 "notes": self._notes(quilts),
             },
         )
+
+    def _stepped(
+        self, name: str, source: SealedTables, noise: Noise, quilt: Patchwork
+    ) -> list[Step]:
+        """Measure how rows of a table follow each other, where they have an order."""
+        table = self.linked.tables[name]
+        if table.order is None:
+            return []
+        columns = [table.order, *(column for column in table.attributes if column != table.order)]
+        purse = replace(self.parts[name].purse(), total=self.steps[name])
+        return measure_steps(source.steps(name), quilt, columns, noise, purse)
 
     def _prepared(self, name: str, drawn: Mapping[str, Drawn], part: QuiltPlan) -> QuiltPlan:
         """Let what hangs on drawn parents start from them: their columns are known already."""
@@ -230,7 +269,9 @@ class LinkedPlan(Plan[SealedTables]):
         if not len(owners):
             return part
         seen = seen_below(self.linked, drawn, parent)
-        return replace(part, prior=PriorRows({c: codes[owners] for c, codes in seen.items()}))
+        return replace(
+            part, prior=PriorRows({c: codes[owners] for c, codes in seen.items()}, firm=True)
+        )
 
     def _written(self, name: str, rows: Drawn) -> pa.Table:
         """Write rows with keys: the place of a row among those of its table, from one on."""
@@ -267,6 +308,18 @@ class LinkedPlan(Plan[SealedTables]):
                 f"of `{table.parent}` do not count."
             )
         return notes
+
+
+def _written_steps(steps: Sequence[Step]) -> pa.Table:
+    """Write noisy tables of steps below each other: table, cell in C order, count."""
+    sizes = [step.counts.size for step in steps]
+    return pa.table(
+        {
+            "table": numbers(np.repeat(np.arange(len(steps), dtype=np.int32), sizes)),
+            "cell": numbers(np.concatenate([np.arange(n, dtype=np.int32) for n in sizes])),
+            "count": numbers(np.concatenate([step.counts.ravel() for step in steps])),
+        }
+    )
 
 
 def _without_notes(released: Released) -> dict[str, Any]:

@@ -14,11 +14,19 @@ from sqlglot.errors import SqlglotError
 
 from hushtable.errors import HushtableError, PredicateError, Refused
 from hushtable.predicate.facts import Fact, fact_of
+from hushtable.predicate.formula import shorten
 from hushtable.predicate.syntax import Node, quote
 from hushtable.schema.linked import PREVIOUS, LinkedSchema
 
 _DIALECT = "duckdb"
 _ENDS = ("AND", "OR")
+
+COLUMN_BY_COLUMN = (
+    "rows were counted beside the row before them column by column, so ask for one column of both, "
+    "such as visits.ward = 'icu' AND previous.ward = 'er'. How other columns follow each other is "
+    "in the drawn rows, without an interval that holds."
+)
+"""Why a question about rows before is refused."""
 
 
 def with_parentheses(where: str) -> str:
@@ -50,20 +58,28 @@ def with_parentheses(where: str) -> str:
     return where
 
 
-def read(where: str, schema: LinkedSchema, facts: dict[str, dict[str, Fact]]) -> tuple[str, str]:
-    """Say which table a clause counts, and give the clause in the columns of its wide schema."""
+def read(
+    where: str, schema: LinkedSchema, facts: dict[str, dict[str, Fact]]
+) -> tuple[str, str, bool]:
+    """Say which table a clause counts, give it in wide columns, and say if rows before are in it.
+
+    With rows before them, the columns are those of `LinkedSchema.steps`.
+    """
     try:
         tree = sqlglot.parse_one(with_parentheses(where), into=exp.Condition, dialect=_DIALECT)
     except (SqlglotError, RecursionError):
         # The reader of clauses says what is wrong with it.
-        return schema.root, where
+        return schema.root, where, False
     whole = exp.Paren(this=tree)
     names = {name.lower(): name for name in schema.tables}
     told = [(node, *_fact(node, schema, facts, names)) for node in [*whole.find_all(exp.Exists)]]
     for node, above, fact in told:
         node.replace(exp.column(fact, table=above, quoted=True))
     columns = list(whole.find_all(exp.Column))
-    base = _lowest({_table_of(column, names) for column in columns}, schema)
+    named = {_table_of(column, names) for column in columns}
+    base, follows = _lowest(named, schema), PREVIOUS in named
+    if follows and named - {base, PREVIOUS}:
+        raise Refused(f"{shorten(where)!r} is about other tables, too: {COLUMN_BY_COLUMN}")
     for column in columns:
         table = _table_of(column, names)
         if table == base or (not table and base == schema.root):
@@ -75,7 +91,7 @@ def read(where: str, schema: LinkedSchema, facts: dict[str, dict[str, Fact]]) ->
                 f"the clause counts rows of {base}."
             )
         column.replace(exp.column(f"{table}.{column.name}", quoted=True))
-    return base, str(whole.this.sql(dialect=_DIALECT))
+    return base, str(whole.this.sql(dialect=_DIALECT)), follows
 
 
 def _table_of(column: Node, names: dict[str, str]) -> str:

@@ -8,11 +8,13 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
+from html import escape
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 import pyarrow as pa
 
 from hushtable.errors import Refused
+from hushtable.files.notebook import html_list, html_table
 from hushtable.methods.parameters import Parameters
 from hushtable.privacy.guarantee import Guarantee
 from hushtable.schema import Schema
@@ -145,6 +147,11 @@ class Plan(ABC, Generic[Source]):
     @abstractmethod
     def release(self, source: Source, noise: Noise) -> Released:
         """Ask for counts, which are sealed, open them through noise, hand out the result."""
+
+    def _repr_html_(self) -> str:
+        promises = html_list(promise.explain() for promise in self.guarantees)
+        expected = html_table(["expected", ""], self.forecast(self.schema.rows).lines.items())
+        return f"<h4>Plan of {escape(self.method.name)}</h4>{promises}{expected}"
 
     @property
     def conditions(self) -> tuple[str, ...]:

@@ -25,6 +25,7 @@ from pydantic import (
 )
 
 from hushtable.errors import CompositionError, ParameterError
+from hushtable.files.notebook import html_list
 from hushtable.privacy.composition import is_concentrated
 from hushtable.privacy.dp_in_words import explain, left_out, one_in
 from hushtable.privacy.unit import Neighbors, Unit
@@ -85,8 +86,8 @@ class Guarantee(Value):
         """List what the promise leaves out."""
 
     def _repr_html_(self) -> str:
-        left_out = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in self.unprotected)
-        return f"<p>{html.escape(self.explain())}</p><p>Not protected:</p><ul>{left_out}</ul>"
+        left_out = html_list(self.unprotected)
+        return f"<p>{html.escape(self.explain())}</p><p>Not protected:</p>{left_out}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return what goes into ``statement.json``; `parse_guarantee` reads it back.

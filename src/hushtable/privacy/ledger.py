@@ -29,10 +29,12 @@ import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from hushtable.errors import CompositionError, HushtableError, LedgerError, ParameterError
+from hushtable.files.notebook import html_list, html_table
 from hushtable.privacy import ledger_arguments as told
 from hushtable.privacy import ledger_file as file
 from hushtable.privacy import ledger_receipt as on_file
@@ -460,6 +462,16 @@ class Ledger:
     def holds_uncounted(self) -> bool:
         """Tell whether releases may be among its own that add nothing to what is spent."""
         return self._read().holds_uncounted
+
+    def _repr_html_(self) -> str:
+        said = [f"Left: {self.left().in_words()}"]
+        if self.holds_uncounted():
+            said.append("It holds releases that it does not count.")
+        entries = ([one.purpose, one.status, one.time] for one in self.entries())
+        return (
+            f"<h4>Ledger {escape(self.path.name)}</h4>{html_list(said)}"
+            f"{html_table(['purpose', 'status', 'time (UTC)'], entries)}"
+        )
 
     def show(self) -> dict[str, Any]:
         """Return all there is to know, ready for JSON; numbers are exact, as text."""

@@ -19,6 +19,7 @@ Value = str | int | float | None
 Outside = Literal["clip", "other", "missing", "refuse"]
 
 MAX_COLUMN_SIZE = 2**31 - 1  # a column's codes, those apart included, fit 32 bits
+_FEW = 8  # values that are all named where a column is shown
 
 CONFIRM = "Parts that were taken from the data; delete this line to confirm them."
 OUTSIDE = (
@@ -119,6 +120,13 @@ class AnyColumn(Model):
         if code < self.n_values:
             return str(self.value(code))
         return (*self.special_names, "missing")[code - self.n_values]
+
+    @property
+    def in_short(self) -> str:
+        """The values, or the first and the last of many."""
+        if self.n_values <= _FEW:
+            return ", ".join(map(self.name, range(self.n_values)))
+        return f"{self.name(0)} to {self.name(self.n_values - 1)} ({self.n_values:,} values)"
 
     @model_validator(mode="after")
     def _cells_go_somewhere(self) -> Self:

@@ -22,7 +22,7 @@ from hushtable.file_format import FileFormat
 from hushtable.files.yaml_text import read_yaml
 from hushtable.privacy.unit import Unit
 from hushtable.schema.columns import CONFIRM, Identifier, Model, Text
-from hushtable.schema.listed import Boolean, Categorical
+from hushtable.schema.listed import Boolean
 from hushtable.schema.numbers import Integer
 from hushtable.schema.reading import sentences, with_missing_said, with_taxonomy_files
 from hushtable.schema.table import Column, ColumnField, Schema
@@ -167,7 +167,7 @@ class LinkedSchema:
         """Describe how the rows of a table are counted: beside all columns that they hang on.
 
         First come its own columns, then how many rows of each table hang on it and what is a fact
-        of them, then the columns of the row before, then those of its parent.
+        of them, then the columns of its parent.
         """
         return Schema(
             name=self.name,
@@ -185,13 +185,20 @@ class LinkedSchema:
         """Give the columns of a wide schema."""
         table = self.tables[name]
         columns = dict(table.attributes) | self.told(name)
-        if table.order is not None:
-            columns |= {
-                f"{PREVIOUS}.{c}": _before(column) for c, column in table.attributes.items()
-            }
         if table.parent is not None:
             columns |= self.above(table.parent)
         return columns
+
+    def steps(self, name: str) -> Schema:
+        """Describe how rows of a table with an order are counted beside the row before them."""
+        own = self.tables[name].attributes
+        before = {f"{PREVIOUS}.{column}": kind for column, kind in own.items()}
+        return Schema(
+            name=self.name,
+            unit=Unit(kind="person", column=self.person, max_rows=self.reach(name)),
+            missing_values=self.missing_values,
+            columns={self.person: _KEY} | own | before,
+        )
 
     def told(self, name: str) -> dict[str, Column]:
         """Give the columns that say what hangs on a table: numbers of rows, and facts."""
@@ -348,13 +355,6 @@ def load_persons(path: str | Path) -> Schema:
 
 
 _KEY = Identifier(role="identifier")
-
-
-def _before(column: Column) -> Column:
-    """Describe a column of the row before; where there is none it is missing."""
-    outside = "missing" if isinstance(column, Categorical) else "clip"
-    plain = column.model_dump(exclude={"confirm", "role", "other"})
-    return type(column).model_validate({**plain, "missing": "category", "outside": outside})
 
 
 def _misfits(tables: Mapping[str, LinkedTable]) -> list[str]:

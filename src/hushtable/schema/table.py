@@ -17,6 +17,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from html import escape
 from pathlib import Path
 from typing import Annotated, Any, Self, cast
 
@@ -32,6 +33,7 @@ from pydantic import (
 from hushtable.domain import Domain
 from hushtable.errors import SchemaError, Unconfirmed
 from hushtable.file_format import FileFormat
+from hushtable.files.notebook import html_list, html_table
 from hushtable.files.yaml_text import OneLine, read_yaml, shown, write_yaml
 from hushtable.privacy.guarantee import Unit
 from hushtable.schema.columns import CONFIRM, Identifier, Model, Text
@@ -164,6 +166,17 @@ class Schema(Model):
             for name, column in self.columns.items()
             if not isinstance(column, Identifier)
         }
+
+    def _repr_html_(self) -> str:
+        rows = (
+            (name, column.type, column.role, column.in_short, column.missing)
+            for name, column in self.attributes.items()
+        )
+        left_out = [name for name in self.columns if name not in self.attributes]
+        said = [f"One {self.unit.kind} is protected."]
+        said += [f"Not published: {', '.join(left_out)}."] if left_out else []
+        header = ["column", "type", "role", "values", "missing"]
+        return f"<h4>{escape(self.name)}</h4>{html_list(said)}{html_table(header, rows)}"
 
     @cached_property
     def target(self) -> str | None:

@@ -114,7 +114,6 @@ class SeriesAnswers:
         return self._paths[where]
 
     def _found(self, predicate: Predicate, where: str) -> tuple[Path, tuple[int, ...]]:
-        pace = self.waves.pace(predicate.columns)
         answers = [estimator.told(predicate) for estimator in self._own]
         told = tuple(n for n, answer in zip(self.numbers, answers, strict=True) if answer)
         if told:
@@ -125,17 +124,17 @@ class SeriesAnswers:
             values = np.array([count.value for count in counts])
             stds = np.array([count.std for count in counts])
         stds = np.maximum(stds, _EXACT)  # a number of rows may be public
-        return Path.of(self.numbers, values, stds**2, self._step(pace, values, stds)), told
+        return Path.of(self.numbers, values, stds**2, self._step(predicate, values, stds)), told
 
     def _pace(self, where: str) -> float:
         return self.waves.pace(parse(where, self.schema).columns)
 
-    def _step(self, pace: float, values: Floats, stds: Floats) -> float:
+    def _step(self, predicate: Predicate, values: Floats, stds: Floats) -> float:
         """Give the variance of a step of the count, from what it is on average."""
         precision = 1 / stds**2
         total = self.waves.total
         share = min(max(float(values @ precision / precision.sum()) / total, 0.0), 1.0)
-        return pace * (total * share * (1 - share) + 1.0)
+        return float(self.waves.step(predicate.columns, np.array([share]))[0])
 
     @cached_property
     def _own(self) -> Sequence[QuiltEstimator]:

@@ -2,9 +2,10 @@
 
 From one wave to the next a count of m among n rows is taken to move by a random step of variance
 c m (1 - m/n), plus c for what is empty: if a share s of the rows is exchanged for others like
-them, c is 2 s. Steps are taken as independent. Everything measured about a count, at whatever wave,
-then says something about it at any other, and the best weights are those of precision (Kalman
-1960; Rauch, Tung and Striebel 1965).
+them, c is 2 s. Where the number of rows moves, too, a count moves with it in proportion. Steps are
+taken as independent. Everything measured about a count, at whatever wave, then says something about
+it at any other, and the best weights are those of precision (Kalman 1960; Rauch, Tung and Striebel
+1965).
 
 All of this is post-processing of noisy tables.
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,15 +79,42 @@ class State:
 
 def steps(measured: Sequence[Measured], total: float) -> Floats:
     """Give what the pace multiplies: how much each count moves in a wave, for a pace of one."""
-    both = measured[0].state
-    for one in measured[1:]:
-        both = both.averaged(one.state)
-    inside = np.clip(both.counts, 0.0, max(total, 1.0))
-    moved: Floats = inside * (1 - inside / max(total, 1.0)) + 1.0
+    shares = shares_of(measured, total)
+    moved: Floats = max(total, 1.0) * shares * (1 - shares) + 1.0
     return moved
 
 
-def known_at(wave: int, measured: Sequence[Measured], pace: float, unit: Floats) -> State:
+def shares_of(measured: Sequence[Measured], total: float) -> Floats:
+    """Give about what share of the rows is in each cell, in all waves together."""
+    both = measured[0].state
+    for one in measured[1:]:
+        both = both.averaged(one.state)
+    shares: Floats = np.clip(both.counts / max(total, 1.0), 0.0, 1.0)
+    return shares
+
+
+def total_step(totals: Sequence[Measured]) -> float:
+    """Learn the variance of a step of the number of rows: mean squares, less those of noise.
+
+    Examples
+    --------
+    >>> def seen(wave, rows):
+    ...     return Measured(wave, np.array([rows]), np.array([50.0]))
+    >>> total_step([seen(1, 1000.0), seen(2, 1100.0), seen(3, 1000.0)])
+    9900.0
+    >>> total_step([seen(1, 1000.0), seen(2, 1005.0)])
+    0.0
+    """
+    ordered = sorted(totals, key=lambda one: one.wave)
+    squares = [
+        float((b.counts[0] - a.counts[0]) ** 2 - a.variances[0] - b.variances[0])
+        / (b.wave - a.wave)
+        for a, b in pairwise(ordered)
+    ]
+    return max(0.0, float(np.mean(squares))) if squares else 0.0
+
+
+def known_at(wave: int, measured: Sequence[Measured], step: Floats) -> State:
     """Say what measurements at other waves, earlier or later, tell about one.
 
     Parameters
@@ -94,14 +123,12 @@ def known_at(wave: int, measured: Sequence[Measured], pace: float, unit: Floats)
         The wave that is asked about.
     measured : sequence of Measured
         What was measured, at most once at each wave; at least one.
-    pace : float
-        How fast counts move.
-    unit : float array
-        What `steps` gives.
+    step : float array
+        The variance of a step of each count from one wave to the next.
     """
     before = sorted((one for one in measured if one.wave <= wave), key=lambda one: one.wave)
     after = sorted((one for one in measured if one.wave > wave), key=lambda one: -one.wave)
-    found = [_walked(part, wave, pace * unit) for part in (before, after) if part]
+    found = [_walked(part, wave, step) for part in (before, after) if part]
     return found[0] if len(found) == 1 else found[0].averaged(found[1])
 
 

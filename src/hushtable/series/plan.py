@@ -27,8 +27,8 @@ from hushtable.privacy.rational import as_rational
 from hushtable.schema import Schema
 from hushtable.series.drift import Path as Walk
 
-FIRST = 6
-"""What the first wave gets, in parts of what others get: all later ones rest on it."""
+MOST_FIRST, WAVES_FOR_ONE = 6, 4
+"""The first wave gets one part for each four waves, at most six: all later ones rest on it."""
 
 MOST_WAVES = 10_000
 
@@ -48,7 +48,8 @@ class SeriesPlan:
         The promise for everything that is ever published of the series, to each person with all
         rows in all waves.
     waves : int, optional
-        How many there will be. The first gets six times what each other one does.
+        How many there will be. The first gets a quarter of that number times what each other one
+        does, at least as much and at most six times: all others rest on it.
     spares : int
         How many more releases there may be beside them: corrections, and waves whose run was lost.
     horizon : int, optional
@@ -146,7 +147,8 @@ class SeriesPlan:
             return Fraction(k, (k + place - 1) * (k + place))
         if place > self.waves + self.spares:
             return Fraction(0)
-        return Fraction(FIRST if place == 1 else 1, FIRST + self.waves - 1 + self.spares)
+        first = min(max(self.waves // WAVES_FOR_ONE, 1), MOST_FIRST)
+        return Fraction(first if place == 1 else 1, first + self.waves - 1 + self.spares)
 
     def method(self, place: int) -> Quilt:
         """Give the method of the release of a place, with all that it may spend."""

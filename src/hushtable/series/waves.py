@@ -6,7 +6,7 @@ import hashlib
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,14 @@ from hushtable.codes import as_numpy
 from hushtable.methods.prior import Earlier, EarlierTable, Kind, Prior
 from hushtable.release import STATEMENT, Release, sha256_of
 from hushtable.schema import Schema
-from hushtable.series.drift import Floats, Measured, known_at, learned_pace, steps
+from hushtable.series.drift import (
+    Floats,
+    Measured,
+    known_at,
+    learned_pace,
+    shares_of,
+    total_step,
+)
 
 Integers = NDArray[np.int64]
 
@@ -87,6 +94,15 @@ class Wave:
                     one = self._margin(cells, measured, axis, name)
                     found[name] = found[name].averaged(one) if name in found else one
         return found
+
+    @cached_property
+    def own_total(self) -> Measured:
+        """What this wave's own tables say about the number of rows."""
+        sums = [
+            Measured(self.number, m.counts.sum(keepdims=True), m.variances.sum(keepdims=True))
+            for m in self.own_tables.values()
+        ]
+        return reduce(Measured.averaged, sums)
 
     def _margin(self, cells: Cells, measured: Measured, axis: int, name: str) -> Measured:
         """Add a table up to the buckets of one of its columns."""
@@ -160,13 +176,22 @@ class Waves:
         """Give how fast counts by some columns move: as the one that moves most."""
         return max((self.paces[name] for name in columns), default=max(self.paces.values()))
 
+    @cached_property
+    def _total_step(self) -> float:
+        return total_step([wave.own_total for wave in self.waves])
+
+    def step(self, columns: Iterable[str], shares: Floats) -> Floats:
+        """Give the variance of a step of counts by some columns, which have such shares of rows."""
+        moved = self.pace(columns) * (self.total * shares * (1 - shares) + 1.0)
+        both: Floats = moved + shares**2 * self._total_step
+        return both
+
     def carried_to(self, number: int) -> Earlier:
         """Say what all of them tell about another wave."""
         made = []
         for cells, measured in self.tables.items():
-            state = known_at(
-                number, measured, self.pace(cells.columns), steps(measured, self.total)
-            )
+            step = self.step(cells.columns, shares_of(measured, self.total))
+            state = known_at(number, measured, step)
             places = tuple(None if p is None else np.asarray(p, np.int64) for p in cells.places)
             made.append(
                 EarlierTable(cells.columns, places, cells.shape, state.counts, state.variances)

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import norm
 
-from hushtable.estimate.quantiles import nearly_normal
+from hushtable.estimate.base import CONFIDENCE
 from hushtable.methods.partition.axes import Axis
 from hushtable.methods.partition.column_counts import ColumnParts
 from hushtable.predicate import Predicate
@@ -26,6 +27,9 @@ from hushtable.schema import Schema
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
+
+TAIL = (1.0 - CONFIDENCE) / 2.0
+"""The chance to be off at either end."""
 
 
 @dataclass(frozen=True)
@@ -116,16 +120,23 @@ class ColumnBounds:
     everybody: Bounds
 
     def of(self, formula: Formula) -> Bounds:
-        """Bound how many rows satisfy a condition."""
+        """Bound how many rows satisfy a condition.
+
+        Every column of it is one more chance to be off, and what the regions say is another: ends
+        that all hold at 95 % together are farther out for each.
+        """
+        return self._of(formula, float(norm.isf(TAIL / (1 + len(formula.columns)))))
+
+    def _of(self, formula: Formula, reach: float) -> Bounds:
         if len(formula.columns) == 1 and formula.columns[0] in self.columns:
-            return self._of_one(formula)
+            return self._of_one(formula, reach)
         if not isinstance(formula, Junction):
             return Bounds(0.0, self.everybody.high)
         parts = independent_parts(formula)
         if len(parts) == 1:
             # Every part is bounded by itself; they share columns, which Frechet does not mind.
             parts = list(formula.parts)
-        found = [self.of(part) for part in parts]
+        found = [self._of(part, reach) for part in parts]
         if formula.every:
             lacking = sum(self.everybody.high - one.low for one in found)
             low = max(0.0, self.everybody.low - lacking) if len(found) > 1 else found[0].low
@@ -133,17 +144,17 @@ class ColumnBounds:
         high = min(sum(one.high for one in found), self.everybody.high)
         return Bounds(max(one.low for one in found), high)
 
-    def _of_one(self, formula: Formula) -> Bounds:
+    def _of_one(self, formula: Formula, reach: float) -> Bounds:
         """Count what matches along a column, or all but what does not: the less noisy one."""
         counted = self.columns[formula.columns[0]]
         shares = self.along(formula, counted.axis, counted.parts)
-        inside = _sum(counted, shares)
-        outside = _sum(counted, 1.0 - shares)
+        inside = _sum(counted, shares, reach)
+        outside = _sum(counted, 1.0 - shares, reach)
         from_rest = Bounds(
             max(0.0, self.everybody.low - outside.high), self.everybody.high - outside.low
         )
-        reach = self.everybody.high - self.everybody.low
-        if outside.high - outside.low + reach < inside.high - inside.low:
+        unsure = self.everybody.high - self.everybody.low
+        if outside.high - outside.low + unsure < inside.high - inside.low:
             return from_rest
         return inside
 
@@ -164,19 +175,23 @@ class ColumnBounds:
         return np.where((evenly == 0.0) | (evenly == 1.0), evenly, inside)
 
 
-def _sum(counted: ColumnParts, shares: Floats) -> Bounds:
+def _sum(counted: ColumnParts, shares: Floats, reach: float) -> Bounds:
     """Add up whole parts for the lower end, and cut ones too for the upper."""
     whole, some = shares == 1.0, shares > 0.0
-    low = float(counted.noisy[whole].sum()) - _half(counted.scale[whole])
-    high = float(counted.noisy[some].sum()) + _half(counted.scale[some])
+    low = float(counted.noisy[whole].sum()) - _half(counted.scale[whole], reach)
+    high = float(counted.noisy[some].sum()) + _half(counted.scale[some], reach)
     return Bounds(max(0.0, low), max(0.0, high))
 
 
-def _half(scales: Floats) -> float:
-    """Give half the 95 % interval of a sum of noises."""
+def _half(scales: Floats, reach: float) -> float:
+    """Give half the interval of a sum of noises that reaches so many normal deviations.
+
+    By Cornish and Fisher, as `hushtable.estimate.quantiles.nearly_normal` for 1.96 of them.
+    """
     variances = laplace_variance(scales)
     variance = float(variances.sum())
     if variance <= 0.0:
         return 0.0
     kurtosis = float((variances**2) @ laplace_kurtosis(scales)) / variance**2
-    return nearly_normal(kurtosis) * math.sqrt(variance) + 0.5
+    wider = reach + kurtosis * (reach**3 - 3 * reach) / 24
+    return wider * math.sqrt(variance) + 0.5

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -26,6 +26,12 @@ from hushtable.methods.prior import Earlier, EarlierTable
 from hushtable.methods.quilt.domains import Floats, Integers
 from hushtable.methods.quilt.particles import Group
 from hushtable.methods.quilt.prior import Belief
+
+SURPRISE = 4.0
+"""Standard deviations of a sum of squares beyond which a column is taken to have changed more."""
+
+_MOST = 1e12
+_N_BISECTIONS = 40
 
 
 @dataclass(frozen=True)
@@ -59,6 +65,7 @@ class Carried:
     """
 
     def __init__(self, earlier: Earlier, names: Sequence[str]) -> None:
+        self._earlier, self._names = earlier, names
         self.tables = earlier.tables
         single = {table.columns[0]: table for table in earlier.tables if len(table.columns) == 1}
         self.columns = [
@@ -84,6 +91,25 @@ class Carried:
             if len(table.columns) > 1
         ]
 
+    def doubted(self, noisy: Sequence[Floats], stds: Sequence[float]) -> Carried:
+        """Believe it less where the columns, as they are measured now, contradict it.
+
+        A column whose gaps are larger than noise and the variances allow, by `SURPRISE` standard
+        deviations of their sum of squares, has its variances multiplied until they are not, and so
+        has every table with it: more changed than was expected.
+        """
+        factors = {
+            name: _factor(told - column.belief.counts, std**2, column.belief.variances)
+            for name, column, told, std in zip(self._names, self.columns, noisy, stds, strict=True)
+        }
+        if max(factors.values()) <= 1:
+            return self
+        tables = [
+            replace(t, variances=t.variances * max(factors[name] for name in t.columns))
+            for t in self.tables
+        ]
+        return Carried(replace(self._earlier, tables=tables), self._names)
+
     def covers(self, n_tables: int) -> bool:
         """Say whether pairs were measured before, and all there are may be with so many tables."""
         n = len(self.columns)
@@ -101,6 +127,24 @@ class Carried:
         Cells that hold more rows move more, and are asked about more often.
         """
         return [_std(table) for table in self.tables]
+
+
+def _factor(gaps: Floats, noise: float, variances: Floats) -> float:
+    """Give what variances are to be multiplied by so that gaps are as large as expected."""
+    n = len(gaps)
+
+    def squares(factor: float) -> float:
+        return float(np.sum(gaps**2 / (noise + factor * variances)))
+
+    if squares(1.0) <= n + SURPRISE * math.sqrt(2 * n):
+        return 1.0
+    low, high = 1.0, 2.0
+    while squares(high) > n and high < _MOST:
+        low, high = high, 2 * high
+    for _ in range(_N_BISECTIONS):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if squares(middle) > n else (low, middle)
+    return high
 
 
 def _std(table: EarlierTable) -> float:

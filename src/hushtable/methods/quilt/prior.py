@@ -29,6 +29,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hushtable.methods.prior import Prior
+from hushtable.methods.quilt.cuts import planned_size
 from hushtable.methods.quilt.domains import Floats, Integers, Values
 from hushtable.methods.quilt.particles import Group
 from hushtable.methods.quilt.resolutions import Patch
@@ -52,6 +53,9 @@ FIRMEST = 20.0
 
 With less, a hundred tables of thousands of small cells are more than particles can follow."""
 
+FIRM_PART = 0.01
+"""A column that a firm prior tells is paid for as one of so many times its values."""
+
 _N_RAKINGS = 8
 _N_BISECTIONS = 50
 
@@ -64,9 +68,17 @@ class PriorRows:
     ----------
     codes : mapping of str to int array
         For the columns that it has, the code of each row; `Prior.UNKNOWN` where it has none.
+    firm : bool
+        Whether it was made to tell these columns, so that little is spent on them.
     """
 
     codes: Mapping[str, Integers]
+    firm: bool = False
+
+    def wanted_size(self, values: Values) -> float:
+        """Say for how many values a column is to be paid, of those that are counted."""
+        told = self.firm and values.name in self.codes
+        return planned_size(values) * (FIRM_PART if told else 1.0)
 
     @property
     def n_rows(self) -> int:

@@ -195,7 +195,13 @@ def sew(
     stages = stages_for(rows)
     every_pair = carried is not None and carried.covers(stages.n_rounds * stages.n_picks)
     share = min(stages.one_ways * (ALONE if every_pair else 1.0), float(meter.purse.left))
-    counted = measure_columns(meter, values, divided(share, [planned_size(v) for v in values]))
+    size_of = planned_size if prior is None else prior.wanted_size
+    counted = measure_columns(meter, values, divided(share, [size_of(v) for v in values]))
+    if carried is not None:
+        carried = carried.doubted(
+            [column.table.counts.astype(np.float64) for column in counted],
+            [column.table.noise.std for column in counted],
+        )
     quilt = _start(counted, public_rows, target, prior, carried, n_particles=n_particles, seed=seed)
     preferred = target if stages.prefers_target else None
     groups = groups_of(quilt.field.sizes, preferred)
@@ -391,7 +397,7 @@ def _strength(counts: Floats, expected: Floats, std: float) -> float:
     return float((std / dispersion(counts, expected, std)) ** (0.5 * few))
 
 
-def divided(share: float, sizes: Sequence[int], power: float = 0.5) -> list[Fraction]:
+def divided(share: float, sizes: Sequence[float], power: float = 0.5) -> list[Fraction]:
     """Divide a share over tables in proportion to the roots, or a power, of their sizes."""
     roots = np.asarray(sizes, np.float64) ** power
     # A little less than all: sums of floats must not exceed what is left.

@@ -21,7 +21,10 @@ from numpy.typing import NDArray
 from hushtable.methods.quilt.domains import Floats
 
 FEW = 100
-"""Of so many values, a stretch at an end is empty if its sum is below one standard deviation."""
+"""Of so many values, a stretch at an end is empty if its sum is below half a standard deviation."""
+
+CLEAR = 6.0
+"""Standard deviations of their noise that values hold together, where people are clearly there."""
 
 
 def cut(counts: Floats, std: float) -> NDArray[np.bool_]:
@@ -29,13 +32,18 @@ def cut(counts: Floats, std: float) -> NDArray[np.bool_]:
 
     Examples
     --------
-    >>> cut(np.array([0.3, -1.2, 0.8, 9.0, 40.0, 50.0, 3.0, -0.1]), 1.0).tolist()
+    >>> cut(np.array([0.3, -1.2, 0.4, 9.0, 40.0, 50.0, 3.0, -0.1]), 1.0).tolist()
     [True, True, True, False, False, False, False, True]
     """
     empty = np.zeros(len(counts), bool)
     empty[: _n_empty(counts, std)] = True
     empty[len(counts) - _n_empty(counts[::-1], std) :] = True
     return empty
+
+
+def is_clear(counts: Floats, std: float) -> bool:
+    """Say whether the values that are left clearly hold people, all of them together."""
+    return bool(counts.sum() > CLEAR * std * len(counts) ** 0.5)
 
 
 def _n_empty(counts: Floats, std: float) -> int:
@@ -55,7 +63,7 @@ def _n_empty(counts: Floats, std: float) -> int:
         widths.append(width)
     n_empty = 0
     # Among many values noise looks like people somewhere, and they would be far from all others.
-    least = (1.0 + max(0.0, math.log2(len(counts) / FEW)) / 2) * std
+    least = (0.5 + 0.75 * max(0.0, math.log2(len(counts) / FEW))) * std
     for total, width in zip(sums, widths, strict=True):
         if total >= least * width**0.5:
             return n_empty

@@ -1,0 +1,56 @@
+"""Measure every point of a paper's figures, draw them, and put them into the paper's page.
+
+``python -m benchmarks.papers 003`` does so for one paper, ``--figures 3a 4`` for some figures, and
+``--draw`` draws again from the points that are kept in ``docs/papers/data``. The real tables are
+looked for under ``$HUSHTABLE_DATA`` or ``../shared/data``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from importlib import import_module
+
+from benchmarks.papers.drawing import drawn
+from benchmarks.papers.figure import PAGES, Figure, keep, kept
+from benchmarks.papers.page import filled
+
+PAPERS = {
+    "000": ("columns_figures",),
+    "001": ("rps_figures_1_2_3", "rps_figures_4_5"),
+    "002": ("uncertain_figures",),
+    "003": ("diffgen_figures",),
+    "004": ("alpha_beta_figures",),
+}
+"""The modules that measure a paper's figures; each lists them as `FIGURES`."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("paper", choices=PAPERS)
+    parser.add_argument("--figures", nargs="*", help="Some figures alone, by their number.")
+    parser.add_argument("--draw", action="store_true", help="Measure nothing.")
+    given = parser.parse_args()
+    if not given.draw:
+        measures = {}
+        for module in PAPERS[given.paper]:
+            measures |= import_module(f"benchmarks.papers.{module}").FIGURES
+        for number in given.figures or measures:
+            start = time.process_time()
+            figure = measures[number]()
+            keep(given.paper, {**kept(given.paper), number: figure})
+            print(f"figure {number}: {time.process_time() - start:.0f} s of CPU", flush=True)
+    figures = kept(given.paper)
+    for number, figure in figures.items():
+        write(given.paper, number, figure)
+    page = PAGES / f"{given.paper}.md"
+    if page.exists():
+        page.write_text(filled(page.read_text(), figures))
+
+
+def write(paper: str, number: str, figure: Figure) -> None:
+    (PAGES / "images" / f"{paper}-{number}.svg").write_text(drawn(figure))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,171 @@
+"""Draw a figure as SVG: panels with error bars and one legend, in colors for light and dark.
+
+The drawing brings its own ground, so that it is readable whatever page it stands on.
+"""
+
+from __future__ import annotations
+
+from html import escape
+
+from benchmarks.papers.figure import Curve, Figure, Panel
+
+from hushtable.web.drawing import Axis
+
+WIDTH, ROOM, HEIGHT = 420.0, 330.0, 230.0
+"""Of a panel: its whole width, and the width and height of what is drawn in it."""
+
+LEFT, TOP, FOOT, LINE, LETTER = 56.0, 34.0, 46.0, 18.0, 6.6
+COLORS = (
+    "#0b5cad", "#c2410c", "#15803d", "#7e22ce", "#b91c6a", "#8a6d00", "#0e7490", "#57534e",
+)  # fmt: skip
+DARK = (
+    "#6cb2f5", "#fb923c", "#5fd38a", "#c79bff", "#ff8ac0", "#e6c84f", "#5fd4e8", "#c5beb6",
+)  # fmt: skip
+DASHES = ("", "6 3", "2 3")
+STYLE = (
+    "text{font:12px system-ui,sans-serif;fill:#1a2027}.soft{fill:#5c6773}.strong{font-weight:600}"
+    ".ground{fill:#fff}.halo{paint-order:stroke;stroke:#fff;stroke-width:3px}"
+    ".grid{stroke:#e3e7eb;fill:none}.level{stroke:#5c6773;stroke-dasharray:3 4}"
+    + "".join(f".c{n}{{stroke:{color};fill:{color}}}" for n, color in enumerate(COLORS))
+    + "@media(prefers-color-scheme:dark){text{fill:#e8ecf0}.soft{fill:#a3adb8}.ground{fill:#15191e}"
+    ".halo{stroke:#15191e}"
+    ".grid{stroke:#2f363d}.level{stroke:#a3adb8}"
+    + "".join(f".c{n}{{stroke:{color};fill:{color}}}" for n, color in enumerate(DARK))
+    + "}.line{fill:none;stroke-width:1.8}.bar{fill:none;stroke-width:1.2}"
+    ".printed{fill:none;stroke-width:2.2}"
+)
+
+
+def drawn(figure: Figure) -> str:
+    """Give the text of the SVG file."""
+    columns = min(len(figure.panels), 2)
+    lines = -(-len(figure.panels) // columns)
+    names = list(dict.fromkeys(c.name for panel in figure.panels for c in panel.curves))
+    width = columns * WIDTH
+    body = []
+    for place, panel in enumerate(figure.panels):
+        x, y = place % columns * WIDTH, place // columns * (TOP + HEIGHT + FOOT)
+        body.append(f'<g transform="translate({x:g} {y:g})">{_panel(figure, panel, names)}</g>')
+    legend, deep = _legend(figure, names, width)
+    top = lines * (TOP + HEIGHT + FOOT) + 4
+    body.append(f'<g transform="translate(0 {top:g})">{legend}</g>')
+    height = top + deep + 8
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" '
+        f'width="{width:g}" height="{height:g}" role="img" aria-label="{escape(figure.title)}">'
+        f'<style>{STYLE}</style><rect class="ground" width="100%" height="100%"/>'
+        + "\n".join(body)
+        + "</svg>\n"
+    )
+
+
+def _panel(figure: Figure, panel: Panel, names: list[str]) -> str:
+    points = [point for curve in panel.curves for point in curve.points]
+    xs = [point.x for point in points]
+    x_low, x_high = min(xs), max(xs)
+    if figure.x_log:
+        x_low, x_high = x_low / 1.15, x_high * 1.15
+    else:
+        x_low, x_high = x_low - 0.04 * (x_high - x_low), x_high + 0.04 * (x_high - x_low)
+    x = Axis(x_low, x_high, LEFT, LEFT + ROOM, log=figure.x_log)
+    y = _upright(figure)
+    parts = [f'<text class="strong" x="{LEFT:g}" y="18">{escape(panel.title)}</text>']
+    for tick in x.ticks:
+        parts.append(
+            f'<path class="grid" d="M{x(tick):.1f} {TOP:g}v{HEIGHT:g}"/><text class="soft" '
+            f'x="{x(tick):.1f}" y="{TOP + HEIGHT + 16:g}" text-anchor="middle">{tick:,.10g}</text>'
+        )
+    for tick in y.ticks:
+        parts.append(
+            f'<path class="grid" d="M{LEFT:g} {y(tick):.1f}h{ROOM:g}"/><text class="soft" '
+            f'x="{LEFT - 6:g}" y="{y(tick) + 4:.1f}" text-anchor="end">{tick:,.10g}</text>'
+        )
+    if figure.diagonal:
+        low, high = max(x.low, y.low), min(x.high, y.high)
+        parts.append(
+            f'<path class="level" d="M{x(low):.1f} {y(low):.1f}L{x(high):.1f} {y(high):.1f}"/>'
+        )
+    for value in panel.levels.values():
+        parts.append(f'<path class="level" d="M{LEFT:g} {y(value):.1f}h{ROOM:g}"/>')
+    for name, value in panel.levels.items():
+        parts.append(
+            f'<text class="soft halo" x="{LEFT + ROOM - 3:g}" y="{y(value) - 4:.1f}" '
+            f'text-anchor="end">{escape(name)}: {value:.4g}</text>'
+        )
+    for curve in panel.curves:
+        parts.append(_curve(figure, curve, names.index(curve.name), x, y))
+    parts.append(
+        f'<text class="soft" x="{LEFT + ROOM / 2:g}" y="{TOP + HEIGHT + 34:g}" '
+        f'text-anchor="middle">{escape(figure.x_label)}</text>'
+        f'<text class="soft" transform="rotate(-90 12 {TOP + HEIGHT / 2:g})" x="12" '
+        f'y="{TOP + HEIGHT / 2:g}" text-anchor="middle">{escape(figure.y_label)}</text>'
+    )
+    return "\n".join(parts)
+
+
+def _upright(figure: Figure) -> Axis:
+    """Choose the upright axis, the same for all panels: what has a value and its bar is on it."""
+    points = [point for panel in figure.panels for curve in panel.curves for point in curve.points]
+    levels = [value for panel in figure.panels for value in panel.levels.values()]
+    if figure.y_log:
+        values = [value for value in (*(point.y for point in points), *levels) if value > 0]
+        high = max([*values, *(point.high for point in points)])
+        return Axis(min(values) / 1.6, high * 1.15, TOP + HEIGHT, TOP, log=True)
+    ends = [end for point in points for end in (point.low, point.high, point.y)] + levels
+    room = 0.06 * (max(ends) - min(ends))
+    return Axis(min(ends) - room, max(ends) + room, TOP + HEIGHT, TOP)
+
+
+def _curve(figure: Figure, curve: Curve, number: int, x: Axis, y: Axis) -> str:
+    color = f"c{number % len(COLORS)}"
+
+    least = 10**y.low if figure.y_log else y.low
+
+    def at(value: float) -> float:
+        return y(max(value, least))
+
+    parts = []
+    if not curve.printed:
+        line = " ".join(f"{x(p.x):.1f},{at(p.y):.1f}" for p in curve.points)
+        parts.append(f'<polyline class="{color} line"{_dash(number)} points="{line}"/>')
+    for p in curve.points:
+        place, tip = f"{x(p.x):.1f}", f"{curve.name}: {p.x:g}, {p.y:.4g}"
+        if p.high > p.low:
+            parts.append(
+                f'<path class="{color} bar" d="M{place} {at(p.low):.1f}V{at(p.high):.1f}'
+                f'm-3 0h6M{place} {at(p.low):.1f}m-3 0h6"/>'
+            )
+        parts.append(_mark(color, x(p.x), at(p.y), tip, printed=curve.printed))
+    return "".join(parts)
+
+
+def _mark(color: str, x: float, y: float, tip: str, *, printed: bool) -> str:
+    title = f"<title>{escape(tip)}</title>" if tip else ""
+    if printed:
+        return (
+            f'<path class="{color} printed" d="M{x:.1f} {y - 6:.1f}l6 6l-6 6l-6 -6z">{title}</path>'
+        )
+    return f'<circle class="{color}" cx="{x:.1f}" cy="{y:.1f}" r="2.6">{title}</circle>'
+
+
+def _dash(number: int) -> str:
+    pattern = DASHES[number // len(COLORS) % len(DASHES)]
+    return f' stroke-dasharray="{pattern}"' if pattern else ""
+
+
+def _legend(figure: Figure, names: list[str], width: float) -> tuple[str, float]:
+    """Write what each color is, as many to a line as fit, and how often it was run."""
+    printed = {c.name for panel in figure.panels for c in panel.curves if c.printed}
+    step = max(len(name) for name in names) * LETTER + 48
+    per_line = max(1, int((width - 20) // step))
+    parts = []
+    for number, name in enumerate(names):
+        x, y = 16 + number % per_line * step, number // per_line * LINE + 10
+        color = f"c{number % len(COLORS)}"
+        if name not in printed:
+            parts.append(f'<path class="{color} line"{_dash(number)} d="M{x:g} {y:g}h26"/>')
+        parts.append(_mark(color, x + 13, y, "", printed=name in printed))
+        parts.append(f'<text x="{x + 33:g}" y="{y + 4:g}">{escape(name)}</text>')
+    deep = -(-len(names) // per_line) * LINE + 10
+    parts.append(f'<text class="soft" x="16" y="{deep + 8:g}">{escape(figure.runs)}</text>')
+    return "\n".join(parts), deep + 12

@@ -1,0 +1,140 @@
+"""A figure of a paper as it was measured here: panels of curves of points with their errors.
+
+The points are kept in ``docs/papers/data``, one small file for each paper, so that drawings and
+tables can be made again without measuring.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+PAGES = Path(__file__).resolve().parents[2] / "docs" / "papers"
+DIGITS = 6
+"""Significant digits that are kept: errors are far larger."""
+
+
+class Point(NamedTuple):
+    """A place on the horizontal axis, a value, and the ends of its error bar."""
+
+    x: float
+    y: float
+    low: float
+    high: float
+
+    @classmethod
+    def of_runs(cls, x: float, values: Iterable[float]) -> Point:
+        """Give the mean over runs with one standard error to each side."""
+        found = np.asarray(list(values), float)
+        error = found.std(ddof=1) / len(found) ** 0.5 if len(found) > 1 else 0.0
+        return cls(x, float(found.mean()), float(found.mean() - error), float(found.mean() + error))
+
+    @classmethod
+    def exact(cls, x: float, y: float) -> Point:
+        """Give a value without error."""
+        return cls(x, y, y, y)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A line of points; `printed` are values read in the paper, drawn as marks alone."""
+
+    name: str
+    points: Sequence[Point]
+    printed: bool = False
+
+    def at(self, x: float) -> Point:
+        """Find the point at a place."""
+        return next(point for point in self.points if abs(point.x - x) <= 1e-4 * abs(x))
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A part of a figure; `levels` are values that do not depend on the horizontal axis."""
+
+    title: str
+    curves: Sequence[Curve]
+    levels: Mapping[str, float] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> Curve:
+        return next(curve for curve in self.curves if curve.name == name)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure: its number in the paper, what it shows, how often each point was run."""
+
+    number: str
+    title: str
+    x_label: str
+    y_label: str
+    runs: str
+    panels: Sequence[Panel]
+    x_log: bool = False
+    y_log: bool = False
+    diagonal: bool = False
+
+    def __getitem__(self, title: str) -> Panel:
+        return next(panel for panel in self.panels if panel.title == title)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Write as plain data."""
+        panels = [
+            {
+                "title": panel.title,
+                "levels": {name: _short(value) for name, value in panel.levels.items()},
+                "curves": [
+                    {
+                        "name": curve.name,
+                        "printed": curve.printed,
+                        "points": [[_short(value) for value in point] for point in curve.points],
+                    }
+                    for curve in panel.curves
+                ],
+            }
+            for panel in self.panels
+        ]
+        return {**{name: getattr(self, name) for name in _PLAIN}, "panels": panels}
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Figure:
+        """Read what `to_dict` wrote."""
+        panels = [
+            Panel(
+                panel["title"],
+                [
+                    Curve(c["name"], [Point(*point) for point in c["points"]], c["printed"])
+                    for c in panel["curves"]
+                ],
+                panel["levels"],
+            )
+            for panel in content["panels"]
+        ]
+        return cls(panels=panels, **{name: content[name] for name in _PLAIN})
+
+
+_PLAIN = ("number", "title", "x_label", "y_label", "runs", "x_log", "y_log", "diagonal")
+
+
+def _short(value: float) -> float:
+    return float(f"{float(value):.{DIGITS}g}")
+
+
+def kept(paper: str) -> dict[str, Figure]:
+    """Read the figures of a paper as they were measured last."""
+    path = PAGES / "data" / f"{paper}.json"
+    content = json.loads(path.read_text()) if path.exists() else []
+    return {one["number"]: Figure.from_dict(one) for one in content}
+
+
+def keep(paper: str, figures: Mapping[str, Figure]) -> None:
+    """Write the figures of a paper, a point on a line."""
+    text = json.dumps([figures[number].to_dict() for number in sorted(figures)], indent=1)
+    text = re.sub(r"\[\s+([^][{}]+?)\s+\]", lambda point: f"[{' '.join(point[1].split())}]", text)
+    (PAGES / "data" / f"{paper}.json").write_text(text + "\n")

@@ -1,0 +1,64 @@
+"""Put the measured points into the page of a paper, as tables between two marks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from benchmarks.papers.figure import Figure, Panel, Point
+
+MOST_PLACES = 12
+"""More columns than that are too many for a page; all points are kept in the file of points."""
+
+MARKED = re.compile(r"(<!-- points of (\S+) -->\n).*?(<!-- end of points -->)", re.DOTALL)
+
+
+def filled(text: str, figures: Mapping[str, Figure]) -> str:
+    """Write the tables anew, between their marks; what was not measured stays as it is."""
+
+    def replaced(mark: re.Match[str]) -> str:
+        figure = figures.get(mark[2])
+        return mark[1] + tables(figure) + mark[3] if figure else mark[0]
+
+    return MARKED.sub(replaced, text)
+
+
+def tables(figure: Figure) -> str:
+    """Give a table for each panel: a row for each curve, a column for each place."""
+    return f"\n{figure.runs}.\n\n" + "\n".join(
+        table(panel, figure.x_label) for panel in figure.panels
+    )
+
+
+def table(panel: Panel, x_label: str) -> str:
+    """Give the table of a panel."""
+    places = sorted({point.x for curve in panel.curves for point in curve.points})
+    some = len(places) > MOST_PLACES
+    if some:
+        places = places[:: -(-len(places) // MOST_PLACES)]
+    rows = [
+        [panel.title, *(_number(place) for place in places)],
+        ["---", *("---:" for _ in places)],
+    ]
+    for curve in panel.curves:
+        by_place = {point.x: point for point in curve.points}
+        rows.append([curve.name, *(_cell(by_place.get(place)) for place in places)])
+    text = "".join(f"| {' | '.join(row)} |\n" for row in rows)
+    levels = "; ".join(f"{name} {value:.4g}" for name, value in panel.levels.items())
+    column = f"\nColumns: {x_label}" + ", some of the places" * some + "."
+    return text + column + f" Levels: {levels}." * bool(levels) + "\n"
+
+
+def _cell(point: Point | None) -> str:
+    if point is None:
+        return ""
+    if point.high <= point.low:
+        return _number(point.y)
+    up, down = point.high - point.y, point.y - point.low
+    if abs(up - down) <= 1e-3 * max(abs(point.y), up):  # symmetric but for the digits kept
+        return f"{_number(point.y)} ± {_number(up, 2)}"
+    return f"{_number(point.y)} ({_number(point.low)} to {_number(point.high)})"
+
+
+def _number(value: float, digits: int = 4) -> str:
+    return f"{value:,.0f}" if abs(value) >= 10**digits else f"{value:.{digits}g}"

@@ -1,0 +1,154 @@
+"""How rows of one parent follow each other: measured column by column, and drawn rows arranged.
+
+For a table with an order, each of its columns is counted beside the same column of the row before,
+in the buckets of the table's quilt, over the rows that have one before them. A person has no more
+such rows than rows that count, so the sensitivity is the same (``linked.md``).
+
+Drawn rows are then exchanged, two at a time, between parents and among siblings, as long as that
+brings these counts closer to what was measured than it moves others away from what was drawn (those
+of two columns of a row, and of a column and one of the parent), in squares of what is too many over
+what is wanted. All of a row but what orders
+it goes together, so its own columns stay as they hang together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+
+from hushtable.engine.sealed import SealedTable
+from hushtable.kernels import sequence
+from hushtable.kernels.field import Floats, Integers
+from hushtable.methods.quilt.coins import Coins
+from hushtable.methods.quilt.meter import Purse, TableMechanism
+from hushtable.methods.quilt.sewing import Patchwork, divided
+from hushtable.privacy.noise import Noise
+from hushtable.schema.linked import PREVIOUS
+
+STEP_SHARE = 0.2
+"""What is spent on steps, of the part of a table that has an order."""
+
+TRIES_PER_ROW = 60
+MAX_TRIES = 6_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """A noisy table of a column, and of the same column of the row before.
+
+    Parameters
+    ----------
+    column : str
+        The column.
+    counts : int array
+        Noisy counts, by bucket and bucket before.
+    noise : TableMechanism
+        Their noise.
+    """
+
+    column: str
+    counts: Integers
+    noise: TableMechanism
+
+    def target(self, rows: Integers, before: Integers) -> Floats:
+        """Say how many of so many rows are to be in each cell, by what was measured.
+
+        Both columns keep the counts that they have. How far measured counts are from independent
+        ones is drawn towards nothing as far as noise explains it (James and Stein 1961).
+        """
+        shape = self.counts.shape
+        margins = (np.bincount(side, minlength=shape[0]) for side in (rows, before))
+        n = float(len(rows))
+        independent = np.outer(*margins) / max(n, 1.0)
+        scale = n / max(float(self.counts.sum()), 1.0)
+        gap = self.counts * scale - independent
+        gap -= gap.mean(axis=0, keepdims=True)
+        gap -= gap.mean(axis=1, keepdims=True)
+        free = (shape[0] - 1) * (shape[1] - 1)
+        squares = float(np.square(gap).sum())
+        kept = max(0.0, 1 - (self.noise.std * scale) ** 2 * free / max(squares, 1e-300))
+        wanted: Floats = np.maximum(independent + kept * gap, 0.0)
+        return wanted
+
+
+def measure_steps(
+    table: SealedTable, quilt: Patchwork, columns: Sequence[str], noise: Noise, purse: Purse
+) -> list[Step]:
+    """Measure the step of each column, with shares in proportion to the root of their cells."""
+    merging = quilt.merging()
+    sizes = {known.counted.values.name: known.n_buckets for known in quilt.columns}
+    recode = {name: merging[name] for name in columns if name in merging}
+    recode |= {f"{PREVIOUS}.{name}": merging[name] for name in columns if name in merging}
+    sealed = table.marginals([[name, f"{PREVIOUS}.{name}"] for name in columns], recode=recode)
+    made = []
+    shares = divided(1.0, [sizes[name] ** 2 for name in columns])
+    for name, counts, share in zip(columns, sealed, shares, strict=True):
+        what = f"steps of {name}"
+        purse.pay(what, share)
+        law = purse.count_noise(share)
+        noisy = noise.open(counts.ravel(), law.law, what)
+        made.append(Step(name, np.asarray(noisy).reshape(sizes[name], sizes[name]), law))
+    return made
+
+
+def arranged(
+    steps: Sequence[Step],
+    own: Mapping[str, Integers],
+    above: Mapping[str, Integers],
+    kin: sequence.Kin,
+    coins: Coins,
+) -> Integers:
+    """Say from which drawn rows what orders each row, and its other columns, are to be taken.
+
+    Parameters
+    ----------
+    steps : sequence of Step
+        What was measured, what orders rows first.
+    own, above : mapping of str to int array
+        Buckets of the columns of the rows themselves, in the order of `steps`, and of what they
+        hang on; rows of one parent follow each other, in order.
+    kin : Kin
+        Whose rows are whose.
+    coins : Coins
+        What is drawn by.
+    """
+    columns = [*own.values(), *above.values()]
+    rows = np.stack(columns, axis=1).astype(np.int16)
+    n, n_own = len(rows), len(own)
+    sizes = [int(column.max(initial=0)) + 1 for column in columns]
+    for place, step in enumerate(steps):
+        sizes[place] = step.counts.shape[0]
+    after = np.flatnonzero(kin.turns > 0)
+    beside = [(a, b) for a, b in product(range(n_own), range(n_own, len(columns)))]
+    beside += [(0, b) for b in range(1, n_own)]
+    kinds = [sequence.BESIDE] * len(beside) + [sequence.BEFORE] * n_own
+    pairs = [*beside, *((place, place) for place in range(n_own))]
+    wanted = [_cells(columns[a], columns[b], sizes[a], sizes[b]) for a, b in beside]
+    excess = [np.zeros(len(cells)) for cells in wanted]
+    for place, step in enumerate(steps):
+        now, before = columns[place][after], columns[place][after - 1]
+        wanted.append(step.target(now, before).ravel())
+        excess.append(_cells(now, before, sizes[place], sizes[place]) - wanted[-1])
+    first, second = (np.array(side, np.int64) for side in zip(*pairs, strict=True))
+    counted = sequence.Counted(
+        np.array(kinds, np.int64),
+        first,
+        second,
+        np.array(sizes, np.int64)[second],
+        np.cumsum([0, *(len(cells) for cells in excess)])[:-1].astype(np.int64),
+        1 / (np.concatenate(wanted) + 1.0),  # as counts vary by chance
+    )
+    places = np.stack([np.arange(n), np.arange(n)], axis=1)
+    if len(after):
+        tries = min(TRIES_PER_ROW * n, MAX_TRIES)
+        flat = np.concatenate(excess)
+        sequence.arrange(rows, kin, places, n_own, flat, counted, tries, coins.state)
+    return places
+
+
+def _cells(one: Integers, two: Integers, n_one: int, n_two: int) -> Floats:
+    """Count pairs of codes, flat."""
+    return np.bincount(one * n_two + two, minlength=n_one * n_two).astype(np.float64)
