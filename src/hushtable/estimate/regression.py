@@ -2,7 +2,9 @@
 
 A linear regression needs the mean product of each pair of its columns, nothing else. These are
 sums over rows that a release tells with known error, so the rows that a release may have are not
-used, nor what noise and shrinkage did to them.
+used, nor what noise and shrinkage did to them. Rows that lack one of the values are left out of all
+products: who lacks a value seldom is like who has it, so products of different rows do not fit
+together.
 
 A coefficient is the ratio of two sums: the products of what the other columns leave of its column
 and of the outcome, and the squares of the former. Errors in what the others explain cancel to first
@@ -45,7 +47,6 @@ from hushtable.estimate.sums import Sums
 from hushtable.schema import Column, Integer, Number
 
 INTERCEPT = "(intercept)"
-PAIRWISE = "Rows without a value are left out of those products alone that need it, not altogether."
 LOGISTIC_STEPS = 25
 
 
@@ -148,30 +149,19 @@ class Products:
         n = len(of)
         self.of = of
         self.pairs = list(combinations_with_replacement(range(n), 2))
-        functions = [of[i].function * of[j].function for i, j in self.pairs]
-        counts = [of[i].there * of[j].there for i, j in self.pairs]
-        is_whole = all(one.there is of[0].there for one in of) or all(
-            set(one.there.factors) == set(of[0].there.factors) for one in of
-        )
-        if is_whole:  # no column lacks values: all products are over the same rows
-            found = ask([*functions, counts[0]])
-            n_rows = np.full(len(self.pairs), found.values[-1])
-            n_functions = len(functions)
-            lift = np.zeros((n_functions, n_functions + 1))
-            lift[:, :n_functions] = np.eye(n_functions)
-            means = found.values[:-1] / max(float(found.values[-1]), 1.0)
-            lift[:, -1] = -means
-        else:
-            found = ask([*functions, *counts])
-            k = len(functions)
-            n_rows = np.maximum(found.values[k:], 1.0)
-            means = found.values[:k] / n_rows
-            lift = np.concatenate([np.eye(k), -np.diag(means)], axis=1)
-        self.n_rows = float(np.maximum(n_rows, 1.0).min())
-        if float(n_rows.min()) <= 0:
+        everywhere = ONE
+        for one in of:
+            everywhere = everywhere * one.there
+        functions = [of[i].function * of[j].function * everywhere for i, j in self.pairs]
+        found = ask([*functions, everywhere])
+        self.n_rows = float(found.values[-1])
+        if self.n_rows <= 0:
             raise Refused("the noise leaves open whether there are such rows at all.")
-        self.errors = found.combined(lift / np.maximum(n_rows, 1.0)[:, None])
-        self.notes = found.notes if is_whole else (*found.notes, PAIRWISE)
+        self.n_rows = max(self.n_rows, 1.0)
+        means = found.values[:-1] / self.n_rows
+        lift = np.concatenate([np.eye(len(functions)), -means[:, None]], axis=1)
+        self.errors = found.combined(lift / self.n_rows)
+        self.notes = found.notes
         self.means: Floats = np.zeros((n, n))
         for (i, j), mean in zip(self.pairs, means, strict=True):
             self.means[i, j] = self.means[j, i] = mean
