@@ -4,8 +4,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 OLDEST := .venv-oldest
+TOOLS := .venv-tools
 
-.PHONY: demo test test-long test-oldest audit lint docs bench clean
+.PHONY: demo test test-long test-oldest audit lint docs bench wheel sbom clean
 
 demo: $(VENV)/installed
 	$(BIN)/hushtable demo
@@ -37,6 +38,18 @@ lint: $(VENV)/installed-dev
 docs: $(VENV)/installed-dev
 	$(BIN)/python docs/site.py
 
+# The same to the last byte wherever a commit is built.
+wheel: $(VENV)/bin/python
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m pip wheel --quiet --no-deps \
+	  --wheel-dir dist .
+
+# What the publisher's install consists of, as CycloneDX, by a tool that is not among it.
+sbom: $(VENV)/installed
+	$(PYTHON) -m venv --clear $(TOOLS)
+	$(TOOLS)/bin/python -m pip install --quiet cyclonedx-bom
+	$(TOOLS)/bin/cyclonedx-py environment --short-PURLs --output-reproducible \
+	  --pyproject pyproject.toml --output-file sbom.json $(BIN)/python
+
 bench: $(VENV)/installed-dev
 	$(BIN)/python -m benchmarks
 
@@ -59,4 +72,4 @@ $(OLDEST)/installed: pyproject.toml | $(VENV)/bin/python
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(OLDEST) demo-release site .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(OLDEST) $(TOOLS) demo-release dist sbom.json site .pytest_cache .mypy_cache .ruff_cache

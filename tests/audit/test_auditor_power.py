@@ -55,8 +55,7 @@ from hushtable.methods.counts.generalize_suppress import GeneralizeSuppressPlan
 from hushtable.methods.degrees.degrees import Degrees
 from hushtable.methods.diffgen.contingency_table import ContingencyTablePlan
 from hushtable.methods.diffgen.top_down_specialization import TopDownSpecializationPlan
-from hushtable.methods.partition import mondrian as mondrian_module
-from hushtable.methods.partition.mondrian import Mondrian
+from hushtable.methods.partition.mondrian import Mondrian, MondrianPlan
 from hushtable.methods.partition.tree import GrowthRules
 from hushtable.methods.uncertain import uncertain
 from hushtable.methods.uncertain.regions import divided
@@ -559,8 +558,7 @@ def test_a_group_that_is_one_row_too_small_is_caught(monkeypatch: Patch) -> None
     one_more = property(lambda plan: (KAnonymity(k=plan.method.k + 1),))
     monkeypatch.setattr(TopDownSpecializationPlan, "guarantees", one_more)
     assert_caught(attacked(TopDownSpecialization(k=4), 1))
-    monkeypatch.setattr(Mondrian, "guarantee", lambda self, schema: (KAnonymity(k=self.k + 1),))
-    assert mondrian_module.Mondrian is Mondrian
+    monkeypatch.setattr(MondrianPlan, "guarantees", one_more)
     assert_caught(attacked(Mondrian(k=4), 1))
 
 
