@@ -42,9 +42,10 @@ from hushtable.privacy.ledger import Entry
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.noise_sources import make_noise
 from hushtable.privacy.payment import Paying, Payment
-from hushtable.release import SEEDED, LedgerReceipt, Release, Statement
+from hushtable.release import Release
 from hushtable.release_writer import ReleaseWriter
 from hushtable.schema import Identifier, Schema
+from hushtable.statement import SEEDED, LedgerReceipt, Statement
 
 BARE = "This method sees counts without noise: {}"
 """What a statement says of methods that declare it."""
