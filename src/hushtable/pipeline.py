@@ -143,7 +143,7 @@ def publish(
         whole=whole,
         before_charge=None
         if on_forecast is None
-        else lambda: on_forecast(plan.forecast(schema.rows if rows is None else rows)),
+        else lambda: on_forecast(plan.forecast(schema.expected_rows(rows))),
     )
 
 
@@ -265,7 +265,7 @@ def _require_nouns(schema: object, method: object) -> None:
 
 def require_worth(plan: Plan[Any], rows: int | None) -> None:
     """Refuse to charge for a release that would tell nothing, by public numbers alone."""
-    known = plan.schema.rows if rows is None else rows
+    known = plan.schema.expected_rows(rows)
     expected = SUPPOSED_ROWS if known is None else known
     why = plan.hollow(expected)
     if not why:

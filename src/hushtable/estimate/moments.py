@@ -21,8 +21,8 @@ from hushtable.estimate.row_functions import (
     ONE,
     Floats,
     RowFunction,
-    Ruler,
     Scale,
+    UnitRuler,
     numbers_of,
     power,
     present,
@@ -57,9 +57,9 @@ class Numbers:
     where: RowFunction
 
     @property
-    def ruler(self) -> Ruler:
+    def ruler(self) -> UnitRuler:
         """Where its values lie between -1 and 1."""
-        return Ruler.of(self.column)
+        return UnitRuler.of(self.column)
 
     def powers(self, most: int) -> list[RowFunction]:
         """Give the powers from 0 on, over rows that have a value."""

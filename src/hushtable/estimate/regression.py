@@ -37,7 +37,7 @@ from hushtable.estimate.row_functions import (
     Codes,
     Floats,
     RowFunction,
-    Ruler,
+    UnitRuler,
     is_code,
     power,
     present,
@@ -78,7 +78,7 @@ def design(formula: Formula, columns: Mapping[str, Column], where: RowFunction) 
     for name in formula.numbers:
         column = columns[name]
         assert isinstance(column, Integer | Number)  # noqa: S101 - the formula was checked
-        ruler = Ruler.of(column)
+        ruler = UnitRuler.of(column)
         function = power(name, column, 1) * where
         there = present(name, column) * where
         made.append(Regressor(name, function, there, ruler.half, ruler.middle))

@@ -271,6 +271,19 @@ class Schema(Model):
             "table does not.",
         )
 
+    def expected_rows(self, given: int | None) -> int | None:
+        """Give the number of rows that somebody expects, or else the public one, if there is one.
+
+        Examples
+        --------
+        >>> public = Schema.parse(
+        ...     "{name: t, rows: 5, columns: {age: {type: integer, low: 0, high: 9}}}"
+        ... )
+        >>> public.expected_rows(None), public.expected_rows(7)
+        (5, 7)
+        """
+        return self.rows if given is None else given
+
     @classmethod
     def load(cls, path: str | Path) -> Schema:
         """Read a schema from a YAML file; taxonomies may be files beside it."""

@@ -296,7 +296,7 @@ class QuiltPlan(Plan[SealedTable]):
 
     def forecast(self, rows: int | None = None) -> Forecast:
         """Say how many tables will be measured and how noisy they are."""
-        known = self.schema.rows if rows is None else rows
+        known = self.schema.expected_rows(rows)
         n_rows = TYPICAL_ROWS if known is None else known
         stages, n_columns = self.stages(n_rows), len(self.values)
         n_chosen = stages.n_rounds * stages.n_picks
@@ -365,7 +365,7 @@ class QuiltPlan(Plan[SealedTable]):
         Each column has a noisy table of its own, measured first. The best answer of all that weigh
         the tables is no worse than this one alone; what was chosen later does not matter.
         """
-        stages = self.stages(needed_rows(self.schema.rows if rows is None else rows))
+        stages = self.stages(needed_rows(self.schema.expected_rows(rows)))
         sizes = [planned_size(v) for v in self.values]
         parts = divided(min(stages.one_ways, float(1 - self.rows_share)), sizes)
         kept = [as_share(1 - CUT_SHARE) if is_wide(v) else 1 for v in self.values]
