@@ -21,7 +21,7 @@ from hushtable.cli.options import (
 )
 from hushtable.cli.plan import as_plain, show_plan
 from hushtable.cli.publish import show_published
-from hushtable.cli.screen import console, one_bar, print_json
+from hushtable.cli.screen import console, one_bar, print_json, print_lines
 from hushtable.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -82,12 +82,10 @@ def check(schema: SchemaPath, tables: TableFiles, as_json: AsJson = False) -> No
             }
         )
     else:
-        for finding in found:
-            console.print(str(finding), soft_wrap=True, highlight=False)
+        print_lines(found)
         if found:
             console.print("These numbers are exact: for the custodian only, never to be published.")
-        for condition in public.conditions:
-            console.print(condition, soft_wrap=True, highlight=False)
+        print_lines(public.conditions)
         if not found:
             console.print("The tables fit their schema and each other.")
     if refused:
