@@ -70,7 +70,7 @@ MISFIT = 1.0
 def tables_of(quilt: Patchwork) -> dict[str, pa.Table]:
     """Write what the rows were drawn from."""
     columns = quilt.columns
-    buckets = {
+    buckets: dict[str, list[NDArray[Any]]] = {
         "bucket": [column.buckets.astype(np.int32) for column in columns],
         "share": [column.shares for column in columns],
     }
