@@ -77,12 +77,30 @@ def _travelling(raw: Expression, header: Kind, database: str) -> Expression:
         return ibis.null("string")  # can neither be published nor name a person
     if _is_long_decimal(kind):
         return raw.cast("string")
-    if database == "sqlite":  # which stores numbers and texts only, whatever a column is called
-        if kind.is_boolean():
-            return raw.cast("int64")
-        if kind.is_decimal() or kind.is_temporal():
-            return raw.cast("string")
-    return raw
+    return _stored(raw) if database == "sqlite" else raw
+
+
+def _stored(raw: Expression) -> Expression:
+    """Give a column of SQLite, where a cell may hold anything, whatever its column is called.
+
+    What is not of the column's kind is no value: one such cell must not end the run.
+    """
+    kind, stored = raw.type(), raw.typeof()
+    if kind.is_decimal() or kind.is_temporal():
+        return (stored == "blob").ifelse(ibis.null("string"), raw.cast("string"))
+    if kind.is_integer() or kind.is_boolean():
+        real, edge = raw.cast("float64"), float(2**63)
+        return ibis.cases(
+            (stored == "integer", raw.cast("int64")),
+            (stored != "real", ibis.null("int64")),
+            (real >= edge, ibis.literal(2**63 - 1, "int64")),
+            (real < -edge, ibis.literal(-(2**63), "int64")),
+            (real.floor() == real, real.floor().cast("int64")),
+            else_=ibis.null("int64"),
+        )
+    if kind.is_floating():
+        return stored.isin(["integer", "real"]).ifelse(raw, ibis.null(kind))
+    return (stored == "blob").ifelse(ibis.null(kind), raw) if kind.is_string() else raw
 
 
 def _arrived(copy: Expression, kind: Any, header: Kind) -> Expression:
@@ -93,7 +111,7 @@ def _arrived(copy: Expression, kind: Any, header: Kind) -> Expression:
         # 1.0 and 1.00 are one number, hence one text.
         return copy.contains(".").ifelse(copy.re_replace(r"\.?0+$", ""), copy)
     if kind.is_boolean() or kind.is_decimal() or kind.is_temporal():
-        return copy if copy.type() == kind else copy.cast(kind)
+        return copy if copy.type() == kind else copy.try_cast(kind)
     return copy
 
 

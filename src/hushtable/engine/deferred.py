@@ -2,13 +2,19 @@
 
 Their columns are known from the file's head. Rows are read when a method asks, after the charge,
 and held in memory.
+
+Cells of a workbook and of JSON lines have a type each, and columns none. They are written as texts,
+each by itself: were a column given the type that all its cells have, one row could change how every
+other row is read, and no noise is made for that.
 """
 
 from __future__ import annotations
 
 import csv
+import datetime
 import json
-from collections.abc import Callable, Iterator, Mapping
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,11 +28,28 @@ from hushtable.file_format import FileFormat
 
 @dataclass(frozen=True, eq=False)
 class Deferred:
-    """Hold the names of a file's columns, and what reads its rows."""
+    """Hold the names of a file's columns, or of those of several files, and what reads the rows."""
 
     file: Path
     names: tuple[str, ...]
     load: Callable[[], pa.Table]
+
+
+def deferred_all(given: str | Path, files: Sequence[Path], layout: FileFormat) -> Deferred | None:
+    """Open files that are read as a whole, one below the other; None for those that are not."""
+    opened = [one for file in files if (one := deferred(file, layout)) is not None]
+    problems = [
+        f"file {str(one.file)!r} has other columns than {str(opened[0].file)!r}."
+        for one in opened
+        if one.names != opened[0].names
+    ]
+    if problems:
+        raise DataError(problems)
+    if len(opened) <= 1:
+        return opened[0] if opened else None
+    return Deferred(
+        Path(given), opened[0].names, lambda: pa.concat_tables([one.load() for one in opened])
+    )
 
 
 def deferred(file: Path, layout: FileFormat) -> Deferred | None:
@@ -117,20 +140,46 @@ def _workbook(file: Path, layout: FileFormat) -> Deferred:
         raise DataError(f"file {str(file)!r} is empty.")
 
     def load() -> pa.Table:
-        cells = [row[: len(names)] for row in rows()[1:]]
+        # A row of a workbook may be shorter than its head.
+        cells = [(*row, *(None,) * len(names))[: len(names)] for row in rows()[1:]]
         cells = [row for row in cells if any(cell is not None for cell in row)]
-        columns = [_column([row[place] for row in cells]) for place in range(len(names))]
+        columns = [_texts(row[place] for row in cells) for place in range(len(names))]
         return pa.Table.from_arrays(columns, list(names))
 
     return Deferred(file, names, load)
 
 
-def _column(values: list[Any]) -> pa.Array:
-    """Give cells one type; what mixes types is text."""
-    try:
-        return pa.array(values)
-    except (pa.ArrowException, TypeError, ValueError):
-        return pa.array([None if value is None else str(value) for value in values], pa.string())
+def _texts(cells: Iterable[Any]) -> pa.Array:
+    """Write cells as texts, each by itself, as `hushtable.engine.encode` would spell their types.
+
+    Examples
+    --------
+    >>> _texts([3.0, 0.5, True, None, "3.0", datetime.timedelta(hours=1)]).to_pylist()
+    ['3', '0.5', 'true', None, '3.0', '3600000000 us']
+    """
+    return pa.array(map(_text, cells), pa.string())
+
+
+def _text(cell: Any) -> str | None:  # noqa: PLR0911 - one for each type
+    if cell is None or isinstance(cell, str):
+        # Half of a pair of signs can be written in JSON, and is no text.
+        return cell and cell.encode("utf-8", "replace").decode()
+    if isinstance(cell, bool):
+        return "true" if cell else "false"
+    if isinstance(cell, float):
+        if math.isnan(cell):
+            return None
+        return str(int(cell)) if cell.is_integer() and abs(cell) < _EDGE else str(cell)
+    if isinstance(cell, datetime.datetime):
+        return cell.isoformat(" ")
+    if isinstance(cell, datetime.date | datetime.time):
+        return cell.isoformat()
+    if isinstance(cell, datetime.timedelta):
+        return f"{cell // datetime.timedelta(microseconds=1)} us"
+    return str(cell) if isinstance(cell, int) else json.dumps(cell)
+
+
+_EDGE = 2.0**63
 
 
 # --- JSON lines and Feather -----------------------------------------------------------------------
@@ -138,14 +187,14 @@ def _column(values: list[Any]) -> pa.Array:
 
 def _json_lines(file: Path, _: FileFormat) -> Deferred:
     with file.open(encoding="utf-8") as text:
-        first = json.loads(text.readline())
+        first = json.loads(text.readline(), parse_int=_digits)
     if not isinstance(first, dict) or not first:
         raise DataError(f"the first line of {str(file)!r} is not a JSON object with columns.")
     names = tuple(map(str, first))
 
     def load() -> pa.Table:
         with file.open(encoding="utf-8") as text:
-            records = [json.loads(line) for line in text if line.strip()]
+            records = [json.loads(line, parse_int=_digits) for line in text if line.strip()]
         more = {key for record in records for key in record} - set(names)
         if more:
             raise DataError(
@@ -153,10 +202,18 @@ def _json_lines(file: Path, _: FileFormat) -> Deferred:
                 "have the keys of the first, or fewer."
             )
         return pa.Table.from_arrays(
-            [_column([record.get(name) for record in records]) for name in names], list(names)
+            [_texts(record.get(name) for record in records) for name in names], list(names)
         )
 
     return Deferred(file, names, load)
+
+
+def _digits(text: str) -> int | str:
+    """Read a whole number; one of thousands of digits, which Python refuses, stays a text."""
+    return int(text) if len(text) <= _LONG else text
+
+
+_LONG = 400
 
 
 def _feather(file: Path, _: FileFormat) -> Deferred:
@@ -183,7 +240,8 @@ def _statistical(reader: str) -> Callable[[Path, FileFormat], Deferred]:
         def load() -> pa.Table:
             columns, _ = read(file, output_format="dict")
             names = list(meta.column_names)
-            return pa.Table.from_arrays([_column(_plain(columns[name])) for name in names], names)
+            # The file says what type each column has, whatever its rows hold.
+            return pa.Table.from_arrays([pa.array(_plain(columns[name])) for name in names], names)
 
         return Deferred(file, tuple(meta.column_names), load)
 
