@@ -5,9 +5,11 @@ from __future__ import annotations
 import datetime
 import json
 import sqlite3
+from decimal import Decimal
 
 import duckdb
 import openpyxl
+import pandas
 import polars
 import pyarrow as pa
 import pyarrow.feather
@@ -105,6 +107,16 @@ def test_files_and_addresses(kind, tmp_path):
 ], ids=["polars lazy", "duckdb relation", "arrow stream", "pandas"])  # fmt: skip
 def test_frames(make):
     assert connect(make(), SCHEMA).histograms(["sex"])["sex"].tolist() == [2, 2]
+
+
+def test_decimals_of_a_frame_keep_their_own_digits():
+    """A row with more digits, or with fewer, does not change how others are spelled."""
+    schema = Schema.parse("{name: t, columns: {x: {type: categorical, values: ['1.5', '2']}}}")
+    plain = [Decimal("1.5"), 2, Decimal("2"), None]
+    for more in ([], [Decimal("2.250")], [Decimal("1e2")], [Decimal("NaN")]):
+        frame = pandas.DataFrame({"x": pandas.Series([*plain, *more], dtype=object)})
+        counted = connect(frame, schema).histograms(["x"])["x"].tolist()
+        assert counted == [1, 2, 1 + len(more)]
 
 
 def test_several_text_files(tmp_path):
