@@ -233,6 +233,31 @@ def test_a_cell_of_sqlite_that_is_not_of_its_type_is_no_value(tmp_path: Path) ->
     assert sum(found["price"]) == 10
 
 
+@pytest.mark.parametrize("asked", ["SELECT * FROM t", "SELECT x + 0 AS x, y || '' AS y FROM t"])
+def test_the_first_row_of_sqlite_does_not_say_how_others_are_read(
+    asked: str, tmp_path: Path
+) -> None:
+    """Columns may have no type there: then each cell is what it is."""
+    schema = Schema.from_dict(
+        {"name": "t", "columns": {
+            "x": {"type": "integer", "low": 0, "high": 9, "missing": "category"},
+            "y": {"type": "categorical", "values": ["1", "2.5", "x"], "missing": "category"}}}
+    )  # fmt: skip
+    path = tmp_path / "t.db"
+    for number, first in enumerate([None, 1, 2.5, "x", b"x"]):
+        with sqlite3.connect(path) as connection:
+            connection.execute(f"CREATE TABLE t{number} (x, y)")
+            connection.executemany(
+                f"INSERT INTO t{number} VALUES (?, ?)",  # noqa: S608 - our own table
+                [(first, first), (3, "1"), (4.0, 2.5), (6.5, "x")],
+            )
+        table = ibis.sqlite.connect(path).sql(asked.replace(" t", f" t{number}"))
+        found = connect(table, schema).histograms(["x", "y"])
+        assert (found["x"][3], found["x"][4]) == (1, 1)
+        assert (found["y"][:3] >= 1).all()
+        assert sum(found["x"]) == sum(found["y"]) == 4
+
+
 # ---- the guard -----------------------------------------------------------------------------------
 
 

@@ -3,18 +3,15 @@
 Their columns are known from the file's head. Rows are read when a method asks, after the charge,
 and held in memory.
 
-Cells of a workbook and of JSON lines have a type each, and columns none. They are written as texts,
-each by itself: were a column given the type that all its cells have, one row could change how every
-other row is read, and no noise is made for that.
+Cells of a workbook and of JSON lines have a type each, and columns none: they are read as texts,
+one by one (`hushtable.engine.cell_texts`).
 """
 
 from __future__ import annotations
 
 import csv
-import datetime
 import json
-import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from hushtable.engine.cell_texts import texts_of
 from hushtable.errors import DataError, HushtableError, ParameterError
 from hushtable.file_format import FileFormat
 
@@ -143,43 +141,10 @@ def _workbook(file: Path, layout: FileFormat) -> Deferred:
         # A row of a workbook may be shorter than its head.
         cells = [(*row, *(None,) * len(names))[: len(names)] for row in rows()[1:]]
         cells = [row for row in cells if any(cell is not None for cell in row)]
-        columns = [_texts(row[place] for row in cells) for place in range(len(names))]
+        columns = [texts_of(row[place] for row in cells) for place in range(len(names))]
         return pa.Table.from_arrays(columns, list(names))
 
     return Deferred(file, names, load)
-
-
-def _texts(cells: Iterable[Any]) -> pa.Array:
-    """Write cells as texts, each by itself, as `hushtable.engine.encode` would spell their types.
-
-    Examples
-    --------
-    >>> _texts([3.0, 0.5, True, None, "3.0", datetime.timedelta(hours=1)]).to_pylist()
-    ['3', '0.5', 'true', None, '3.0', '3600000000 us']
-    """
-    return pa.array(map(_text, cells), pa.string())
-
-
-def _text(cell: Any) -> str | None:  # noqa: PLR0911 - one for each type
-    if cell is None or isinstance(cell, str):
-        # Half of a pair of signs can be written in JSON, and is no text.
-        return cell and cell.encode("utf-8", "replace").decode()
-    if isinstance(cell, bool):
-        return "true" if cell else "false"
-    if isinstance(cell, float):
-        if math.isnan(cell):
-            return None
-        return str(int(cell)) if cell.is_integer() and abs(cell) < _EDGE else str(cell)
-    if isinstance(cell, datetime.datetime):
-        return cell.isoformat(" ")
-    if isinstance(cell, datetime.date | datetime.time):
-        return cell.isoformat()
-    if isinstance(cell, datetime.timedelta):
-        return f"{cell // datetime.timedelta(microseconds=1)} us"
-    return str(cell) if isinstance(cell, int) else json.dumps(cell)
-
-
-_EDGE = 2.0**63
 
 
 # --- JSON lines and Feather -----------------------------------------------------------------------
@@ -202,7 +167,7 @@ def _json_lines(file: Path, _: FileFormat) -> Deferred:
                 "have the keys of the first, or fewer."
             )
         return pa.Table.from_arrays(
-            [_texts(record.get(name) for record in records) for name in names], list(names)
+            [texts_of(record.get(name) for record in records) for name in names], list(names)
         )
 
     return Deferred(file, names, load)

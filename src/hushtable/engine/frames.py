@@ -39,7 +39,11 @@ def _with_own_digits(table: pa.Table, frame: Any) -> pa.Table:
     if type(frame).__module__.split(".")[0] != "pandas":
         return table
     for place, field in enumerate(table.schema):
-        if pa.types.is_decimal(field.type) and field.name in frame and frame[field.name].dtype == "O":
+        if (
+            pa.types.is_decimal(field.type)
+            and field.name in frame
+            and frame[field.name].dtype == "O"
+        ):
             texts = pa.array(map(_digits, frame[field.name]), pa.string())
             table = table.set_column(place, field.name, texts)
     return table
