@@ -20,7 +20,7 @@ from hushtable.files.progress import Progress, phase_of
 from hushtable.files.scratch import held_on_to, is_spilled
 from hushtable.web import words
 from hushtable.web.jobs import Job, write_json
-from hushtable.web.workbench import Project
+from hushtable.web.workbench import Project, fingerprint
 
 _EVERY = 0.2  # seconds between two notes of progress
 
@@ -118,7 +118,7 @@ def _publish(project: Project, what: dict[str, Any], progress: Progress) -> dict
     from hushtable.web.forms import make_method  # noqa: PLC0415
 
     begun, schema = time.monotonic(), project.schema()
-    if schema.digest != what["schema"]:
+    if fingerprint(schema) != what["schema"]:
         raise ParameterError(words.PLAN_CHANGED)
     release = publish(
         _table(what),

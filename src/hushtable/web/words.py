@@ -567,7 +567,7 @@ SCHEMA_CHANGED = (
     "the same people; another table needs a project of its own."
 )
 SAME_PEOPLE = "It is about the same people because (goes on record)"
-SAME_PEOPLE_EXAMPLE = "the same table; regions were grouped"
+SAME_PEOPLE_EXAMPLE = "the same table; its list of regions was corrected"
 SAY_SAME_PEOPLE = (
     "the schema was changed since the ledger was started; say why it is about the same people. "
     "Nothing was done and nothing charged."

@@ -20,6 +20,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,11 @@ def require_name(name: str, what: str) -> str:
             "underscores, beginning with a letter or digit."
         )
     return name
+
+
+def fingerprint(schema: Schema) -> str:
+    """Give a digest of all that a schema says: of more than what tells its table from another."""
+    return sha256(json.dumps(schema.to_dict(), sort_keys=True, default=str).encode()).hexdigest()
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from hushtable.web import words
 from hushtable.web.commands import spell
 from hushtable.web.forms import make_method, options
 from hushtable.web.pages.frame import command, go, jobs_of, project_of, screen, texts, writes
-from hushtable.web.workbench import Project, require_name
+from hushtable.web.workbench import Project, fingerprint, require_name
 
 
 def show(request: Request) -> Response:
@@ -69,7 +69,7 @@ def _prepared(project: Project, name: str) -> dict[str, Any]:
         "schema": schema, "data": data, "hollow": hollow, "command": said,
         "changed": changed,
         "chosen": spell(*options(method)) if method is not None else "",
-        "seen": sha256(f"{schema.digest if schema else ''}\n{said}".encode()).hexdigest(),
+        "seen": sha256(f"{fingerprint(schema) if schema else ''}\n{said}".encode()).hexdigest(),
     }  # fmt: skip
 
 
@@ -92,7 +92,7 @@ def start(request: Request, form: FormData) -> Response:
         raise ParameterError(words.SAY_SAME_PEOPLE)
     method = prepared["method"]
     job = jobs_of(request).start(
-        project, "publish", data=prepared["data"], schema=prepared["schema"].digest,
+        project, "publish", data=prepared["data"], schema=fingerprint(prepared["schema"]),
         method=method.name, parameters=prepared["parameters"],
         name=name, purpose=given.get("purpose", "").strip() or name,
         rows=prepared["rows"], anyway="anyway" in given, same_people=same_people,
