@@ -16,6 +16,7 @@ from hushtable.methods import NoisyCounts
 from hushtable.pipeline import publish
 from hushtable.release import Release
 from hushtable.schema import Schema
+from hushtable.web import words
 from hushtable.web.jobs import Jobs
 from hushtable.web.pages.look import Shelf
 from hushtable.web.render import number
@@ -153,6 +154,26 @@ def report_of(desk: DeskClient, path: str) -> str:
         "script-src 'none'", ""
     )
     return html.unescape(report.text)
+
+
+def test_a_rehearsal_shows_the_whole_report_and_touches_nothing(published: DeskClient) -> None:
+    plan = {"method": "noisy-counts", "epsilon": "2", "mechanism": "pure", "rows": "300"}
+    assert not problems(published.post("/p/visits/plan", **plan))
+    table = published.folder / "visits.csv"
+    table.rename(published.folder / "elsewhere.csv")  # so that nothing can read it
+    before = set((published.folder / "visits" / "releases").iterdir())
+    try:
+        answer = published.post("/p/visits/rehearse", rows="200")
+        assert published.finish(answer) == "done", problems(published.get(answer.url.path))
+    finally:
+        (published.folder / "elsewhere.csv").rename(table)
+    report = published.get("/p/visits/rehearsals/001")
+    assert "sandbox" in report.headers["content-security-policy"]
+    text = html.unescape(report.text)
+    assert words.REPORT_OF_REHEARSAL in text
+    assert "with the private table" not in text
+    assert set((published.folder / "visits" / "releases").iterdir()) == before
+    assert "/p/visits/rehearsals/001" in published.get("/p/visits/rehearse").text
 
 
 def test_a_release_is_evaluated_inside(published: DeskClient) -> None:

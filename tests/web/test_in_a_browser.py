@@ -209,7 +209,8 @@ def test_axe_finds_nothing_serious(
     for screen in (*SCREENS, *EARLY):
         visitor.go(screen, **view)
         if screen.endswith("/schema"):
-            visitor.until("document.querySelector('#check').innerText", lambda t: "…" not in t)
+            checked = "document.querySelector('#check')?.innerText ?? ''"
+            visitor.until(checked, lambda text: "…" not in text)
         if wrong := violations(visitor, axe):
             found[screen] = wrong
     server = Server("serve", folder / "visits" / "releases" / "visits-1")

@@ -12,6 +12,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -153,7 +154,7 @@ def _rehearse(project: Project, what: dict[str, Any], progress: Progress) -> dic
     release = publish(table, schema, method, out=folder / "release", progress=progress)
     seconds = time.monotonic() - begun
     found = evaluate(release, table, n_repeats=1, questions=10, progress=progress)
-    found.write_html(folder / "report.html")
+    replace(found, internal=words.REPORT_OF_REHEARSAL).write_html(folder / "report.html")
     return {"rehearsal": what["name"], "publish_seconds": seconds}
 
 

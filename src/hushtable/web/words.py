@@ -532,6 +532,11 @@ NOT_THE_PRIVATE_TABLE = "that is the private table; a rehearsal is free and must
 REHEARSE_BUTTON = "Rehearse {method}"
 SKIP_REHEARSAL = "Go on to publish"
 SAME_COMMAND_STAND_IN = "The command that does the same with a stand-in of your own"
+REPORT_OF_REHEARSAL = (
+    "Internal. A rehearsal: this report compares a release of a stand-in with that stand-in. The "
+    "private table was not read. What is said about errors of noise carries over; what is said "
+    "about the data does not."
+)
 REHEARSALS = "Earlier rehearsals"
 REHEARSAL = "Report of rehearsal {name}"
 PHASE_DRAFT = "reading the table"
