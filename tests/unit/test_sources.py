@@ -68,7 +68,7 @@ def write(kind, folder):
         with duckdb.connect(str(file)) as base:
             base.register("there", frame())
             base.execute("CREATE TABLE t AS SELECT * FROM there")
-        return f"duckdb:///{file}?{'query=SELECT * FROM t' if asked else 'table=t'}"
+        return f"duckdb:///{file}?{'query=SELECT * FROM t' if asked else 'table=t'}"  # noqa: S608 - our own
     elif kind == "sqlite":
         with sqlite3.connect(file) as base:
             base.execute("CREATE TABLE t (age INTEGER, sex TEXT, weight REAL)")
