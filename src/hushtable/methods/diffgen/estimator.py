@@ -139,7 +139,7 @@ class GeneralizedEstimator(Estimator):
         return after_cuts(self.schema, self.recode, self.codes, self.noisy)
 
     def redrawn(self, rng: Generator) -> tuple[dict[str, NDArray[np.int64]], NDArray[np.float64]]:
-        """Draw the counts of cells from their uncertainty, and places inside cells evenly."""
+        """Draw the counts of cells from their uncertainty, and where in them rows are."""
         codes = redrawn_cells(self.codes, self.noisy, self.noise.variance, self.recode, rng)
         return codes, np.ones(len(next(iter(codes.values()))))
 
