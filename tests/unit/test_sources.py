@@ -20,6 +20,7 @@ import hushtable as ht
 from hushtable.engine import connect, door
 from hushtable.engine.addresses import name_at
 from hushtable.errors import DataError, ParameterError, SchemaError
+from hushtable.file_format import FileFormat
 from hushtable.schema import Schema
 
 AGES, SEXES, WEIGHTS = [41, 7, 58, 41], ["F", "M", "F", "M"], [70.5, 20.0, 81.5, 70.5]
@@ -66,11 +67,12 @@ def write(kind, folder):
         pyreadstat.write_sav(frame().to_pandas(), file)
     elif kind == "xpt":
         pyreadstat.write_xport(frame().to_pandas(), file)
-    elif kind == "duckdb":
+    elif kind.startswith("duckdb"):
+        asked = kind.endswith("query")
         with duckdb.connect(str(file)) as base:
             base.register("there", frame())
             base.execute("CREATE TABLE t AS SELECT * FROM there")
-        return f"duckdb:///{file}?table=t"
+        return f"duckdb:///{file}?{'query=SELECT * FROM t' if asked else 'table=t'}"  # noqa: S608 - our own
     elif kind == "sqlite":
         with sqlite3.connect(file) as base:
             base.execute("CREATE TABLE t (age INTEGER, sex TEXT, weight REAL)")
@@ -84,7 +86,8 @@ def write(kind, folder):
     return file
 
 
-KINDS = ["tsv", "xlsx", "jsonl", "feather", "dta", "sav", "xpt", "duckdb", "sqlite", "csv by URL"]
+KINDS = ["tsv", "xlsx", "jsonl", "feather", "dta", "sav", "xpt", "duckdb", "duckdb by query",
+         "sqlite", "csv by URL"]  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -97,6 +100,12 @@ def test_files_and_addresses(kind, tmp_path):
     drafted = ht.draft(data)
     assert list(drafted.columns) == ["age", "sex", "weight"]
     assert drafted.columns["sex"].values == ("F", "M")
+
+
+@pytest.mark.parametrize("scheme", ["duckdb", "sqlite"])
+def test_a_database_that_is_not_there_is_named_where_it_was_looked_for(scheme):
+    with pytest.raises(DataError, match=r"no database 'none/x\.db' nor '/none/x\.db'"):
+        ht.draft(f"{scheme}:///none/x.db?table=t")
 
 
 @pytest.mark.parametrize("make", [
@@ -133,8 +142,12 @@ def test_several_text_files(tmp_path):
 def test_delimiter_decimal_mark_and_encoding_are_in_the_schema(tmp_path):
     file = tmp_path / "t.csv"
     file.write_bytes(text("|", ",").replace("F", "Müller").encode("latin-1"))
-    with pytest.raises(DataError, match="encoding"):
+    with pytest.raises(DataError, match="--encoding"):
         ht.draft(tmp_path / "t.csv")
+    told = FileFormat(delimiter="|", encoding="latin-1")
+    made = ht.draft(file, reading=told)
+    assert made.reading == told.model_copy(update={"decimal": ","})
+    assert made.columns["sex"].values == ("M", "Müller")
     content = SCHEMA.to_dict()
     content["columns"]["sex"]["values"] = ["Müller", "M"]
     content["reading"] = {"delimiter": "|", "decimal": ",", "encoding": "latin-1"}
@@ -235,7 +248,7 @@ def test_no_row_is_read_before_the_charge(kind, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(("data", "error", "words"), [
-    ("sqlite:///nowhere.db?table=t", DataError, "does not exist"),
+    ("sqlite:///nowhere.db?table=t", DataError, "there is no database"),
     ("duckdb:///nowhere.db", ParameterError, "table=NAME"),
     ("nofs://x/y.csv", DataError, "cannot be fetched"),
 ])  # fmt: skip
@@ -285,3 +298,13 @@ def test_a_copy_from_elsewhere_is_gone_with_a_killed_run(tmp_path):
     """It lies where private rows lie that do not fit memory, which a watcher removes."""
     opened = door.open(write("csv by URL", tmp_path))
     assert opened.header.files[0].parent.parent.name.startswith("hushtable-spill-")
+
+
+def test_a_header_in_another_encoding_is_read_as_the_schema_says(tmp_path):
+    file = tmp_path / "t.csv"
+    file.write_bytes(text().replace("sex", "Größe").encode("utf-16"))
+    with pytest.raises(DataError, match="not UTF-8"):
+        ht.draft(file)
+    made = ht.draft(file, reading=FileFormat(encoding="utf-16"))
+    assert list(made.columns) == ["age", "Größe", "weight"]
+    assert connect(file, made).histograms(["Größe"])["Größe"].tolist()[:2] == [2, 2]

@@ -14,6 +14,8 @@ from hushtable.files.scratch import spill_folder
 DATABASES = {"duckdb": "duckdb", "sqlite": "sqlite", "postgres": "postgres",
              "postgresql": "postgres"}  # fmt: skip
 
+_QUERY = "hushtable_query"  # what is asked of a DuckDB, as a view that only this session has
+
 
 def is_address(data: Any) -> bool:
     """Say whether data is a URL, rather than a path."""
@@ -61,10 +63,7 @@ def _table(address: str) -> Any:
     where = urlunsplit((DATABASES[parts.scheme], parts.netloc, parts.path, urlencode(given), ""))
     try:
         if parts.scheme in ("duckdb", "sqlite"):
-            file = Path(unquote(parts.netloc + parts.path).removeprefix("/"))
-            file = file if file.exists() else Path("/") / file
-            if not file.is_file():
-                raise DataError(f"database {str(file)!r} does not exist.")
+            file = _database_file(unquote(parts.netloc + parts.path).removeprefix("/"))
             connection = (
                 ibis.duckdb.connect(file, read_only=True)
                 if parts.scheme == "duckdb"
@@ -72,7 +71,12 @@ def _table(address: str) -> Any:
             )
         else:
             connection = ibis.connect(where)
-        return connection.table(table) if table is not None else connection.sql(query)
+        if table is not None:
+            return connection.table(table)
+        if parts.scheme == "duckdb":  # where ibis asks for types by a call that DuckDB has dropped
+            connection.con.execute(f"CREATE TEMP VIEW {_QUERY} AS {query}")
+            return connection.table(_QUERY)
+        return connection.sql(query)
     except DataError:
         raise
     except Exception as error:  # drivers raise what they like, with passwords in it
@@ -80,6 +84,16 @@ def _table(address: str) -> Any:
             f"{parts.scheme}://: the database or the table cannot be opened "
             f"({type(error).__name__}); check the address, and that the driver is installed."
         ) from None
+
+
+def _database_file(path: str) -> Path:
+    """Find a database here, or from the root on."""
+    places = [Path(path), Path("/") / path]
+    found = next((place for place in places if place.is_file()), None)
+    if found is None:
+        listed = " nor ".join(dict.fromkeys(repr(str(place)) for place in places))
+        raise DataError(f"there is no database {listed}.")
+    return found
 
 
 def _copy(address: str) -> Path:

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from hushtable.engine.deferred import WHOLE_FILES, Deferred
 from hushtable.errors import DataError, ParameterError, SchemaError
-from hushtable.file_format import FileFormat
+from hushtable.file_format import ANOTHER_ENCODING, FileFormat
 from hushtable.files.stored_rows import stored_rows
 from hushtable.schema import (
     Categorical,
@@ -381,10 +381,7 @@ def _csv_header(file: Path, layout: FileFormat) -> Header:
     try:
         text = line.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise DataError(
-            f"file {str(file)!r} is not UTF-8 text; say its encoding in the schema, such as "
-            "reading: {encoding: latin-1}, or convert it first."
-        ) from None
+        raise DataError(f"file {str(file)!r} is not UTF-8 text; {ANOTHER_ENCODING}") from None
     if not text.strip():
         raise DataError(f"file {str(file)!r} is empty.")
     if "\x00" in text or text.startswith("PAR1"):

@@ -34,7 +34,7 @@ Source = TypeVar("Source")
 SUPPOSED_ROWS = 100_000
 """How many rows a forecast is judged by where nobody says how many there are."""
 
-VACUOUS = 0.9
+VACUOUS = 0.85
 """An interval that is so large a share of the rows tells nothing."""
 
 
@@ -232,7 +232,8 @@ class Plan(ABC, Generic[Source]):
         is none, and by the intervals to expect.
         """
         try:
-            error = self.count_error(rows=rows, share=0.5).half_width
+            expected = self.count_error(rows=rows, share=0.5)
+            error = expected.half_width if expected.typical is None else expected.typical
         except Refused:
             error = 0.0
         if error >= rows / 2:
