@@ -102,7 +102,6 @@ def _shares_fixtures(item: Any) -> bool:
 
 
 def main() -> int:
-    sys.path.insert(0, str(ROOT / "tests"))
     from seeds import VARIABLE
 
     parser = argparse.ArgumentParser(description=__doc__)
