@@ -127,7 +127,8 @@ def _header(data: Data, layout: FileFormat) -> Header:
     if isinstance(data, str | Path):
         return _file_header(data, layout)
     if is_ibis_table(data):
-        return Header(tuple(data.columns), tuple(map(_ibis_kind, data.schema().types)))
+        kind_of = _stored_kind if str(data.get_backend().name) == "sqlite" else _ibis_kind
+        return Header(tuple(data.columns), tuple(map(kind_of, data.schema().types)))
     if is_spark_frame(data):
         return _spark_header(data)
     if isinstance(data, pa.Table):
@@ -282,6 +283,15 @@ def _ibis_kind(kind: Any) -> Kind:
     if kind.is_date() or kind.is_time() or kind.is_uuid():
         return Kind(str(kind), "date" if kind.is_date() else "time" if kind.is_time() else "moment")
     return Kind(str(kind), "bytes" if kind.is_binary() else "other")
+
+
+def _stored_kind(kind: Any) -> Kind:
+    """Give the kind of a column of SQLite, whose cells are read as texts, one by one.
+
+    But for what they are called and SQLite knows nothing of, such as dates.
+    """
+    stored = kind.is_integer() or kind.is_floating() or kind.is_binary() or kind.is_null()
+    return TEXT if stored else _ibis_kind(kind)
 
 
 def _file_header(data: str | Path, layout: FileFormat) -> Header:

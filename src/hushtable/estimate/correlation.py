@@ -16,7 +16,7 @@ import numpy as np
 
 from hushtable.errors import Refused
 from hushtable.estimate.base import Estimate, Scope
-from hushtable.estimate.moments import Ask, Numbers
+from hushtable.estimate.moments import Ask, Numbers, answer_of
 from hushtable.estimate.quantiles import NORMAL
 from hushtable.estimate.row_functions import Floats, power, present
 
@@ -76,14 +76,11 @@ def correlation(ask: Ask, one: Numbers, two: Numbers, *, scope: Scope) -> Estima
     sampling = (1 - value**2) ** 2 / n_rows
     if scope == "population":
         low, high = _with_sampling(value, (low, high), 1 / n_rows)
-    along = errors.combined(at.slope[None, :])
-    return Estimate(
-        value=value,
-        low=low,
-        high=high,
-        privacy_std=math.sqrt(max(0.0, float(along.privacy[0, 0]))),
-        model_std=math.sqrt(max(0.0, float(along.model[0, 0]))),
-        sampling_std=math.sqrt(sampling),
+    return answer_of(
+        errors.combined(at.slope[None, :]),
+        value,
+        (low, high),
+        sampling=sampling,
         scope=scope,
         what=f"correlation of {one.name} and {two.name}",
         notes=found.notes,

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from html import escape
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 import pyarrow as pa
@@ -263,6 +264,13 @@ class Method(Parameters):
 
     def refuse_data(self, data: Any) -> None:
         """Refuse a private table that the parameters rule out, by what it is; no row is read."""
+
+    def rehearsed(self, folder: Path) -> Self:
+        """Give the same method, with a folder for what it keeps: a rehearsal touches nothing else.
+
+        Files that the parameters name are about the private table.
+        """
+        return self
 
     def guarantee(self, schema: Schema) -> tuple[Guarantee, ...]:
         """Say what is promised; sees no data."""
