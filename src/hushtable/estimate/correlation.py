@@ -39,7 +39,7 @@ class _Means:
     def correlation(self) -> float:
         x, y, _, _, xy = self.point.tolist()
         vx, vy = self.variances
-        return (xy - x * y) / math.sqrt(vx * vy)
+        return float((xy - x * y) / math.sqrt(vx * vy))
 
     @property
     def slope(self) -> Floats:
@@ -76,9 +76,8 @@ def correlation(ask: Ask, one: Numbers, two: Numbers, *, scope: Scope) -> Estima
     sampling = (1 - value**2) ** 2 / n_rows
     if scope == "population":
         low, high = _with_sampling(value, (low, high), 1 / n_rows)
-    along = errors.combined(at.slope[None, :])
     return answer_of(
-        along,
+        errors.combined(at.slope[None, :]),
         value,
         (low, high),
         sampling=sampling,
