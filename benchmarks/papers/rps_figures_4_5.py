@@ -150,7 +150,9 @@ def runs(name: str) -> dict[str, dict[str, list[tuple[float, float]]]]:
     return found
 
 
-def distances(number: str, title: str, y_label: str, which: int) -> Figure:
+def distances(
+    number: str, title: str, y_label: str, which: int, read: tuple[Curve, ...] = ()
+) -> Figure:
     panels = [
         Panel(
             f"{name}, public bound {bound}",
@@ -163,7 +165,8 @@ def distances(number: str, title: str, y_label: str, which: int) -> Figure:
                     ],
                 )
                 for label, points in runs(name).items()
-            ],
+            ]
+            + list(read),
         )
         for name, (_, bound) in GRAPHS.items()
     ]
@@ -178,7 +181,9 @@ def figure_4() -> Figure:
 
 
 def figure_5() -> Figure:
-    return distances("5", "Degrees: earth mover's distance", "W1", 1)
+    """Draw W1; the text says of all graphs that from epsilon 1 on it is "close to 10"."""
+    read = Curve("paper, tree of regions", [Point.exact(at, 10) for at in (1, 3, 10)], printed=True)
+    return distances("5", "Degrees: earth mover's distance", "W1", 1, (read,))
 
 
 FIGURES = {"4": figure_4, "5": figure_5}
