@@ -175,7 +175,7 @@ def caltech(shared_data: Path) -> np.ndarray:
 
 @pytest.mark.parametrize(("number", "which"), [("4", 0), ("5", 1)])
 def test_001_figures_4_and_5(caltech: np.ndarray, number: str, which: int) -> None:
-    panel = kept("001")[number]["Caltech, public bound 128"]
+    panel = kept("001")[number]["Caltech: public bound 128"]
     point = panel["cumulative, public bound"].at(10)
     names = (
         "cumulative, public bound",
