@@ -285,7 +285,7 @@ def figure_1() -> Figure:
                 noise_curve(name, FREQUENCIES, mechanism=mechanism, **change)
                 for name, change in changes.items()
             ]
-            + [Curve("the paper's text", READ[part], printed=True)],
+            + [Curve("the paper's text", READ[part], printed=True)] * (mechanism == "paper"),
         )
         for part, changes in kinds.items()
         for mechanism in MECHANISMS

@@ -159,7 +159,7 @@ def _upright(figure: Figure) -> Axis:
         low = max(min(values) / 1.6, high / 10**DECADES)
         return Axis(low, high, TOP + HEIGHT, TOP, log=True)
     ends = [end for point in points for end in (point.low, point.high, point.y)] + levels
-    room = 0.06 * (max(ends) - min(ends))
+    room = (0.1 if levels else 0.06) * (max(ends) - min(ends))  # a level has its name above it
     return Axis(min(ends) - room, max(ends) + room, TOP + HEIGHT, TOP)
 
 
