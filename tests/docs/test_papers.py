@@ -29,6 +29,7 @@ from benchmarks.papers.__main__ import PAPERS
 from benchmarks.papers.drawing import drawn
 from benchmarks.papers.figure import PAGES, Figure, Point, kept
 from benchmarks.papers.page import filled
+from scipy.stats import t
 from tests.seeds import shifted
 
 from hushtable import DiffGen, NoisyCounts, publish
@@ -42,6 +43,11 @@ def allowed(points: Sequence[Point], runs: int, again: int = 1) -> float:
     errors = 6 if len(points) > 1 else 12
     largest = max((point.high - point.low) / 2 for point in points) * np.sqrt(runs)
     return float(errors * largest * np.sqrt(1 / runs + 1 / again))
+
+
+def by_student(variance: float, freedom: int, runs: int, again: int) -> float:
+    """Say the same where a variance is known from so many degrees of freedom."""
+    return float(t.isf(5e-7, freedom) * np.sqrt(variance * (1 / runs + 1 / again)))
 
 
 def measured(figure: Figure) -> list[Point]:
@@ -116,7 +122,9 @@ def test_000_figure_2() -> None:
     figure = kept("000")["2"]
     point = figure["k = 10, tight"]["delta 1e-5"].at(1)
     again = columns.whole_error(columns.whole_records(), 10, "1", "1e-5", "tight")
-    assert abs(again - point.y) <= allowed(measured(figure), columns.RUNS["whole records"])
+    tolerance = allowed(measured(figure), columns.RUNS["whole records"])
+    assert abs(again - point.y) <= tolerance
+    assert point.y - figure["k = 10, tight"].levels["raw"] > tolerance  # raw data would be noticed
 
 
 @pytest.mark.parametrize("part", ["a", "b"])
@@ -156,11 +164,15 @@ def test_001_figure_2() -> None:
 
 def test_001_figure_3(shared_data: Path) -> None:
     assert shared_data
-    again = rps.adult_accuracy(rps.by_partition(epsilon=1), folds=2).mean(axis=0)
+    again = rps.adult_accuracy(rps.by_partition(epsilon=1), folds=3).mean(axis=0)
     for panel, found in zip(kept("001")["3"].panels, again, strict=True):
-        curve = panel["RPS as it is by default"]
-        points = [point for other in panel.curves for point in other.points]
-        assert abs(found - curve.at(1).y) <= allowed(points, rps.N_FOLDS, 2)
+        points = [panel["RPS as it is by default"].at(x) for x in (0.5, 1, 2)]
+        errors = [(point.high - point.low) / 2 for point in points]
+        variance = float(np.mean(np.square(errors))) * rps.N_FOLDS
+        freedom = len(points) * (rps.N_FOLDS - 1)
+        tolerance = by_student(variance, freedom, rps.N_FOLDS, 3)
+        assert abs(found - points[1].y) <= tolerance
+        assert points[1].y - panel.levels["majority"] > tolerance  # the majority would be noticed
 
 
 @pytest.fixture(scope="module")
@@ -172,22 +184,17 @@ def caltech(shared_data: Path) -> np.ndarray:
     row = f"| Caltech | {graph.n_nodes} | {graph.degrees().sum() // 2:,} | {len(truth) - 1} |"
     assert row in (PAGES / "001.md").read_text()
     method, given = graphs.methods("Caltech", graph, edges_only)["cumulative, public bound"]
-    made = [method(given, "10") for _ in range(5)]
+    made = [method(given, "10") for _ in range(16)]
     return np.array([(graphs.ks(one, truth), graphs.w1(one, truth)) for one in made])
 
 
 @pytest.mark.parametrize(("number", "which"), [("4", 0), ("5", 1)])
 def test_001_figures_4_and_5(caltech: np.ndarray, number: str, which: int) -> None:
     panel = kept("001")[number]["Caltech: public bound 128"]
-    point = panel["cumulative, public bound"].at(10)
-    names = (
-        "cumulative, public bound",
-        "cumulative, largest degree (a)",
-        "endpoints, public bound",
-    )
-    points = [one for name in names for one in panel[name].points if one.x >= 0.3]
-    tolerance = allowed(points, graphs.N_RUNS, len(caltech))
-    assert abs(caltech[:, which].mean() - point.y) <= tolerance
+    point, again = panel["cumulative, public bound"].at(10), caltech[:, which]
+    tolerance = by_student(again.var(ddof=1), len(again) - 1, graphs.N_RUNS, len(again))
+    assert abs(again.mean() - point.y) <= tolerance
+    assert panel["tree of regions, public bound"].at(10).y - point.y > tolerance  # is noticed
 
 
 @pytest.mark.parametrize("number", ["1", "2", "3", "4", "5", "6"])
