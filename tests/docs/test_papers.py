@@ -24,7 +24,6 @@ from benchmarks.papers import columns_figures as columns
 from benchmarks.papers import diffgen_figures as diffgen
 from benchmarks.papers import rps_figures_1_2_3 as rps
 from benchmarks.papers import rps_figures_4_5 as graphs
-from benchmarks.papers import uncertain_figures as uncertain
 from benchmarks.papers.__main__ import PAPERS
 from benchmarks.papers.drawing import drawn
 from benchmarks.papers.figure import PAGES, Figure, Point, kept
@@ -59,10 +58,6 @@ def measured(figure: Figure) -> list[Point]:
         if not curve.printed
         for point in curve.points
     ]
-
-
-def test_every_paper_has_its_page() -> None:
-    assert set(WRITTEN) == set(PAPERS)
 
 
 @pytest.mark.parametrize("paper", WRITTEN)
@@ -195,30 +190,6 @@ def test_001_figures_4_and_5(caltech: np.ndarray, number: str, which: int) -> No
     tolerance = by_student(again.var(ddof=1), len(again) - 1, graphs.N_RUNS, len(again))
     assert abs(again.mean() - point.y) <= tolerance
     assert panel["tree of regions, public bound"].at(10).y - point.y > tolerance  # is noticed
-
-
-@pytest.mark.parametrize("number", ["1", "2", "3", "4", "5", "6"])
-def test_002_figures_1_to_6(shared_data: Path, number: str) -> None:
-    assert shared_data
-    figure, name = kept("002")[number], list(uncertain.DATA)[(int(number) - 1) // 2]
-    k = uncertain.KS[0] if number in "135" else uncertain.KS[-1]
-    at = sum(uncertain.BAND_OF_K) / 2 if number in "135" else k
-    rng = np.random.default_rng(uncertain.SEEDS[0])
-    table = uncertain.Table(uncertain.DATA[name](rng)[0], None)
-    asked = {uncertain.BAND_OF_K: list(uncertain.boxes(table, rng, uncertain.BAND_OF_K, 40))}
-    method = uncertain.settings(table, k, carry=False)["regions"]
-    found = uncertain.box_errors(table, "regions", method, asked)[uncertain.BAND_OF_K]
-    tolerance = allowed(measured(figure), len(uncertain.SEEDS))
-    assert abs(found - figure.panels[0]["regions"].at(at).y) <= tolerance
-
-
-@pytest.mark.parametrize(("number", "name"), [("7", "G20.D10K"), ("8", "Adult")])
-def test_002_figures_7_and_8(shared_data: Path, number: str, name: str) -> None:
-    assert shared_data
-    figure, k = kept("002")[number], uncertain.KS[0]
-    found = uncertain.accuracies(name, k, uncertain.SEEDS[0], only="regions")["regions"]
-    tolerance = allowed(measured(figure), len(uncertain.SEEDS))
-    assert abs(found - figure.panels[0]["regions"].at(k).y) <= tolerance
 
 
 @pytest.fixture(scope="module")
