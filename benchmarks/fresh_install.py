@@ -43,7 +43,7 @@ LIMITS = {
 }
 
 
-class Failed(Exception):
+class ReadmeError(Exception):
     """A command of the README does not do what it says."""
 
 
@@ -85,7 +85,7 @@ class Machine:
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         if done.returncode:
             said = (done.stdout + done.stderr)[-2000:]
-            raise Failed(f"{shlex.join(map(str, words))} ends with {done.returncode}:\n{said}")
+            raise ReadmeError(f"{shlex.join(map(str, words))} ends with {done.returncode}:\n{said}")
         used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
         return done.stdout, used, seconds
 
@@ -127,11 +127,11 @@ def verified(wheel: Path) -> int:
         (record,) = [name for name in archive.namelist() if name.endswith(".dist-info/RECORD")]
         rows = list(csv.reader(archive.read(record).decode().splitlines()))
         if {row[0] for row in rows} != set(archive.namelist()):
-            raise Failed(f"{wheel.name} holds other files than its record says")
+            raise ReadmeError(f"{wheel.name} holds other files than its record says")
         for name, digest, _ in rows:
             found = base64.urlsafe_b64encode(hashlib.sha256(archive.read(name)).digest())
             if name != record and digest != f"sha256={found.decode().rstrip('=')}":
-                raise Failed(f"{name} is not what the record of {wheel.name} says")
+                raise ReadmeError(f"{name} is not what the record of {wheel.name} says")
     return len(rows)
 
 
@@ -140,13 +140,13 @@ def build_wheel(figures: Figures, home: Path) -> Path:
     digests = set()
     for name in ("first", "second"):
         copy = home / name
-        subprocess.run(["git", "clone", "--quiet", "--no-hardlinks", ROOT, copy], check=True)
+        Machine(home).run("git", "clone", "--quiet", "--no-hardlinks", ROOT, copy)
         _, used, _ = Machine(copy).run("make", "wheel")
         (wheel,) = (copy / "dist").glob("*.whl")
         digests.add(hashlib.sha256(wheel.read_bytes()).hexdigest())
     figures.add("make wheel, CPU s", used)
     if len(digests) != 1:
-        raise Failed("two clones of the same commit gave different wheels")
+        raise ReadmeError("two clones of the same commit gave different wheels")
     figures.add("files in the wheel, all as recorded", verified(wheel))
     figures.add("wheel, MB", wheel.stat().st_size / MEGABYTE)
     print(f"sha256 of both wheels: {digests.pop()}")
@@ -231,7 +231,7 @@ def main() -> None:
             publish_and_ask(figures, home, wheel)
             if not given.no_docs:
                 demo_and_docs(figures, home / "second")
-        except Failed as failure:
+        except ReadmeError as failure:
             sys.exit(str(failure))
     if figures.missed:
         sys.exit(f"missed: {', '.join(figures.missed)}")
