@@ -60,8 +60,9 @@ for name, release in zip(methods, releases, strict=True):
 # %%
 found = compare(released, releases, control=control, n_repeats=1, questions=5)
 for figure in found.figures:
-    cells = [f"{value['value']:.3f}" if value else "-" for value in figure.values]
-    print(f"{figure.group:10} {figure.name[:48]:50}", *(f"{cell:>10}" for cell in cells))
+    if figure.kind != "text":
+        cells = [f"{value['value']:.3f}" if value else "-" for value in figure.values]
+        print(f"{figure.group:10} {figure.name[:48]:50}", *(f"{cell:>10}" for cell in cells))
 
 # %% [markdown]
 # The same as a page with pictures, in one file without anything to download.
