@@ -13,7 +13,7 @@ from contract.examples import EXAMPLES, example, label
 from hushtable.methods import METHODS, Method
 from hushtable.methods.listing import Listing
 from hushtable.methods.registry import listings
-from hushtable.release import Statement
+from hushtable.statement import Statement
 from hushtable.testing import CHECKS, check_listing, check_source
 from hushtable.testing.laws import Check
 

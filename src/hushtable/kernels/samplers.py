@@ -33,13 +33,6 @@ _UNIT = np.int64(1)
 
 
 @njit
-def _put(state, into):  # type: ignore[no-untyped-def]
-    """Copy the state; ``into[:] = state`` takes seconds to compile, for an error never raised."""
-    for i in range(4):
-        into[i] = state[i]
-
-
-@njit
 def _take(n_bits, words, state):  # type: ignore[no-untyped-def]
     """Return 1 to 62 random bits as int64, or set state[3] when there are not enough."""
     wanted = np.uint64(n_bits)
@@ -153,15 +146,30 @@ def _laplace(numerator, denominator, words, state):  # type: ignore[no-untyped-d
             return -magnitude
 
 
+@njit
+def _put(state, into):  # type: ignore[no-untyped-def]
+    """Copy the state; ``into[:] = state`` takes seconds to compile, for an error never raised."""
+    for i in range(4):
+        into[i] = state[i]
+
+
+@njit
+def _ran_out(state, start):  # type: ignore[no-untyped-def]
+    """Go back to where the draw began if the words ran out in it; else the next one begins here."""
+    if state[3] != _ZERO:
+        _put(start, state)
+        return True
+    _put(state, start)
+    return False
+
+
 @njit(nogil=True, cache=True)
 def fill_below(n, out, done, words, state):  # type: ignore[no-untyped-def]
     """Fill out[done:] with uniform integers in [0, n); return how far the words reached."""
     start = state.copy()
     while done < out.shape[0]:
-        _put(state, start)
         value = _below(n, words, state)
-        if state[3] != _ZERO:
-            _put(start, state)
+        if _ran_out(state, start):
             break
         out[done] = value
         done += 1
@@ -174,10 +182,8 @@ def fill_shuffle(k, items, done, words, state):  # type: ignore[no-untyped-def]
     start = state.copy()
     n = items.shape[0]
     while done < k:
-        _put(state, start)
         other = done + _below(n - done, words, state)
-        if state[3] != _ZERO:
-            _put(start, state)
+        if _ran_out(state, start):
             break
         items[done], items[other] = items[other], items[done]
         done += 1
@@ -189,10 +195,8 @@ def fill_exp_coins(numerators, denominator, out, done, words, state):  # type: i
     """Toss a coin of probability exp(-numerators[i]/denominator) for each i from `done` on."""
     start = state.copy()
     while done < out.shape[0]:
-        _put(state, start)
         value = _exp_coin(numerators[done], denominator, words, state)
-        if state[3] != _ZERO:
-            _put(start, state)
+        if _ran_out(state, start):
             break
         out[done] = value
         done += 1
@@ -204,10 +208,8 @@ def fill_geometric(numerator, denominator, out, done, words, state):  # type: ig
     """Fill out[done:] with draws of P[g] ~ exp(-g * numerator / denominator)."""
     start = state.copy()
     while done < out.shape[0]:
-        _put(state, start)
         value = _geometric(numerator, denominator, words, state)
-        if state[3] != _ZERO:
-            _put(start, state)
+        if _ran_out(state, start):
             break
         out[done] = value
         done += 1
@@ -219,10 +221,8 @@ def fill_laplace(numerator, denominator, out, done, words, state):  # type: igno
     """Fill out[done:] with draws of P[z] ~ exp(-abs(z) * denominator / numerator)."""
     start = state.copy()
     while done < out.shape[0]:
-        _put(state, start)
         value = _laplace(numerator, denominator, words, state)
-        if state[3] != _ZERO:
-            _put(start, state)
+        if _ran_out(state, start):
             break
         out[done] = value
         done += 1
@@ -291,7 +291,6 @@ def fill_gaussian(  # type: ignore[no-untyped-def]
     start = state.copy()
     step = scale * denominator
     while done < out.shape[0]:
-        _put(state, start)
         while True:
             z = _laplace(scale, _UNIT, words, state)
             if state[3] != _ZERO:
@@ -300,8 +299,7 @@ def fill_gaussian(  # type: ignore[no-untyped-def]
             accepted = _wide_exp_coin(high, low, over_high, over_low, words, state)
             if accepted or state[3] != _ZERO:
                 break
-        if state[3] != _ZERO:
-            _put(start, state)
+        if _ran_out(state, start):
             break
         out[done] = z
         done += 1

@@ -25,8 +25,9 @@ from hushtable.methods.registry import estimator_kinds
 from hushtable.pipeline import publish
 from hushtable.privacy.ledger import Ledger
 from hushtable.privacy.noise import SecureNoise, SeededNoise
-from hushtable.release import SEEDED, Release
+from hushtable.release import Release
 from hushtable.schema import Categorical, Schema
+from hushtable.statement import SEEDED
 from hushtable.testing.estimator import check_estimator
 from hushtable.testing.example import Example
 from hushtable.testing.expect import ContractError, expect, expect_raised
