@@ -34,7 +34,7 @@ def logged(work: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         @functools.wraps(function)
         def run(*args: P.args, **kwargs: P.kwargs) -> R:
-            phases = _Phases(work, kwargs.get("progress", silent))  # type: ignore[arg-type]
+            phases = _Phases(work, kwargs.get("progress", silent))
             kwargs["progress"] = phases
             ended = FAILED
             try:

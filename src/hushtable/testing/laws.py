@@ -23,6 +23,7 @@ from hushtable.engine import connect
 from hushtable.errors import DataError, HushtableError, Refused
 from hushtable.methods.registry import estimator_kinds
 from hushtable.pipeline import publish
+from hushtable.privacy.guarantee import ApproxDP, PureDP
 from hushtable.privacy.ledger import Ledger
 from hushtable.privacy.noise import SecureNoise, SeededNoise
 from hushtable.release import Release
@@ -56,8 +57,7 @@ def check_promise(example: Example, folder: Path) -> None:
 
 def check_charge(example: Example, folder: Path) -> None:
     """Law 4: spending is recorded before data is read, and stands when reading fails."""
-    promised = example.method.guarantee(example.schema)
-    counted = [promise for promise in promised if promise.counted]
+    counted = _counted(example)
     ledger = Ledger.create(
         folder / "ledger",
         epsilon=100,
@@ -110,7 +110,7 @@ def check_every_row(example: Example, folder: Path) -> None:
     names = rows.column_names
     texts = pa.table({name: rows[name].cast(pa.string()) for name in names})
     cells = [None, "", "nan", "-inf", "1e300", "2.55", CANARY]
-    hostile = dict.fromkeys(names, CANARY)
+    hostile: dict[str, str | None] = dict.fromkeys(names, CANARY)
     odd = [hostile | {name: cell} for name, cell in zip(names, cells, strict=False)]
     odd += [dict.fromkeys(names, cell) for cell in cells]
     with_odd = pa.concat_tables([texts, pa.Table.from_pylist(odd, texts.schema)])
@@ -204,8 +204,7 @@ def check_forecast(example: Example, folder: Path) -> None:
     expect(forecast.n_cells >= 1, f"n_cells is {forecast.n_cells}")
     expect(forecast.memory_mb > 0, f"memory_mb is {forecast.memory_mb}")
     expect(forecast.lines, "a forecast says nothing")
-    promised = example.method.guarantee(example.schema)
-    spent = [promise.epsilon for promise in promised if promise.counted] or [Fraction(0)]
+    spent = [promise.epsilon for promise in _counted(example)] or [Fraction(0)]
     shares = sum(forecast.split.values())
     expect([shares] == spent, f"the split adds up to {shares}; promised is {spent}")
     example.method.forecast(example.schema)  # where nobody knows how many rows
@@ -287,6 +286,12 @@ def check_method(example: Example) -> None:
 
 def _publish(example: Example, out: Path, **options: Any) -> Release:
     return publish(example.table, example.schema, example.method, out=out, **options)
+
+
+def _counted(example: Example) -> list[PureDP | ApproxDP]:
+    """Give the promises that a ledger counts."""
+    promised = example.method.guarantee(example.schema)
+    return [promise for promise in promised if isinstance(promise, PureDP | ApproxDP)]
 
 
 def _expect_nothing_left(folder: Path) -> None:
