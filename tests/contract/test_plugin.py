@@ -57,10 +57,12 @@ def hushtable(tmp_path_factory: pytest.TempPathFactory) -> Run:
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
 
     def run(*words: str, module: str = "hushtable.cli.app") -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
+        done = subprocess.run(
             [sys.executable, "-m", module, *words],
-            env=environment, cwd=folder, capture_output=True, text=True, check=True,
+            env=environment, cwd=folder, capture_output=True, text=True, check=False,
         )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done
 
     return run
 
