@@ -39,7 +39,7 @@ class _Means:
     def correlation(self) -> float:
         x, y, _, _, xy = self.point.tolist()
         vx, vy = self.variances
-        return (xy - x * y) / math.sqrt(vx * vy)
+        return float((xy - x * y) / math.sqrt(vx * vy))
 
     @property
     def slope(self) -> Floats:

@@ -66,7 +66,7 @@ def _moments(_: Profile, texts: list[str]) -> Proposal | None:
         content = {"type": "date", "low": low, "high": high, "step": step}
         return Proposal(content, ["moments, taken by the day; a timestamp has finer steps."])
     low, high = Timestamp.written(min(seconds)), Timestamp.written(max(seconds))
-    grid = Timestamp(type="timestamp", low=low, high=high, step=step)  # type: ignore[arg-type]
+    grid = Timestamp(type="timestamp", low=low, high=high, step=step)
     content = {
         "type": "timestamp", "low": grid.value(0), "high": grid.value(grid.n_values - 1),
         "step": step,
