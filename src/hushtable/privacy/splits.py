@@ -339,6 +339,11 @@ class ScoreChoice(Mechanism):
 
     def draw(self, exact: Scores, noise: Noise) -> int:
         """Give the place of the candidate that is chosen."""
+        if not exact.monotone:
+            raise SealedError(
+                "these scores move against each other by twice what each of them moves, and that "
+                "was not paid; choose by them with TopChoices."
+            )
         return noise.choose(exact.values, epsilon=self.eta, sensitivity=Fraction(1), monotone=True)
 
 
