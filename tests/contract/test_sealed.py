@@ -609,6 +609,25 @@ def test_choices_among_what_earlier_ones_left_are_all_paid() -> None:
         assert account.spent().epsilon == 4
 
 
+@pytest.mark.parametrize(("rule", "quarters"), [("exponential", 1), ("permute-and-flip", 4)])
+def test_choices_cost_the_rho_that_their_law_loses(rule: Any, quarters: int) -> None:
+    """Two candidates, even or one ahead by as much as a unit may bring about: exact divergences."""
+    for epsilon in (0.05, 0.5, 2.0):
+        behind = math.exp(-epsilon)
+        chance = behind / (1 + behind) if rule == "exponential" else behind / 2
+        even, apart = np.array([0.5, 0.5]), np.array([1 - chance, chance])
+        rho = TopChoices(Fraction(epsilon), rule=rule).price(Sensitivity(rows=1)).rho
+        assert rho == Fraction(epsilon) ** 2 * quarters / 8
+        per_alpha = [
+            math.log((p**a * q ** (1 - a)).sum()) / (a - 1) / a
+            for a in (1.001, 1.1, 2.0, 5.0, 20.0)
+            for p, q in ((even, apart), (apart, even))
+        ]
+        assert max(per_alpha) <= float(rho) * (1 + 1e-9)
+        # It is nearly reached for a small epsilon, so no smaller rho would do.
+        assert epsilon > 0.05 or max(per_alpha) > 0.9 * float(rho)
+
+
 @pytest.mark.parametrize(
     ("begins", "n_ways"), [(None, 9), ([0, 5], 1), ([0, 3, 4, 9], 3), ([0], 0)]
 )
@@ -637,6 +656,14 @@ def test_parts_of_a_histogram_are_what_they_were_said_to_be() -> None:
         low.halving_ways([3, 5], [[3]], Max(), with_apart=False)
     with pytest.raises(SealedError, match="some of them"):
         low.halving_ways([3, 4], [[2]], Max(), with_apart=False)
+    for twice in (
+        lambda: low.halving_ways([3, 4], [[3, 3]], Max(), with_apart=False),
+        lambda: low.halving_ways([3, 4, 4], [[3]], Max(), with_apart=False),
+        lambda: low.group_ways([[0, 1], [1, 2]], Max(), with_apart=False),
+        lambda: low.group_ways([[0, 0], [2]], Max(), with_apart=False),
+    ):
+        with pytest.raises(SealedError, match="once"):
+            twice()
     assert low.halving_ways([2, 3, 4], [[2], [4]], Max(), with_apart=False).n_in_all == 2
 
 
@@ -758,6 +785,79 @@ def test_units_move_answers_by_no_more_than_they_say() -> None:
             for t in (long, without)
         ]
         require_within(*pair)
+
+
+def test_people_with_many_items_move_answers_by_no_more_than_they_say() -> None:
+    """One item is in three groups, and whoever has four items has six pairs."""
+    schema = Schema.from_dict(
+        {
+            "name": "many",
+            "unit": {"kind": "person", "column": "who", "max_rows": 4},
+            "columns": {
+                "who": {"role": "identifier"},
+                "item": {"type": "categorical", "values": list("abcde")},
+                "stars": {"type": "integer", "low": 1, "high": 2},
+            },
+        }
+    )
+    everybody = {"who": [0] * 4 + [1] * 2, "item": list("abcdab"), "stars": [1, 2, 1, 2, 1, 1]}
+    table = pa.table(everybody)
+    groups = [[0, 1], [0], [0, 2], [4]]
+
+    def tuples(data: pa.Table, most: int) -> tuple[dict[Any, int], Sensitivity]:
+        sealed = seal(connect(data, schema), Account(Promise(ONE))).tuples(
+            groups, max_groups=most, listing=ITEMS, max_values=1 if most == 3 else None
+        )
+        found = inside(sealed).tuples
+        ends = zip(found.starts, found.starts[1:], found.groups, found.counts, strict=False)
+        held = {
+            (int(g), *found.items[a:b].tolist(), *found.values[a:b].tolist()): int(n)
+            for a, b, g, n in ends
+        }
+        return held, sealed.sensitivity
+
+    reached = []
+    for most in (4, 3):  # with one value each, item a is still in three groups
+        for _ in range(30):  # coins choose which value counts
+            (with_, bound), (without, _) = tuples(table, most), tuples(table.slice(4), most)
+            assert (bound.rows, bound.step, bound.cells) == (1, 1, most)
+            if most == 4:
+                moved = sum(abs(with_.get(t, 0) - without.get(t, 0)) for t in with_ | without)
+                reached.append(moved)
+                assert moved <= bound.l1
+    assert max(reached) == 3  # nobody has an item of the last group and all others
+    pairs = [
+        seal(connect(data, schema), Account(Promise(ONE))).item_pairs(ITEMS, items=range(5))
+        for data in (table, table.slice(4))
+    ]
+    change = np.abs(inside(pairs[0]) - inside(pairs[1]))
+    assert change.sum() == (change**2).sum() == pairs[0].sensitivity.l1 == 6
+    assert pairs[0].sensitivity.l2_squared == 6
+
+
+def test_nodes_of_an_edge_list_move_answers_by_no_more_than_they_say() -> None:
+    """Without a list, those who lose their only edge go with a node: the bound is reached."""
+    ways = {name: GRAPH_WAYS[name] for name in ("nodes up to a degree", "nodes of a degree")}
+    ways["bounded degrees"] = lambda g: g.bounded(key=1).falling_degrees(9, 2)
+    star = read_graph([("hub", leaf) for leaf in "abc"])
+    path = read_graph([("a", "b"), ("b", "c"), ("c", "d"), ("d", "e"), ("e", "c")])
+    moved = []
+    for graph in (star, path):
+        for name in graph.ids.to_pylist():
+            edges = [
+                (graph.ids[int(a)].as_py(), graph.ids[int(b)].as_py())
+                for a, b in zip(graph.source, graph.target, strict=True)
+            ]
+            left = [edge for edge in edges if name not in edge]
+            if not left and graph is path:
+                continue
+            both = [
+                answers(seal(g, Account(Promise(ONE))), ways) for g in (graph, read_graph(left))
+            ]
+            require_within(*both)
+            up_to = [vector(one["nodes up to a degree"]) for one in both]
+            moved.append(int(np.abs(up_to[0] - up_to[1]).sum()))
+    assert max(moved) == 6  # the hub: itself, at each of three degrees, and its three leaves
 
 
 def test_nodes_move_answers_by_no_more_than_they_say() -> None:

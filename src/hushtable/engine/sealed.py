@@ -195,7 +195,7 @@ class SealedTable:
         """
         pairs = self.__engine.pairs(listing, items=items, max_values=max_values, recode=recode)
         most = self._most_values(listing, max_values)
-        moved = Sensitivity(rows=self._persons, cells=max(1, most * (most - 1) // 2))
+        moved = Sensitivity(rows=self._persons, cells=most * (most - 1) // 2)
         return Sealed(np.stack((pairs.agree, pairs.differ)), moved, self._part)
 
     def basket_sizes(
