@@ -618,6 +618,8 @@ def test_choices_cost_the_rho_that_their_law_loses(rule: Any, quarters: int) -> 
         even, apart = np.array([0.5, 0.5]), np.array([1 - chance, chance])
         rho = TopChoices(Fraction(epsilon), rule=rule).price(Sensitivity(rows=1)).rho
         assert rho == Fraction(epsilon) ** 2 * quarters / 8
+        three = TopChoices(Fraction(epsilon), k=3, rule=rule).price(Sensitivity(rows=1))
+        assert (three.epsilon, three.rho) == (3 * Fraction(epsilon), 3 * rho)
         per_alpha = [
             math.log((p**a * q ** (1 - a)).sum()) / (a - 1) / a
             for a in (1.001, 1.1, 2.0, 5.0, 20.0)
@@ -626,6 +628,22 @@ def test_choices_cost_the_rho_that_their_law_loses(rule: Any, quarters: int) -> 
         assert max(per_alpha) <= float(rho) * (1 + 1e-9)
         # It is nearly reached for a small epsilon, so no smaller rho would do.
         assert epsilon > 0.05 or max(per_alpha) > 0.9 * float(rho)
+
+
+def test_distances_move_by_all_that_a_unit_moves_times_their_weight() -> None:
+    """And both ways: a distance from too much falls where one from too little rises."""
+    account = Account(Promise(Fraction(10)))
+    one, other = cells_by_class(account)
+    tables = [
+        Sealed(np.zeros(6, np.int64), Sensitivity(rows=2, cells=3), one.part),
+        Sealed(np.zeros(6, np.int64), Sensitivity(rows=2), other.part),
+    ]
+    expected = [np.full(6, 9), np.zeros(6, np.int64)]
+    scores = distance_scores(tables, expected, weights=[-5, 7], penalties=[0, 0])
+    assert inside(scores).most == scores.sensitivity.most == 2 * 3 * 5
+    assert not inside(scores).monotone
+    assert scores.part is account.root  # a unit may be in both
+    assert inside(scores).values == [-5 * 54, 0]
 
 
 @pytest.mark.parametrize(
