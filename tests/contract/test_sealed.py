@@ -55,20 +55,22 @@ from hushtable.methods.registry import listings
 from hushtable.pipeline import publish
 from hushtable.privacy.cell_counts import CellCounts
 from hushtable.privacy.choices import TopChoices, distance_scores
-from hushtable.privacy.class_scores import InformationGain, Max
+from hushtable.privacy.class_scores import InformationGain, Max, TotalVariation
 from hushtable.privacy.count_mechanisms import OneSidedGeometric, TwoSidedGeometric
 from hushtable.privacy.domain_mechanism import DomainMechanism
 from hushtable.privacy.guarantee import Guarantee, KAnonymity, PureDP
 from hushtable.privacy.mechanism import Gaussian, Laplace
 from hushtable.privacy.noise import Noise, SecureNoise
 from hushtable.privacy.regions import SealedRegions
+from hushtable.privacy.row_replacement import RowReplacement
 from hushtable.privacy.sealed import Seal, Sealed, SealedCells, inside
-from hushtable.privacy.spending import Account, Price, Promise, Sensitivity
+from hushtable.privacy.spending import Account, Price, Promise, Sensitivity, Spent
 from hushtable.privacy.splits import (
     ScoreChoice,
     SealedClassTable,
     SealedWaysOfParts,
     WayChoice,
+    scores_of_ways,
 )
 from hushtable.privacy.tuple_counts import TupleCounts
 from hushtable.privacy.unit import Unit
@@ -557,6 +559,74 @@ def test_disjoint_parts_are_paid_once_and_each_look_at_a_part_again() -> None:
     assert account.spent().epsilon == 6
 
 
+@pytest.mark.parametrize(("n", "spared"), [(1, 0), (3, 0), (3, 1), (6, 1), (6, 2), (7, 3)])
+def test_tuples_cost_what_the_worst_mechanisms_lose_together(n: int, spared: int) -> None:
+    """Each count may leak outright with delta and else lean by epsilon: all outcomes, exactly."""
+    law = OneSidedGeometric(epsilon=Fraction(1, 3), delta=Fraction(1, 10**4), k=5)
+    price = TupleCounts(law, spared).price(Sensitivity(rows=1, cells=n))
+    assert price.epsilon == (n - 2 * spared) * law.epsilon
+    delta, bound = float(law.delta), math.exp(float(price.epsilon))
+    likely = math.exp(float(law.epsilon)) / (1 + math.exp(float(law.epsilon)))
+    unseen = sum(
+        math.comb(n, i)
+        * max(
+            0.0, likely**i * (1 - likely) ** (n - i) - bound * likely ** (n - i) * (1 - likely) ** i
+        )
+        for i in range(n + 1)
+    )
+    lost = 1 - (1 - delta) ** n * (1 - unseen)
+    assert lost * (1 - 1e-9) <= float(price.delta) <= lost * 1.001
+
+
+def test_counts_of_several_rows_cost_the_chance_that_they_show_up() -> None:
+    """Nobody has the tuple, or one unit with all its rows: published at all, it names the unit."""
+    law = OneSidedGeometric(epsilon=Fraction(1, 2), delta=Fraction(1, 10**6), k=4)
+    for rows in range(1, law.n_head + 1):
+        price = law.price(Sensitivity(rows=rows))
+        assert price.epsilon == rows * law.epsilon
+        shown = law.release_probability(law.k - 1 + rows)
+        assert shown * (1 - 1e-9) <= float(price.delta) <= shown * (1 + 1e-6)
+
+
+def test_exchanged_rows_cost_the_ratio_of_their_chances() -> None:
+    g, m = Fraction(1, 4), 7
+    stays, comes = g + (1 - g) / m, (1 - g) / m
+    for rows in (1, 3):
+        price = RowReplacement(g, m).price(Sensitivity(rows=2 * rows, exchanged=True))
+        assert price.epsilon is not None
+        lost = rows * math.log(stays / comes)
+        assert lost <= float(price.epsilon) <= lost * (1 + 1e-6)  # rounded up
+
+
+def test_each_number_of_disjoint_parts_is_the_largest_of_them() -> None:
+    several = [Spent(ONE, Fraction(1, 9), Fraction(3)), Spent(Fraction(2), Fraction(1, 99))]
+    assert Spent.most_of(several) == Spent(Fraction(2), Fraction(1, 9), Fraction(3))
+    account = Account(Promise(Fraction(10), Fraction(1, 2)))
+    for part, delta in zip(cells_by_class(account), (99, 9), strict=True):
+        law = OneSidedGeometric(epsilon=ONE, delta=Fraction(1, delta), k=2)
+        SecureNoise().open(part, CellCounts(law), "cells")
+    assert account.spent() == Spent(ONE, Fraction(1, 9))
+
+
+def test_ways_side_by_side_cost_what_the_most_sensitive_does_in_all_their_parts() -> None:
+    account = Account(Promise(Fraction(100)))
+    counts = Sealed(np.ones((10, 2), np.int64), Sensitivity(rows=1), account.root)
+    table = SealedClassTable.of(counts, 10, True)
+    low, high = table.divided([range(3), range(3, 10)])
+    coarse = low.span_ways(0, 2, TotalVariation(), with_apart=False)
+    fine = high.span_ways(3, 9, Max(), with_apart=False)
+    for both in ([coarse, fine], [fine, coarse]):
+        chosen = scores_of_ways([(ways, int(inside(ways).starts[0])) for ways in both])
+        for sealed in (SealedWaysOfParts.of(both), chosen):
+            assert sealed.sensitivity.l1 == coarse.sensitivity.l1 == 8
+            assert sealed.part is account.root
+        assert inside(chosen).most == 8
+    assert coarse.n_in_all == 2
+    assert SealedWaysOfParts.of_one(coarse).sensitivity == coarse.sensitivity
+    only = low.span_ways(0, 1, Max(), with_apart=False)
+    assert SealedWaysOfParts.of_one(only).sensitivity.l1 == 0
+
+
 def test_runs_of_a_histogram_are_disjoint() -> None:
     account = Account(Promise(ONE))
     counts = Sealed(np.arange(10), Sensitivity(rows=3), account.root)
@@ -731,6 +801,8 @@ def test_sensitivities_follow_what_is_done() -> None:
     merged = spread.merged([0, 0, 0, 1, 1, 1], 2).sensitivity
     assert (merged.l1, merged.l2_squared, merged.most) == (5, 25, 5)
     assert (counts - counts).sensitivity.most == 4
+    both = (spread + spread).sensitivity  # all ten of a step may be in one place
+    assert (both.l1, both.l2_squared, both.most) == (10, 100, 10)
     assert inside(counts + counts - counts).shape == (4, 3)
 
 
