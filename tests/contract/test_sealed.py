@@ -57,9 +57,11 @@ from hushtable.privacy.cell_counts import CellCounts
 from hushtable.privacy.choices import TopChoices, distance_scores
 from hushtable.privacy.class_scores import InformationGain, Max, TotalVariation
 from hushtable.privacy.count_mechanisms import OneSidedGeometric, TwoSidedGeometric
+from hushtable.privacy.degree_mechanisms import MiddleCuts
 from hushtable.privacy.domain_mechanism import DomainMechanism
 from hushtable.privacy.guarantee import Guarantee, KAnonymity, PureDP
-from hushtable.privacy.mechanism import Gaussian, Laplace
+from hushtable.privacy.insertions import UniformInsertions
+from hushtable.privacy.mechanism import Gaussian, Laplace, Mechanism
 from hushtable.privacy.noise import Noise, SecureNoise
 from hushtable.privacy.regions import SealedRegions
 from hushtable.privacy.row_replacement import RowReplacement
@@ -73,6 +75,7 @@ from hushtable.privacy.splits import (
     scores_of_ways,
 )
 from hushtable.privacy.tuple_counts import TupleCounts
+from hushtable.privacy.tuple_set import KeptTuples, NextView, Past
 from hushtable.privacy.unit import Unit
 from hushtable.schema import Schema
 from seeds import shifted
@@ -588,6 +591,37 @@ def test_counts_of_several_rows_cost_the_chance_that_they_show_up() -> None:
         assert shown * (1 - 1e-9) <= float(price.delta) <= shown * (1 + 1e-6)
 
 
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        Laplace(ONE),
+        TwoSidedGeometric(epsilon=ONE),
+        CellCounts(TwoSidedGeometric(epsilon=ONE)),
+        DomainMechanism(domain=SCHEMA.domain, rate=ONE, max_cells=99),
+        MiddleCuts(((0, 4),), ONE),
+        WayChoice(ONE, (1,)),
+        ScoreChoice(ONE),
+        KeptTuples(UniformInsertions(SCHEMA.domain, Fraction(1, 4), Fraction(1, 4))),
+        NextView(
+            UniformInsertions(SCHEMA.domain, Fraction(1, 4), Fraction(1, 4)),
+            Past(np.empty((0, 1), np.int64)), 3, repeats=False,
+        ),
+    ],
+    ids=lambda mechanism: type(mechanism).__name__,
+)  # fmt: skip
+def test_what_moves_three_times_as_far_costs_three_times_as_much(mechanism: Mechanism) -> None:
+    one, three, spread = (
+        mechanism.price(sensitivity)
+        for sensitivity in (Sensitivity(rows=1), Sensitivity(rows=3), Sensitivity(rows=1, cells=3))
+    )
+    assert one.epsilon is not None
+    assert one.epsilon > 0
+    assert three.epsilon == spread.epsilon == 3 * one.epsilon
+    assert one.rho is not None
+    assert one.rho >= one.epsilon**2 / 8
+    assert three.rho == 9 * one.rho
+
+
 def test_exchanged_rows_cost_the_ratio_of_their_chances() -> None:
     g, m = Fraction(1, 4), 7
     stays, comes = g + (1 - g) / m, (1 - g) / m
@@ -735,6 +769,8 @@ def test_parts_of_a_histogram_are_what_they_were_said_to_be() -> None:
     table = SealedClassTable.of(counts, 10, True)
     with pytest.raises(SealedError, match="disjoint"):
         table.divided([range(6), range(5, 10)])
+    with pytest.raises(SealedError, match="proved for counts of rows"):
+        SealedClassTable.of(counts + counts, 10, True)
     low, _ = table.divided([range(5), range(5, 10)])
     with pytest.raises(SealedError, match="no part"):
         low.span_ways(0, 9, Max(), with_apart=False)
@@ -793,6 +829,7 @@ def test_sensitivities_follow_what_is_done() -> None:
     spread = Sealed(np.zeros(6, np.int64), Sensitivity(rows=1, cells=5), Account(None).root)
     assert counts[1:, 0].sensitivity == counts.ravel().sensitivity == Sensitivity(rows=2)
     assert counts.sum(axis=0).sensitivity.l2_squared == 4
+    assert (spread.sum().sensitivity.most, spread.sum().sensitivity.l2_squared) == (5, 25)
     assert (spread.sensitivity.l1, spread.sensitivity.l2_squared, spread.sensitivity.most) == (
         5,
         5,
@@ -1155,6 +1192,15 @@ def test_rho_is_certified_by_what_was_set_aside(scale: int, variance: int, fits:
         return
     with pytest.raises(SealedError, match="nothing is opened"):
         look()
+
+
+def test_what_is_set_aside_is_not_for_other_looks() -> None:
+    whole, half, tiny = ONE, Fraction(1, 2), Fraction(1, 10**9)
+    promise = Promise(whole, 2 * tiny, aside=(half, tiny))
+    assert promise.covers(Spent(half, tiny))
+    assert not promise.covers(Spent(half + tiny, tiny))
+    assert not promise.covers(Spent(half, 2 * tiny))
+    assert not Promise(whole).covers(Spent(rho=tiny))
 
 
 def test_what_was_counted_for_a_run_is_not_opened_in_another() -> None:
