@@ -670,3 +670,26 @@ def test_one_row_moves_no_score_beyond_its_sensitivity_which_is_reached(
     assert score.monotone == bool(np.min(changes) >= 0)
     moved = score.moved(Sensitivity(rows=1), 2).l1
     assert int(np.max(changes) - np.min(changes)) <= moved
+
+
+def test_every_empty_cell_of_a_large_domain_is_gone_through_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Were all of them to reach the threshold, all would be there, beside the occupied ones."""
+    domain = Domain({"a": 5, "b": 7, "c": 3})
+    asked = []
+
+    def all_reach(n: int, **_: Any) -> list[int]:
+        asked.append(n)
+        return list(range(n))
+
+    monkeypatch.setattr("hushtable.privacy.domain_mechanism.reaching", all_reach)
+    mechanism = DomainMechanism(domain=domain, rate=Fraction(1), max_cells=20)
+    assert mechanism.threshold is not None
+    places = np.array([0, 1, 17, 50, 51, 103])  # at both ends, and beside each other
+    codes, counts = domain.grid()[places], np.full(len(places), 10**6)
+    shown = mechanism.add(codes, counts, SecureNoise())
+    assert asked == [domain.size - len(places)]
+    assert np.array_equal(shown.codes, domain.grid())
+    assert np.flatnonzero(shown.noisy > 10**5).tolist() == places.tolist()
+    assert shown.noisy.min() >= mechanism.threshold
