@@ -42,9 +42,10 @@ from hushtable.privacy.ledger import Entry
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.noise_sources import make_noise
 from hushtable.privacy.payment import Paying, Payment
-from hushtable.release import SEEDED, LedgerReceipt, Release, Statement
+from hushtable.release import Release
 from hushtable.release_writer import ReleaseWriter
 from hushtable.schema import Identifier, Schema
+from hushtable.statement import SEEDED, LedgerReceipt, Statement
 
 BARE = "This method sees counts without noise: {}"
 """What a statement says of methods that declare it."""
@@ -142,7 +143,7 @@ def publish(
         whole=whole,
         before_charge=None
         if on_forecast is None
-        else lambda: on_forecast(plan.forecast(schema.rows if rows is None else rows)),
+        else lambda: on_forecast(plan.forecast(schema.expected_rows(rows))),
     )
 
 
@@ -264,7 +265,7 @@ def _require_nouns(schema: object, method: object) -> None:
 
 def require_worth(plan: Plan[Any], rows: int | None) -> None:
     """Refuse to charge for a release that would tell nothing, by public numbers alone."""
-    known = plan.schema.rows if rows is None else rows
+    known = plan.schema.expected_rows(rows)
     expected = SUPPOSED_ROWS if known is None else known
     why = plan.hollow(expected)
     if not why:

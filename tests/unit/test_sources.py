@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import sqlite3
+from decimal import Decimal
 
 import duckdb
 import openpyxl
+import pandas
 import polars
 import pyarrow as pa
 import pyarrow.feather
@@ -15,6 +18,7 @@ import pytest
 
 import hushtable as ht
 from hushtable.engine import connect, door
+from hushtable.engine.addresses import name_at
 from hushtable.errors import DataError, ParameterError, SchemaError
 from hushtable.schema import Schema
 
@@ -105,6 +109,16 @@ def test_frames(make):
     assert connect(make(), SCHEMA).histograms(["sex"])["sex"].tolist() == [2, 2]
 
 
+def test_decimals_of_a_frame_keep_their_own_digits():
+    """A row with more digits, or with fewer, does not change how others are spelled."""
+    schema = Schema.parse("{name: t, columns: {x: {type: categorical, values: ['1.5', '2']}}}")
+    plain = [Decimal("1.5"), 2, Decimal("2"), None]
+    for more in ([], [Decimal("2.250")], [Decimal("1e2")], [Decimal("NaN")]):
+        frame = pandas.DataFrame({"x": pandas.Series([*plain, *more], dtype=object)})
+        counted = connect(frame, schema).histograms(["x"])["x"].tolist()
+        assert counted == [1, 2, 1 + len(more)]
+
+
 def test_several_text_files(tmp_path):
     (tmp_path / "a.csv").write_text(text())
     (tmp_path / "b.csv").write_text(text())
@@ -129,6 +143,73 @@ def test_delimiter_decimal_mark_and_encoding_are_in_the_schema(tmp_path):
     counted = connect(file, schema).histograms(["sex", "weight"])
     assert counted["sex"].tolist() == [2, 2]
     assert counted["weight"][141] == 2
+
+
+def test_several_text_files_of_another_encoding(tmp_path):
+    content = SCHEMA.to_dict() | {"reading": {"encoding": "latin-1"}}
+    content["columns"]["sex"]["values"] = ["Müller", "M"]
+    schema = Schema.from_dict(content)
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.csv").write_bytes(text().replace("F", "Müller").encode("latin-1"))
+    for engine in ("memory", "duckdb"):
+        counted = connect(str(tmp_path / "*.csv"), schema, engine=engine).histograms(["sex"])
+        assert counted["sex"].tolist() == [4, 4]
+    (tmp_path / "c.csv").write_text("age,other\n1,2\n")
+    with pytest.raises(DataError, match="other columns than"):
+        connect(str(tmp_path / "*.csv"), schema)
+
+
+TYPED = Schema.parse(
+    """
+name: t
+columns:
+  listed: {type: categorical, values: ['1', '2', 'true', 'false', '2024-01-31 00:00:00']}
+  truth: {type: boolean}
+  whole: {type: integer, low: 0, high: 9}
+  number: {type: number, low: 0, high: 9, step: 0.5}
+  day: {type: date, low: 2024-01-01, high: 2024-12-31, step: month}
+  hour: {type: time, low: '00:00', high: '23:59', step: hour}
+  stay: {type: duration, low: 0, high: 90, step: hour}
+"""
+)
+NOON, DAY, STAY = datetime.time(12), datetime.datetime(2024, 1, 31), datetime.timedelta(days=2)
+ODD = ["odd", True, 1.0, 7, 2.5, "nan", "2 days", "#N/A"]
+FILES = {
+    "jsonl": (
+        [[1.0, True, 3.0, 3, "2024-01-31", "12:00", 3], [2, False, 4, 0.5, None, None, 1.0]],
+        [*ODD, 1e300, float("nan"), [1], {"a": None}, "\ud800", "DIGITS"],
+    ),
+    "xlsx": (
+        [[True, True, 3.0, 3, DAY, NOON, STAY], [1.0, False, 4, 0.5, DAY, NOON, STAY],
+         [DAY, None, 5, 1, DAY, NOON, STAY]],
+        [*ODD, DAY, NOON, STAY],
+    ),
+}  # fmt: skip
+
+
+def write_rows(kind, file, rows):
+    if kind == "jsonl":
+        lines = [json.dumps(dict(zip(TYPED.columns, row, strict=True))) + "\n" for row in rows]
+        # Python writes no whole number of so many digits, but others do.
+        file.write_text("".join(lines).replace('"DIGITS"', "1" + "0" * 5000))
+    else:
+        book = openpyxl.Workbook()
+        for row in (list(TYPED.columns), *rows):
+            book.active.append(row)
+        book.save(file)
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_a_row_is_read_the_same_whatever_stands_in_others(kind, tmp_path):
+    """Some rows more are as many rows more in each column, even if cells are of other types."""
+    (plain, odd), file, counted = FILES[kind], tmp_path / f"t.{kind}", []
+    for more in ([], [[cell] * len(TYPED.columns) for cell in odd]):
+        write_rows(kind, file, 20 * plain + more)
+        counted.append(connect(file, TYPED).histograms(list(TYPED.columns)))
+    for name in TYPED.columns:
+        added = counted[1][name] - counted[0][name]
+        assert added.min() >= 0
+        assert added.sum() == len(odd)
 
 
 @pytest.mark.parametrize(("reading", "words"), [
@@ -191,3 +272,16 @@ def test_rules_go_with_the_columns_that_they_are_about(tmp_path):
     pure = ht.NoisyCounts(epsilon=1, mechanism="pure")
     some = ht.publish(frame(), schema, pure, out=tmp_path / "1", columns=["age", "sex"])
     assert some.schema.rules == ("sex = 'F' OR sex = 'M'",)
+
+
+def test_a_draft_is_not_named_by_a_password(tmp_path):
+    assert ht.draft(write("sqlite", tmp_path)).name == "table"
+    assert ht.draft(write("duckdb", tmp_path)).name == "t"
+    assert name_at("postgres://me:secret@host?table=visits") == "visits"
+    assert name_at("https://me:secret@host") == ""
+
+
+def test_a_copy_from_elsewhere_is_gone_with_a_killed_run(tmp_path):
+    """It lies where private rows lie that do not fit memory, which a watcher removes."""
+    opened = door.open(write("csv by URL", tmp_path))
+    assert opened.header.files[0].parent.parent.name.startswith("hushtable-spill-")

@@ -12,7 +12,7 @@ import typer
 
 import hushtable as ht
 from hushtable.cli.options import AsJson, DataPath, SchemaPath
-from hushtable.cli.screen import console, print_json
+from hushtable.cli.screen import console, print_json, print_lines
 from hushtable.errors import ParameterError
 
 schema_group = typer.Typer(
@@ -74,8 +74,7 @@ def draft(
     if as_json:
         print_json(content)
         return
-    for remark in made.remarks.get("", ()):
-        console.print(remark, soft_wrap=True, highlight=False)
+    print_lines(made.remarks.get("", ()))
     console.print(
         f"Wrote {out}. Check every line marked 'confirm' against public knowledge, correct it "
         "and delete the mark; publish refuses until then."
@@ -100,12 +99,10 @@ def check(schema: SchemaPath, data: DataPath, as_json: AsJson = False) -> None:
             }
         )
     else:
-        for misfit in found:
-            console.print(str(misfit), soft_wrap=True, highlight=False)
+        print_lines(found)
         if found:
             console.print(_FOR_THE_CUSTODIAN, soft_wrap=True)
-        for condition in public.conditions:
-            console.print(condition, soft_wrap=True, highlight=False)
+        print_lines(public.conditions)
         if unconfirmed:
             console.print(f"Still to confirm: {', '.join(unconfirmed)}.")
         if not found and not unconfirmed:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import atexit
 import shutil
-import tempfile
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
 from hushtable.errors import DataError, ParameterError
 from hushtable.extras import needing
+from hushtable.files.scratch import spill_folder
 
 DATABASES = {"duckdb": "duckdb", "sqlite": "sqlite", "postgres": "postgres",
              "postgresql": "postgres"}  # fmt: skip
@@ -19,6 +18,20 @@ DATABASES = {"duckdb": "duckdb", "sqlite": "sqlite", "postgres": "postgres",
 def is_address(data: Any) -> bool:
     """Say whether data is a URL, rather than a path."""
     return isinstance(data, str) and "://" in data
+
+
+def name_at(address: str) -> str:
+    """Give what a table at a URL is called: never more of the URL, which may hold a password.
+
+    Examples
+    --------
+    >>> name_at("postgres://me:secret@host?table=visits"), name_at("https://me@host/a/visits.csv")
+    ('visits', 'visits.csv')
+    """
+    parts = urlsplit(address)
+    if parts.scheme in DATABASES:
+        return dict(parse_qsl(parts.query)).get("table", "")
+    return Path(unquote(parts.path)).name
 
 
 def at_address(address: str) -> Any:
@@ -70,13 +83,14 @@ def _table(address: str) -> Any:
 
 
 def _copy(address: str) -> Path:
-    """Bring a file here, into a folder that is the owner's alone and goes with the process."""
+    """Bring a file here, into a folder that is the owner's alone and goes with the process.
+
+    Even if that is killed: it is where private rows lie that do not fit memory.
+    """
     scheme = urlsplit(address).scheme
     with needing("files", f"{scheme}://"):
         import fsspec  # noqa: PLC0415 - an extra
-    folder = Path(tempfile.mkdtemp(prefix="hushtable-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    file = folder / (Path(urlsplit(address).path).name or "data")
+    file = Path(spill_folder()) / (Path(urlsplit(address).path).name or "data")
     try:
         with fsspec.open(address, "rb") as there, file.open("wb") as here:
             shutil.copyfileobj(there, here)

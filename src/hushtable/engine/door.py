@@ -19,7 +19,7 @@ import pyarrow as pa
 from hushtable.engine.addresses import at_address, is_address
 from hushtable.engine.arrow_codes import Encoded, encoded_texts, plain_reader
 from hushtable.engine.base import Engine
-from hushtable.engine.deferred import Deferred, deferred
+from hushtable.engine.deferred import Deferred, deferred_all
 from hushtable.engine.frames import as_arrow
 from hushtable.engine.header import (
     AS_FOUND,
@@ -270,8 +270,7 @@ def _opened(data: Data, layout: FileFormat) -> Data:
     """Open what is read as a whole, and leave everything else alone."""
     if not isinstance(data, str | Path) or Path(data).is_dir():
         return data
-    file = files_of(data)[0]
-    return deferred(file, layout) or data
+    return deferred_all(data, files_of(data), layout) or data
 
 
 def connect(

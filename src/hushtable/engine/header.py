@@ -57,6 +57,9 @@ class Kind:
 TEXT = Kind("string", "text")
 UNREAD = Kind("unread", "text")  # known once the rows are read
 
+_STORED = ("number", "bytes", "nothing")
+"""What SQLite has in cells, whatever their column is called; read as text, one by one."""
+
 AS_FOUND = FileFormat()
 TEXT_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 ENDINGS = (*TEXT_ENDINGS, ".parquet", *WHOLE_FILES)
@@ -127,7 +130,10 @@ def _header(data: Data, layout: FileFormat) -> Header:
     if isinstance(data, str | Path):
         return _file_header(data, layout)
     if is_ibis_table(data):
-        return Header(tuple(data.columns), tuple(map(_ibis_kind, data.schema().types)))
+        kinds = tuple(map(_ibis_kind, data.schema().types))
+        if str(data.get_backend().name) == "sqlite":
+            kinds = tuple(TEXT if kind.family in _STORED else kind for kind in kinds)
+        return Header(tuple(data.columns), kinds)
     if is_spark_frame(data):
         return _spark_header(data)
     if isinstance(data, pa.Table):

@@ -37,7 +37,7 @@ ibis = lazy_loader.load("ibis")
 
 
 @dataclass(frozen=True)
-class Finding:
+class LinkedFinding:
     """Say what does not fit, and how many rows it is about; with `refused`, tables are for it."""
 
     said: str
@@ -283,13 +283,13 @@ class LinkedEngine:
 
     # --- for the custodian ------------------------------------------------------------------------
 
-    def findings(self) -> list[Finding]:
+    def findings(self) -> list[LinkedFinding]:
         """List what does not fit, for the custodian's eyes: numbers of rows, never values."""
-        found: list[Finding] = []
+        found: list[LinkedFinding] = []
         for name, table in self.schema.tables.items():
             source, own = self._sources[name], self.schema.own(name)
             found += [
-                Finding(f"table {name!r}: {one}", refused=one.refused)
+                LinkedFinding(f"table {name!r}: {one}", refused=one.refused)
                 for one in SqlEngine(source, own).rule_breaks()
             ]
             rows = self._rows[name].table
@@ -323,8 +323,8 @@ class LinkedEngine:
         return found
 
 
-def _told(n: int, said: str, *, refused: bool = False) -> list[Finding]:
-    return [Finding(said.format(f"{n:,}"), refused)] if n else []
+def _told(n: int, said: str, *, refused: bool = False) -> list[LinkedFinding]:
+    return [LinkedFinding(said.format(f"{n:,}"), refused)] if n else []
 
 
 def _known(raw: Expression, missing_values: tuple[str, ...]) -> Expression:

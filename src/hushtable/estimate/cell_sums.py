@@ -29,7 +29,7 @@ N_DRAWS = 32
 
 
 @dataclass(frozen=True, eq=False)
-class Cells:
+class PublishedCells:
     """Published cells.
 
     Parameters

@@ -31,14 +31,13 @@ import numpy as np
 from hushtable.errors import HushtableError, Refused
 from hushtable.estimate.base import Estimate, Scope
 from hushtable.estimate.formula import Formula
-from hushtable.estimate.moments import Ask, Numbers, fieller
-from hushtable.estimate.quantiles import NORMAL
+from hushtable.estimate.moments import Ask, Numbers, answer_of, fieller, in_values, reach_of
 from hushtable.estimate.row_functions import (
     ONE,
     Codes,
     Floats,
     RowFunction,
-    Ruler,
+    UnitRuler,
     is_code,
     power,
     present,
@@ -79,7 +78,7 @@ def design(formula: Formula, columns: Mapping[str, Column], where: RowFunction) 
     for name in formula.numbers:
         column = columns[name]
         assert isinstance(column, Integer | Number)  # noqa: S101 - the formula was checked
-        ruler = Ruler.of(column)
+        ruler = UnitRuler.of(column)
         function = power(name, column, 1) * where
         there = present(name, column) * where
         made.append(Regressor(name, function, there, ruler.half, ruler.middle))
@@ -126,7 +125,7 @@ def linear_regression(
         for place in range(1, n)
     ]
     scaled = {
-        one.name: _scaled(answer, y.half / one.half, one.name)
+        one.name: replace(in_values(answer, y.half / one.half), what=f"coefficient of {one.name}")
         for one, answer in zip(regressors[1:], answers, strict=True)
     }
     own = y.half**2 * float(sampling[-1])
@@ -251,19 +250,6 @@ def _coefficient(
     )
 
 
-def _scaled(answer: Estimate, scale: float, name: str) -> Estimate:
-    return replace(
-        answer,
-        value=scale * answer.value,
-        low=scale * answer.low,
-        high=scale * answer.high,
-        privacy_std=scale * answer.privacy_std,
-        model_std=scale * answer.model_std,
-        sampling_std=scale * answer.sampling_std,
-        what=f"coefficient of {name}",
-    )
-
-
 def _intercept(
     products: Products,
     columns: Sequence[Regressor],
@@ -281,16 +267,12 @@ def _intercept(
     direction[:n] = y.half * np.linalg.solve(products.means[:n, :n], back)
     residual = np.append(-coefficients, 1.0)
     errors = products.errors.combined(products.form(direction, residual)[None, :])
-    reach = math.sqrt(
-        float(errors.reach_squared()[0, 0]) + (NORMAL**2 * own if scope == "population" else 0.0)
-    )
-    return Estimate(
-        value=value,
-        low=value - reach,
-        high=value + reach,
-        privacy_std=math.sqrt(max(0.0, float(errors.privacy[0, 0]))),
-        model_std=math.sqrt(max(0.0, float(errors.model[0, 0]))),
-        sampling_std=math.sqrt(max(0.0, own)),
+    reach = reach_of(errors, own, scope)
+    return answer_of(
+        errors,
+        value,
+        (value - reach, value + reach),
+        sampling=own,
         scope=scope,
         what="intercept",
         notes=products.notes,
@@ -323,18 +305,11 @@ def correlation(ask: Ask, one: Numbers, two: Numbers, *, scope: Scope) -> Estima
     weights[[0, 2, 4]] -= value / 2 * squared(my, vy)
     errors = found.combined(weights[None, :] / n_rows)
     sampling = (1 - value**2) ** 2 / n_rows
-    reach = math.sqrt(
-        float(errors.reach_squared()[0, 0])
-        + (NORMAL**2 * sampling if scope == "population" else 0.0)
-    )
-    low, high = _by_fisher(value, reach)
-    return Estimate(
-        value=value,
-        low=low,
-        high=high,
-        privacy_std=math.sqrt(max(0.0, float(errors.privacy[0, 0]))),
-        model_std=math.sqrt(max(0.0, float(errors.model[0, 0]))),
-        sampling_std=math.sqrt(sampling),
+    return answer_of(
+        errors,
+        value,
+        _by_fisher(value, reach_of(errors, sampling, scope)),
+        sampling=sampling,
         scope=scope,
         what=f"correlation of {one.name} and {two.name}",
         notes=found.notes,
@@ -425,18 +400,13 @@ def _logistic_answers(
             weights[0, place] = 1 / one.half
         mine = moved.combined(weights)
         sampling = (weights @ inverse @ weights.T).item()
-        reach = math.sqrt(
-            float(mine.reach_squared()[0, 0])
-            + (NORMAL**2 * sampling if scope == "population" else 0.0)
-        )
+        reach = reach_of(mine, sampling, scope)
         value = float((weights @ coefficients).item())
-        answers[one.name] = Estimate(
-            value=value,
-            low=value - reach,
-            high=value + reach,
-            privacy_std=math.sqrt(max(0.0, float(mine.privacy[0, 0]))),
-            model_std=math.sqrt(max(0.0, float(mine.model[0, 0]))),
-            sampling_std=math.sqrt(max(0.0, sampling)),
+        answers[one.name] = answer_of(
+            mine,
+            value,
+            (value - reach, value + reach),
+            sampling=sampling,
             scope=scope,
             what="intercept" if place == 0 else f"log odds per unit of {one.name}",
             notes=errors.notes,

@@ -27,8 +27,9 @@ from hushtable.evaluation.utility.closeness import Utility, measure_utility
 from hushtable.extras import require
 from hushtable.files.notebook import html_table
 from hushtable.files.progress import Progress, silent
-from hushtable.release import SEEDED, Release, Statement
+from hushtable.release import Release
 from hushtable.schema import Schema
+from hushtable.statement import SEEDED, Statement
 
 INTERNAL = (
     "Internal. This report compares a release with the private table. The comparison is not "

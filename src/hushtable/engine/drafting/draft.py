@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from hushtable.engine import door
+from hushtable.engine.addresses import is_address, name_at
 from hushtable.engine.codebook import Codebook, read_codebook
 from hushtable.engine.drafting.between import between_columns
 from hushtable.engine.drafting.columns import Proposal, identifier, propose
@@ -133,8 +134,7 @@ def drafted(
     table = table.read_as(FileFormat(rename=renamed)).loaded()
     source, header = table.source(), table.header
     if name is None:
-        files = header.files or ((Path(data),) if isinstance(data, str | Path) else ())
-        name = _stem(files[0]) if files else "table"
+        name = _called(data, header.files)
     source = source.here(header.names)
     rows = source.select({f"c{i}": column for i, column in enumerate(header.names)})
     n_rows = int(source.fetch(rows.agg(n=ibis._.count()))["n"][0].as_py())
@@ -164,8 +164,15 @@ def drafted(
     )
 
 
-def _stem(file: Path) -> str:
-    return file.name.split(".")[0] or "table"
+def _called(data: Data, files: Sequence[Path]) -> str:
+    """Name the table by its file."""
+    if is_address(data):
+        file = name_at(data)
+    elif files or isinstance(data, str | Path):
+        file = (files[0] if files else Path(data)).name
+    else:
+        file = ""
+    return file.split(".")[0] or "table"
 
 
 def _proposal(profile: Profile, person: Person | None) -> Proposal:

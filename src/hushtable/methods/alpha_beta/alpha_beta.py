@@ -445,7 +445,7 @@ class AlphaBetaPlan(Plan[SealedTable]):
                 "before."
             )
         asked = share * schema.domain.size
-        held = min(asked, share * needed_rows(schema.rows if rows is None else rows))
+        held = min(asked, share * needed_rows(schema.expected_rows(rows)))
         return coins_error(
             n_true=held,
             n_other=asked - held,

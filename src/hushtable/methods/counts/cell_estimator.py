@@ -25,7 +25,7 @@ from hushtable.codes import as_numpy, repeated
 from hushtable.errors import Refused
 from hushtable.estimate.associations import after_cuts
 from hushtable.estimate.base import CONFIDENCE, Estimate, Estimator
-from hushtable.estimate.cell_sums import Cells
+from hushtable.estimate.cell_sums import PublishedCells
 from hushtable.estimate.drawing import Generator, redrawn_cells
 from hushtable.estimate.error_law import ErrorLaw
 from hushtable.estimate.quantiles import NORMAL
@@ -145,7 +145,7 @@ class CellEstimator(Estimator):
 
     def sums(self, functions: Sequence[RowFunction], *, together: bool = True) -> Sums:
         """Estimate sums over rows; suppressed rows are taken to be like those of small cells."""
-        cells = Cells(self.schema, self.recode, self.codes)
+        cells = PublishedCells(self.schema, self.recode, self.codes)
         inside = np.stack([cells.means(function) for function in functions])
         model = cells.inside(functions, self.counts, together=together)
         notes = [CUT_NOTE] if model.any() else []
@@ -216,7 +216,7 @@ class CellEstimator(Estimator):
         return np.asarray(weights / max(1.0, float(weights.sum())))
 
     def _suppressed(
-        self, cells: Cells, functions: Sequence[RowFunction], inside: NDArray[np.float64]
+        self, cells: PublishedCells, functions: Sequence[RowFunction], inside: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], str]:
         """Give means over suppressed rows, the covariance of sums over them, and what to note."""
         rows = self.hidden_rows

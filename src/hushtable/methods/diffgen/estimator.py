@@ -28,7 +28,7 @@ from hushtable.codes import as_numpy, repeated, to_labels
 from hushtable.errors import Refused
 from hushtable.estimate.associations import after_cuts
 from hushtable.estimate.base import CONFIDENCE, Estimate, Estimator
-from hushtable.estimate.cell_sums import Cells
+from hushtable.estimate.cell_sums import PublishedCells
 from hushtable.estimate.drawing import Generator, draw_inside, fresh, redrawn_cells
 from hushtable.estimate.error_law import ErrorLaw
 from hushtable.estimate.quantiles import NORMAL
@@ -151,7 +151,7 @@ class GeneralizedEstimator(Estimator):
         The number of rows, where it is published, takes off what all functions have in common. Rows
         in groups that are not listed are taken to be like those of listed ones.
         """
-        cells = Cells(self.schema, self.recode, self.codes)
+        cells = PublishedCells(self.schema, self.recode, self.codes)
         inside = np.stack([cells.means(function) for function in functions])
         model = cells.inside(functions, self.noisy, together=together)
         notes = [CUT_NOTE] if model.any() else []
