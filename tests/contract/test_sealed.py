@@ -11,6 +11,8 @@ import copy
 import json
 import math
 import pickle
+from array import array
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -51,17 +53,27 @@ from hushtable.methods.registry import listings
 from hushtable.pipeline import publish
 from hushtable.privacy.cell_counts import CellCounts
 from hushtable.privacy.choices import TopChoices, distance_scores
-from hushtable.privacy.class_scores import InformationGain, Max
+from hushtable.privacy.class_scores import InformationGain, Max, TotalVariation
 from hushtable.privacy.count_mechanisms import OneSidedGeometric, TwoSidedGeometric
+from hushtable.privacy.degree_mechanisms import MiddleCuts
 from hushtable.privacy.domain_mechanism import DomainMechanism
 from hushtable.privacy.guarantee import Guarantee, KAnonymity, PureDP
-from hushtable.privacy.mechanism import Gaussian, Laplace
+from hushtable.privacy.insertions import UniformInsertions
+from hushtable.privacy.mechanism import Gaussian, Laplace, Mechanism
 from hushtable.privacy.noise import Noise, SecureNoise
 from hushtable.privacy.regions import SealedRegions
+from hushtable.privacy.row_replacement import RowReplacement
 from hushtable.privacy.sealed import Seal, Sealed, SealedCells, inside
-from hushtable.privacy.spending import Account, Price, Promise, Sensitivity
-from hushtable.privacy.splits import SealedClassTable, SealedWaysOfParts, WayChoice
+from hushtable.privacy.spending import Account, Price, Promise, Sensitivity, Spent
+from hushtable.privacy.splits import (
+    ScoreChoice,
+    SealedClassTable,
+    SealedWaysOfParts,
+    WayChoice,
+    scores_of_ways,
+)
 from hushtable.privacy.tuple_counts import TupleCounts
+from hushtable.privacy.tuple_set import KeptTuples, NextView, Past
 from hushtable.privacy.unit import Unit
 from hushtable.schema import Schema
 from seeds import shifted
@@ -157,7 +169,6 @@ TABLE_WAYS: dict[str, Callable[[SealedTable], Any]] = {
     "one count": lambda t: t.histograms(["x"])["x"][3],
     "merged values": lambda t: t.histograms(["x"])["x"].merged([0] * 5 + [1] * 5, 2),
     "difference": lambda t: t.histograms(["x"])["x"][:5] - t.histograms(["x"])["x"][5:],
-    "less than expected": lambda t: t.histograms(["x"])["x"] - np.full(10, 2),
     "distance": lambda t: distance_scores(
         [t.histograms(["x"])["x"]], [np.zeros(10, np.int64)], weights=[1], penalties=[0]
     ),
@@ -311,12 +322,12 @@ def test_what_is_paid_is_what_was_promised() -> None:
         (
             lambda t, n: n.open(t.histograms(["x"])["x"], Gaussian(ONE), "counts"),
             None,
-            "more than it promised",
+            "would spend rho 1/2 and promised epsilon 1",
         ),
         (
             lambda t, n: n.open(t.histograms(["x"])["x"] * 2, Laplace(ONE), "doubled"),
             None,
-            "would spend epsilon 2",
+            "calculated with in this way",
         ),
         (
             lambda t, n: n.open(
@@ -330,6 +341,63 @@ def test_what_is_paid_is_what_was_promised() -> None:
             None,
             "taken several times",
         ),
+        *(
+            (lambda t, n, p=places: t.histograms(["x"])["x"][p], None, "taken several times")
+            for places in (((1, 1),), array("l", [1, 1]), deque([1, 1]), [-1, 9], [[0, 1]])
+        ),
+        (
+            lambda t, n: n.open(
+                t.histograms(["x"])["x"] - t.n_rows(), Laplace(Fraction(2)), "rows, ten times"
+            ),
+            None,
+            "same shape",
+        ),
+        (lambda t, n: t.n_rows() + t.histograms(["x"])["x"], None, "same shape"),
+        (lambda t, n: t.n_rows().merged([0, 1, 2], 3), None, "in one group"),
+        (
+            lambda t, n: t.histograms(["x"])["x"].merged([list(range(10))] * 2, 10),
+            None,
+            "in one group",
+        ),
+        (lambda t, n: t.n_rows().merged([True], 1), None, "in one group"),
+        (lambda t, n: t.counts(["x", "y"]).divided("x", [0, 1]), None, "10 codes"),
+        (lambda t, n: doubled(t.n_rows(), 21), None, "added to one"),
+        (
+            lambda t, n: distance_scores(
+                [t.histograms(["x"])["x"]], [np.zeros((9, 10), np.int64)],
+                weights=[1], penalties=[0],
+            ),
+            None,
+            "compared with one number",
+        ),
+        (
+            lambda t, n: distance_scores(
+                [t.n_rows()], [np.full(1, 0.5)], weights=[1], penalties=[0]
+            ),
+            None,
+            "compared with one number",
+        ),
+        (
+            lambda t, n: distance_scores(
+                [t.n_rows()], [np.full(1, 5 - 2**63)], weights=[1], penalties=[0]
+            ),
+            None,
+            "than anybody has",
+        ),
+        (
+            lambda t, n: n.open(
+                distance_scores(
+                    [t.n_rows()], [np.zeros(1, np.int64)], weights=[1], penalties=[0], beside=[0]
+                ),
+                ScoreChoice(ONE),
+                "scores that move both ways, for half",
+            ),
+            None,
+            "against each other",
+        ),
+        (lambda t, n: n.open(t.n_rows(), Laplace(-ONE), "to earn"), None, "not below 0"),
+        (lambda t, n: n.open(t.n_rows(), Gaussian(-ONE), "to earn"), None, "not below 0"),
+        (lambda t, n: n.open(t.n_rows(), Laplace(3.0), "floats"), None, "is a fraction"),
         (
             lambda t, n: n.open(t.n_rows() + np.zeros(9, np.int64), Laplace(ONE), "nine times"),
             None,
@@ -376,6 +444,61 @@ def test_what_is_paid_is_what_was_promised() -> None:
 def test_a_wrong_payment_ends_in_an_error(line: Look, source: Any, words: str) -> None:
     with pytest.raises(SealedError, match=words):
         run(line, None if source is None else connect(*source))
+
+
+def doubled(counts: Sealed, times: int) -> Sealed:
+    for _ in range(times):
+        counts = counts + counts
+    return counts
+
+
+def test_what_tuples_are_opened_to_is_noisy_all_of_it() -> None:
+    """Which tuples there are is seen by their noise; no exact count comes along with them."""
+    table = pa.table({"x": [1] * 500 + [2] * 300, "y": ["a"] * 800})
+    account = Account(Promise(ONE, Fraction(1, 2)))
+    tuples = seal(connect(table, SCHEMA), account).tuples([[0]], max_groups=1)
+    mechanism = TupleCounts(OneSidedGeometric(epsilon=ONE, delta=Fraction(1, 4), k=2))
+    shown, noisy = SecureNoise().open(tuples, mechanism, "tuples")
+    assert shown.counts.tolist() == noisy.tolist()
+    assert shown.n_records == 0
+    assert len(noisy) == 2  # but with a chance below e**-250
+
+
+@dataclass(frozen=True)
+class LookedTooOften(OneLinePlan):
+    """Divide the table twice, look at both as if they were disjoint, and say what was seen."""
+
+    def release(self, source: Any, noise: Noise) -> Released:
+        cells = source.counts(["x", "y"])
+        for part in (cells.divided("y", [0, 1])[0], cells.divided("x", [0] * 9 + [1])[0]):
+            seen = noise.open(part.total(), Laplace(ONE), "part")
+        raise RuntimeError(f"there are {seen}")
+
+
+def test_a_run_that_looked_too_often_says_nothing_else() -> None:
+    plan = LookedTooOften(OneLine(), SCHEMA)
+    with pytest.raises(SealedError, match="more than it promised") as caught:
+        plan.run(connect(ROWS, SCHEMA), SecureNoise())
+    assert caught.value.__suppress_context__
+
+    class Failed(OneLinePlan):
+        def release(self, source: Any, noise: Noise) -> Released:
+            noise.open(source.n_rows(), Laplace(Fraction(2)), "rows")
+            raise RuntimeError("within the promise")
+
+    with pytest.raises(RuntimeError, match="within the promise"):
+        Failed(OneLine(), SCHEMA).run(connect(ROWS, SCHEMA), SecureNoise())
+
+
+def test_a_promise_per_row_shares_rho_by_the_square_of_the_rows() -> None:
+    promise = Promise(ONE, Fraction(1, 1000), rho=Fraction(9, 100)).for_each_of(3)
+    assert promise.rho == Fraction(1, 100)  # three rows move a count by three: 9 times the rho
+
+
+def test_exchanged_people_of_long_tables_are_two() -> None:
+    table = seal(connect(LONG, LONG_SCHEMA), Account(Promise(ONE, exchanged=True)))
+    for name, way in LONG_WAYS.items():
+        assert way(table).sensitivity.rows == 2, name
 
 
 def test_a_method_opens_bare_only_if_it_says_so_and_promises_no_differential_privacy() -> None:
@@ -437,6 +560,105 @@ def test_disjoint_parts_are_paid_once_and_each_look_at_a_part_again() -> None:
     assert account.spent().epsilon == 6
 
 
+@pytest.mark.parametrize(("n", "spared"), [(1, 0), (3, 0), (3, 1), (6, 1), (6, 2), (7, 3)])
+def test_tuples_cost_what_the_worst_mechanisms_lose_together(n: int, spared: int) -> None:
+    """Each count may leak outright with delta and else lean by epsilon: all outcomes, exactly."""
+    law = OneSidedGeometric(epsilon=Fraction(1, 3), delta=Fraction(1, 10**4), k=5)
+    price = TupleCounts(law, spared).price(Sensitivity(rows=1, cells=n))
+    assert price.epsilon == (n - 2 * spared) * law.epsilon
+    delta, bound = float(law.delta), math.exp(float(price.epsilon))
+    likely = math.exp(float(law.epsilon)) / (1 + math.exp(float(law.epsilon)))
+    unseen = sum(
+        math.comb(n, i)
+        * max(
+            0.0, likely**i * (1 - likely) ** (n - i) - bound * likely ** (n - i) * (1 - likely) ** i
+        )
+        for i in range(n + 1)
+    )
+    lost = 1 - (1 - delta) ** n * (1 - unseen)
+    assert lost * (1 - 1e-9) <= float(price.delta) <= lost * 1.001
+
+
+def test_counts_of_several_rows_cost_the_chance_that_they_show_up() -> None:
+    """Nobody has the tuple, or one unit with all its rows: published at all, it names the unit."""
+    law = OneSidedGeometric(epsilon=Fraction(1, 2), delta=Fraction(1, 10**6), k=4)
+    for rows in range(1, law.n_head + 1):
+        price = law.price(Sensitivity(rows=rows))
+        assert price.epsilon == rows * law.epsilon
+        shown = law.release_probability(law.k - 1 + rows)
+        assert shown * (1 - 1e-9) <= float(price.delta) <= shown * (1 + 1e-6)
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        Laplace(ONE),
+        TwoSidedGeometric(epsilon=ONE),
+        CellCounts(TwoSidedGeometric(epsilon=ONE)),
+        DomainMechanism(domain=SCHEMA.domain, rate=ONE, max_cells=99),
+        MiddleCuts(((0, 4),), ONE),
+        WayChoice(ONE, (1,)),
+        ScoreChoice(ONE),
+        KeptTuples(UniformInsertions(SCHEMA.domain, Fraction(1, 4), Fraction(1, 4))),
+        NextView(
+            UniformInsertions(SCHEMA.domain, Fraction(1, 4), Fraction(1, 4)),
+            Past(np.empty((0, 1), np.int64)), 3, repeats=False,
+        ),
+    ],
+    ids=lambda mechanism: type(mechanism).__name__,
+)  # fmt: skip
+def test_what_moves_three_times_as_far_costs_three_times_as_much(mechanism: Mechanism) -> None:
+    one, three, spread = (
+        mechanism.price(sensitivity)
+        for sensitivity in (Sensitivity(rows=1), Sensitivity(rows=3), Sensitivity(rows=1, cells=3))
+    )
+    assert one.epsilon is not None
+    assert one.epsilon > 0
+    assert three.epsilon == spread.epsilon == 3 * one.epsilon
+    assert one.rho is not None
+    assert one.rho >= one.epsilon**2 / 8
+    assert three.rho == 9 * one.rho
+
+
+def test_exchanged_rows_cost_the_ratio_of_their_chances() -> None:
+    g, m = Fraction(1, 4), 7
+    stays, comes = g + (1 - g) / m, (1 - g) / m
+    for rows in (1, 3):
+        price = RowReplacement(g, m).price(Sensitivity(rows=2 * rows, exchanged=True))
+        assert price.epsilon is not None
+        lost = rows * math.log(stays / comes)
+        assert lost <= float(price.epsilon) <= lost * (1 + 1e-6)  # rounded up
+
+
+def test_each_number_of_disjoint_parts_is_the_largest_of_them() -> None:
+    several = [Spent(ONE, Fraction(1, 9), Fraction(3)), Spent(Fraction(2), Fraction(1, 99))]
+    assert Spent.most_of(several) == Spent(Fraction(2), Fraction(1, 9), Fraction(3))
+    account = Account(Promise(Fraction(10), Fraction(1, 2)))
+    for part, delta in zip(cells_by_class(account), (99, 9), strict=True):
+        law = OneSidedGeometric(epsilon=ONE, delta=Fraction(1, delta), k=2)
+        SecureNoise().open(part, CellCounts(law), "cells")
+    assert account.spent() == Spent(ONE, Fraction(1, 9))
+
+
+def test_ways_side_by_side_cost_what_the_most_sensitive_does_in_all_their_parts() -> None:
+    account = Account(Promise(Fraction(100)))
+    counts = Sealed(np.ones((10, 2), np.int64), Sensitivity(rows=1), account.root)
+    table = SealedClassTable.of(counts, 10, True)
+    low, high = table.divided([range(3), range(3, 10)])
+    coarse = low.span_ways(0, 2, TotalVariation(), with_apart=False)
+    fine = high.span_ways(3, 9, Max(), with_apart=False)
+    for both in ([coarse, fine], [fine, coarse]):
+        chosen = scores_of_ways([(ways, int(inside(ways).starts[0])) for ways in both])
+        for sealed in (SealedWaysOfParts.of(both), chosen):
+            assert sealed.sensitivity.l1 == coarse.sensitivity.l1 == 8
+            assert sealed.part is account.root
+        assert inside(chosen).most == 8
+    assert coarse.n_in_all == 2
+    assert SealedWaysOfParts.of_one(coarse).sensitivity == coarse.sensitivity
+    only = low.span_ways(0, 1, Max(), with_apart=False)
+    assert SealedWaysOfParts.of_one(only).sensitivity.l1 == 0
+
+
 def test_runs_of_a_histogram_are_disjoint() -> None:
     account = Account(Promise(ONE))
     counts = Sealed(np.arange(10), Sensitivity(rows=3), account.root)
@@ -489,6 +711,43 @@ def test_choices_among_what_earlier_ones_left_are_all_paid() -> None:
         assert account.spent().epsilon == 4
 
 
+@pytest.mark.parametrize(("rule", "quarters"), [("exponential", 1), ("permute-and-flip", 4)])
+def test_choices_cost_the_rho_that_their_law_loses(rule: Any, quarters: int) -> None:
+    """Two candidates, even or one ahead by as much as a unit may bring about: exact divergences."""
+    for epsilon in (0.05, 0.5, 2.0):
+        behind = math.exp(-epsilon)
+        chance = behind / (1 + behind) if rule == "exponential" else behind / 2
+        even, apart = np.array([0.5, 0.5]), np.array([1 - chance, chance])
+        rho = TopChoices(Fraction(epsilon), rule=rule).price(Sensitivity(rows=1)).rho
+        assert rho == Fraction(epsilon) ** 2 * quarters / 8
+        three = TopChoices(Fraction(epsilon), k=3, rule=rule).price(Sensitivity(rows=1))
+        assert (three.epsilon, three.rho) == (3 * Fraction(epsilon), 3 * rho)
+        per_alpha = [
+            math.log((p**a * q ** (1 - a)).sum()) / (a - 1) / a
+            for a in (1.001, 1.1, 2.0, 5.0, 20.0)
+            for p, q in ((even, apart), (apart, even))
+        ]
+        assert max(per_alpha) <= float(rho) * (1 + 1e-9)
+        # It is nearly reached for a small epsilon, so no smaller rho would do.
+        assert epsilon > 0.05 or max(per_alpha) > 0.9 * float(rho)
+
+
+def test_distances_move_by_all_that_a_unit_moves_times_their_weight() -> None:
+    """And both ways: a distance from too much falls where one from too little rises."""
+    account = Account(Promise(Fraction(10)))
+    one, other = cells_by_class(account)
+    tables = [
+        Sealed(np.zeros(6, np.int64), Sensitivity(rows=2, cells=3), one.part),
+        Sealed(np.zeros(6, np.int64), Sensitivity(rows=2), other.part),
+    ]
+    expected = [np.full(6, 9), np.zeros(6, np.int64)]
+    scores = distance_scores(tables, expected, weights=[-5, 7], penalties=[0, 0])
+    assert inside(scores).most == scores.sensitivity.most == 2 * 3 * 5
+    assert not inside(scores).monotone
+    assert scores.part is account.root  # a unit may be in both
+    assert inside(scores).values == [-5 * 54, 0]
+
+
 @pytest.mark.parametrize(
     ("begins", "n_ways"), [(None, 9), ([0, 5], 1), ([0, 3, 4, 9], 3), ([0], 0)]
 )
@@ -508,6 +767,8 @@ def test_parts_of_a_histogram_are_what_they_were_said_to_be() -> None:
     table = SealedClassTable.of(counts, 10, True)
     with pytest.raises(SealedError, match="disjoint"):
         table.divided([range(6), range(5, 10)])
+    with pytest.raises(SealedError, match="proved for counts of rows"):
+        SealedClassTable.of(counts + counts, 10, True)
     low, _ = table.divided([range(5), range(5, 10)])
     with pytest.raises(SealedError, match="no part"):
         low.span_ways(0, 9, Max(), with_apart=False)
@@ -517,7 +778,27 @@ def test_parts_of_a_histogram_are_what_they_were_said_to_be() -> None:
         low.halving_ways([3, 5], [[3]], Max(), with_apart=False)
     with pytest.raises(SealedError, match="some of them"):
         low.halving_ways([3, 4], [[2]], Max(), with_apart=False)
+    for twice in (
+        lambda: low.halving_ways([3, 4], [[3, 3]], Max(), with_apart=False),
+        lambda: low.halving_ways([3, 4, 4], [[3]], Max(), with_apart=False),
+        lambda: low.group_ways([[0, 1], [1, 2]], Max(), with_apart=False),
+        lambda: low.group_ways([[0, 0], [2]], Max(), with_apart=False),
+    ):
+        with pytest.raises(SealedError, match="once"):
+            twice()
     assert low.halving_ways([2, 3, 4], [[2], [4]], Max(), with_apart=False).n_in_all == 2
+
+
+def test_a_region_is_divided_once() -> None:
+    """Dividing it again would put other cells into the halves that it was divided into before."""
+    exact = connect(ROWS, SCHEMA).counts(["x", "y"])
+    cells = SealedCells(exact, Sensitivity(rows=1), Account(Promise(ONE)).root)
+    regions = SealedRegions.of(cells, Partition(epsilon=1).plan(SCHEMA).axes, n_classes=2)
+    with pytest.raises(SealedError, match="divided once"):
+        regions.divide([0, 0], np.array([0, 0]), np.array([5, 2]))
+    regions.divide([0], np.array([0]), np.array([5]))
+    with pytest.raises(SealedError, match="divided once"):
+        regions.divide([0], np.array([0]), np.array([2]))
 
 
 def test_regions_pay_for_their_whole_path() -> None:
@@ -546,6 +827,7 @@ def test_sensitivities_follow_what_is_done() -> None:
     spread = Sealed(np.zeros(6, np.int64), Sensitivity(rows=1, cells=5), Account(None).root)
     assert counts[1:, 0].sensitivity == counts.ravel().sensitivity == Sensitivity(rows=2)
     assert counts.sum(axis=0).sensitivity.l2_squared == 4
+    assert (spread.sum().sensitivity.most, spread.sum().sensitivity.l2_squared) == (5, 25)
     assert (spread.sensitivity.l1, spread.sensitivity.l2_squared, spread.sensitivity.most) == (
         5,
         5,
@@ -553,9 +835,10 @@ def test_sensitivities_follow_what_is_done() -> None:
     )
     merged = spread.merged([0, 0, 0, 1, 1, 1], 2).sensitivity
     assert (merged.l1, merged.l2_squared, merged.most) == (5, 25, 5)
-    assert (counts * -3).sensitivity.l1 == 6
     assert (counts - counts).sensitivity.most == 4
-    assert (counts - np.ones((4, 3), np.int64)).sensitivity == counts.sensitivity
+    both = (spread + spread).sensitivity  # all ten of a step may be in one place
+    assert (both.l1, both.l2_squared, both.most) == (10, 100, 10)
+    assert inside(counts + counts - counts).shape == (4, 3)
 
 
 def test_what_is_sealed_does_not_change() -> None:
@@ -627,6 +910,79 @@ def test_units_move_answers_by_no_more_than_they_say() -> None:
             for t in (long, without)
         ]
         require_within(*pair)
+
+
+def test_people_with_many_items_move_answers_by_no_more_than_they_say() -> None:
+    """One item is in three groups, and whoever has four items has six pairs."""
+    schema = Schema.from_dict(
+        {
+            "name": "many",
+            "unit": {"kind": "person", "column": "who", "max_rows": 4},
+            "columns": {
+                "who": {"role": "identifier"},
+                "item": {"type": "categorical", "values": list("abcde")},
+                "stars": {"type": "integer", "low": 1, "high": 2},
+            },
+        }
+    )
+    everybody = {"who": [0] * 4 + [1] * 2, "item": list("abcdab"), "stars": [1, 2, 1, 2, 1, 1]}
+    table = pa.table(everybody)
+    groups = [[0, 1], [0], [0, 2], [4]]
+
+    def tuples(data: pa.Table, most: int) -> tuple[dict[Any, int], Sensitivity]:
+        sealed = seal(connect(data, schema), Account(Promise(ONE))).tuples(
+            groups, max_groups=most, listing=ITEMS, max_values=1 if most == 3 else None
+        )
+        found = inside(sealed).tuples
+        ends = zip(found.starts, found.starts[1:], found.groups, found.counts, strict=False)
+        held = {
+            (int(g), *found.items[a:b].tolist(), *found.values[a:b].tolist()): int(n)
+            for a, b, g, n in ends
+        }
+        return held, sealed.sensitivity
+
+    reached = []
+    for most in (4, 3):  # with one value each, item a is still in three groups
+        for _ in range(30):  # coins choose which value counts
+            (with_, bound), (without, _) = tuples(table, most), tuples(table.slice(4), most)
+            assert (bound.rows, bound.step, bound.cells) == (1, 1, most)
+            if most == 4:
+                moved = sum(abs(with_.get(t, 0) - without.get(t, 0)) for t in with_ | without)
+                reached.append(moved)
+                assert moved <= bound.l1
+    assert max(reached) == 3  # nobody has an item of the last group and all others
+    pairs = [
+        seal(connect(data, schema), Account(Promise(ONE))).item_pairs(ITEMS, items=range(5))
+        for data in (table, table.slice(4))
+    ]
+    change = np.abs(inside(pairs[0]) - inside(pairs[1]))
+    assert change.sum() == (change**2).sum() == pairs[0].sensitivity.l1 == 6
+    assert pairs[0].sensitivity.l2_squared == 6
+
+
+def test_nodes_of_an_edge_list_move_answers_by_no_more_than_they_say() -> None:
+    """Without a list, those who lose their only edge go with a node: the bound is reached."""
+    ways = {name: GRAPH_WAYS[name] for name in ("nodes up to a degree", "nodes of a degree")}
+    ways["bounded degrees"] = lambda g: g.bounded(key=1).falling_degrees(9, 2)
+    star = read_graph([("hub", leaf) for leaf in "abc"])
+    path = read_graph([("a", "b"), ("b", "c"), ("c", "d"), ("d", "e"), ("e", "c")])
+    moved = []
+    for graph in (star, path):
+        for name in graph.ids.to_pylist():
+            edges = [
+                (graph.ids[int(a)].as_py(), graph.ids[int(b)].as_py())
+                for a, b in zip(graph.source, graph.target, strict=True)
+            ]
+            left = [edge for edge in edges if name not in edge]
+            if not left and graph is path:
+                continue
+            both = [
+                answers(seal(g, Account(Promise(ONE))), ways) for g in (graph, read_graph(left))
+            ]
+            require_within(*both)
+            up_to = [vector(one["nodes up to a degree"]) for one in both]
+            moved.append(int(np.abs(up_to[0] - up_to[1]).sum()))
+    assert max(moved) == 6  # the hub: itself, at each of three degrees, and its three leaves
 
 
 def test_nodes_move_answers_by_no_more_than_they_say() -> None:
@@ -784,13 +1140,26 @@ def test_rho_is_certified_by_what_was_set_aside(scale: int, variance: int, fits:
     promise = Promise(ONE, Fraction(1, 10**6), aside=(Fraction(1, 2), Fraction(1, 10**6)))
     account = Account(promise, spends_all=False)
     counts = Sealed(np.zeros(4, np.int64), Sensitivity(rows=1), account.root)
-    SecureNoise().open(counts, Gaussian(Fraction(variance)), "in rho")
-    SecureNoise().open(counts, Laplace(Fraction(scale)), "in epsilon")
+
+    def look() -> None:
+        SecureNoise().open(counts, Gaussian(Fraction(variance)), "in rho")
+        SecureNoise().open(counts, Laplace(Fraction(scale)), "in epsilon")
+
     if fits:
+        look()
         account.settle()
         return
-    with pytest.raises(SealedError, match="more than it promised"):
-        account.settle()
+    with pytest.raises(SealedError, match="nothing is opened"):
+        look()
+
+
+def test_what_is_set_aside_is_not_for_other_looks() -> None:
+    whole, half, tiny = ONE, Fraction(1, 2), Fraction(1, 10**9)
+    promise = Promise(whole, 2 * tiny, aside=(half, tiny))
+    assert promise.covers(Spent(half, tiny))
+    assert not promise.covers(Spent(half + tiny, tiny))
+    assert not promise.covers(Spent(half, 2 * tiny))
+    assert not Promise(whole).covers(Spent(rho=tiny))
 
 
 def test_what_was_counted_for_a_run_is_not_opened_in_another() -> None:

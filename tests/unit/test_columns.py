@@ -361,6 +361,15 @@ def test_nothing_of_the_choice_of_columns_goes_without_noise(
     assert all((counts >= far).all() for counts in looked_at)
 
 
+def test_columns_are_chosen_where_one_value_of_each_person_counts() -> None:
+    """Nobody is in a pair then, so all that the choice costs is the support of one item."""
+    method = Columns(**(LONG | {"max_values": 1, "clusters": [2]}))
+    table = ratings([{person % 6: 3, (person + 1) % 6: 4} for person in range(60)])
+    run = method.plan(ratings_schema()).accounted(connect(table, ratings_schema()), SecureNoise())
+    costs = {one.what: one.sensitivity.l1 for one in run.account.openings}
+    assert (costs["items"], costs["pairs of items"]) == (1, 0)
+
+
 def test_pair_noise_is_made_for_all_counts_that_a_record_touches() -> None:
     """Variance n / (2 rho) for counts that a record changes by one each, or scale n / epsilon."""
     asked: list[tuple[str, Fraction]] = []

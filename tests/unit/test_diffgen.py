@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -33,10 +33,21 @@ from hushtable.methods.diffgen.specialize import (
     base_measure,
     recoding_of,
 )
-from hushtable.privacy.class_scores import TotalVariation, make_score
+from hushtable.privacy.class_scores import (
+    BITS,
+    WEIGHT,
+    BalancedGain,
+    BalancedMax,
+    InformationGain,
+    Max,
+    Score,
+    TotalVariation,
+    make_score,
+)
 from hushtable.privacy.domain_mechanism import DomainMechanism, NoisyCells
 from hushtable.privacy.guarantee import Unit
 from hushtable.privacy.noise import SecureNoise
+from hushtable.privacy.spending import Sensitivity
 from hushtable.privacy.splits import Ways
 from hushtable.recoding import Recoding
 from hushtable.release import Release
@@ -630,3 +641,55 @@ def test_the_number_of_splits_is_chosen_from_rows_that_are_paid_for_or_public() 
         split = DiffGen(epsilon=1, score="max").forecast(schema, 5000).split
         assert len(split) == (3 if paid else 2), split
         assert sum(split.values()) == 1
+
+
+@pytest.mark.parametrize(
+    ("score", "reached"),
+    [
+        (Max(), 1),
+        (BalancedMax.of_sizes(np.array([300, 100])), 3 * WEIGHT),
+        (BalancedGain.of_sizes(np.array([300, 100])), 3 * WEIGHT),
+        (InformationGain(), 1 << BITS),
+        (TotalVariation(), 4),
+    ],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_one_row_moves_no_score_beyond_its_sensitivity_which_is_reached(
+    score: Score, reached: int
+) -> None:
+    """All tables of two by two with up to 14 rows in a cell, and each row that may be added."""
+    tables = np.stack(np.meshgrid(*[np.arange(15)] * 4, indexing="ij"), axis=-1).reshape(-1, 2, 2)
+    before = score.of(tables)
+    changes = []
+    for child, of_class in product(range(2), repeat=2):
+        after = tables.copy()
+        after[:, child, of_class] += 1
+        changes.append(score.of(after) - before)
+    most = int(np.abs(changes).max())
+    assert reached == most <= score.sensitivity(n_classes=2) <= reached + 1
+    assert score.monotone == bool(np.min(changes) >= 0)
+    moved = score.moved(Sensitivity(rows=1), 2).l1
+    assert int(np.max(changes) - np.min(changes)) <= moved
+
+
+def test_every_empty_cell_of_a_large_domain_is_gone_through_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Were all of them to reach the threshold, all would be there, beside the occupied ones."""
+    domain = Domain({"a": 5, "b": 7, "c": 3})
+    asked = []
+
+    def all_reach(n: int, **_: Any) -> list[int]:
+        asked.append(n)
+        return list(range(n))
+
+    monkeypatch.setattr("hushtable.privacy.domain_mechanism.reaching", all_reach)
+    mechanism = DomainMechanism(domain=domain, rate=Fraction(1), max_cells=20)
+    assert mechanism.threshold is not None
+    places = np.array([0, 1, 17, 50, 51, 103])  # at both ends, and beside each other
+    codes, counts = domain.grid()[places], np.full(len(places), 10**6)
+    shown = mechanism.add(codes, counts, SecureNoise())
+    assert asked == [domain.size - len(places)]
+    assert np.array_equal(shown.codes, domain.grid())
+    assert np.flatnonzero(shown.noisy > 10**5).tolist() == places.tolist()
+    assert shown.noisy.min() >= mechanism.threshold

@@ -17,7 +17,8 @@ from hushtable.datasets import sample, sample_schema
 from hushtable.engine import connect
 from hushtable.errors import ParameterError, TooLarge
 from hushtable.estimate.simplex import whole_on_simplex
-from hushtable.kernels.regions import split_score
+from hushtable.kernels.regions import score_interval, split_score
+from hushtable.kernels.split_quality import EVEN
 from hushtable.methods.partition.axes import Axis, axis_of, ordered_axis_of
 from hushtable.methods.partition.consistency import (
     NoisyTree,
@@ -551,3 +552,21 @@ def test_rules_know_their_levels() -> None:
     assert [rules.is_tested(level) for level in range(4)] == [False, False, True, True]
     assert rules.split_budget(0) == Fraction(1, 8)
     assert rules.split_budget(3) == rules.epsilon_test == Fraction(1, 16)
+
+
+@pytest.mark.parametrize(("first", "last"), [(0, 9), (3, 6), (0, 4), (5, 9), (4, 4)])
+def test_which_cuts_there_are_does_not_depend_on_where_rows_are(first: int, last: int) -> None:
+    """Every cut of the span is in one run, also for a span that does not hold all rows."""
+    rng = np.random.default_rng(shifted(31))
+    for _ in range(50):
+        positions = np.sort(rng.integers(0, 10, int(rng.integers(0, 6)))).astype(np.int32)
+        n = len(positions)
+        order, classes = np.arange(n, dtype=np.int32), np.zeros(n, np.int32)
+        counts, whole = np.ones(n, np.int64), np.array([n])
+        scores, ways, starts = np.empty((3, n + 1), np.int64)
+        n_runs = score_interval(
+            order, positions, counts, classes, whole, first, last, EVEN, scores, ways, starts
+        )
+        runs = zip(starts[:n_runs].tolist(), ways[:n_runs].tolist(), strict=True)
+        cuts = [cut for start, n_ways in runs for cut in range(start, start + n_ways)]
+        assert cuts == list(range(first + 1, last + 1))

@@ -136,6 +136,60 @@ def test_groups_and_own_wishes() -> None:
         method.plan(schema).perturb(rows, SecureNoise())
 
 
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 10**6), high=st.sampled_from([2, 5, 40, 100_000]), k=st.integers(2, 4))
+def test_every_published_record_fits_as_many_originals(seed: int, high: int, k: int) -> None:
+    """Count them, on tables with ties, duplicates, carried values and wishes of their own."""
+    rng = np.random.default_rng(seed)
+    n, d = int(rng.integers(25, 60)), int(rng.integers(1, 4))
+    few = rng.integers(0, high + 1, (3, d))
+    x = np.where(
+        rng.random((n, 1)) < 0.5, few[rng.integers(0, 3, n)], rng.integers(0, high + 1, (n, d))
+    )
+    carried, own = rng.integers(0, n, n) < rng.choice([4, n // 2]), rng.integers(0, 7, n)
+    carried = carried.astype(np.int64)
+    columns: dict[str, Any] = {
+        **{f"x{i}": {"type": "integer", "low": 0, "high": high} for i in range(d)},
+        "c": {"type": "integer", "low": 0, "high": 1},
+        "own": {"type": "integer", "low": 0, "high": 9},
+    }
+    schema = Schema.from_dict({"name": "t", "columns": columns})
+    data = pa.table({**{f"x{i}": x[:, i] for i in range(d)}, "c": carried, "own": own})
+    method = Uncertain(k=k, carry=["c"], k_column="own")
+    plan, engine = method.plan(schema), connect(data, schema)
+    if any(0 < (carried == c).sum() < max(own[carried == c].max(), k) for c in range(2)):
+        with pytest.raises(Refused, match="cannot have cover"):
+            plan.run(engine, SecureNoise())
+        return
+    rows = plan.run(engine, SecureNoise()).tables["data"].to_pydict()
+    from_, to = (np.array([rows[f"x{i}{end}"] for i in range(d)]).T for end in ("_from", "_to"))
+    level = [*map(tuple, np.column_stack((from_, to, rows["c"])).tolist())]
+    wishes = []
+    for box in set(level):
+        fits = (x >= box[:d]).all(axis=1) & (x <= box[d : 2 * d]).all(axis=1) & (carried == box[-1])
+        assert fits.sum() >= level.count(box) >= k
+        wishes += [level.count(box)] * level.count(box)
+    # Whoever is where, those who ask for most are among the largest levels.
+    assert (np.sort(wishes) >= np.sort(np.maximum(own, k))).all()
+    assert (from_ >= 0).all()
+    assert (to <= high).all()
+
+
+def test_records_without_a_carried_value_are_a_group() -> None:
+    schema = Schema.from_dict(
+        {"name": "t", "columns": {
+            "x": {"type": "integer", "low": 0, "high": 9},
+            "c": {"type": "integer", "low": 0, "high": 3, "missing": "category"},
+            "d": {"type": "categorical", "values": ["a"], "missing": "category"}}}
+    )  # fmt: skip
+    table = pa.table({"x": [*range(9)], "c": [None] * 5 + [1] * 4, "d": ["a"] * 6 + [None] * 3})
+    method = Uncertain(k=3, carry=["c", "d"])
+    with pytest.raises(Refused, match="1 records cannot have cover"):  # c is 1 and d is a
+        method.plan(schema).run(connect(table, schema), SecureNoise())
+    shown = method.plan(schema).run(connect(table.slice(0, 5), schema), SecureNoise())
+    assert shown.tables["data"]["c"].null_count == 5
+
+
 def test_only_even_noise_has_regions() -> None:
     assert Uncertain(k=3).edges == "region"
     assert Uncertain(k=3, model="gaussian").edges == "wrap"

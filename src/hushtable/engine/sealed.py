@@ -22,6 +22,7 @@ from hushtable.engine.cells import Cells
 from hushtable.engine.graph import Graph
 from hushtable.engine.published import Parts, Whole
 from hushtable.engine.sealed_graph import SealedGraph
+from hushtable.errors import SealedError
 from hushtable.privacy.cell_counts import CellMechanism
 from hushtable.privacy.domain_mechanism import NoisyCells
 from hushtable.privacy.noise import Noise
@@ -70,6 +71,11 @@ class SealedTable:
         promise = self.account.promise
         exchanged = promise is not None and promise.exchanged
         return Sensitivity(rows=2 * rows if exchanged else rows, exchanged=exchanged)
+
+    @property
+    def _persons(self) -> int:
+        """Persons of a long table that neighbors differ in: one, or two where one is exchanged."""
+        return 2 if self.sensitivity.exchanged else 1
 
     @property
     def _part(self) -> Part:
@@ -161,7 +167,7 @@ class SealedTable:
             recode=recode,
         )
         reached = self._most_values(listing, max_values) * max(Counter(chain(*groups)).values())
-        records = self.sensitivity.rows if listing is None else 1
+        records = self.sensitivity.rows if listing is None else self._persons
         sensitivity = Sensitivity(rows=records, cells=min(max_groups, len(groups), reached))
         return SealedTuples.of(tuples, sensitivity, self._part, at_least=at_least)
 
@@ -174,7 +180,7 @@ class SealedTable:
     ) -> Sealed:
         """Count the people of a long table who have each item: a person moves those they have."""
         pairs = self.__engine.pairs(listing, items=(), max_values=max_values, recode=recode)
-        moved = Sensitivity(rows=1, cells=self._most_values(listing, max_values))
+        moved = Sensitivity(rows=self._persons, cells=self._most_values(listing, max_values))
         return Sealed(pairs.support, moved, self._part)
 
     def item_pairs(
@@ -191,7 +197,7 @@ class SealedTable:
         """
         pairs = self.__engine.pairs(listing, items=items, max_values=max_values, recode=recode)
         most = self._most_values(listing, max_values)
-        moved = Sensitivity(rows=1, cells=max(1, most * (most - 1) // 2))
+        moved = Sensitivity(rows=self._persons, cells=most * (most - 1) // 2)
         return Sealed(np.stack((pairs.agree, pairs.differ)), moved, self._part)
 
     def basket_sizes(
@@ -199,7 +205,7 @@ class SealedTable:
     ) -> Sealed:
         """Count the people of a long table by how many values they have: a person is in one."""
         sizes = self.__engine.sizes(listing, recode=recode)
-        return Sealed(sizes, Sensitivity(rows=1), self._part)
+        return Sealed(sizes, Sensitivity(rows=self._persons), self._part)
 
     def _most_values(self, listing: ItemColumns | None, max_values: int | None) -> int:
         """Bound the values of one record."""
@@ -260,7 +266,14 @@ def accounted(
     source: Engine | Engines | Graph, account: Account, ask: Callable[[Any], Made]
 ) -> Made:
     """Seal a source, ask it, and check that the answer cost what was promised."""
-    made = ask(seal(source, account))
+    try:
+        made = ask(seal(source, account))
+    except SealedError:
+        raise
+    except Exception:
+        # What a run says that looked at more than it promised is not covered by the promise.
+        account.require_within()
+        raise
     account.settle()
     return made
 

@@ -92,7 +92,8 @@ def score_interval(
     """Score all cuts of an interval; cuts between the same two occupied positions are one run.
 
     A cut is named by the first position of the right half. Run i has ways[i] cuts from starts[i]
-    on. Returns the number of runs.
+    on. Returns the number of runs. Every cut from `first` + 1 to `last` is in one of them, wherever
+    rows are: how many cuts there are, and which, is public.
     """
     n_runs, place, start = 0, 0, first + 1
     left = np.zeros(len(whole), np.int64)
@@ -100,7 +101,7 @@ def score_interval(
         position = positions[order[place]] if place < len(order) else last
         if position >= start:
             scores[n_runs] = split_score(left, whole, quality)
-            ways[n_runs] = position - start + 1
+            ways[n_runs] = min(position, last) - start + 1
             starts[n_runs] = start
             n_runs += 1
         if place == len(order):
@@ -108,7 +109,7 @@ def score_interval(
         while place < len(order) and positions[order[place]] == position:
             left[classes[order[place]]] += counts[order[place]]
             place += 1
-        start = position + 1
+        start = max(start, position + 1)
     return n_runs
 
 

@@ -21,6 +21,9 @@ from hushtable.privacy.noise import Noise, Rule
 from hushtable.privacy.sealed import Seal, Sealed, inside
 from hushtable.privacy.spending import Part, Price, Sensitivity
 
+_MOST_EXPECTED = 2.0**61
+"""Distances from less than this stay below 2**62, with as many rows as there can be."""
+
 
 class Scores(NamedTuple):
     """Hold the scores of public candidates, how far one unit moves any, and whether one way."""
@@ -76,6 +79,8 @@ def distance_scores(
     beside : sequence of int
         Scores of further candidates that are public altogether, such as stopping.
     """
+    for table, model in zip(tables, expected, strict=True):
+        _require_alike(table, model)
     scores = [
         weight * (int(np.abs(inside(table) - model).sum()) - penalty)
         for table, model, weight, penalty in zip(tables, expected, weights, penalties, strict=True)
@@ -88,6 +93,17 @@ def distance_scores(
     for table in tables[1:]:
         part = part.common(table.part)
     return SealedScores.of([*scores, *beside], reach, part, monotone=False)
+
+
+def _require_alike(table: Sealed, model: NDArray[np.int64]) -> None:
+    """Refuse what NumPy would spread over several, round, or take beyond what an int64 holds."""
+    if model.shape != table.shape or model.dtype != np.int64:
+        raise SealedError(
+            f"what is expected is {model.dtype} of shape {model.shape}, and the counts are int64 "
+            f"of shape {table.shape}; each count is compared with one number."
+        )
+    if float(np.abs(model.astype(np.float64)).sum()) >= _MOST_EXPECTED:
+        raise SealedError("more rows are expected than anybody has.")
 
 
 @dataclass(frozen=True)

@@ -464,7 +464,7 @@ class Noise(ABC):
             ``"permute-and-flip"``: go through the candidates (each base[i] times) in random order
             and stop at the first whose coin of probability exp(factor * (score - best)) shows
             heads. Better on average, and epsilon-differentially private with the same factors. But
-            its privacy loss spans up to 1.5 epsilon and not epsilon as for the exponential
+            its privacy loss spans up to 2 epsilon and not epsilon as for the exponential
             mechanism, so the bounded-range accounting of epsilon**2/8 does not apply to it.
 
         Examples

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable import kernels
+from hushtable.errors import SealedError
 from hushtable.kernels.split_quality import MOVES
 from hushtable.privacy.sealed import Seal, SealedCells, inside, require_one_cell
 from hushtable.privacy.spending import Account, Part, Sensitivity
@@ -111,7 +112,7 @@ class SealedRegions(Seal):
         What it is a part of.
     """
 
-    __slots__ = ("__begins", "__ends", "n_classes", "parts")
+    __slots__ = ("__begins", "__ends", "__open", "n_classes", "parts")
 
     def __init__(self, inside: OrderedCells, sensitivity: Sensitivity, part: Part) -> None:
         super().__init__(inside, sensitivity, part)
@@ -121,6 +122,7 @@ class SealedRegions(Seal):
         self.parts = [part]
         # The ends of regions among occupied cells are as private as the cells.
         self.__begins, self.__ends = [0], [len(inside.counts)]
+        self.__open = {0}  # those that are not divided yet
 
     @classmethod
     def of(
@@ -187,6 +189,12 @@ class SealedRegions(Seal):
 
     def divide(self, regions: Sequence[int], axes: Integers, cuts: Integers) -> list[int]:
         """Carry out splits; give the numbers of the halves, the left one of each region first."""
+        if len(set(regions)) < len(regions) or not self.__open.issuperset(regions):
+            raise SealedError(
+                "a region is divided once: its cells are put in order by that, and what was "
+                "divided before would hold other cells."
+            )
+        self.__open.difference_update(regions)
         begins, ends = self._where(regions)
         middles = inside(self).divide(begins, ends, axes, cuts).tolist()
         made = []
@@ -195,6 +203,7 @@ class SealedRegions(Seal):
             self.__begins.extend((self.__begins[region], middles[at]))
             self.__ends.extend((middles[at], self.__ends[region]))
             made += [len(self.parts) - 2, len(self.parts) - 1]
+        self.__open.update(made)
         return made
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from types import EllipsisType
 from typing import Any, NoReturn, Self
 
 import numpy as np
@@ -23,6 +24,10 @@ from hushtable.errors import SealedError
 from hushtable.privacy.spending import Part, Sensitivity
 
 Integers = NDArray[np.int64]
+
+_MOST_SUMMED = 2**20
+"""So many counts of up to 2**42 rows add up to less than an int64 holds; one that went around
+would tell of the counts."""
 
 _REFUSED = {
     "compared": ("eq", "ne", "lt", "le", "gt", "ge"),
@@ -172,15 +177,8 @@ which books the price first.
 
     def __getitem__(self, places: Any) -> Self:
         """Take some of the counts, each at most once, by places that are public."""
-        for place in places if isinstance(places, tuple) else (places,):
-            if isinstance(place, Seal):
-                raise SealedError(f"sealed counts are no places. {_WHAT_TO_DO}")
-            if isinstance(place, list | np.ndarray) and not _each_once(np.asarray(place)):
-                raise SealedError(
-                    "a sealed count that is taken several times would be paid once; take each "
-                    "place once, by a row of numbers from 0 on."
-                )
-        return self._made(inside(self)[places])
+        each = places if isinstance(places, tuple) else (places,)
+        return self._made(inside(self)[tuple(map(_place, each))])
 
     def sum(self, axis: int | tuple[int, ...] | None = None) -> Self:
         """Add counts up."""
@@ -188,9 +186,14 @@ which books the price first.
 
     def merged(self, groups: Sequence[int] | Integers, n_groups: int) -> Self:
         """Add up the counts of the first axis by groups, which are public."""
-        exact = inside(self)
+        exact, of_count = inside(self), np.asarray(groups)
+        if of_count.shape != self.shape[:1] or of_count.dtype.kind not in "iu":
+            raise SealedError(
+                f"groups are {of_count.dtype} of shape {of_count.shape}; each of the "
+                f"{self.shape[:1]} counts is in one group, told by its number."
+            )
         sums = np.zeros((n_groups, *exact.shape[1:]), np.int64)
-        np.add.at(sums, np.asarray(groups), exact)
+        np.add.at(sums, of_count, exact)
         return self._made(sums, self.sensitivity.merged())
 
     def reshape(self, *shape: int) -> Self:
@@ -206,36 +209,22 @@ which books the price first.
         return self._made(inside(self).transpose(*axes))
 
     def __add__(self, other: Any) -> Self:
-        if isinstance(other, Sealed):
-            return self._made(
-                inside(self) + inside(other),
-                self.sensitivity.plus(other.sensitivity),
-                self.part.common(other.part),
-            )
-        public = _public_integers(other)
-        if np.broadcast_shapes(self.shape, public.shape) != self.shape:
-            raise SealedError(
-                f"{public.shape} does not fit sealed counts of shape {self.shape}: each would be "
-                "there several times and paid once."
-            )
-        return self._made(inside(self) + public)
-
-    def __neg__(self) -> Self:
-        return self._made(-inside(self))
+        return self._with(other, 1)
 
     def __sub__(self, other: Any) -> Self:
-        return self.__add__(-other)
+        return self._with(other, -1)
 
-    def __mul__(self, factor: int) -> Self:
-        whole = _public_integers(factor)
-        if whole.ndim:
-            raise SealedError("sealed counts are multiplied by one whole number, for all alike.")
-        return self._made(inside(self) * whole, self.sensitivity.times(int(whole)))
-
-    __radd__, __rmul__ = __add__, __mul__
-
-    def __rsub__(self, other: Any) -> Self:
-        return self.__neg__().__add__(other)
+    def _with(self, other: Any, sign: int) -> Self:
+        if not isinstance(other, Sealed) or other.shape != self.shape:
+            raise SealedError(
+                "sealed counts are added to, and taken off, sealed counts of the same shape, "
+                f"here {self.shape}; of any other shape each would be there several times and paid "
+                "once. Calculate with public numbers after counts are opened."
+            )
+        both = self.sensitivity.plus(other.sensitivity)
+        if both.step > _MOST_SUMMED:
+            raise SealedError(f"more than {_MOST_SUMMED:,} counts are added to one.")
+        return self._made(inside(self) + sign * inside(other), both, self.part.common(other.part))
 
     def divided(self, starts: Sequence[int]) -> list[Self]:
         """Divide a row of counts into runs from each start to the next: disjoint parts."""
@@ -289,8 +278,14 @@ class SealedCells(Seal):
     def divided(self, column: str, part_of: Sequence[int] | Integers) -> list[SealedCells]:
         """Divide the cells by what part each code of a column is in: disjoint parts."""
         require_one_cell(self.sensitivity)
+        place = list(self.domain.names).index(column)
+        if len(part_of) != self.domain.shape[place]:
+            raise SealedError(
+                f"column {column!r} has {self.domain.shape[place]} codes, and the part of "
+                f"{len(part_of)} is told; tell that of each."
+            )
         cells = inside(self)
-        belongs = np.asarray(part_of)[cells.codes[:, list(self.domain.names).index(column)]]
+        belongs = np.asarray(part_of)[cells.codes[:, place]]
         parts = self.part.divided(map(str, range(max(part_of) + 1)))
         return [
             SealedCells(cells.only(belongs == at), self.sensitivity, part)
@@ -307,17 +302,21 @@ def require_one_cell(sensitivity: Sensitivity) -> None:
         )
 
 
+def _place(given: Any) -> Any:
+    """Give what counts are taken by, along one axis: whatever it is, none is taken twice."""
+    if isinstance(given, Seal):
+        raise SealedError(f"sealed counts are no places. {_WHAT_TO_DO}")
+    if given is None or isinstance(given, int | np.integer | slice | EllipsisType):
+        return given
+    places = np.array(given)
+    if places.dtype != np.bool_ and not _each_once(places):
+        raise SealedError(
+            "a sealed count that is taken several times would be paid once; take each place once, "
+            "by a row of numbers from 0 on."
+        )
+    return places
+
+
 def _each_once(places: NDArray[Any]) -> bool:
-    if places.dtype == np.bool_:
-        return True
     listed = places.tolist()
     return places.ndim == 1 and len(set(listed)) == len(listed) and min(listed, default=0) >= 0
-
-
-def _public_integers(given: Any) -> Integers:
-    values = np.asarray(given)
-    if values.dtype.kind not in "iu":
-        raise SealedError(
-            f"sealed counts are whole numbers, and {values.dtype} is not: round it first."
-        )
-    return values.astype(np.int64)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from numbers import Rational
 from typing import Any, Self
 
 from hushtable.errors import SealedError
@@ -188,6 +189,7 @@ class Promise:
             self,
             epsilon=self.epsilon / rows,
             delta=delta_per_row(self.epsilon, self.delta, rows),
+            rho=None if self.rho is None else self.rho / rows**2,
             of_row=True,
         )
 
@@ -346,6 +348,7 @@ promised, so what it publishes is not what was planned. Nothing is published; re
         if self.promise.of_row:
             sensitivity = sensitivity.of_one_row()
         price = mechanism.price(sensitivity)
+        _require_price(what, price)
         charged = self._in_currency(what, price)
         for part in parts:
             part.path += charged
@@ -382,14 +385,7 @@ promised, so what it publishes is not what was planned. Nothing is published; re
 
     def _require_covered(self, what: str, spent: Spent) -> None:
         promise = self.promise
-        if promise is None:
-            return
-        too_much = (
-            spent.rho > promise.rho
-            if promise.rho is not None
-            else spent.epsilon > promise.epsilon or spent.delta > promise.delta
-        )
-        if too_much:
+        if promise is not None and not promise.covers(spent):
             raise SealedError(
                 f"{what}: with it the run would spend {_told(spent)} and promised "
                 f"{_told(promise)}; nothing is opened."
@@ -409,23 +405,36 @@ promised, so what it publishes is not what was planned. Nothing is published; re
         own, shared = total[id(self.root)]
         return own + shared
 
+    def require_within(self) -> None:
+        """Refuse if more was spent than promised; how much was is not covered by the promise."""
+        if self.promise is not None and not self.promise.covers(self.spent()):
+            raise SealedError(
+                f"the run promised {_told(self.promise)} and spent more than it promised. Nothing "
+                "is published; report this."
+            ) from None
+
     def settle(self) -> None:
         """End the run: refuse unless it spent what was promised."""
         self.settled = True
+        self.require_within()
         spent, promise = self.spent(), self.promise
         if promise is None:
             return
-        if not promise.covers(spent):
-            raise SealedError(
-                f"the run spent {_told(spent)} and promised {_told(promise)}: more than it "
-                "promised. Nothing is published; report this."
-            )
         if self.spends_all and not promise.is_used_up(spent):
             raise SealedError(
                 f"the run spent {_told(spent)} and promised {_told(promise)}: less than it "
                 "promised, so what it publishes is not what was planned. Nothing is published; "
                 "report this."
             )
+
+
+def _require_price(what: str, price: Price) -> None:
+    """Refuse what would lower an account, or round it: noise of a negative scale, floats."""
+    parts = [part for part in (price.epsilon, price.delta, price.rho) if part is not None]
+    if not all(isinstance(part, Rational) and part >= 0 for part in parts):
+        raise SealedError(
+            f"{what}: a price is a fraction that is not below 0, and that of this noise is not."
+        )
 
 
 def _told(spent: Spent | Promise) -> str:

@@ -210,6 +210,7 @@ class SealedClassTable(Seal):
     ) -> SealedWays:
         """Score the one way to split a group of values: into these children."""
         self._require([frozenset(codes) for codes in children], with_apart)
+        _require_each_once([code for codes in children for code in codes])
         ways = inside(self).group_ways(children, score, with_apart=with_apart)
         return self._sealed(ways, score, 1)
 
@@ -225,6 +226,8 @@ class SealedClassTable(Seal):
         self._require([frozenset(codes)], with_apart)
         if not all(frozenset(half) <= frozenset(codes) for half in halves):
             raise SealedError("a half of some values must be some of them.")
+        for some in (codes, *halves):
+            _require_each_once(some)
         ways = inside(self).halving_ways(codes, halves, score, with_apart=with_apart)
         return self._sealed(ways, score, len(halves))
 
@@ -248,6 +251,12 @@ class SealedClassTable(Seal):
     def _sealed(self, ways: Ways, score: Score, n_in_all: int) -> SealedWays:
         moved = score.moved(self.sensitivity, self.n_classes)
         return SealedWays(ways, moved, self.part, n_in_all)
+
+
+def _require_each_once(codes: Sequence[int]) -> None:
+    """Refuse values that are counted twice: a row of them would move a score twice as far."""
+    if len(set(codes)) < len(codes):
+        raise SealedError("each value is in one child, once.")
 
 
 def _overlap(one: Codes, other: Codes) -> bool:
@@ -339,6 +348,11 @@ class ScoreChoice(Mechanism):
 
     def draw(self, exact: Scores, noise: Noise) -> int:
         """Give the place of the candidate that is chosen."""
+        if not exact.monotone:
+            raise SealedError(
+                "these scores move against each other by twice what each of them moves, and that "
+                "was not paid; choose by them with TopChoices."
+            )
         return noise.choose(exact.values, epsilon=self.eta, sensitivity=Fraction(1), monotone=True)
 
 

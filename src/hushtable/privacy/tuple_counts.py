@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -82,4 +82,5 @@ class TupleCounts(Mechanism):
             )
         noisy = self.count.noisy(exact.tuples.counts, noise)
         shown = noisy > 0
-        return exact.tuples.take(shown), noisy[shown]
+        # Nothing exact goes along: which tuples are there is seen by their noisy counts.
+        return replace(exact.tuples.take(shown), counts=noisy[shown], n_records=0), noisy[shown]

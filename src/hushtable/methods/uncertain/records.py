@@ -38,7 +38,9 @@ def records_by(carried: Points) -> list[Integers]:
     """Group rows by the values they carry: one array of rows for each combination."""
     if carried.shape[1] == 0:
         return [np.arange(len(carried))]
-    _, group_of = np.unique(carried, axis=0, return_inverse=True)
+    # Column by column first: there what is missing is one value, and in rows it is none.
+    codes = [np.unique(column, return_inverse=True)[1].reshape(-1) for column in carried.T]
+    _, group_of = np.unique(np.stack(codes, axis=1), axis=0, return_inverse=True)
     group_of = group_of.reshape(-1)
     order = np.argsort(group_of, kind="stable")
     starts = np.flatnonzero(np.diff(group_of[order], prepend=-1))
