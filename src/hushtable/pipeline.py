@@ -132,7 +132,7 @@ def publish(
     promised = promise(plan, noise=source, payment=payment, out=out, whole=whole)
     if method.one_machine and (engine == "spark" or is_in_spark(data)):
         raise ParameterError(method.one_machine)
-    table = engines.open(data, engine=engine, memory_limit=memory_limit)
+    table = engines.open(data, reading=schema.reading, engine=engine, memory_limit=memory_limit)
     table.check(schema)
     return carry_out(
         plan,

@@ -343,6 +343,22 @@ def test_a_tree_is_edited_by_moves(project: DeskClient) -> None:
     assert Schema.load(schema).attributes["smoker"].taxonomy is None  # type: ignore[union-attr]
 
 
+def test_a_schema_changed_after_the_ledger_needs_a_word(project: DeskClient) -> None:
+    book = project.folder / "visits" / "table.ledger"
+    assert 'name="same_people"' not in project.get("/p/visits/publish").text
+    project.post("/p/visits/schema/table", name="visits to clinics")
+    assert words.NOT_AFFORDED not in project.get("/p/visits/plan").text
+    page = project.get("/p/visits/publish?name=one").text
+    assert 'name="same_people"' in page
+    assert "--same-people REASON" in page
+    refused = project.publish("visits", "one")
+    assert problems(refused) == [words.SAY_SAME_PEOPLE]
+    assert not Ledger.open(book).entries()
+    answer = project.publish("visits", "one", same_people="only its name is new")
+    assert project.finish(answer) == "done", problems(project.get(answer.url.path))
+    assert [bound.reason for bound in Ledger.open(book).tables()] == ["", "only its name is new"]
+
+
 def test_a_report_runs_nothing(project: DeskClient) -> None:
     reports = project.folder / "visits" / "reports"
     reports.mkdir()

@@ -66,6 +66,8 @@ class Evaluation(Findings):
         Whether a control table was given.
     held_back : int
         Rows that were held back from a second run of the method, as control of the attacks.
+    internal : str
+        Who the report is for; it stands at its top.
     """
 
     name: str
@@ -77,12 +79,13 @@ class Evaluation(Findings):
     command: str
     control: bool
     held_back: int = 0
+    internal: str = INTERNAL
 
     def to_dict(self) -> dict[str, Any]:
         """Write as plain data: all that the report shows."""
         return {
             "format": 1,
-            "internal": INTERNAL,
+            "internal": self.internal,
             "name": self.name,
             "release": self._release(),
             "promise": self._promise(),
@@ -104,7 +107,7 @@ class Evaluation(Findings):
         from hushtable.evaluation.report.page import headlines  # noqa: PLC0415 - see `to_html`
 
         found = ([one["what"], one["value"], one["note"]] for one in headlines(self.to_dict()))
-        return f"<p><b>{escape(INTERNAL)}</b></p>{html_table(['', 'found', ''], found)}"
+        return f"<p><b>{escape(self.internal)}</b></p>{html_table(['', 'found', ''], found)}"
 
     def _release(self) -> dict[str, Any]:
         if self.statement is None:
