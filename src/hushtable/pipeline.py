@@ -18,11 +18,10 @@ import pyarrow as pa
 
 from hushtable import engine as engines
 from hushtable.engine import EngineName
-from hushtable.engine.base import Engine, Engines
 from hushtable.engine.edges import EDGE_COLUMNS, inspect_graph, read_graph
-from hushtable.engine.graph import Graph
 from hushtable.engine.header import is_in_spark
 from hushtable.engine.published import Parts
+from hushtable.engine.sealed import Counting
 from hushtable.engine.silence import silenced
 from hushtable.errors import (
     HushtableError,
@@ -286,7 +285,7 @@ def require_worth(plan: Plan[Any], rows: int | None) -> None:
 @silenced
 def carry_out(
     plan: Plan[Any],
-    open_source: Callable[[], Engine | Engines | Graph],
+    open_source: Callable[[], Counting],
     *,
     promised: tuple[Guarantee, ...],
     noise: Noise,

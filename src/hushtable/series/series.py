@@ -36,6 +36,7 @@ from hushtable.release import Release
 from hushtable.schema import Schema
 from hushtable.series.answers import SeriesAnswers
 from hushtable.series.check import problems_of
+from hushtable.series.panel import Before, PanelPlan, persons_of, publish_wave
 from hushtable.series.plan import SeriesPlan, require_fit
 from hushtable.series.waves import EarlierWaves, Wave, Waves
 
@@ -90,7 +91,7 @@ class Series:
         folder = Path(folder)
         schema = Schema.load(schema) if isinstance(schema, str | Path) else schema
         schema.require_confirmed()
-        require_fit(schema)
+        require_fit(schema, panel=plan.panel)
         plan.method(1).plan(schema)  # refuses what could never be published
         if folder.exists() or folder.is_symlink():
             raise ParameterError(f"{str(folder)!r} exists; choose another folder.")
@@ -232,6 +233,7 @@ class Series:
         self,
         data: Any,
         *,
+        before: Any = None,
         wave: int | None = None,
         correct: str | None = None,
         unseen: str | None = None,
@@ -247,6 +249,8 @@ class Series:
         ----------
         data : path, Arrow table, data frame or ibis table
             The private table of the wave.
+        before : path, Arrow table, data frame or ibis table, optional
+            In a panel, from the second wave on: the private table of the wave before, once more.
         wave : int, optional
             Which one; the next after the last unless told. A late one may come after others.
         correct : str, optional
@@ -262,23 +266,53 @@ class Series:
             book = self.ledger
             name, number = self._named(wave, corrects=correct is not None)
             out = self.folder / WAVES / name
+            previous = self._before(number, before)
             self._settle(book, name, out, unseen)
             self.__dict__.pop("_answers", None)  # there will be more to answer from
             if out.exists():
                 return Release.load(out)  # a killed run had finished it but for its name
-            return publish(
-                data,
-                self.schema,
-                self._method(book, number),
-                out=out,
-                engine=engine,
-                noise=noise,
-                memory_limit=memory_limit,
-                anyway=anyway,
-                progress=progress,
-                ledger=book,
-                purpose=name if correct is None else f"{name}: {correct}",
+            method = self._method(book, number)
+            how: dict[str, Any] = {
+                "out": out,
+                "engine": engine,
+                "noise": noise,
+                "memory_limit": memory_limit,
+                "anyway": anyway,
+                "progress": progress,
+                "ledger": book,
+                "purpose": name if correct is None else f"{name}: {correct}",
+            }
+            if not self.plan.panel:
+                return publish(data, self.schema, method, **how)
+            plan = PanelPlan.of(method, self.schema, previous, self._next_person())
+            return publish_wave(data, before, plan, **how)
+
+    def _before(self, number: int, given: Any) -> Before | None:
+        """Find the wave before, which people are followed from, or refuse what does not fit."""
+        earlier = [n for n in self.published() if n < number]
+        if not self.plan.panel:
+            if given is not None:
+                raise ParameterError(
+                    "before is given, but nobody is followed in this series: it was not planned as "
+                    "a panel (panel, --panel)."
+                )
+            return None
+        if not earlier:
+            if given is not None:
+                raise ParameterError(f"before is given, but no wave before {number} is published.")
+            return None
+        last = max(earlier)
+        if given is None:
+            raise ParameterError(
+                f"this series is a panel: give the private table of wave {last} as well (before, "
+                f"--before), so that people can be followed from there. Nothing was charged."
             )
+        return Before(last, self.release(last))
+
+    def _next_person(self) -> int:
+        """Give the first number that no person has, in whatever release."""
+        persons = [persons_of(Release.load(path)) for path in self.releases().values()]
+        return 1 + max((int(numbers.max(initial=0)) for numbers in persons), default=0)
 
     def _named(self, wave: int | None, *, corrects: bool) -> tuple[str, int]:
         """Name the release of a wave, or refuse it."""
@@ -296,6 +330,11 @@ class Series:
             raise ParameterError(
                 f"wave {wave} is published already, and nothing was charged. If its data was "
                 "wrong, publish a correction (correct, --correct): a release of its own."
+            )
+        if not corrects and self.plan.panel and wave < last:
+            raise ParameterError(
+                f"wave is {wave}, and wave {last} is published: people are followed in order, so a "
+                "panel has no late waves. Nothing was charged."
             )
         if not corrects:
             return f"{wave:03}", wave
