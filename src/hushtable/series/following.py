@@ -173,7 +173,8 @@ def carried_on(
     for at, name in enumerate(names):
         mine = before.codes[name][who] if n_before else np.zeros(n, np.int64)
         may_keep = ~came & (old[who, at] == now[:, at]) if n_before else ~came
-        codes[name] = _values(now[:, at], mine, may_keep, drawn[name], bucket_of[name], coins)[order]
+        found = _values(now[:, at], mine, may_keep, drawn[name], bucket_of[name], coins)
+        codes[name] = found[order]
     return People(persons[order], codes)
 
 
@@ -231,7 +232,7 @@ def _cells(cells: Integers, size: int) -> Floats:
     return np.bincount(cells, minlength=size).astype(np.float64)
 
 
-def _values(
+def _values(  # noqa: PLR0917 - rows that go on, and rows that were drawn
     buckets: Codes,
     mine: Integers,
     may_keep: NDArray[np.bool_],

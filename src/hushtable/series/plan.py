@@ -34,6 +34,9 @@ MOST_FIRST, WAVES_FOR_ONE = 6, 4
 
 MOST_WAVES = 10_000
 
+PANEL_COLUMNS = ("wave", "person")
+"""What is written beside the columns of synthetic people."""
+
 MOVES_SHARE = Fraction(1, 4)
 """What a panel spends on how people moved, of the budget of a wave that has one before it."""
 
@@ -312,9 +315,10 @@ def require_fit(schema: Schema, *, panel: bool = False) -> None:
             "a person has one row in each (max_rows: 1)."
         )
     problems += [
-        f"column {name!r}: in a panel {PREVIOUS}.x is x of the wave before; rename the column."
+        f"column {name!r}: in a panel, person, wave and {PREVIOUS}.x have a meaning of their own; "
+        "rename the column."
         for name in schema.attributes
-        if panel and name.startswith(f"{PREVIOUS}.")
+        if panel and (name in PANEL_COLUMNS or name.startswith(f"{PREVIOUS}."))
     ]
     if problems:
         raise ParameterError(problems)

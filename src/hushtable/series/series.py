@@ -21,6 +21,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
+import pyarrow as pa
+
 from hushtable.engine import EngineName
 from hushtable.errors import ParameterError, Refused, ReleaseError
 from hushtable.estimate.base import Estimate
@@ -32,12 +34,13 @@ from hushtable.pipeline import digest_of, publish
 from hushtable.privacy.decision import Decision
 from hushtable.privacy.ledger import Entry, Ledger
 from hushtable.privacy.noise import Noise
-from hushtable.release import Release
+from hushtable.release import Release, export_rows
 from hushtable.schema import Schema
 from hushtable.series.answers import SeriesAnswers
 from hushtable.series.check import problems_of
 from hushtable.series.panel import Before, PanelPlan, persons_of, publish_wave
 from hushtable.series.plan import SeriesPlan, require_fit
+from hushtable.series.transitions import PanelAnswers, Transitions
 from hushtable.series.waves import EarlierWaves, Wave, Waves
 
 PLAN, SCHEMA, LEDGER, WAVES = "series.yaml", "schema.yaml", "series.ledger", "waves"
@@ -206,6 +209,7 @@ class Series:
             "delta": str(self.plan.delta),
             "waves": self.plan.waves,
             "horizon": self.plan.horizon,
+            "panel": self.plan.panel,
             "releases": made,
             "left": left,
         }
@@ -424,6 +428,39 @@ class Series:
 
         answers = self._answers
         return drawing(where, answers.numbers, answers.levels(where))
+
+    # --- panels -----------------------------------------------------------------------------------
+
+    @property
+    def _followed(self) -> PanelAnswers:
+        if not self.plan.panel:
+            raise ParameterError(
+                "nobody is followed in this series: it was not planned as a panel (panel, --panel)."
+            )
+        made = {number: Release.load(path) for number, path in self.published().items()}
+        return PanelAnswers(made, self.schema)
+
+    def transitions(self, column: str, *, since: int) -> Transitions:
+        """Estimate how many people of a panel went from each value of a column to each other one.
+
+        From a wave to the one published after it.
+        """
+        return self._followed.transitions(column, since)
+
+    def moved(self, before: str | None = None, now: str | None = None, *, since: int) -> Estimate:
+        """Estimate how many people satisfied a condition at a wave, and another at the next one.
+
+        Both are about the same column; without any, people who are in both waves are counted.
+        """
+        return self._followed.moved(before, now, since)
+
+    def panel(self) -> pa.Table:
+        """Give the synthetic people of all waves: a row for each wave and person."""
+        return self._followed.panel()
+
+    def export_panel(self, path: str | Path) -> None:
+        """Write the synthetic people to a new ``.csv`` or ``.parquet`` file."""
+        export_rows(self._followed.panel, Path(path), self.schema)
 
 
 def _standing(book: Ledger) -> list[Entry]:
