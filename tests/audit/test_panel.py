@@ -60,9 +60,7 @@ def first_wave(tmp_path_factory: pytest.TempPathFactory) -> Series:
 
 
 def planned(series: Series) -> PanelPlan:
-    method = Quilt(
-        epsilon=4, delta="1e-6", particles=1000, prior=EarlierWaves(2, series.waves())
-    )  # type: ignore[arg-type]
+    method = Quilt(epsilon=4, delta="1e-6", particles=1000, prior=EarlierWaves(2, series.waves()))  # type: ignore[arg-type]
     return PanelPlan.of(method, SCHEMA, Before(1, series.release(1)), series._next_person())
 
 
@@ -174,7 +172,7 @@ def links_are_private(monkeypatch: pytest.MonkeyPatch) -> None:
         (links_are_private, "persons", (1, 0), (1, 0)),
     ],
 )
-def test_what_is_broken_is_caught(
+def test_what_is_broken_is_caught(  # noqa: PLR0917 - what is broken, where and how
     monkeypatch: pytest.MonkeyPatch,
     first_wave: Series,
     break_it: Callable[[pytest.MonkeyPatch], None],
