@@ -25,7 +25,7 @@ from hushtable.estimate.quantiles import NORMAL
 from hushtable.methods.quilt.estimator import QuiltEstimator
 from hushtable.methods.registry import estimator_for
 from hushtable.predicate import Predicate, parse
-from hushtable.series.drift import Floats, Path
+from hushtable.series.drift import Floats, Path, learned_step
 from hushtable.series.plan import slope_weights
 from hushtable.series.waves import Wave, Waves, in_words
 
@@ -124,7 +124,9 @@ class SeriesAnswers:
             values = np.array([count.value for count in counts])
             stds = np.array([count.std for count in counts])
         stds = np.maximum(stds, _EXACT)  # a number of rows may be public
-        return Path.of(self.numbers, values, stds**2, self._step(predicate, values, stds)), told
+        supposed = self._step(predicate, values, stds)
+        step = learned_step(self.numbers, values, stds**2, supposed=supposed)
+        return Path.of(self.numbers, values, stds**2, step), told
 
     def _pace(self, where: str) -> float:
         return self.waves.pace(parse(where, self.schema).columns)

@@ -27,7 +27,11 @@ LEAST_PACE, MOST_PACE = 1e-5, 4.0
 UNSURE = 3.0
 """The factor by which a supposed pace may well be off."""
 
+UNSURE_OF_ONE = 2.0
+"""The factor by which one count may well move faster or slower than counts like it."""
+
 _N_PACES = 240
+_N_STEPS, _REACH = 60, 100.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,6 +172,35 @@ def learned_pace(series: Sequence[Sequence[Measured]], total: float, *, supposed
         found += _log_likelihoods(table, paces, steps(table, total))
     likely = np.exp(found - found.max())
     return float(paces @ likely / likely.sum())
+
+
+def learned_step(
+    waves: Sequence[int], values: Floats, variances: Floats, *, supposed: float
+) -> float:
+    """Learn the variance of the step of one count from its own noisy values.
+
+    Counts like it say what to suppose; what it did itself says how far that is wrong. It is the
+    mean over steps by their likelihood, as in `learned_pace`, with a factor of two for one standard
+    deviation. A variance is infinite where nothing was measured.
+
+    Examples
+    --------
+    >>> still, jumped = np.array([500.0, 503.0, 498.0]), np.array([500.0, 800.0, 100.0])
+    >>> noise = np.full(3, 100.0)
+    >>> 50 < learned_step([1, 2, 3], still, noise, supposed=100.0) < 120
+    True
+    >>> learned_step([1, 2, 3], jumped, noise, supposed=100.0) > 400
+    True
+    """
+    told = np.flatnonzero(np.isfinite(variances))
+    if len(told) < 2:
+        return supposed
+    seen = [Measured(waves[i], values[i : i + 1], variances[i : i + 1]) for i in told]
+    factors = np.geomspace(1 / _REACH, _REACH, _N_STEPS)
+    found = -0.5 * (np.log(factors) / np.log(UNSURE_OF_ONE)) ** 2
+    found += _log_likelihoods(seen, factors, np.array([supposed]))
+    likely = np.exp(found - found.max())
+    return float(supposed * (factors @ likely) / likely.sum())
 
 
 def _log_likelihoods(measured: Sequence[Measured], paces: Floats, unit: Floats) -> Floats:
