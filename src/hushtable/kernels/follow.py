@@ -58,7 +58,7 @@ def _change(  # noqa: PLR0917 - kernels take arrays by position
 ) -> float:
     """Add a row to all cells that one of its columns is in; a `before` of length 0 is nobody."""
     sizes, weights, code = counted.sizes, counted.weights, row[column]
-    change = 0.0
+    change: float = 0.0
     change += _add(excess, counted.singles[column] + code, by, weights)
     for other in range(len(sizes)):
         if other == column:

@@ -65,7 +65,8 @@ class Move:
         scale : float
             Published rows for each row of the private table.
         """
-        counts, std = self.counts * scale, self.noise.std * scale
+        counts = np.asarray(self.counts * scale, np.float64)
+        std = self.noise.std * scale
         same = np.eye(len(counts), dtype=bool)
         n_moved = float(np.clip(n_stay - counts[same].sum(), 0.0, n_stay))
         chance = np.outer(shares, shares)
@@ -228,7 +229,7 @@ def _counted(  # noqa: PLR0917 - what is wanted, and what is there
     return counted, np.concatenate(excess)
 
 
-def _cells(cells: Integers, size: int) -> Floats:
+def _cells(cells: Integers | Codes, size: int) -> Floats:
     return np.bincount(cells, minlength=size).astype(np.float64)
 
 

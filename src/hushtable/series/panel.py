@@ -46,6 +46,7 @@ from hushtable.privacy.guarantee import Guarantee
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.noise_sources import make_noise
 from hushtable.privacy.payment import Paying, Payment
+from hushtable.recoding import Recoding
 from hushtable.release import Release
 from hushtable.schema import Schema
 from hushtable.series.following import Move, People, carried_on
@@ -217,7 +218,7 @@ class PanelPlan(Plan[SealedWaves]):
         purse, made = moves_purse(self.total), []
         names = [values.name for values in self.quilt.values]
         sizes = [int(column.buckets.max()) + 1 for column in carried.columns]
-        recode = {}
+        recode: dict[str, Recoding] = {}
         for values, column in zip(self.quilt.values, carried.columns, strict=True):
             recoding = values.bucket_recoding(column.buckets)
             if recoding is not None:

@@ -69,11 +69,18 @@ class Transitions:
         for a, before in enumerate(self.labels):
             for b, now in enumerate(self.labels):
                 count, share = self.estimates[a][b], self.shares[a][b]
-                told = {f"share{end}": None for end in ("", "_low", "_high")}
-                if share is not None:
-                    told = {"share": share.value, "share_low": share.low, "share_high": share.high}
-                people = {"people": count.value, "low": count.low, "high": count.high}
-                rows.append({"before": before, "now": now, **people, **told})
+                rows.append(
+                    {
+                        "before": before,
+                        "now": now,
+                        "people": count.value,
+                        "low": count.low,
+                        "high": count.high,
+                        "share": None if share is None else share.value,
+                        "share_low": None if share is None else share.low,
+                        "share_high": None if share is None else share.high,
+                    }
+                )
         return pa.Table.from_pylist(rows)
 
 
@@ -182,7 +189,9 @@ class _Moves:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        said = ("People of both waves were counted, column by column: the error is noise.",)
+        said: tuple[str, ...] = (
+            "People of both waves were counted, column by column: the error is noise.",
+        )
         if self._replaced:
             said += (
                 "The wave before was corrected after these people were followed from it: they are "
