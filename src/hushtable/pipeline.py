@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +21,6 @@ from hushtable.engine import EngineName
 from hushtable.engine.edges import EDGE_COLUMNS, inspect_graph, read_graph
 from hushtable.engine.header import is_in_spark
 from hushtable.engine.published import Parts
-from hushtable.engine.sealed import Counting
 from hushtable.engine.silence import silenced
 from hushtable.errors import (
     HushtableError,
@@ -41,9 +40,13 @@ from hushtable.privacy.ledger import Entry
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.noise_sources import make_noise
 from hushtable.privacy.payment import Paying, Payment
-from hushtable.release import SEEDED, LedgerReceipt, Release, Statement
+from hushtable.release import Release
 from hushtable.release_writer import ReleaseWriter
 from hushtable.schema import Identifier, Schema
+from hushtable.statement import SEEDED, LedgerReceipt, Statement
+
+if TYPE_CHECKING:
+    from hushtable.engine.sealed import Counting
 
 BARE = "This method sees counts without noise: {}"
 """What a statement says of methods that declare it."""
@@ -128,7 +131,7 @@ def publish(
     promised = promise(plan, noise=source, payment=payment, out=out, whole=whole)
     if method.one_machine and (engine == "spark" or is_in_spark(data)):
         raise ParameterError(method.one_machine)
-    table = engines.open(data, engine=engine, memory_limit=memory_limit)
+    table = engines.open(data, reading=schema.reading, engine=engine, memory_limit=memory_limit)
     table.check(schema)
     return carry_out(
         plan,
@@ -141,7 +144,7 @@ def publish(
         whole=whole,
         before_charge=None
         if on_forecast is None
-        else lambda: on_forecast(plan.forecast(schema.rows if rows is None else rows)),
+        else lambda: on_forecast(plan.forecast(schema.expected_rows(rows))),
     )
 
 
@@ -263,7 +266,7 @@ def _require_nouns(schema: object, method: object) -> None:
 
 def require_worth(plan: Plan[Any], rows: int | None) -> None:
     """Refuse to charge for a release that would tell nothing, by public numbers alone."""
-    known = plan.schema.rows if rows is None else rows
+    known = plan.schema.expected_rows(rows)
     expected = SUPPOSED_ROWS if known is None else known
     why = plan.hollow(expected)
     if not why:

@@ -240,7 +240,7 @@ def error_curve(
             points.append(Point(epsilon, None, str(refusal)))
     if all(point.error is None for point in points):
         raise Refused(points[-1].why_not)
-    return Curve(share, schema.rows if rows is None else rows, tuple(points))
+    return Curve(share, schema.expected_rows(rows), tuple(points))
 
 
 def needed_epsilon(
@@ -277,7 +277,7 @@ def needed_epsilon(
     >>> float(epsilon), error.half_width
     (0.176, 50.0)
     """
-    rows = schema.rows if rows is None else rows
+    rows = schema.expected_rows(rows)
     limit = want.limit(rows)
     why_not = ""
 

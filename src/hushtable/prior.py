@@ -17,10 +17,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hushtable.errors import DataError, HushtableError, ParameterError
+from hushtable.files.whole_file import sha256_of
 from hushtable.methods.prior import Kind, Prior
 from hushtable.privacy.unit import Unit
-from hushtable.release import STATEMENT, Release, sha256_of
+from hushtable.release import Release
 from hushtable.schema import Column, Identifier, Schema
+from hushtable.statement import STATEMENT
 
 Integers = NDArray[np.int64]
 _LEFT_OUT = Identifier(role="identifier")

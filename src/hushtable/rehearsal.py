@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -129,12 +129,7 @@ class Off:
 
     def to_dict(self) -> dict[str, float]:
         """Write as plain data."""
-        return {
-            "typical": self.typical,
-            "worst": self.worst,
-            "rows": self.rows,
-            "n_questions": self.n_questions,
-        }
+        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -198,7 +193,7 @@ def rehearse(
     public = stand_in_schema(schema)
     table: Any = like
     if like is None:
-        known = schema.rows if rows is None else rows
+        known = schema.expected_rows(rows)
         table = make_stand_in(public, USUAL_ROWS if known is None else known)
     names, made = list(schema.attributes), _published(table, public, method)
     private = _codes(table, public, names)
@@ -220,7 +215,8 @@ def rehearse(
 def _published(table: Any, schema: Schema, method: Method) -> pa.Table:
     """Publish for nobody to keep, and give the rows."""
     with tempfile.TemporaryDirectory() as folder:
-        release = publish(table, schema, method, out=Path(folder) / "rehearsal", anyway=True)
+        apart = method.rehearsed(Path(folder))
+        release = publish(table, schema, apart, out=Path(folder) / "rehearsal", anyway=True)
         made = release.frame(drawn=bool(release.recode))
     if not made.num_rows:
         raise Refused(

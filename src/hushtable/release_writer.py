@@ -12,17 +12,16 @@ import pyarrow.parquet as pq
 from hushtable.engine.published import Parts
 from hushtable.errors import ReleaseError
 from hushtable.files.scratch import Scratch, why_not_written
-from hushtable.files.whole_file import sync
+from hushtable.files.whole_file import sha256_of, sync
 from hushtable.files.written_rows import write_parquet
-from hushtable.release import (
+from hushtable.schema import Schema
+from hushtable.statement import (
     SEEDED_MARK,
     STATEMENT,
     STATEMENT_FOR_PEOPLE,
     Statement,
     TableFile,
-    sha256_of,
 )
-from hushtable.schema import Schema
 
 
 class ReleaseWriter:

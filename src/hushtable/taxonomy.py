@@ -118,14 +118,7 @@ class Taxonomy:
     @classmethod
     def from_csv(cls, path: str | Path) -> Taxonomy:
         """Read an ARX hierarchy file (``;`` or ``,`` between cells)."""
-        try:
-            text = Path(path).read_text(encoding="utf-8-sig")
-        except UnicodeDecodeError:
-            raise TaxonomyError(f"hierarchy {Path(path).name!r} is not UTF-8 text.") from None
-        except OSError as error:
-            raise TaxonomyError(
-                f"cannot read hierarchy {Path(path).name!r}: {error.strerror}."
-            ) from None
+        text = _text_of(Path(path), encoding="utf-8-sig")
         delimiter = ";" if ";" in text else ","
         try:
             return cls.from_rows(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
@@ -150,12 +143,9 @@ class Taxonomy:
             raise TaxonomyError(
                 f"hierarchy file {path.name!r}: expected .csv, .txt, .yaml, .yml or .json."
             )
+        text = _text_of(path, encoding="utf-8")
         try:
-            return cls.from_nested(read_yaml(path.read_text(encoding="utf-8")))
-        except UnicodeDecodeError:
-            raise TaxonomyError(f"hierarchy {path.name!r} is not UTF-8 text.") from None
-        except OSError as error:
-            raise TaxonomyError(f"cannot read hierarchy {path.name!r}: {error.strerror}.") from None
+            return cls.from_nested(read_yaml(text))
         except TaxonomyError:
             raise
         except ValueError as error:
@@ -187,6 +177,15 @@ class Taxonomy:
     def to_json(self) -> str:
         """Write as nested JSON."""
         return json.dumps(self.to_nested(), ensure_ascii=False)
+
+
+def _text_of(path: Path, *, encoding: str) -> str:
+    try:
+        return path.read_text(encoding=encoding)
+    except UnicodeDecodeError:
+        raise TaxonomyError(f"hierarchy {path.name!r} is not UTF-8 text.") from None
+    except OSError as error:
+        raise TaxonomyError(f"cannot read hierarchy {path.name!r}: {error.strerror}.") from None
 
 
 def _listing(values: Sequence[str], most: int = 5) -> str:

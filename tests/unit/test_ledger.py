@@ -140,6 +140,16 @@ class TestSpending:
         ledger.charge([pure("3/4")], purpose="as quoted")
         assert ledger.remaining().epsilon == quote.remaining_after.epsilon
 
+    def test_a_quote_knows_how_the_first_charge_shares_delta_out(self, path: Path) -> None:
+        ledger = Ledger.create(path, epsilon=3, delta="1e-5")
+        nothing_yet = ledger.remaining()
+        for _ in range(2):
+            quote = ledger.quote([pure(1)])
+            entry = ledger.charge([pure(1)], purpose="as quoted")
+            assert ledger.remaining() == quote.remaining_after
+        assert quote.remaining_after.delta < nothing_yet.delta
+        assert entry.cost.epsilon == 1
+
     @pytest.mark.parametrize("guarantees", [[], (), [1], pure(1), "pure", [{"family": "none"}]])
     def test_only_sequences_of_guarantees(self, ledger: Ledger, guarantees: Any) -> None:
         for act in (

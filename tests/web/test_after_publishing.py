@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import html
+import io
 import json
+import zipfile
 from pathlib import Path
 
 import pyarrow.csv as pa_csv
@@ -12,7 +14,9 @@ import pytest
 from hushtable.datasets import sample, sample_schema
 from hushtable.methods import NoisyCounts
 from hushtable.pipeline import publish
+from hushtable.release import Release
 from hushtable.schema import Schema
+from hushtable.web import words
 from hushtable.web.jobs import Jobs
 from hushtable.web.pages.look import Shelf
 from hushtable.web.render import number
@@ -52,7 +56,7 @@ def test_a_release_is_looked_at_as_analysts_do(published: DeskClient) -> None:
     text = html.unescape(page.text)
     release = published.app.state.bench.project("visits").release("first")
     assert release.statement.guarantees[0].explain() in text
-    assert 'aria-current="page"' in text  # the steps of the project are around it
+    assert 'aria-current="step"' in text  # the steps of the project are around it
     assert '<link rel="stylesheet" href="/static/style.css">' in text
     assert f'hx-get="{LOOK}/answer"' in text
     assert "hushtable query releases/first \"sex = 'F'\" --by region" in text
@@ -111,6 +115,35 @@ def test_the_shelf_holds_few_releases(published: DeskClient) -> None:
             (folder / name).rmdir()
 
 
+def test_what_lies_beside_a_release_is_not_handed_out(
+    published: DeskClient, tmp_path: Path
+) -> None:
+    folder = published.folder / "visits" / "releases" / "first"
+    (folder / "report.html").write_text("INTERNAL")
+    (tmp_path / "outside.csv").write_text("PRIVATE")
+    (folder / "link.csv").symlink_to(tmp_path / "outside.csv")
+    try:
+        answer = published.get("/p/visits/releases/first.zip")
+    finally:
+        (folder / "report.html").unlink()
+        (folder / "link.csv").unlink()
+    assert answer.headers["content-disposition"] == 'attachment; filename="first.zip"'
+    with zipfile.ZipFile(io.BytesIO(answer.content)) as bundle:
+        assert sorted(bundle.namelist()) == [
+            "first/STATEMENT.md", "first/data.parquet", "first/statement.json",
+        ]  # fmt: skip
+        bundle.extractall(tmp_path)
+    assert Release.load(tmp_path / "first").statement == Release.load(folder).statement
+
+
+@pytest.mark.parametrize("name", ["first%22", "first%0d%0aSet-Cookie:x=1", "first%2f..%2fsecond"])
+def test_no_name_gets_into_a_header(published: DeskClient, name: str) -> None:
+    answer = published.get(f"/p/visits/releases/{name}.zip")
+    assert answer.status_code in {400, 404}
+    assert "content-disposition" not in answer.headers
+    assert "set-cookie" not in answer.headers
+
+
 def report_of(desk: DeskClient, path: str) -> str:
     job = Jobs().all(desk.app.state.bench.project("visits"))[-1]
     name = job.state["report"]
@@ -121,6 +154,26 @@ def report_of(desk: DeskClient, path: str) -> str:
         "script-src 'none'", ""
     )
     return html.unescape(report.text)
+
+
+def test_a_rehearsal_shows_the_whole_report_and_touches_nothing(published: DeskClient) -> None:
+    plan = {"method": "noisy-counts", "epsilon": "2", "mechanism": "pure", "rows": "300"}
+    assert not problems(published.post("/p/visits/plan", **plan))
+    table = published.folder / "visits.csv"
+    table.rename(published.folder / "elsewhere.csv")  # so that nothing can read it
+    before = set((published.folder / "visits" / "releases").iterdir())
+    try:
+        answer = published.post("/p/visits/rehearse", rows="200")
+        assert published.finish(answer) == "done", problems(published.get(answer.url.path))
+    finally:
+        (published.folder / "elsewhere.csv").rename(table)
+    report = published.get("/p/visits/rehearsals/001")
+    assert "sandbox" in report.headers["content-security-policy"]
+    text = html.unescape(report.text)
+    assert words.REPORT_OF_REHEARSAL in text
+    assert "with the private table" not in text
+    assert set((published.folder / "visits" / "releases").iterdir()) == before
+    assert "/p/visits/rehearsals/001" in published.get("/p/visits/rehearse").text
 
 
 def test_a_release_is_evaluated_inside(published: DeskClient) -> None:

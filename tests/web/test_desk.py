@@ -161,7 +161,7 @@ def test_every_method_has_its_form(name: str) -> None:
     filled = {field.name: field.value for field in fields if field.value}
     read = read_parameters(name, filled, schema)
     assert set(read) <= {field.name for field in fields}
-    if name not in {"alpha-beta", "columns"}:  # which need choices of their own
+    if name not in {"alpha-beta", "columns", "random-sampling"}:  # which need choices of their own
         method = make_method(name, read)
         assert make_method(name, method.parameters()) == method
 
@@ -341,6 +341,22 @@ def test_a_tree_is_edited_by_moves(project: DeskClient) -> None:
     assert problems(wrong)
     project.post("/p/visits/schema/tree", column="smoker", act="drop")
     assert Schema.load(schema).attributes["smoker"].taxonomy is None  # type: ignore[union-attr]
+
+
+def test_a_schema_changed_after_the_ledger_needs_a_word(project: DeskClient) -> None:
+    book = project.folder / "visits" / "table.ledger"
+    assert 'name="same_people"' not in project.get("/p/visits/publish").text
+    project.post("/p/visits/schema/table", name="visits to clinics")
+    assert words.NOT_AFFORDED not in project.get("/p/visits/plan").text
+    page = project.get("/p/visits/publish?name=one").text
+    assert 'name="same_people"' in page
+    assert "--same-people REASON" in page
+    refused = project.publish("visits", "one")
+    assert problems(refused) == [words.SAY_SAME_PEOPLE]
+    assert not Ledger.open(book).entries()
+    answer = project.publish("visits", "one", same_people="only its name is new")
+    assert project.finish(answer) == "done", problems(project.get(answer.url.path))
+    assert [bound.reason for bound in Ledger.open(book).tables()] == ["", "only its name is new"]
 
 
 def test_a_report_runs_nothing(project: DeskClient) -> None:

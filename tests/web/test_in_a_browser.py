@@ -12,13 +12,18 @@ import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
+import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pytest
 
 from browser import CHROMIUM, Browser
-from hushtable.datasets import sample
+from hushtable.datasets import sample, sample_schema
+from hushtable.methods import NoisyCounts
+from hushtable.pipeline import publish
 from hushtable.release import Release
+from hushtable.schema import Schema
 
 from .visitor import KeyboardVisitor, Server, Visitor, require_in_hand, walk_to_publishing
 
@@ -33,6 +38,12 @@ SCREENS = [
     "/p/visits/advisor?use=rows&who=public&rows=12000", "/p/visits/report",
     "/p/visits/jobs/0001", "/p/nowhere/", "/p/visits/releases/visits-1/look/?by=diagnosis&by=sex",
 ]  # fmt: skip
+EARLY = [
+    *(f"/p/empty/{name}" for name in ("", "data", "schema", "ledger", "plan", "rehearse")),
+    *(f"/p/empty/{name}" for name in ("publish", "report", "advisor")),
+    *(f"/p/fresh/{name}" for name in ("schema", "ledger", "publish", "advisor")),
+]
+"""Screens of projects that have hardly begun: nothing chosen, or nothing confirmed."""
 EVIL = "<img src=x onerror=document.title='broken'>"
 
 
@@ -53,8 +64,20 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Visitor, Pa
         visitor = Visitor(second, server)
         visitor.go("/p/visits/jobs/0002")
         assert visitor.finish_job() == "done", visitor.text
+        begin_others(folder)
         yield visitor, folder
     server.stop()
+
+
+def begin_others(folder: Path) -> None:
+    """Lay down a project without anything, and one whose schema is not confirmed."""
+    drafted = sample_schema().to_dict()
+    for name in ("age", "sex"):
+        drafted["columns"][name]["confirm"] = ["missing", "outside"]
+    for name, settings in (("empty", {}), ("fresh", {"data": str(folder / "visits.csv")})):
+        (folder / name).mkdir()
+        (folder / name / "project.json").write_text(json.dumps(settings))
+    (folder / "fresh" / "schema.yaml").write_text(json.dumps(drafted))
 
 
 def test_the_release_is_in_hand_and_paid_for(desk: tuple[Visitor, Path], tmp_path: Path) -> None:
@@ -101,7 +124,7 @@ def test_a_value_is_dragged_into_a_group(desk: tuple[Visitor, Path]) -> None:
     visitor.go("/p/visits/schema/tree?column=region")
     visitor.browser.value(
         "(() => { const form = document.querySelector('[name=members]').form;"
-        " form.elements.members.options[0].selected = true; form.elements.label.value = 'coast';"
+        " form.elements.members[0].checked = true; form.elements.label.value = 'coast';"
         " })()"
     )
     visitor.browser.events.clear()
@@ -133,7 +156,7 @@ def test_a_value_is_dragged_into_a_group(desk: tuple[Visitor, Path]) -> None:
 )
 def test_every_screen_is_whole(desk: tuple[Visitor, Path], view: dict[str, Any]) -> None:
     visitor, _ = desk
-    for screen in SCREENS:
+    for screen in (*SCREENS, *(EARLY if "width" in view else ())):
         visitor.go(screen, **view)
         told = [entry for entry in visitor.browser.complaints if "400 (Bad" not in str(entry)]
         assert not told, (screen, told)
@@ -175,20 +198,25 @@ def violations(visitor: Visitor, axe: str) -> list[tuple[str, str, Any]]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_axe_finds_nothing_serious(desk: tuple[Visitor, Path], axe: str, dark: bool) -> None:
+@pytest.mark.parametrize(
+    "view", [{}, {"dark": True}, {"width": 400}], ids=["light", "dark", "400px"]
+)
+def test_axe_finds_nothing_serious(
+    desk: tuple[Visitor, Path], axe: str, view: dict[str, Any]
+) -> None:
     visitor, folder = desk
     found = {}
-    for screen in SCREENS:
-        visitor.go(screen, dark=dark)
+    for screen in (*SCREENS, *EARLY):
+        visitor.go(screen, **view)
         if screen.endswith("/schema"):
-            visitor.until("document.querySelector('#check').innerText", lambda t: "…" not in t)
+            checked = "document.querySelector('#check')?.innerText ?? ''"
+            visitor.until(checked, lambda text: "…" not in text)
         if wrong := violations(visitor, axe):
             found[screen] = wrong
     server = Server("serve", folder / "visits" / "releases" / "visits-1")
     try:
         for query in ("", "?in:sex=F&by=diagnosis", "?by=diagnosis&by=sex", "?where=nonsense+("):
-            visitor.browser.open(f"{server.root}/{query}", dark=dark)
+            visitor.browser.open(f"{server.root}/{query}", **view)
             if wrong := violations(visitor, axe):
                 found[f"analyst {query}"] = wrong
     finally:
@@ -228,8 +256,21 @@ def test_markup_from_a_table_runs_nowhere(desk: tuple[Visitor, Path]) -> None:
     (folder / "evil" / "schema.yaml").write_text(json.dumps({
         "name": EVIL, "columns": {EVIL: {"type": "categorical", "values": [EVIL, "b"]}},
     }))  # fmt: skip
-    for screen in ("data", "schema", "plan?method=quilt", "ledger"):
+    (folder / "evil" / "releases").mkdir()
+    publish(
+        pa.table({EVIL: [EVIL, "b"] * 50}), Schema.load(folder / "evil" / "schema.yaml"),
+        NoisyCounts(epsilon=2, mechanism="pure"), out=folder / "evil" / "releases" / "one",
+    )  # fmt: skip
+    named = quote(EVIL)
+    for screen in (
+        "data", "schema", f"schema/tree?column={named}", "plan?method=quilt", "ledger", "publish",
+        "report", f"releases/one/look/?by={named}", f"releases/one/look/?where={named}",
+    ):  # fmt: skip
         visitor.go(f"/p/evil/{screen}")
+        if "/look/" in screen:
+            visitor.browser.value("document.getElementById('columns').scrollIntoView()")
+            visitor.until("document.querySelectorAll('.column table').length", lambda n: n == 1)
+            assert EVIL in visitor.text
         assert visitor.browser.value("document.querySelectorAll('img').length") == 0
         assert visitor.browser.value("document.title") != "broken"
     visitor.go("/p/evil/data")

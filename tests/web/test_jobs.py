@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,9 +14,13 @@ from typing import Any
 
 import pytest
 
+from hushtable.datasets import sample_schema
 from hushtable.errors import ParameterError, Refused
 from hushtable.privacy.ledger import Ledger
+from hushtable.schema import Schema
+from hushtable.web import words
 from hushtable.web.jobs import MAX_RUNNING, Job, Jobs, write_json
+from hushtable.web.workbench import fingerprint
 
 from .desk_client import DeskClient, problems
 
@@ -25,7 +30,8 @@ from hushtable.web import job_process
 def work(project, what, progress):
     progress("counting", 0.5)
     (project.folder / "begun").touch()
-    time.sleep(600)
+    for _ in range(6000):  # a signal just before one long sleep would be answered after it
+        time.sleep(0.1)
     return {}
 job_process._KINDS["draft"] = work
 job_process.main(pathlib.Path(sys.argv[1]))
@@ -115,6 +121,38 @@ def test_the_number_of_another_process_is_never_signaled(project: DeskClient) ->
         bystander.wait()
 
 
+def test_a_file_of_the_project_is_never_run(project: DeskClient) -> None:
+    for name in ("json", "numpy", "hushtable"):
+        (project.folder / "visits" / f"{name}.py").write_text("raise SystemExit(1)")
+    assert project.finish(project.post("/p/visits/draft")) == "done"
+
+
+def test_an_upload_lasts_as_long_as_the_job_that_reads_it(slow: DeskClient) -> None:
+    content = (slow.folder / "visits.csv").read_bytes()
+    slow.browser.post(
+        "/p/visits/upload", data={"csrf": slow.csrf()}, files={"file": ("visits.csv", content)}
+    )
+    upload = Path(slow.app.state.bench.project("visits").data)
+    code = "import sys, pathlib; from hushtable.web.job_process import _table\n"
+    code += "path = pathlib.Path(_table({'data': sys.argv[1]})); print(path, flush=True)\n"
+    code += "input(); print(len(path.read_bytes()))"
+    job = subprocess.Popen(
+        [sys.executable, "-c", code, str(upload)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert job.stdin is not None
+    assert job.stdout is not None
+    held = Path(job.stdout.readline().strip())
+    assert held != upload
+    assert held.parent.stat().st_mode & 0o077 == 0
+    upload.unlink()  # as when the workbench is closed
+    job.stdin.write("\n")
+    job.stdin.close()
+    assert int(job.stdout.readline()) == len(content)
+    job.wait(60)
+    assert not held.exists()
+
+
 def test_a_refusal_of_a_job_is_told_in_full(project: DeskClient) -> None:
     table = project.folder / "visits.csv"
     table.write_text("other\n1\n")
@@ -173,6 +211,30 @@ def test_a_running_job_shows_phase_counts_and_time_left(project: DeskClient) -> 
                  {"status": "done", "publish_seconds": 900})  # fmt: skip
         text = project.get("/p/visits/jobs/0001/state").text
         assert "About 10 min left, going by the last run" in text
+
+
+def test_what_was_shown_is_what_is_published(project: DeskClient) -> None:
+    """A schema that was changed in another window was not seen, so nothing is charged for it."""
+    folder = project.folder / "visits"
+    page = project.get("/p/visits/publish?name=one").text
+    seen = re.search(r'name="seen" value="(\w+)"', page)
+    assert seen is not None
+    other = sample_schema().to_dict()
+    other["columns"]["age"] |= {"outside": "refuse"}  # the ledger takes it for the same table
+    assert Schema.from_dict(other).digest == sample_schema().digest
+    (folder / "schema.yaml").write_text(Schema.from_dict(other).to_yaml())
+    answer = project.post("/p/visits/publish", name="one", typed="one", seen=seen[1])
+    assert words.PLAN_CHANGED in problems(answer)
+    # Or between the button and the process that it starts.
+    job = Jobs().start(
+        project.app.state.bench.project("visits"), "publish",
+        data=str(project.folder / "visits.csv"), schema=fingerprint(sample_schema()),
+        method="quilt", parameters={"epsilon": 1}, name="one", purpose="", rows=None, anyway=False,
+        same_people=None,
+    )  # fmt: skip
+    assert project.finish(project.get(f"/p/visits/jobs/{job.id}")) == "refused"
+    assert words.PLAN_CHANGED in problems(project.get(f"/p/visits/jobs/{job.id}"))
+    assert not Ledger.open(folder / "table.ledger").entries()
 
 
 def test_a_job_writes_down_the_counts_of_its_run(project: DeskClient) -> None:

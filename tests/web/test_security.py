@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from starlette.routing import Route
 from starlette.testclient import TestClient
+from starlette.websockets import WebSocketDisconnect
 
+from hushtable.cli.web import workbench
 from hushtable.errors import ParameterError
 from hushtable.web.analyst import make_analyst_page
-from hushtable.web.desk import ROUTES
-from hushtable.web.security import POLICY
+from hushtable.web.desk import ROUTES, make_desk
+from hushtable.web.security import POLICY, Door
 from hushtable.web.server import require_loopback
 
 from .desk_client import MAX_UPLOAD, PORT, DeskClient, problems
@@ -74,6 +77,58 @@ def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(desk: DeskClient)
     assert desk.door.token not in cookie
 
 
+def test_a_ticket_lets_in_once_and_the_token_always(desk: DeskClient) -> None:
+    ticket = desk.door.new_ticket()
+    assert ticket not in repr(desk.door)
+    answers = []
+    for _ in range(2):
+        stranger = TestClient(desk.app, base_url=f"http://127.0.0.1:{PORT}")
+        answers.append(stranger.get("/", params={"token": ticket}).status_code)
+    assert answers == [200, 403]
+    assert desk.new_browser().get("/").status_code == 200
+
+
+def test_the_browser_is_opened_with_a_ticket(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    doors: list[Door] = []
+    launched: list[str] = []
+
+    def run(app: Any, held: Any, *, ready: Any) -> None:
+        ready()
+        held.close()
+
+    def make(*_: Any, door: Door, **__: Any) -> None:
+        doors.append(door)
+
+    monkeypatch.setattr("hushtable.web.server.run", run)
+    monkeypatch.setattr("hushtable.web.desk.make_desk", make)
+    monkeypatch.setattr("typer.launch", launched.append)
+    workbench(tmp_path / "desk")
+    (door,), (address,) = doors, launched
+    assert door.token not in address  # the process list is everybody's
+    assert door.token in capsys.readouterr().out
+    assert door.admits(address.partition("token=")[2])
+
+
+def test_there_are_no_websockets(desk: DeskClient) -> None:
+    with (
+        pytest.raises(WebSocketDisconnect) as refused,
+        desk.browser.websocket_connect("/", headers={"origin": "http://evil.example"}),
+    ):
+        pass
+    assert refused.value.code == 1008
+
+
+def test_on_the_usual_port_the_name_alone_will_do(desk: DeskClient) -> None:
+    app = make_desk(desk.app.state.bench, door=desk.door, port=80, max_upload=MAX_UPLOAD)
+    answers = [
+        TestClient(app, base_url=f"http://{host}").get("/").status_code
+        for host in ("127.0.0.1", "localhost", "evil.example")
+    ]
+    assert answers == [403, 403, 400]  # no token yet; a foreign name
+
+
 @pytest.mark.parametrize(
     "host", ["evil.example", f"evil.example:{PORT}", "127.0.0.1", "127.0.0.1:1"]
 )
@@ -129,6 +184,38 @@ def test_a_path_outside_is_refused(desk: DeskClient, tmp_path: Path, path: str) 
     assert answer.status_code == 400
     assert problems(answer)
     assert "data" not in (desk.folder / "visits" / "project.json").read_text()
+
+
+def test_what_a_link_leads_out_to_is_refused(project: DeskClient, tmp_path: Path) -> None:
+    outside = tmp_path / "elsewhere"
+    outside.mkdir()
+    (outside / "project.json").write_text("{}")
+    (outside / "report.html").write_text("<p>SECRET</p>")
+    (project.folder / "linked").symlink_to(outside)
+    assert "linked" not in project.get("/").text
+    assert project.get("/p/linked/").status_code == 400
+    for room in ("reports", "rehearsals", "releases"):
+        (project.folder / "visits" / room).mkdir()
+    (project.folder / "visits" / "reports" / "one.html").symlink_to(outside / "report.html")
+    (project.folder / "visits" / "rehearsals" / "001").symlink_to(outside)
+    (project.folder / "visits" / "releases" / "one").symlink_to(outside)
+    for path in ("reports/one.html", "rehearsals/001", "releases/one.zip", "releases/one/look/"):
+        answer = project.get(f"/p/visits/{path}")
+        assert answer.status_code == 400, path
+        assert "SECRET" not in answer.text
+
+
+def test_a_project_that_was_made_elsewhere_names_no_table_outside(
+    project: DeskClient, tmp_path: Path
+) -> None:
+    (tmp_path / "outside.csv").write_text("age\n41\n")
+    for path in (tmp_path / "outside.csv", project.folder / "link.csv"):
+        if path.parent == project.folder:
+            path.symlink_to(tmp_path / "outside.csv")
+        (project.folder / "visits" / "project.json").write_text(json.dumps({"data": str(path)}))
+        assert project.get("/p/visits/data").text.count(">age<") == 0
+        answer = project.post("/p/visits/draft")
+        assert "outside of the folders" in problems(answer)[0]
 
 
 @pytest.mark.parametrize("name", ["..", "a/b", ".hidden", "", "x" * 65, "a b", "é"])

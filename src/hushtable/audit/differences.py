@@ -233,21 +233,13 @@ def separating(
     >>> separating([{"n": 3.0}, {"n": 6.0}], [{"n": 5.0}, {"n": 7.0}]) is None
     True
     """
-    always, never = set(one[0]), set(two[0])
-    for run in one:
-        always &= run.keys()
-    for run in two:
-        never |= run.keys()
-    for name in sorted(always - never):
+    always = [set(runs[0]).intersection(*runs) for runs in (one, two)]
+    ever = [set().union(*runs) for runs in (one, two)]
+    for name in sorted(always[0] - ever[1]):
         return Within(name)
-    there, ever = set(two[0]), set(one[0])
-    for run in two:
-        there &= run.keys()
-    for run in one:
-        ever |= run.keys()
-    for name in sorted(there - ever):
+    for name in sorted(always[1] - ever[0]):
         return Not(Within(name))
-    for name in sorted(always & there):
+    for name in sorted(always[0] & always[1]):
         x, y = [run[name] for run in one], [run[name] for run in two]
         if fixed and (min(x) < max(x) or min(y) < max(y)):
             continue

@@ -196,7 +196,7 @@ class Several:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class WeighedFeatures:
     """Features add up to evidence for the first input: logarithms of ratios of frequencies.
 
     Parameters
@@ -431,7 +431,7 @@ def _evidence(
                 weights[name] = (edges, logs)
         if len(weights) < 2:
             continue
-        score = Evidence(weights, 0.0)
+        score = WeighedFeatures(weights, 0.0)
         sums = np.concatenate([score.sums(samples) for samples in known])
         for least in np.unique(np.quantile(sums, np.linspace(0.02, 0.98, MAX_CUTS))):
             yield from _judged(replace(score, least=float(least)), *judges, limits)

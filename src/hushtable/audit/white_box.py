@@ -52,9 +52,6 @@ MOST_LAWS = 8
 LAW_DRAWS = 20_000
 """Draws that a mechanism for single counts is held against its law by."""
 
-ROUNDED = 1e-9
-"""By so much a sum of exact masses in floats may be off."""
-
 MOST_WAYS = 1000
 """Ways of one run that are looked at one by one."""
 

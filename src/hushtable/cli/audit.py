@@ -12,7 +12,7 @@ import hushtable as ht
 from hushtable.cli.exit_codes import NOT_TESTED, REFUSED
 from hushtable.cli.lazy import method_group
 from hushtable.cli.options import AsJson, with_method_options
-from hushtable.cli.screen import console, one_bar, print_json
+from hushtable.cli.screen import one_bar, print_json, print_lines
 
 if TYPE_CHECKING:
     from hushtable.methods.parameters import Parameters
@@ -57,8 +57,7 @@ def _audit_command(kind: type[Parameters]) -> Callable[..., None]:
         if as_json:
             print_json(report.to_dict())
         else:
-            for line in report.lines():
-                console.print(line, soft_wrap=True, highlight=False)
+            print_lines(report.lines())
         if report.verdict != "NO VIOLATION FOUND":
             raise typer.Exit(REFUSED if report.verdict == "VIOLATION" else NOT_TESTED)
 

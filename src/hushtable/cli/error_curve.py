@@ -14,14 +14,14 @@ from rich.text import Text
 
 from hushtable.cli.screen import bars
 from hushtable.errors import HushtableError, ParameterError, Refused
-from hushtable.files.log_drawing import Line, draw_lines
+from hushtable.files.log_drawing import DrawnLine, draw_lines
 from hushtable.methods.base import CountError, Method
 from hushtable.planning import SHARE, Curve, Want, error_curve, needed_epsilon
 from hushtable.schema import Schema
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class SolvedEpsilon:
     """Hold the epsilon that gives a wanted error, as parameters of the method."""
 
     want: Want
@@ -47,7 +47,9 @@ class Answer:
         )
 
 
-def solve(method: Method, schema: Schema, want: str, *, rows: int | None) -> tuple[Method, Answer]:
+def solve(
+    method: Method, schema: Schema, want: str, *, rows: int | None
+) -> tuple[Method, SolvedEpsilon]:
     """Find the parameters that give what is wanted, and the method with them."""
     wanted = Want.parse(want)
     epsilon, error = needed_epsilon(method, schema, wanted, rows=rows)
@@ -58,11 +60,11 @@ def solve(method: Method, schema: Schema, want: str, *, rows: int | None) -> tup
         for name, value in solved.parameters().items()
         if name == "epsilon" or value != before.get(name)
     }
-    return solved, Answer(want=wanted, epsilon=epsilon, error=error, parameters=changed)
+    return solved, SolvedEpsilon(want=wanted, epsilon=epsilon, error=error, parameters=changed)
 
 
 def curve_or_reason(
-    method: Method, schema: Schema, *, rows: int | None, answer: Answer | None
+    method: Method, schema: Schema, *, rows: int | None, answer: SolvedEpsilon | None
 ) -> Curve | str:
     """Give the error against epsilon, or why it is not known before the data is read."""
     share = SHARE if answer is None else float(answer.want.share)
@@ -72,7 +74,7 @@ def curve_or_reason(
         return str(refusal)
 
 
-def plan_to_dict(curve: Curve | str, answer: Answer | None) -> dict[str, Any]:
+def plan_to_dict(curve: Curve | str, answer: SolvedEpsilon | None) -> dict[str, Any]:
     """Write as plain data."""
     return {
         "curve": {"why_not": curve} if isinstance(curve, str) else curve.to_dict(),
@@ -80,7 +82,7 @@ def plan_to_dict(curve: Curve | str, answer: Answer | None) -> dict[str, Any]:
     }
 
 
-def show_plan(console: Console, curve: Curve | str, answer: Answer | None) -> None:
+def show_plan(console: Console, curve: Curve | str, answer: SolvedEpsilon | None) -> None:
     """Print the answer, and the error against epsilon."""
     if answer is not None:
         console.print(Text.assemble(("Wanted", "bold"), f": {answer.want}"))
@@ -144,7 +146,7 @@ def sparkline(curve: Curve) -> str:
     return bars(max((height - low) / reach, 0.01) for height in heights)
 
 
-def write_drawing(path: Path, curve: Curve | str, answer: Answer | None, title: str) -> None:
+def write_drawing(path: Path, curve: Curve | str, answer: SolvedEpsilon | None, title: str) -> None:
     """Draw the curve to a new SVG file."""
     from hushtable.files.whole_file import write_whole  # noqa: PLC0415 - only for drawings
 
@@ -173,7 +175,7 @@ def draw_curve(curve: Curve, title: str, *, mark: tuple[float, float] | None = N
         title,
         f"error of a count of {_percent(curve.share)} of the rows (95 % confidence), in rows",
         "epsilon",
-        [Line(points, dotted=True)],
+        [DrawnLine(points, dotted=True)],
         mark=None if mark is None else (mark[0], max(mark[1], 0.1), f"epsilon {mark[0]:g}"),
     )
 

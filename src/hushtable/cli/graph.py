@@ -15,20 +15,11 @@ import hushtable as ht
 from hushtable.cli.lazy import as_command, lazy_group
 from hushtable.cli.options import (
     AsJson,
-    LedgerThatPays,
     NewFolder,
     NoiseName,
     Otherwise,
-    Purpose,
-    Reason,
-    Receipt,
+    PayingOptions,
     ReleasePath,
-    Reservation,
-    Responsible,
-    ReviewBy,
-    SamePeople,
-    StateDecision,
-    stated_decision,
     with_method_options,
 )
 from hushtable.cli.publish import show_published
@@ -50,8 +41,9 @@ POPULATION = Otherwise(
 
 def _publish_command(kind: type[GraphMethod]) -> Callable[..., None]:
     @with_method_options(kind, otherwise={"population": POPULATION})
-    def publish(  # noqa: PLR0917 - the options of a command
+    def publish(
         method: Any,
+        *,
         edges: Annotated[
             Path,
             typer.Argument(
@@ -67,16 +59,8 @@ def _publish_command(kind: type[GraphMethod]) -> Callable[..., None]:
         source: Annotated[str, typer.Option(help="Column of one end.")] = "source",
         target: Annotated[str, typer.Option(help="Column of the other end.")] = "target",
         name: Annotated[str, typer.Option(help="What the release is called.")] = "graph",
-        ledger: LedgerThatPays = None,
-        reservation: Reservation = None,
+        pays: PayingOptions,
         noise: NoiseName = "secure",
-        purpose: Purpose = "",
-        same_people: SamePeople = None,
-        receipt: Receipt = None,
-        responsible: Responsible = "",
-        reason: Reason = "",
-        review_by: ReviewBy = "",
-        state_decision: StateDecision = False,
         plot: Annotated[
             Path | None,
             typer.Option(
@@ -94,14 +78,8 @@ def _publish_command(kind: type[GraphMethod]) -> Callable[..., None]:
             nodes=nodes,
             columns=(source, target),
             name=name,
-            ledger=ledger,
-            reservation=reservation,
             noise=noise,
-            purpose=purpose,
-            same_people=same_people,
-            receipt=receipt,
-            decision=stated_decision(responsible, reason, review_by),
-            state_decision=state_decision,
+            **pays.paying(),
         )
         if plot is not None:
             from hushtable.graph.plot import plot_degrees  # noqa: PLC0415 - slow to import

@@ -10,25 +10,18 @@ import typer
 from hushtable.cli.forecast import show_forecast
 from hushtable.cli.lazy import as_command, lazy_group
 from hushtable.cli.options import (
+    Anyway,
     AsJson,
-    LedgerThatPays,
+    MemoryLimit,
     NewFolder,
     NoiseName,
-    Purpose,
-    Reason,
-    Receipt,
-    Reservation,
-    Responsible,
-    ReviewBy,
-    SamePeople,
+    PayingOptions,
     SchemaPath,
-    StateDecision,
-    stated_decision,
     with_method_options,
 )
 from hushtable.cli.plan import as_plain, show_plan
 from hushtable.cli.publish import show_published
-from hushtable.cli.screen import console, one_bar, print_json
+from hushtable.cli.screen import console, one_bar, print_json, print_lines
 from hushtable.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -89,12 +82,10 @@ def check(schema: SchemaPath, tables: TableFiles, as_json: AsJson = False) -> No
             }
         )
     else:
-        for finding in found:
-            console.print(str(finding), soft_wrap=True, highlight=False)
+        print_lines(found)
         if found:
             console.print("These numbers are exact: for the custodian only, never to be published.")
-        for condition in public.conditions:
-            console.print(condition, soft_wrap=True, highlight=False)
+        print_lines(public.conditions)
         if not found:
             console.print("The tables fit their schema and each other.")
     if refused:
@@ -125,30 +116,18 @@ def _publish_command(kind: type[Linked]) -> Callable[..., None]:
     from hushtable.engine import EngineName  # noqa: PLC0415 - only for the options of one command
 
     @with_method_options(kind, names={"EngineName": EngineName})
-    def publish(  # noqa: PLR0917 - the options of a command
+    def publish(
         method: Any,
+        *,
         schema: SchemaPath,
         tables: TableFiles,
         out: NewFolder,
-        ledger: LedgerThatPays = None,
-        reservation: Reservation = None,
+        pays: PayingOptions,
         engine: Annotated[EngineName, typer.Option(help="What counts.")] = "auto",
         noise: NoiseName = "secure",
-        purpose: Purpose = "",
-        same_people: SamePeople = None,
-        receipt: Receipt = None,
-        responsible: Responsible = "",
-        reason: Reason = "",
-        review_by: ReviewBy = "",
-        state_decision: StateDecision = False,
-        memory_limit: Annotated[
-            str | None, typer.Option(help="Limit for counting, such as 1GB.")
-        ] = None,
+        memory_limit: MemoryLimit = None,
         rows: PersonsToExpect = None,
-        anyway: Annotated[
-            bool,
-            typer.Option("--anyway", help="Publish even if the forecast is that it tells nothing."),
-        ] = False,
+        anyway: Anyway = False,
         as_json: AsJson = False,
     ) -> None:
         from hushtable.linked.publish import publish_linked  # noqa: PLC0415 - slow to import
@@ -159,20 +138,14 @@ def _publish_command(kind: type[Linked]) -> Callable[..., None]:
                 schema,
                 method,
                 out=out,
-                ledger=ledger,
-                reservation=reservation,
                 engine=engine,
                 noise=noise,
-                purpose=purpose,
-                same_people=same_people,
-                receipt=receipt,
-                decision=stated_decision(responsible, reason, review_by),
-                state_decision=state_decision,
                 memory_limit=memory_limit,
                 rows=rows,
                 anyway=anyway,
                 on_forecast=None if as_json else show_forecast,
                 progress=progress,
+                **pays.paying(),
             )
         show_published(release, as_json=as_json)
 

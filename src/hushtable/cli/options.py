@@ -29,13 +29,21 @@ from hushtable.errors import ParameterError
 if TYPE_CHECKING:
     from hushtable.methods.parameters import Parameters
     from hushtable.privacy.decision import Decision
+    from hushtable.privacy.payment import Paying
 
 Kind = TypeVar("Kind", bound="Parameters")
 
 # --- what several commands take -------------------------------------------------------------------
 
 SchemaPath = Annotated[Path, typer.Argument(metavar="SCHEMA", help="The schema, a YAML file.")]
-DataPath = Annotated[str, typer.Argument(metavar="DATA", help="A CSV or Parquet file.")]
+DataPath = Annotated[
+    str,
+    typer.Argument(
+        metavar="DATA",
+        help="A file (CSV, TSV, Parquet, workbook, JSON lines, Feather, Stata, SPSS, SAS), several "
+        "by a pattern, or an address such as sqlite:///FILE?table=NAME.",
+    ),
+]
 ReleasePath = Annotated[Path, typer.Argument(metavar="RELEASE", help="A release folder.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Write JSON to standard output.")]
 
@@ -70,6 +78,10 @@ StateDecision = Annotated[
     ),
 ]
 Receipt = Annotated[str | None, typer.Option(help="A receipt that the ledger must contain.")]
+MemoryLimit = Annotated[str | None, typer.Option(help="Limit for counting, such as 1GB.")]
+Anyway = Annotated[
+    bool, typer.Option("--anyway", help="Publish even if the forecast is that it tells nothing.")
+]
 
 ControlPath = Annotated[
     str | None, typer.Option(metavar="DATA", help="Rows of the same kind that were not released.")
@@ -91,6 +103,46 @@ def stated_decision(responsible: str, reason: str, review_by: str) -> Decision |
     from hushtable.privacy.decision import Decision  # noqa: PLC0415 - keeps help quick
 
     return Decision(responsible=responsible, reason=reason, review_by=review_by)
+
+
+@dataclasses.dataclass(frozen=True)
+class PayingOptions:
+    """What pays for a release, and what is said on record: options of commands that publish."""
+
+    ledger: LedgerThatPays = None
+    reservation: Reservation = None
+    purpose: Purpose = ""
+    same_people: SamePeople = None
+    receipt: Receipt = None
+    responsible: Responsible = ""
+    reason: Reason = ""
+    review_by: ReviewBy = ""
+    state_decision: StateDecision = False
+
+    def paying(self) -> Paying:
+        """Give what `hushtable.publish` takes."""
+        return {
+            "ledger": self.ledger,
+            "reservation": self.reservation,
+            "purpose": self.purpose,
+            "same_people": self.same_people,
+            "receipt": self.receipt,
+            "decision": stated_decision(self.responsible, self.reason, self.review_by),
+            "state_decision": self.state_decision,
+        }
+
+
+def _spread(parameter: inspect.Parameter) -> list[inspect.Parameter]:
+    """Give the options that a parameter of a command stands for: one, or all that pay."""
+    if parameter.annotation is not PayingOptions:
+        return [parameter]
+    hints = get_type_hints(PayingOptions, include_extras=True)
+    return [
+        inspect.Parameter(
+            field.name, parameter.kind, default=field.default, annotation=hints[field.name]
+        )
+        for field in dataclasses.fields(PayingOptions)
+    ]
 
 
 # --- the fields of a method -----------------------------------------------------------------------
@@ -210,7 +262,8 @@ def with_method_options(
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Add a method's fields to a command, which gets them back as ``method``.
 
-    An option of the command whose name a field has is not there for that method.
+    An option of the command whose name a field has is not there for that method. A parameter
+    ``pays: PayingOptions`` stands for all of those.
 
     Parameters
     ----------
@@ -226,6 +279,10 @@ def with_method_options(
         def run(**arguments: Any) -> None:
             fields = {field.name for field in dataclasses.fields(kind)}
             own = {name: value for name, value in arguments.items() if name not in fields}
+            if "pays" in taken:
+                own["pays"] = PayingOptions(
+                    **{name: own.pop(name) for name in paying if name in own}
+                )
             options = {name: value for name, value in arguments.items() if name in fields}
             for name in otherwise.keys() & fields:
                 if options[name] is None:
@@ -233,11 +290,14 @@ def with_method_options(
             command(method=_make_method(kind, options), **own)
 
         hints, help_of = get_type_hints(kind), kind.help()
-        own = inspect.signature(command, eval_str=True, locals=names).parameters
+        taken = inspect.signature(command, eval_str=True, locals=names).parameters
+        paying = [field.name for field in dataclasses.fields(PayingOptions)]
+        left_out = {"method", *(field.name for field in dataclasses.fields(kind))}
         parameters = [
             parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-            for name, parameter in own.items()
-            if name not in {"method", *(field.name for field in dataclasses.fields(kind))}
+            for own in taken.values()
+            for parameter in _spread(own)
+            if parameter.name not in left_out
         ]
         parameters += [
             _option(

@@ -79,7 +79,7 @@ def _plan_command(kind: type[ht.Method]) -> Callable[..., None]:
         if want is not None:
             method, answer = error_curve.solve(method, public, want, rows=rows)
         made = method.plan(public)
-        known = public.rows if rows is None else rows
+        known = public.expected_rows(rows)
         forecast = made.forecast(known)
         hollow = made.hollow(SUPPOSED_ROWS if known is None else known)
         curve = error_curve.curve_or_reason(method, public, rows=rows, answer=answer)

@@ -11,22 +11,15 @@ import hushtable as ht
 from hushtable.cli.forecast import show_forecast
 from hushtable.cli.lazy import method_group
 from hushtable.cli.options import (
+    Anyway,
     AsJson,
     DataPath,
-    LedgerThatPays,
+    MemoryLimit,
     NewFolder,
     NoiseName,
-    Purpose,
-    Reason,
-    Receipt,
-    Reservation,
-    Responsible,
-    ReviewBy,
+    PayingOptions,
     RowsToExpect,
-    SamePeople,
     SchemaPath,
-    StateDecision,
-    stated_decision,
     with_method_options,
 )
 from hushtable.cli.screen import console, one_bar, print_json
@@ -36,34 +29,22 @@ def _publish_command(kind: type[ht.Method]) -> Callable[..., None]:
     from hushtable.engine import EngineName  # noqa: PLC0415 - only for the options of one command
 
     @with_method_options(kind, names={"EngineName": EngineName})
-    def publish(  # noqa: PLR0917 - the options of a command
+    def publish(
         method: ht.Method,
+        *,
         data: DataPath,
         schema: SchemaPath,
         out: NewFolder,
-        ledger: LedgerThatPays = None,
-        reservation: Reservation = None,
+        pays: PayingOptions,
         engine: Annotated[EngineName, typer.Option(help="What counts.")] = "auto",
         noise: NoiseName = "secure",
-        purpose: Purpose = "",
-        same_people: SamePeople = None,
-        receipt: Receipt = None,
-        responsible: Responsible = "",
-        reason: Reason = "",
-        review_by: ReviewBy = "",
-        state_decision: StateDecision = False,
-        memory_limit: Annotated[
-            str | None, typer.Option(help="Limit for counting, such as 1GB.")
-        ] = None,
+        memory_limit: MemoryLimit = None,
         columns: Annotated[
             str | None,
             typer.Option(metavar="A,B,...", help="Publish these columns only, by the same schema."),
         ] = None,
         rows: RowsToExpect = None,
-        anyway: Annotated[
-            bool,
-            typer.Option("--anyway", help="Publish even if the forecast is that it tells nothing."),
-        ] = False,
+        anyway: Anyway = False,
         as_json: AsJson = False,
     ) -> None:
         with one_bar("planning") as progress:
@@ -72,21 +53,15 @@ def _publish_command(kind: type[ht.Method]) -> Callable[..., None]:
                 ht.Schema.load(schema),
                 method,
                 out=out,
-                ledger=ledger,
-                reservation=reservation,
                 engine=engine,
                 noise=noise,
-                purpose=purpose,
-                same_people=same_people,
-                receipt=receipt,
-                decision=stated_decision(responsible, reason, review_by),
-                state_decision=state_decision,
                 memory_limit=memory_limit,
                 columns=None if columns is None else columns.split(","),
                 rows=rows,
                 anyway=anyway,
                 on_forecast=None if as_json else show_forecast,
                 progress=progress,
+                **pays.paying(),
             )
         show_published(release, as_json=as_json)
 

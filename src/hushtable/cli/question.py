@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Question:
+class QueryOptions:
     """A question to a release.
 
     Parameters
@@ -120,7 +120,7 @@ def write(answer: ht.Estimate | EstimateTable, csv: Path | None, plot: Path | No
         write_whole(plot, drawing(answer))
 
 
-def require(asked: Question, csv: Path | None, plot: Path | None) -> None:
+def require(asked: QueryOptions, csv: Path | None, plot: Path | None) -> None:
     """Refuse questions that do not go together and files that cannot be written, all at once."""
     from hushtable.files.whole_file import require_new  # noqa: PLC0415 - slow to import
 

@@ -9,7 +9,7 @@ import typer
 
 import hushtable as ht
 from hushtable.cli.options import AsJson, ReleasePath
-from hushtable.cli.question import Question, require, write
+from hushtable.cli.question import QueryOptions, require, write
 from hushtable.cli.question import show as show_answer
 from hushtable.cli.screen import console, print_json, tell
 from hushtable.errors import ParameterError
@@ -68,7 +68,7 @@ def query(  # noqa: PLR0917 - the options of a command
     as_json: AsJson = False,
 ) -> None:
     """Count, average or regress from a release, with 95 % intervals."""
-    asked = Question(
+    asked = QueryOptions(
         where=where,
         by=tuple(by or ()),
         mean=mean,

@@ -36,6 +36,12 @@ def tell(said: str, *, as_json: bool, **content: Any) -> None:
         console.print(said, highlight=False, soft_wrap=True)
 
 
+def print_lines(lines: Iterable[object]) -> None:
+    """Print each on a line of its own, as it is."""
+    for line in lines:
+        console.print(str(line), soft_wrap=True, highlight=False)
+
+
 def print_whole(table: Table, screen: Console = console) -> None:
     """Print a table; on a screen too narrow for its figures it runs over, and none is cut.
 

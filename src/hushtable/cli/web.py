@@ -39,14 +39,14 @@ def workbench(  # noqa: PLR0917 - the options of a command
     held, door = listen(host, port), Door()
     taken: int = held.getsockname()[1]
     named = f"[{host}]" if ":" in host else host
-    address = f"http://{named}:{taken}/?token={door.token}"
+    address = f"http://{named}:{taken}/?token="
 
     def ready() -> None:
         console.print(f"The workbench for {bench.folder} is at", highlight=False)
-        console.print(f"  {address}", highlight=False, soft_wrap=True)
+        console.print(f"  {address}{door.token}", highlight=False, soft_wrap=True)
         console.print("Only this machine can open it. Press Ctrl-C to close it.")
         if browse:
-            typer.launch(address)
+            typer.launch(f"{address}{door.new_ticket()}")  # others may see it in the process list
 
     desk = make_desk(bench, door=door, port=taken, max_upload=max_upload * 2**20)
     run(desk, held, ready=ready)

@@ -13,9 +13,11 @@ from typing import Any
 from hushtable.dossier.content import File
 from hushtable.dossier.questions import STATEABLE
 from hushtable.errors import ParameterError, Refused
+from hushtable.files.whole_file import sha256_of
 from hushtable.files.yaml_text import read_yaml
 from hushtable.privacy.ledger import Entry, Ledger
-from hushtable.release import STATEMENT, Release, sha256_of
+from hushtable.release import Release
+from hushtable.statement import STATEMENT
 
 MAX_BYTES = 64 * 2**20
 

@@ -18,9 +18,8 @@ from pathlib import Path
 from hushtable.dossier.content import Dossier, File, Seal, SealedDossier
 from hushtable.errors import HushtableError, ParameterError, Refused
 from hushtable.extras import needing
-from hushtable.files.whole_file import write_whole
+from hushtable.files.whole_file import sha256_of, write_whole
 from hushtable.privacy.ledger import Ledger
-from hushtable.release import sha256_of
 
 with needing("publish", "a signature"):
     from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm

@@ -37,7 +37,7 @@ ibis = lazy_loader.load("ibis")
 
 
 @dataclass(frozen=True)
-class Finding:
+class LinkedFinding:
     """Say what does not fit, and how many rows it is about; with `refused`, tables are for it."""
 
     said: str
@@ -101,8 +101,10 @@ def open_linked(
     if problems:
         raise ParameterError(problems)
     opened = {
-        name: open_one(data[name], engine=engine, memory_limit=memory_limit)
-        for name in schema.tables
+        name: open_one(
+            data[name], reading=described.reading, engine=engine, memory_limit=memory_limit
+        )
+        for name, described in schema.tables.items()
     }
     require_one_place(opened)
     return LinkedData(opened)
@@ -292,13 +294,13 @@ class LinkedEngine:
 
     # --- for the custodian ------------------------------------------------------------------------
 
-    def findings(self) -> list[Finding]:
+    def findings(self) -> list[LinkedFinding]:
         """List what does not fit, for the custodian's eyes: numbers of rows, never values."""
-        found: list[Finding] = []
+        found: list[LinkedFinding] = []
         for name, table in self.schema.tables.items():
             source, own = self._sources[name], self.schema.own(name)
             found += [
-                Finding(f"table {name!r}: {one}", refused=one.refused)
+                LinkedFinding(f"table {name!r}: {one}", refused=one.refused)
                 for one in SqlEngine(source, own).rule_breaks()
             ]
             rows = self._rows[name].table
@@ -332,8 +334,8 @@ class LinkedEngine:
         return found
 
 
-def _told(n: int, said: str, *, refused: bool = False) -> list[Finding]:
-    return [Finding(said.format(f"{n:,}"), refused)] if n else []
+def _told(n: int, said: str, *, refused: bool = False) -> list[LinkedFinding]:
+    return [LinkedFinding(said.format(f"{n:,}"), refused)] if n else []
 
 
 def known_key(raw: Expression, missing_values: tuple[str, ...]) -> Expression:

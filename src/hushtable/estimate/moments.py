@@ -21,8 +21,8 @@ from hushtable.estimate.row_functions import (
     ONE,
     Floats,
     RowFunction,
-    Ruler,
     Scale,
+    UnitRuler,
     numbers_of,
     power,
     present,
@@ -57,9 +57,9 @@ class Numbers:
     where: RowFunction
 
     @property
-    def ruler(self) -> Ruler:
+    def ruler(self) -> UnitRuler:
         """Where its values lie between -1 and 1."""
-        return Ruler.of(self.column)
+        return UnitRuler.of(self.column)
 
     def powers(self, most: int) -> list[RowFunction]:
         """Give the powers from 0 on, over rows that have a value."""
@@ -74,22 +74,35 @@ class Numbers:
         return float(there.min()), float(there.max())
 
 
-@dataclass(frozen=True)
-class Parts:
-    """Where the error of an answer comes from, as standard deviations."""
+def reach_of(errors: Sums, sampling: float, scope: Scope) -> float:
+    """Give half the 95 % interval of a single sum; what sampling adds is given."""
+    added = sampling if scope == "population" else 0.0
+    return math.sqrt(float(errors.reach_squared(added)[0, 0]))
 
-    privacy: float
-    model: float
-    sampling: float
 
-    @classmethod
-    def of(cls, sums: Sums, sampling: float, scale: float = 1.0) -> Parts:
-        """Read those of a single sum, times a scale."""
-        return cls(
-            privacy=scale * math.sqrt(max(0.0, float(sums.privacy[0, 0]))),
-            model=scale * math.sqrt(max(0.0, float(sums.model[0, 0]))),
-            sampling=scale * math.sqrt(max(0.0, sampling)),
-        )
+def answer_of(
+    errors: Sums,
+    value: float,
+    ends: tuple[float, float],
+    *,
+    sampling: float,
+    scope: Scope,
+    what: str,
+    notes: tuple[str, ...],
+    scale: float = 1.0,
+) -> Estimate:
+    """Give a value with its interval, whose error is that of a single sum, times a scale."""
+    return Estimate(
+        value=value,
+        low=ends[0],
+        high=ends[1],
+        privacy_std=scale * math.sqrt(max(0.0, float(errors.privacy[0, 0]))),
+        model_std=scale * math.sqrt(max(0.0, float(errors.model[0, 0]))),
+        sampling_std=scale * math.sqrt(max(0.0, sampling)),
+        scope=scope,
+        what=what,
+        notes=notes,
+    )
 
 
 def fieller(values: Floats, squares: Floats) -> tuple[float, float]:
@@ -162,7 +175,7 @@ def mean(ask: Ask, numbers: Numbers, *, scope: Scope) -> Estimate:
         scope=scope,
         what=f"mean of {numbers.name}",
     )
-    return _moved(answer, ruler.half, ruler.middle)
+    return in_values(answer, ruler.half, ruler.middle)
 
 
 def _ratio(
@@ -183,32 +196,28 @@ def _ratio(
         notes, (low, high) = (*notes, TOO_FEW), bounds
     value = min(max(top / bottom, low), high) if bottom > 0 else math.nan
     at = np.array([[1.0, -value]]) if bottom > 0 else np.array([[1.0, 0.0]])
-    parts = Parts.of(sums.combined(at), (at @ spread @ at.T).item(), 1 / n_rows)
-    return Estimate(
-        value=value,
-        low=low,
-        high=high,
-        privacy_std=parts.privacy,
-        model_std=parts.model,
-        sampling_std=parts.sampling,
+    return answer_of(
+        sums.combined(at),
+        value,
+        (low, high),
+        sampling=(at @ spread @ at.T).item(),
+        scale=1 / n_rows,
         scope=scope,
         what=what,
         notes=notes,
     )
 
 
-def _moved(answer: Estimate, scale: float, shift: float) -> Estimate:
+def in_values(answer: Estimate, scale: float, shift: float = 0.0) -> Estimate:
     """Write an answer about places as one about values."""
-    return Estimate(
+    return replace(
+        answer,
         value=shift + scale * answer.value,
         low=shift + scale * answer.low,
         high=shift + scale * answer.high,
         privacy_std=scale * answer.privacy_std,
         model_std=scale * answer.model_std,
         sampling_std=scale * answer.sampling_std,
-        scope=answer.scope,
-        what=answer.what,
-        notes=answer.notes,
     )
 
 
@@ -222,25 +231,16 @@ def total(ask: Ask, numbers: Numbers, *, scope: Scope) -> Estimate:
     middle, half = ruler.middle, ruler.half
     squares = float(np.array([middle**2, 2 * middle * half, half**2, 0.0]) @ found.values)
     sampling = max(0.0, squares - float(sums.values[0]) ** 2 / n_rows)
-    parts = Parts.of(sums, sampling)
-    added = sampling if scope == "population" else 0.0
-    reach = math.sqrt(float(sums.reach_squared(added)[0, 0]))
+    reach = reach_of(sums, sampling, scope)
     value = float(sums.values[0])
     low, high = value - reach, value + reach
     places = [middle + half * end for end in numbers.range]
     if places[0] >= 0:
         value, low = max(value, 0.0), max(low, 0.0)
         high = max(high, value)
-    return Estimate(
-        value=value,
-        low=low,
-        high=high,
-        privacy_std=parts.privacy,
-        model_std=parts.model,
-        sampling_std=parts.sampling,
-        scope=scope,
-        what=f"sum of {numbers.name}",
-        notes=found.notes,
+    what = f"sum of {numbers.name}"
+    return answer_of(
+        sums, value, (low, high), sampling=sampling, scope=scope, what=what, notes=found.notes
     )
 
 
@@ -271,7 +271,7 @@ def variance(ask: Ask, numbers: Numbers, *, scope: Scope) -> Estimate:
         scope=scope,
         what=f"variance of {numbers.name}",
     )
-    return _moved(answer, numbers.ruler.half**2, 0.0)
+    return in_values(answer, numbers.ruler.half**2)
 
 
 def quantile(ask: Ask, numbers: Numbers, probability: float, *, scope: Scope) -> Estimate:

@@ -1,4 +1,4 @@
-"""Regressions and correlations from sums over rows, with what noise in the sums does to them.
+"""Regressions from sums over rows, with what noise in the sums does to them.
 
 A linear regression needs the mean product of each pair of its columns, nothing else. These are
 sums over rows that a release tells with known error, so the rows that a release may have are not
@@ -31,14 +31,13 @@ import numpy as np
 from hushtable.errors import HushtableError, Refused
 from hushtable.estimate.base import Estimate, Scope
 from hushtable.estimate.formula import Formula
-from hushtable.estimate.moments import Ask, Numbers, fieller
-from hushtable.estimate.quantiles import NORMAL
+from hushtable.estimate.moments import Ask, Numbers, answer_of, fieller, in_values, reach_of
 from hushtable.estimate.row_functions import (
     ONE,
     Codes,
     Floats,
     RowFunction,
-    Ruler,
+    UnitRuler,
     is_code,
     power,
     present,
@@ -79,7 +78,7 @@ def design(formula: Formula, columns: Mapping[str, Column], where: RowFunction) 
     for name in formula.numbers:
         column = columns[name]
         assert isinstance(column, Integer | Number)  # noqa: S101 - the formula was checked
-        ruler = Ruler.of(column)
+        ruler = UnitRuler.of(column)
         function = power(name, column, 1) * where
         there = present(name, column) * where
         made.append(Regressor(name, function, there, ruler.half, ruler.middle))
@@ -126,7 +125,7 @@ def linear_regression(
         for place in range(1, n)
     ]
     scaled = {
-        one.name: _scaled(answer, y.half / one.half, one.name)
+        one.name: replace(in_values(answer, y.half / one.half), what=f"coefficient of {one.name}")
         for one, answer in zip(regressors[1:], answers, strict=True)
     }
     own = y.half**2 * float(sampling[-1])
@@ -251,19 +250,6 @@ def _coefficient(
     )
 
 
-def _scaled(answer: Estimate, scale: float, name: str) -> Estimate:
-    return replace(
-        answer,
-        value=scale * answer.value,
-        low=scale * answer.low,
-        high=scale * answer.high,
-        privacy_std=scale * answer.privacy_std,
-        model_std=scale * answer.model_std,
-        sampling_std=scale * answer.sampling_std,
-        what=f"coefficient of {name}",
-    )
-
-
 def _intercept(
     products: Products,
     columns: Sequence[Regressor],
@@ -281,70 +267,16 @@ def _intercept(
     direction[:n] = y.half * np.linalg.solve(products.means[:n, :n], back)
     residual = np.append(-coefficients, 1.0)
     errors = products.errors.combined(products.form(direction, residual)[None, :])
-    reach = math.sqrt(
-        float(errors.reach_squared()[0, 0]) + (NORMAL**2 * own if scope == "population" else 0.0)
-    )
-    return Estimate(
-        value=value,
-        low=value - reach,
-        high=value + reach,
-        privacy_std=math.sqrt(max(0.0, float(errors.privacy[0, 0]))),
-        model_std=math.sqrt(max(0.0, float(errors.model[0, 0]))),
-        sampling_std=math.sqrt(max(0.0, own)),
+    reach = reach_of(errors, own, scope)
+    return answer_of(
+        errors,
+        value,
+        (value - reach, value + reach),
+        sampling=own,
         scope=scope,
         what="intercept",
         notes=products.notes,
     )
-
-
-def correlation(ask: Ask, one: Numbers, two: Numbers, *, scope: Scope) -> Estimate:
-    """Give Pearson's correlation of two numbers; its interval is symmetric after Fisher's z."""
-    there = present(one.name, one.column) * present(two.name, two.column) * one.where
-    x, y = power(one.name, one.column, 1) * there, power(two.name, two.column, 1) * there
-    found = ask([there, x, y, x * x, y * y, x * y])
-    n_rows = max(float(found.values[0]), 1.0)
-    _, mx, my, mxx, myy, mxy = (found.values / n_rows).tolist()
-    vx, vy, cov = mxx - mx**2, myy - my**2, mxy - mx * my
-    if vx <= 0 or vy <= 0:
-        raise Refused(
-            f"the noise leaves open whether {one.name!r} and {two.name!r} vary at all among such "
-            "rows; ask about more rows."
-        )
-    value = float(np.clip(cov / math.sqrt(vx * vy), -1.0, 1.0))
-    # The product of the centered numbers, less what their squares would make of it.
-    scale = math.sqrt(vx * vy)
-
-    def squared(mean: float, variance: float) -> Floats:
-        return np.array([mean**2 - variance, -2 * mean, 1.0]) / variance
-
-    weights = np.zeros(6)
-    weights += np.array([mx * my - cov, -my, -mx, 0, 0, 1.0]) / scale
-    weights[[0, 1, 3]] -= value / 2 * squared(mx, vx)
-    weights[[0, 2, 4]] -= value / 2 * squared(my, vy)
-    errors = found.combined(weights[None, :] / n_rows)
-    sampling = (1 - value**2) ** 2 / n_rows
-    reach = math.sqrt(
-        float(errors.reach_squared()[0, 0])
-        + (NORMAL**2 * sampling if scope == "population" else 0.0)
-    )
-    low, high = _by_fisher(value, reach)
-    return Estimate(
-        value=value,
-        low=low,
-        high=high,
-        privacy_std=math.sqrt(max(0.0, float(errors.privacy[0, 0]))),
-        model_std=math.sqrt(max(0.0, float(errors.model[0, 0]))),
-        sampling_std=math.sqrt(sampling),
-        scope=scope,
-        what=f"correlation of {one.name} and {two.name}",
-        notes=found.notes,
-    )
-
-
-def _by_fisher(value: float, reach: float) -> tuple[float, float]:
-    inside = min(max(value, -0.9999), 0.9999)
-    z, half = math.atanh(inside), reach / (1 - inside**2)
-    return min(value, math.tanh(z - half)), max(value, math.tanh(z + half))
 
 
 # --- logistic regression --------------------------------------------------------------------------
@@ -425,18 +357,13 @@ def _logistic_answers(
             weights[0, place] = 1 / one.half
         mine = moved.combined(weights)
         sampling = (weights @ inverse @ weights.T).item()
-        reach = math.sqrt(
-            float(mine.reach_squared()[0, 0])
-            + (NORMAL**2 * sampling if scope == "population" else 0.0)
-        )
+        reach = reach_of(mine, sampling, scope)
         value = float((weights @ coefficients).item())
-        answers[one.name] = Estimate(
-            value=value,
-            low=value - reach,
-            high=value + reach,
-            privacy_std=math.sqrt(max(0.0, float(mine.privacy[0, 0]))),
-            model_std=math.sqrt(max(0.0, float(mine.model[0, 0]))),
-            sampling_std=math.sqrt(max(0.0, sampling)),
+        answers[one.name] = answer_of(
+            mine,
+            value,
+            (value - reach, value + reach),
+            sampling=sampling,
             scope=scope,
             what="intercept" if place == 0 else f"log odds per unit of {one.name}",
             notes=errors.notes,

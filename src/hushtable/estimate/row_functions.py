@@ -4,8 +4,8 @@ Every answer beyond a count is made of such sums: a mean of two of them, a regre
 function is a product of factors, one for each column it depends on, given over the column's codes;
 a condition that ties columns together (``a < b``) is one more factor, over whole rows.
 
-Numbers enter as their place between the public bounds of their column, from -1 to 1 (`Ruler`), so
-that sums of squares of large numbers lose no digits.
+Numbers enter as their place between the public bounds of their column, from -1 to 1 (`UnitRuler`),
+so that sums of squares of large numbers lose no digits.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MAX_TIED = 2_000_000  # combinations of columns that a condition ties together
 
 
 @dataclass(frozen=True)
-class Ruler:
+class UnitRuler:
     """Place the values of a numeric column between -1 and 1.
 
     Parameters
@@ -45,7 +45,7 @@ class Ruler:
     half: float
 
     @classmethod
-    def of(cls, column: Scale) -> Ruler:
+    def of(cls, column: Scale) -> UnitRuler:
         """Read the range of a column."""
         low, high = numbers_of(column, np.array([0, column.n_values - 1])).tolist()
         return cls((low + high) / 2, (high - low) / 2 or 1.0)
@@ -172,7 +172,7 @@ ONE = RowFunction()
 
 def power(name: str, column: Scale, exponent: int) -> RowFunction:
     """Give a power of a number's place; 0 where there is no number, even for the exponent 0."""
-    factor = Ruler.of(column).places(column) ** exponent
+    factor = UnitRuler.of(column).places(column) ** exponent
     factor[column.n_values :] = 0.0
     return RowFunction({name: factor}, {name: exponent})
 

@@ -48,6 +48,15 @@ class Sums:
             model=weights @ self.model @ weights.T,
         )
 
+    def divided(self, by: float) -> Sums:
+        """Divide all sums by the same number."""
+        return replace(
+            self,
+            values=self.values / by,
+            privacy=self.privacy / by**2,
+            model=self.model / by**2,
+        )
+
     def reach_squared(self, sampling: Floats | float = 0.0) -> Floats:
         """Give the square of half the 95 % interval as a quadratic form in weights."""
         squares: Floats = (

@@ -27,8 +27,9 @@ from hushtable.evaluation.utility.closeness import Utility, measure_utility
 from hushtable.extras import require
 from hushtable.files.notebook import html_table
 from hushtable.files.progress import Progress, silent
-from hushtable.release import SEEDED, Release, Statement
+from hushtable.release import Release
 from hushtable.schema import Schema
+from hushtable.statement import SEEDED, Statement
 
 INTERNAL = (
     "Internal. This report compares a release with the private table. The comparison is not "
@@ -64,6 +65,8 @@ class Evaluation(Findings):
         Whether a control table was given.
     held_back : int
         Rows that were held back from a second run of the method, as control of the attacks.
+    internal : str
+        Who the report is for; it stands at its top.
     """
 
     name: str
@@ -75,12 +78,13 @@ class Evaluation(Findings):
     command: str
     control: bool
     held_back: int = 0
+    internal: str = INTERNAL
 
     def to_dict(self) -> dict[str, Any]:
         """Write as plain data: all that the report shows."""
         return {
             "format": 1,
-            "internal": INTERNAL,
+            "internal": self.internal,
             "name": self.name,
             "release": self._release(),
             "promise": self._promise(),
@@ -102,7 +106,7 @@ class Evaluation(Findings):
         from hushtable.evaluation.report.page import headlines  # noqa: PLC0415 - see `to_html`
 
         found = ([one["what"], one["value"], one["note"]] for one in headlines(self.to_dict()))
-        return f"<p><b>{escape(INTERNAL)}</b></p>{html_table(['', 'found', ''], found)}"
+        return f"<p><b>{escape(self.internal)}</b></p>{html_table(['', 'found', ''], found)}"
 
     def _release(self) -> dict[str, Any]:
         if self.statement is None:

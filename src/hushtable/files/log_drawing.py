@@ -14,7 +14,7 @@ _STEEP = 3  # decades from which only powers of ten are marked
 
 
 @dataclass(frozen=True)
-class Line:
+class DrawnLine:
     """Hold a line.
 
     Parameters
@@ -83,7 +83,7 @@ def draw_lines(
     title: str,
     note: str,
     x_label: str,
-    lines: Sequence[Line],
+    lines: Sequence[DrawnLine],
     *,
     band: Band | None = None,
     mark: tuple[float, float, str] | None = None,
@@ -95,7 +95,7 @@ def draw_lines(
     ----------
     title, note, x_label : str
         What is written above the drawing, below that, and under it.
-    lines : sequence of Line
+    lines : sequence of DrawnLine
         The lines; the later are drawn over the earlier.
     band : Band, optional
         An area under all lines.
@@ -106,7 +106,7 @@ def draw_lines(
 
     Examples
     --------
-    >>> drawing = draw_lines("error", "in rows", "epsilon", [Line([(0.1, 100), (1, 10)])])
+    >>> drawing = draw_lines("error", "in rows", "epsilon", [DrawnLine([(0.1, 100), (1, 10)])])
     >>> drawing.startswith("<svg"), "epsilon" in drawing
     (True, True)
     """

@@ -142,6 +142,25 @@ def spill_folder() -> str:
         ) from None
 
 
+def is_spilled(path: Path) -> bool:
+    """Tell whether a file lies in a folder for private rows, which goes with its process."""
+    return any(parent.name.startswith(_SPILL_PREFIX) for parent in path.parents)
+
+
+def held_on_to(path: Path) -> Path:
+    """Give a spilled file a second name in this process's own folder.
+
+    So it can be read to the end, whatever becomes of the process that wrote it, and goes with this
+    one. Nothing is copied.
+    """
+    own = Path(spill_folder()) / path.name
+    try:
+        own.hardlink_to(path)
+    except OSError:  # gone, or a disk without links: read it where it is
+        return path
+    return own
+
+
 def _watch(scratch: Scratch) -> None:
     """Have a folder removed when this process is gone."""
     atexit.register(scratch.close)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.errors import ParameterError
-from hushtable.files.log_drawing import GRAY, Band, Line, draw_lines
+from hushtable.files.log_drawing import GRAY, Band, DrawnLine, draw_lines
 from hushtable.files.whole_file import write_whole
 from hushtable.release import Release
 
@@ -33,11 +33,11 @@ def plot_degrees(
     if path.suffix != ".svg":
         raise ParameterError(f"cannot draw to {path.name!r}: use a .svg file.")
     table = release.table()
-    lines = [Line(_survival(table.column("nodes").to_numpy()), label="release")]
+    lines = [DrawnLine(_survival(table.column("nodes").to_numpy()), label="release")]
     note = "share of nodes with at least so many links"
     if original is not None:
         private = _survival(np.bincount(original))
-        lines.insert(0, Line(private, color=GRAY, label="original (private)", width=4))
+        lines.insert(0, DrawnLine(private, color=GRAY, label="original (private)", width=4))
         note += "; internal: shows the private graph, do not publish"
     drawing = draw_lines(
         release.statement.public_schema["name"],

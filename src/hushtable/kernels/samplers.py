@@ -144,15 +144,23 @@ def _laplace(numerator, denominator, words, state):  # type: ignore[no-untyped-d
             return -magnitude
 
 
+@njit(inline="always")
+def _ran_out(state, start):  # type: ignore[no-untyped-def]
+    """Go back to where the draw began if the words ran out in it; else the next one begins here."""
+    if state[3] != _ZERO:
+        state[:] = start
+        return True
+    start[:] = state
+    return False
+
+
 @njit(nogil=True, cache=True)
 def fill_below(n, out, done, words, state):  # type: ignore[no-untyped-def]
     """Fill out[done:] with uniform integers in [0, n); return how far the words reached."""
     start = state.copy()
     while done < out.shape[0]:
-        start[:] = state
         value = _below(n, words, state)
-        if state[3] != _ZERO:
-            state[:] = start
+        if _ran_out(state, start):
             break
         out[done] = value
         done += 1
@@ -165,10 +173,8 @@ def fill_shuffle(k, items, done, words, state):  # type: ignore[no-untyped-def]
     start = state.copy()
     n = items.shape[0]
     while done < k:
-        start[:] = state
         other = done + _below(n - done, words, state)
-        if state[3] != _ZERO:
-            state[:] = start
+        if _ran_out(state, start):
             break
         items[done], items[other] = items[other], items[done]
         done += 1
@@ -180,10 +186,8 @@ def fill_exp_coins(numerators, denominator, out, done, words, state):  # type: i
     """Toss a coin of probability exp(-numerators[i]/denominator) for each i from `done` on."""
     start = state.copy()
     while done < out.shape[0]:
-        start[:] = state
         value = _exp_coin(numerators[done], denominator, words, state)
-        if state[3] != _ZERO:
-            state[:] = start
+        if _ran_out(state, start):
             break
         out[done] = value
         done += 1
@@ -195,10 +199,8 @@ def fill_geometric(numerator, denominator, out, done, words, state):  # type: ig
     """Fill out[done:] with draws of P[g] ~ exp(-g * numerator / denominator)."""
     start = state.copy()
     while done < out.shape[0]:
-        start[:] = state
         value = _geometric(numerator, denominator, words, state)
-        if state[3] != _ZERO:
-            state[:] = start
+        if _ran_out(state, start):
             break
         out[done] = value
         done += 1
@@ -210,10 +212,8 @@ def fill_laplace(numerator, denominator, out, done, words, state):  # type: igno
     """Fill out[done:] with draws of P[z] ~ exp(-abs(z) * denominator / numerator)."""
     start = state.copy()
     while done < out.shape[0]:
-        start[:] = state
         value = _laplace(numerator, denominator, words, state)
-        if state[3] != _ZERO:
-            state[:] = start
+        if _ran_out(state, start):
             break
         out[done] = value
         done += 1
@@ -282,7 +282,6 @@ def fill_gaussian(  # type: ignore[no-untyped-def]
     start = state.copy()
     step = scale * denominator
     while done < out.shape[0]:
-        start[:] = state
         while True:
             z = _laplace(scale, 1, words, state)
             if state[3] != _ZERO:
@@ -291,8 +290,7 @@ def fill_gaussian(  # type: ignore[no-untyped-def]
             accepted = _wide_exp_coin(high, low, over_high, over_low, words, state)
             if accepted or state[3] != _ZERO:
                 break
-        if state[3] != _ZERO:
-            state[:] = start
+        if _ran_out(state, start):
             break
         out[done] = z
         done += 1

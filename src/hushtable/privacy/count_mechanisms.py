@@ -125,7 +125,7 @@ class CountMechanism(Mechanism):
         """Give the least count that is published with at least this probability (below 1)."""
         if not 0 < probability < 1:
             raise ParameterError(f"probability is {probability}; it must lie between 0 and 1.")
-        return _least(lambda count: self.release_probability(count) >= probability)
+        return least(lambda count: self.release_probability(count) >= probability)
 
     def _suppression(self, count: int) -> float:
         """Give 1 - release_probability, without cancellation; subclasses say it better."""
@@ -172,7 +172,7 @@ class OneSidedGeometric(CountMechanism):
 
     def __post_init__(self) -> None:
         _check(self.epsilon, self.delta, self.k)
-        n_head = _least(lambda n: self._falls_from(n, self._largest_head(n)))
+        n_head = least(lambda n: self._falls_from(n, self._largest_head(n)))
         object.__setattr__(self, "n_head", n_head)
         object.__setattr__(self, "head_mass", self._largest_head(n_head))
         self.verify()
@@ -312,7 +312,7 @@ class ThresholdMatrix(CountMechanism):
 
     def __post_init__(self) -> None:
         _check(self.epsilon, self.delta, self.k)
-        steps = _least(lambda n: self._turns_at(self._risen(n)))
+        steps = least(lambda n: self._turns_at(self._risen(n)))
         object.__setattr__(self, "turn", self.k + steps)
         object.__setattr__(self, "turn_mass", self._risen(steps))
         self.verify()
@@ -479,7 +479,7 @@ def _middle(bounds: Bounds) -> Fraction:
     return (bounds[0] + bounds[1]) / 2
 
 
-def _least(holds: Callable[[int], bool]) -> int:
+def least(holds: Callable[[int], bool]) -> int:
     """Give the least n >= 0 for which a condition holds that, once true, stays true."""
     high = 1
     while not holds(high):

@@ -209,7 +209,7 @@ class Ledger:
         problems = (*refusals, *state.problems(asked, reservation))
         remaining = state.remaining
         # What a reservation holds is no longer in ``remaining``, so drawing from it is free.
-        after = remaining - asked.basic if reservation is None else remaining
+        after = state.remaining_after(asked) if reservation is None else remaining
         return Quote(
             asked=asked.basic,
             spent=state.spent.basic,

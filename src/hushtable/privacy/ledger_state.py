@@ -105,6 +105,12 @@ class State:
         """What may still be spent or reserved by basic composition."""
         return (self.allowed - self.spent.basic - self.reserved.basic).or_nothing
 
+    def remaining_after(self, asked: Loss) -> Budget:
+        """Say what a charge would leave by basic composition; the first shares delta out."""
+        if asked == NOTHING or not self.is_untouched:
+            return self.remaining - asked.basic
+        return self.account_for(asked).basic - asked.basic
+
     @property
     def last(self) -> Entry | None:
         """The last charge that counts."""

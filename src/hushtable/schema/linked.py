@@ -24,7 +24,13 @@ from hushtable.privacy.unit import Unit
 from hushtable.schema.columns import CONFIRM, Identifier, Model, Text
 from hushtable.schema.listed import Boolean
 from hushtable.schema.numbers import Integer
-from hushtable.schema.reading import sentences, with_missing_said, with_taxonomy_files
+from hushtable.schema.reading import (
+    schema_content,
+    schema_text,
+    sentences,
+    with_missing_said,
+    with_taxonomy_files,
+)
 from hushtable.schema.table import Column, ColumnField, Schema
 
 PREVIOUS = "previous"
@@ -246,21 +252,12 @@ class LinkedSchema:
     def load(cls, path: str | Path) -> LinkedSchema:
         """Read a schema of several tables from a YAML file; taxonomies may be files beside it."""
         path = Path(path)
-        try:
-            text = path.read_text(encoding="utf-8")
-        except OSError as error:
-            raise SchemaError(f"cannot read schema {str(path)!r}: {error.strerror}.") from error
-        except UnicodeDecodeError as error:
-            raise SchemaError(f"schema {str(path)!r} is not UTF-8 text.") from error
-        return cls.parse(text, folder=path.parent)
+        return cls.parse(schema_text(path), folder=path.parent)
 
     @classmethod
     def parse(cls, text: str, *, folder: Path | None = None) -> LinkedSchema:
         """Read a schema from YAML text; `folder` is where taxonomy files are looked for."""
-        try:
-            content = read_yaml(text)
-        except ValueError as error:
-            raise SchemaError(f"the schema is not valid YAML: {error}") from None
+        content = schema_content(text)
         tables = content.get("tables") if isinstance(content, dict) else None
         if not isinstance(content, dict) or not isinstance(tables, dict):
             raise SchemaError(f"the schema must be a mapping with name and tables. {_TABLES}")

@@ -166,9 +166,7 @@ class OnCalendar(OnGrid):
             raise ValueError(f"low {self.low} is after high {self.high}")
         if self.n_values > self.most_steps:
             raise ValueError(f"{self.n_values} values are too many; use a coarser step")
-        if problems := self._problems():
-            raise ValueError("; ".join(problems))
-        return self
+        return self._checked()
 
     @cached_property
     def first(self) -> int:
@@ -189,19 +187,9 @@ class OnCalendar(OnGrid):
         return self._period(self.seconds(self.high)) - self.first + 1
 
     @property
-    def bounds(self) -> str:
-        """The bounds, in words."""
-        return f"{self.low} to {self.high}"
-
-    @property
     def exact_low(self) -> Fraction:
         """The number of the first period."""
         return Fraction(self.first)
-
-    @property
-    def exact_step(self) -> Fraction:
-        """One period."""
-        return Fraction(1)
 
     def exact(self, value: Any) -> Fraction:
         """Give the number of the period that a moment lies in."""

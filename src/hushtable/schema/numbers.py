@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal as Digits
 from fractions import Fraction
 from functools import cached_property
-from typing import Annotated, Any, Literal, Self, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, cast
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
@@ -60,6 +60,10 @@ class OnGrid(AnyColumn):
 
     outside: Outside = Field("clip", description=OUTSIDE)
 
+    if TYPE_CHECKING:  # each kind of column says what its bounds are
+        low: Any
+        high: Any
+
     def __hash__(self) -> int:
         """Tell columns apart, roughly: a mapping of special values has no hash of its own."""
         return hash((type(self), self.bounds, self.n_values, self.missing, self.outside))
@@ -70,14 +74,14 @@ class OnGrid(AnyColumn):
         """The lowest value."""
 
     @property
-    @abstractmethod
     def exact_step(self) -> Fraction:
-        """The distance between neighboring values."""
+        """The distance between neighboring values: one, where a column has no other."""
+        return Fraction(1)
 
     @property
-    @abstractmethod
     def bounds(self) -> str:
         """The lowest and the highest value, in words."""
+        return f"{self.low} to {self.high}"
 
     @abstractmethod
     def exact(self, value: Any) -> Fraction:
@@ -141,8 +145,8 @@ class OnGrid(AnyColumn):
         """How many steps there may be from the lowest value to the highest."""
         return MAX_COLUMN_SIZE - len(self.special_codes)
 
-    def _problems(self) -> list[str]:
-        """List what is wrong with `other`, special values and bins, once the bounds are right."""
+    def _checked(self) -> Self:
+        """Check `other`, special values and bins, once the bounds are right."""
         problems = []
         if self.other is not None:
             place = self._place_of(self.other)
@@ -156,7 +160,9 @@ class OnGrid(AnyColumn):
             _ = self.bin_starts
         except ParameterError as error:
             problems += [f"bins: {problem.rstrip('.')}" for problem in error.problems]
-        return problems
+        if problems:
+            raise ValueError("; ".join(problems))
+        return self
 
 
 class Numeric(OnGrid):
@@ -233,9 +239,7 @@ class Integer(Numeric):
                 f"{self.high - self.low + 1} values are too many; use type: number "
                 "with a coarser step"
             )
-        if problems := self._problems():
-            raise ValueError("; ".join(problems))
-        return self
+        return self._checked()
 
     @property
     def n_values(self) -> int:
@@ -243,19 +247,9 @@ class Integer(Numeric):
         return self.high - self.low + 1
 
     @property
-    def bounds(self) -> str:
-        """The bounds, in words."""
-        return f"{self.low} to {self.high}"
-
-    @property
     def exact_low(self) -> Fraction:
         """The lowest value."""
         return Fraction(self.low)
-
-    @property
-    def exact_step(self) -> Fraction:
-        """One."""
-        return Fraction(1)
 
     def place(self, real: Any) -> Any:
         """Say where a number lies on the grid."""
@@ -288,20 +282,13 @@ class Number(Numeric):
             )
         if cells >= self.most_steps:
             raise ValueError(f"{int(cells) + 1} grid points are too many; use a coarser step")
-        if problems := self._problems():
-            raise ValueError("; ".join(problems))
-        return self
+        return self._checked()
 
     @property
     def n_values(self) -> int:
         """Number of grid points."""
         width = exact_number(self.high) - exact_number(self.low)
         return int(width / exact_number(self.step)) + 1
-
-    @property
-    def bounds(self) -> str:
-        """The bounds, in words."""
-        return f"{self.low} to {self.high}"
 
     @property
     def exact_low(self) -> Fraction:

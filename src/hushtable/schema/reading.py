@@ -9,7 +9,26 @@ from typing import Any
 from pydantic import ValidationError
 
 from hushtable.errors import SchemaError, TaxonomyError
+from hushtable.files.yaml_text import read_yaml
 from hushtable.taxonomy import Taxonomy
+
+
+def schema_text(path: Path) -> str:
+    """Read a schema file as text."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise SchemaError(f"cannot read schema {str(path)!r}: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise SchemaError(f"schema {str(path)!r} is not UTF-8 text.") from error
+
+
+def schema_content(text: str) -> Any:
+    """Read the YAML of a schema."""
+    try:
+        return read_yaml(text)
+    except ValueError as error:
+        raise SchemaError(f"the schema is not valid YAML: {error}") from None
 
 
 def with_taxonomy_files(content: dict[str, Any], folder: Path | None) -> dict[str, Any]:

@@ -34,13 +34,19 @@ from hushtable.domain import Domain
 from hushtable.errors import SchemaError, Unconfirmed
 from hushtable.file_format import FileFormat
 from hushtable.files.notebook import html_list, html_table
-from hushtable.files.yaml_text import OneLine, read_yaml, shown, write_yaml
+from hushtable.files.yaml_text import OneLine, shown, write_yaml
 from hushtable.privacy.guarantee import Unit
 from hushtable.schema.columns import CONFIRM, Identifier, Model, Text
 from hushtable.schema.listed import Boolean, Categorical
 from hushtable.schema.moments import Date, OnCalendar, Time, Timestamp
 from hushtable.schema.numbers import Decimal, Duration, Integer, Number, OnGrid
-from hushtable.schema.reading import sentences, with_missing_said, with_taxonomy_files
+from hushtable.schema.reading import (
+    schema_content,
+    schema_text,
+    sentences,
+    with_missing_said,
+    with_taxonomy_files,
+)
 
 
 def _column_kind(value: Any) -> str | None:
@@ -265,17 +271,24 @@ class Schema(Model):
             "table does not.",
         )
 
+    def expected_rows(self, given: int | None) -> int | None:
+        """Give the number of rows that somebody expects, or else the public one, if there is one.
+
+        Examples
+        --------
+        >>> public = Schema.parse(
+        ...     "{name: t, rows: 5, columns: {age: {type: integer, low: 0, high: 9}}}"
+        ... )
+        >>> public.expected_rows(None), public.expected_rows(7)
+        (5, 7)
+        """
+        return self.rows if given is None else given
+
     @classmethod
     def load(cls, path: str | Path) -> Schema:
         """Read a schema from a YAML file; taxonomies may be files beside it."""
         path = Path(path)
-        try:
-            text = path.read_text(encoding="utf-8")
-        except OSError as error:
-            raise SchemaError(f"cannot read schema {str(path)!r}: {error.strerror}.") from error
-        except UnicodeDecodeError as error:
-            raise SchemaError(f"schema {str(path)!r} is not UTF-8 text.") from error
-        return cls.parse(text, folder=path.parent)
+        return cls.parse(schema_text(path), folder=path.parent)
 
     @classmethod
     def parse(cls, text: str, *, folder: Path | None = None) -> Schema:
@@ -283,10 +296,7 @@ class Schema(Model):
 
         Where a column does not say what a missing cell counts as, it is a category of its own.
         """
-        try:
-            content = read_yaml(text)
-        except ValueError as error:
-            raise SchemaError(f"the schema is not valid YAML: {error}") from None
+        content = schema_content(text)
         if not isinstance(content, dict):
             raise SchemaError("the schema must be a mapping with name and columns.")
         return cls.from_dict(with_missing_said(with_taxonomy_files(content, folder)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -55,7 +56,7 @@ def advise(answers: Mapping[str, str], schema: Schema) -> Advice:
     'quilt'
     """
     use, who = answers.get("use", "rows"), answers.get("who", "public")
-    rows = int(answers["rows"]) if answers.get("rows", "").isdecimal() else None
+    rows = rows_of(answers.get("rows", ""))
     budget = {"epsilon": _EPSILON.get(who, "1"), "delta": _delta(rows)}
     reasons = [f"who_{who}"]
     others: tuple[str, ...] = ("noisy-counts", "partition")
@@ -91,6 +92,18 @@ def advise(answers: Mapping[str, str], schema: Schema) -> Advice:
     if rows is not None and rows < _SMALL:
         reasons.append("small_table")
     return Advice(method, parameters, tuple(reasons), others)
+
+
+def rows_of(text: str) -> int | None:
+    """Read a number of rows as people type it, or nothing.
+
+    Examples
+    --------
+    >>> rows_of("12,000"), rows_of("12 000"), rows_of("many")
+    (12000, 12000, None)
+    """
+    digits = re.sub(r"[\s,_']", "", text)
+    return int(digits) if digits.isdecimal() and len(digits) <= 15 else None
 
 
 def _delta(rows: int | None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import threading
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +15,7 @@ from hushtable.estimate import Estimate
 from hushtable.estimate.estimate_table import EstimateTable
 from hushtable.files.scratch import Scratch
 from hushtable.release import SEEDED_MARK, Release
+from hushtable.web import words
 from hushtable.web.questions import EVERYTHING, Part, Question
 
 _REMEMBERED = 20_000  # answers; some hundred bytes each
@@ -40,9 +41,14 @@ class Answer:
 
     @property
     def notes(self) -> list[str]:
-        """What is to be known about these numbers, each said once."""
-        of_cells = (note for cell in self.cells for note in cell.estimate.notes)
-        return list(dict.fromkeys([*self.whole.notes, *of_cells]))
+        """What is to be known about these numbers, each said once, and of how many it holds."""
+        numbers = [self.whole, *(cell.estimate for cell in self.cells)]
+        found = Counter(note for one in numbers for note in dict.fromkeys(one.notes))
+        return [
+            note if n == len(numbers)
+            else words.SOME_NUMBERS.format(n=n, all=len(numbers), note=note)
+            for note, n in found.items()
+        ]  # fmt: skip
 
     @property
     def by(self) -> tuple[str, ...]:

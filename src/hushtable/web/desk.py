@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -27,6 +28,7 @@ from hushtable.web.pages import (
     report,
     schema,
 )
+from hushtable.web.pages.frame import around, project_of
 from hushtable.web.pages.look import Shelf, look
 from hushtable.web.render import STATIC, page
 from hushtable.web.security import Door, Guard, NotAllowed, Shield, TooMuch
@@ -84,10 +86,18 @@ def _refused(request: Request, error: Exception) -> Response:
     problems = error.problems if isinstance(error, HushtableError) else ()
     statuses = {Refused: 409, NotAllowed: 403, TooMuch: 413}
     status = next((code for kind, code in statuses.items() if isinstance(error, kind)), 400)
-    return page(request, "refused.html", status, frame="desk.html", problems=problems)
+    return page(request, "refused.html", status, **_around(request), problems=problems)
+
+
+def _around(request: Request) -> dict[str, Any]:
+    """Give what stands around the page, as far as the address makes sense."""
+    try:
+        return around(request, project_of(request), "")
+    except (HushtableError, KeyError):
+        return {"frame": "desk.html"}
 
 
 def _not_there(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
     said = words.NOT_FOUND if status == 404 else words.METHOD_NOT_ALLOWED
-    return page(request, "refused.html", status, frame="desk.html", problems=(said,))
+    return page(request, "refused.html", status, **_around(request), problems=(said,))

@@ -200,7 +200,7 @@ def steps(
         if n <= 8:
             body.append(
                 f'<text x="{at:.1f}" y="268" text-anchor="middle" class="soft">'
-                f"{escape(when[5:10])}</text>"
+                f"{escape(when[:10] if n <= 5 else when[5:10])}</text>"
             )
     path += "H620"
     area = f"{path}V{y(0):.1f}H64Z"

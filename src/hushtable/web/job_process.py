@@ -12,14 +12,16 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hushtable.errors import HushtableError, OwnNote
+from hushtable.errors import HushtableError, OwnNote, ParameterError
 from hushtable.files.progress import Progress, phase_of
+from hushtable.files.scratch import held_on_to, is_spilled
 from hushtable.web import words
 from hushtable.web.jobs import Job, write_json
-from hushtable.web.workbench import Project
+from hushtable.web.workbench import Project, fingerprint
 
 _EVERY = 0.2  # seconds between two notes of progress
 
@@ -96,12 +98,18 @@ def _notes(error: BaseException) -> list[str]:
 # --- the kinds of work ----------------------------------------------------------------------------
 
 
+def _table(what: dict[str, Any]) -> str:
+    """Give the path of the private table that the job was started for."""
+    path = Path(what["data"])
+    return str(held_on_to(path) if is_spilled(path) else path)
+
+
 def _draft(project: Project, what: dict[str, Any], progress: Progress) -> dict[str, Any]:
     from hushtable.engine.drafting import drafted  # noqa: PLC0415 - each job imports its own
     from hushtable.web.schema_file import SchemaFile  # noqa: PLC0415
 
     progress(words.PHASE_DRAFT, 0.0)
-    text = words.DRAFT_HEADER + drafted(project.require_data()).to_yaml()
+    text = words.DRAFT_HEADER + drafted(_table(what)).to_yaml()
     SchemaFile(project.schema_path, project.folder / "history").replace(text)
     return {}
 
@@ -110,16 +118,19 @@ def _publish(project: Project, what: dict[str, Any], progress: Progress) -> dict
     from hushtable.pipeline import publish  # noqa: PLC0415
     from hushtable.web.forms import make_method  # noqa: PLC0415
 
-    begun = time.monotonic()
+    begun, schema = time.monotonic(), project.schema()
+    if fingerprint(schema) != what["schema"]:
+        raise ParameterError(words.PLAN_CHANGED)
     release = publish(
-        project.require_data(),
-        project.schema(),
+        _table(what),
+        schema,
         make_method(what["method"], what["parameters"]),
         out=project.room("releases") / what["name"],
         ledger=project.ledger_path,
         purpose=what["purpose"],
         rows=what["rows"],
         anyway=what["anyway"],
+        same_people=what["same_people"],
         progress=progress,
     )
     return {"release": release.folder.name, "publish_seconds": time.monotonic() - begun}
@@ -143,7 +154,7 @@ def _rehearse(project: Project, what: dict[str, Any], progress: Progress) -> dic
     release = publish(table, schema, method, out=folder / "release", progress=progress)
     seconds = time.monotonic() - begun
     found = evaluate(release, table, n_repeats=1, questions=10, progress=progress)
-    found.write_html(folder / "report.html")
+    replace(found, internal=words.REPORT_OF_REHEARSAL).write_html(folder / "report.html")
     return {"rehearsal": what["name"], "publish_seconds": seconds}
 
 
@@ -152,7 +163,7 @@ def _evaluate(project: Project, what: dict[str, Any], progress: Progress) -> dic
 
     found = evaluate(
         project.folder / "releases" / what["release"],
-        project.require_data(),
+        _table(what),
         command=what["command"],
         progress=progress,
     )
@@ -164,7 +175,7 @@ def _compare(project: Project, what: dict[str, Any], progress: Progress) -> dict
     from hushtable.evaluation.compare import compare  # noqa: PLC0415
 
     found = compare(
-        project.require_data(),
+        _table(what),
         [project.folder / "releases" / name for name in what["releases"]],
         command=what["command"],
         progress=progress,

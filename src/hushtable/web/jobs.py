@@ -136,14 +136,12 @@ class Jobs:
                     f"{len(running)} jobs of this project are running, and at most {MAX_RUNNING} "
                     "may; wait for one, or cancel it."
                 )
-            room = project.room("jobs")
-            number = max((int(p.name) for p in room.iterdir() if p.name.isdecimal()), default=0) + 1
-            folder = room / f"{number:04d}"
-            folder.mkdir(mode=0o700)
+            folder = _new_folder(project.room("jobs"))
         content = {"kind": kind, "project": str(project.folder), "begun": time.time(), **what}
         write_json(folder / "job.json", content)
         process = subprocess.Popen(  # noqa: S603 - this program itself
-            [sys.executable, "-m", "hushtable.web.job_process", os.fspath(folder)],
+            # -P: a file of the project's folder that is called like a module is no module.
+            [sys.executable, "-P", "-m", "hushtable.web.job_process", os.fspath(folder)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -178,6 +176,16 @@ class Jobs:
             if job.kind == other.kind:
                 return float(state["ended"]) - float(state["started"])
         return None
+
+
+def _new_folder(room: Path) -> Path:
+    """Take the next number, unless another workbench on the same folder was quicker."""
+    while True:
+        taken = [int(path.name) for path in room.iterdir() if path.name.isdecimal()]
+        folder = room / f"{max(taken, default=0) + 1:04d}"
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+            return folder
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:

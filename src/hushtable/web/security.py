@@ -100,15 +100,30 @@ class Shield:
 class Door:
     """Let in whoever knows the token, and recognize them by a cookie afterwards.
 
-    Both keys last as long as the program runs.
+    Token and key last as long as the program runs. A ticket is a token that lets in once: for an
+    address that others on this machine may see, such as an argument of the program that opens the
+    browser.
     """
 
-    token: str = field(default_factory=lambda: secrets.token_urlsafe(32))
+    token: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
     _key: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
+    _tickets: set[str] = field(default_factory=set, repr=False)
 
     def admits(self, token: str) -> bool:
-        """Tell whether this is the token."""
-        return hmac.compare_digest(token.encode(), self.token.encode())
+        """Tell whether this is the token, or a ticket, which is then used up."""
+        if hmac.compare_digest(token.encode(), self.token.encode()):
+            return True
+        digest = sha256(token.encode()).hexdigest()
+        if digest not in self._tickets:
+            return False
+        self._tickets.remove(digest)
+        return True
+
+    def new_ticket(self) -> str:
+        """Make a token that lets in once."""
+        ticket = secrets.token_urlsafe(32)
+        self._tickets.add(sha256(ticket.encode()).hexdigest())
+        return ticket
 
     def new_cookie(self) -> str:
         """Make a cookie for one browser."""
@@ -146,12 +161,18 @@ class Guard:
     def __init__(self, app: ASGIApp, *, door: Door, port: int, max_upload: int) -> None:
         self._app = app
         self._door = door
-        self._hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")}
+        names = ("127.0.0.1", "localhost", "[::1]")
+        self._hosts = {f"{name}:{port}" for name in names}
+        if port == 80:
+            self._hosts |= set(names)  # browsers leave the usual port out
         self._cookie = f"hushtable-{port}"
         self._max_upload = max_upload
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request pass, or answer why not."""
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})  # there is none on the desk
+            return
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

@@ -58,6 +58,7 @@ def run(
         access_log=False,  # addresses of the desk name projects
         log_level="error",
         server_header=False,
+        ws="none",
         timeout_graceful_shutdown=5,
         lifespan="on",
     )

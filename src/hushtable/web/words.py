@@ -14,7 +14,10 @@ FOREIGN_HOST = (
     "another name the workbench answers nobody."
 )
 METHOD_NOT_ALLOWED = "This cannot be done here."
-WRONG_TOKEN = "The token is wrong. Open the address that the terminal printed last."  # noqa: S105
+WRONG_TOKEN = (
+    "The token is wrong, or was for one visit only. Open the address that the terminal "  # noqa: S105
+    "printed last."
+)
 NO_COOKIE = (
     "The workbench does not know this browser. Open the whole address that the terminal printed, "
     "with its token."
@@ -95,6 +98,8 @@ CLEAR = "Start over"
 BETWEEN_FIGURE = "{what}, and with 95 % confidence {low} to {high}"
 BETWEEN = "rows, and with 95 % confidence {low} to {high}"
 ROWS_WHERE = "where"
+OF_ALL_ROWS = "of all rows"
+SOME_NUMBERS = "For {n} of the {all} numbers: {note}"
 ONE_BY_ONE = "Each interval holds by itself, not all of them together."
 LINK = "Link to this question"
 ANSWER_CSV = "Answer as CSV"
@@ -116,6 +121,7 @@ STATEMENT_JSON = "Statement for programs"
 DESK_KICKER = "the custodian's desk, on this machine alone"
 DESK_FOOTER = "Nothing on these pages leaves this machine by itself."
 STEPS_LABEL = "Steps of the project"
+STEP_DONE = "(done)"
 SCREENS = {
     "data": "Data",
     "schema": "Schema",
@@ -155,14 +161,15 @@ NEXT_STEPS = {
 NEW_PROJECT = "A new project"
 PROJECT_NAME = "Name"
 NAME_RULE = "Letters without accents, digits, dots, dashes and underscores; no spaces."
-CREATE = "Make it"
+CREATE = "Create the project"
 FOLDER_IS = "Projects are kept in"
 NO_DATA = "No table is chosen."
+IN_FOLDER = "in {folder}"
 SCHEMA_HAS = "{n} columns are published."
 TO_CONFIRM = "In {n} places, something is left to confirm."
 ALL_CONFIRMED = "Everything is confirmed."
 NO_SCHEMA = "There is none yet."
-LEFT_OF = "Epsilon {left} of {cap} is left."
+LEFT_OF = "Of epsilon {cap}, at least {left} is left."
 NO_LEDGER = "None is started."
 RELEASES = "Releases"
 NO_RELEASES = "Nothing is published yet."
@@ -215,7 +222,7 @@ DRAFT_HEADER = """\
 
 # --- schema ---------------------------------------------------------------------------------------
 
-SCHEMA_FIRST = "there is no valid schema yet; draft or write one under Schema first."
+SCHEMA_FIRST = "A plan needs a valid schema; draft or write one first:"
 SCHEMA_LEAD = (
     "What is public about the table. A domain must come from public knowledge, such as a "
     "questionnaire or a code book, never from what happens to occur in the table."
@@ -312,6 +319,9 @@ ALL = "all of them"
 REASON = "How could anybody know this?"
 REASON_EXAMPLE = "question 4 of the public questionnaire"
 CONFIRM = "Confirm"
+LINES_LEFT = "{left} of {all} lines are left."
+TO_FIRST_LEFT = "To the first"
+LINE_CONFIRMED = "confirmed"
 
 # --- trees ----------------------------------------------------------------------------------------
 
@@ -320,6 +330,7 @@ TREE_LEAD = (
     "Methods that need coarser values take the groups of this tree. Drag a value or a group onto "
     "another group, or use the forms. Groups are public."
 )
+DRAG_HINT = "Drag values and groups here, onto a group."
 MOVE = "Move"
 MOVE_WHAT = "Value or group"
 MOVE_TO = "Into"
@@ -350,19 +361,19 @@ CAP_EPSILON_HINT = (
 CAP_DELTA = "Cap on delta"
 CAP_DELTA_HINT = "The chance that epsilon is exceeded; far less than one in the number of people."
 START_LEDGER = "Start the ledger"
-PROTECTS = "Counts for {unit}."
+PROTECTS = "It adds up what is promised to {unit}."
 UNCOUNTED = "This ledger also holds releases that it cannot count."
 CAP = "cap"
 SPENT = "spent"
 RESERVED = "set aside"
-LEFT = "left"
+LEFT = "left, at least"
 DELTA = "delta"
 EPSILON = "epsilon"
 LEDGER_PICTURE = "Epsilon spent, entry by entry, below the cap."
 STILL_FITS = "What still fits:"
 TWO_ACCOUNTS = (
-    "Releases are added up in two ways, and one must fit only one of them; the figures above are "
-    "those of plain addition, which has half of delta. The other way often has room for more."
+    "Releases are added up in two ways, and a release must fit only one of them. The figures above "
+    "are those of plain addition, which has half of delta; by the other way there is often more."
 )
 ENTRIES = "Entries"
 NUMBER = "entry"
@@ -405,7 +416,7 @@ SAVE_PLAN = "Keep this plan and rehearse"
 SAVE_AND_PUBLISH = "Keep it and publish"
 SLIDER = "slider"
 NO_DATA_READ = "No data has been read."
-PRICE = "It costs epsilon {epsilon}; {left} would be left in the ledger."
+PRICE = "It costs epsilon {epsilon}; at least {left} would be left in the ledger."
 NOT_AFFORDED = "The ledger will refuse it."
 HOLLOW = "A release like this would tell nothing: {why}"
 WANT_ANSWER = (
@@ -423,6 +434,11 @@ COUNT_OF = "a count of {share} % of the rows"
 ROWS = "rows"
 NOT_KNOWN = "not known beforehand"
 SIDE_BY_SIDE = "Methods side by side"
+SIDE_BY_SIDE_LEAD = (
+    "Each figure holds for what it supposes, and they do not suppose the same: a method that is "
+    "closer here may be further off in other questions. A rehearsal shows more."
+)
+SUPPOSING = "supposing"
 OFF_BY_AT_1 = "a count of 1 % is off by at most"
 EXPECTED = "What else to expect"
 MEMORY = "memory: about {mb} MB"
@@ -516,6 +532,11 @@ NOT_THE_PRIVATE_TABLE = "that is the private table; a rehearsal is free and must
 REHEARSE_BUTTON = "Rehearse {method}"
 SKIP_REHEARSAL = "Go on to publish"
 SAME_COMMAND_STAND_IN = "The command that does the same with a stand-in of your own"
+REPORT_OF_REHEARSAL = (
+    "Internal. A rehearsal: this report compares a release of a stand-in with that stand-in. The "
+    "private table was not read. What is said about errors of noise carries over; what is said "
+    "about the data does not."
+)
 REHEARSALS = "Earlier rehearsals"
 REHEARSAL = "Report of rehearsal {name}"
 PHASE_DRAFT = "reading the table"
@@ -527,8 +548,8 @@ PUBLISH_LEAD = (
     "The charge is recorded first, then the table is read, then the release appears as a whole."
 )
 CHARGE = "This release costs epsilon"
-LEFT_NOW = "Epsilon left now"
-LEFT_AFTER = "Epsilon left after it"
+LEFT_NOW = "Epsilon left now, at least"
+LEFT_AFTER = "Epsilon left after it, at least"
 CHARGE_STANDS = (
     "Whatever happens after the charge, it stands: a run that fails or is canceled may have shown "
     "something. Only a person can take it back, in the ledger, on record."
@@ -539,17 +560,33 @@ TYPE_NAME_BEFORE = "Type"
 TYPE_NAME_AFTER = "to publish the release of that name"
 TYPE_THE_NAME = "the name that was typed is not {name!r}, so nothing was done and nothing charged."
 PLAN_CHANGED = (
-    "the plan, the table or the name changed since the page was shown (in another window?), so "
-    "nothing was done and nothing charged; look at the page again."
+    "the plan, the schema, the table or the name changed since the page was shown (in another "
+    "window?), so nothing was done and nothing charged; look at the page again."
 )
 TELLS_NOTHING = (
     "The forecast is that this release tells nothing: {why} Choose another plan, or say that it is "
     "meant; nothing is charged until then."
 )
+SCHEMA_CHANGED = (
+    "The schema was changed since the ledger was started. The ledger pays only for releases about "
+    "the same people; another table needs a project of its own."
+)
+SAME_PEOPLE = "It is about the same people because (goes on record)"
+SAME_PEOPLE_EXAMPLE = "the same table; its list of regions was corrected"
+SAY_SAME_PEOPLE = (
+    "the schema was changed since the ledger was started; say why it is about the same people. "
+    "Nothing was done and nothing charged."
+)
+REASON_TO_GIVE = "REASON"
 ANYWAY = "Publish it all the same"
 PUBLISH_BUTTON = "Charge the ledger and publish"
-OTHER_NAME = "Another name"
-USE_NAME = "Use it"
+OTHER_NAME = "Name of the release"
+USE_NAME = "Change the name"
+WHAT_IS_PUBLISHED = "What is published"
+THE_TABLE = "Table"
+THE_METHOD = "Method"
+THE_UNIT = "Protected"
+OTHER_PLAN = "Change the plan"
 
 # --- jobs -----------------------------------------------------------------------------------------
 
@@ -603,8 +640,8 @@ REPORT_LEAD = (
 )
 LOOK_AS_ANALYST = "Look at it as analysts do"
 EVALUATE = "Evaluate (internal)"
-TOGETHER = "About several releases"
-DOSSIER = "Dossier"
+TOGETHER = "Dossier and comparison"
+DOSSIER = "Write a dossier"
 DOSSIER_HINT = (
     "A dossier answers what boards and officers ask, from the statements and the ledger; what no "
     "file says is not stated."

@@ -20,13 +20,16 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from hushtable.engine.header import ENDINGS
 from hushtable.errors import HushtableError, ParameterError, ReleaseError
 from hushtable.files.scratch import spill_folder
+from hushtable.privacy.guarantee import Guarantee
 from hushtable.privacy.ledger import Ledger
+from hushtable.privacy.ledger_records import Quote
 from hushtable.release import STATEMENT, Release
 from hushtable.schema import Schema
 
@@ -46,6 +49,11 @@ def require_name(name: str, what: str) -> str:
     return name
 
 
+def fingerprint(schema: Schema) -> str:
+    """Give a digest of all that a schema says: of more than what tells its table from another."""
+    return sha256(json.dumps(schema.to_dict(), sort_keys=True, default=str).encode()).hexdigest()
+
+
 @dataclass(frozen=True)
 class Project:
     """Know the files of one project.
@@ -54,9 +62,12 @@ class Project:
     ----------
     folder : Path
         Where they are.
+    readable : tuple of Path, optional
+        Folders whose tables may be read: a project that was made elsewhere may name another.
     """
 
     folder: Path
+    readable: tuple[Path, ...] | None = None
 
     @property
     def name(self) -> str:
@@ -77,6 +88,14 @@ class Project:
         """Give one of the project's folders, made for its owner alone where it is not there."""
         path = self.folder / name
         path.mkdir(mode=0o700, exist_ok=True)
+        return path
+
+    def made(self, room: str, name: str) -> Path:
+        """Give the path of something in one of the project's folders; no link leads out of it."""
+        top = (self.folder / room).resolve()
+        path = top / require_name(name, f"the name in {room}")
+        if path.resolve() != path:
+            raise ParameterError(f"{name!r} in {room} is a link to somewhere else.")
         return path
 
     # --- what was chosen --------------------------------------------------------------------------
@@ -100,9 +119,12 @@ class Project:
 
     @property
     def data(self) -> str | None:
-        """The path of the private table, if one was chosen and is there."""
+        """The path of the private table, if one was chosen, is there and may be read."""
         path = self.settings.get("data")
-        return path if isinstance(path, str) and Path(path).is_file() else None
+        if not isinstance(path, str) or not Path(path).is_file():
+            return None
+        inside = self.readable is None or _is_inside(Path(path).resolve(), self.readable)
+        return path if inside else None
 
     def require_data(self) -> str:
         """Give the path of the private table, or say that it is missing."""
@@ -110,7 +132,8 @@ class Project:
         if path is None:
             raise ParameterError(
                 "no table is chosen, or it is gone (an upload goes with the workbench that took "
-                "it); choose it under Data."
+                "it), or lies outside of the folders that this workbench was started for; choose "
+                "it under Data."
             )
         return path
 
@@ -129,6 +152,21 @@ class Project:
         """Open the ledger, if there is one."""
         return Ledger.open(self.ledger_path) if self.ledger_path.exists() else None
 
+    def quote(self, promised: Sequence[Guarantee], schema: Schema) -> tuple[Quote, bool] | None:
+        """Say what the ledger would be charged, if there is one.
+
+        And whether a person must say first that the schema is about the same people: it was changed
+        since the ledger was started.
+        """
+        book = self.ledger()
+        if book is None:
+            return None
+        plain = book.quote(promised, schema=schema)
+        if plain.fits:
+            return plain, False
+        said = book.quote(promised, schema=schema, same_people="if it is said")
+        return (said, True) if said.problems != plain.problems else (plain, False)
+
     # --- what was made ----------------------------------------------------------------------------
 
     def releases(self) -> list[str]:
@@ -141,8 +179,7 @@ class Project:
 
     def release_folder(self, name: str) -> Path:
         """Give the folder of a release of this project."""
-        require_name(name, "release")
-        path = self.folder / "releases" / name
+        path = self.made("releases", name)
         if not (path / STATEMENT).is_file():
             raise ReleaseError(f"there is no release {name!r} in this project.")
         return path
@@ -150,6 +187,10 @@ class Project:
     def reports(self) -> list[str]:
         """Name the reports, newest last."""
         return _by_age((self.folder / "reports").glob("*.html"))
+
+
+def _is_inside(path: Path, folders: Sequence[Path]) -> bool:
+    return any(path.is_relative_to(folder) for folder in folders)
 
 
 def _by_age(paths: Iterator[Path]) -> list[str]:
@@ -181,8 +222,16 @@ class Workbench:
 
     def projects(self) -> list[Project]:
         """Give the projects, by name."""
-        found = sorted(p for p in self.folder.iterdir() if (p / "project.json").is_file())
-        return [Project(path) for path in found if _NAME.fullmatch(path.name)]
+        names = sorted(path.name for path in self.folder.iterdir())
+        return [self.project(name) for name in names if self._is_project(name)]
+
+    def _is_project(self, name: str) -> bool:
+        path = self.folder / name
+        return (
+            _NAME.fullmatch(name) is not None
+            and (path / "project.json").is_file()
+            and _is_inside(path.resolve(), self.data_folders)
+        )
 
     def create(self, name: str) -> Project:
         """Make a new project."""
@@ -194,15 +243,18 @@ class Workbench:
                 raise ParameterError(f"{name!r} exists; choose another name.") from None
         except OSError as error:
             raise ParameterError(f"cannot make {name!r}: {error.strerror}.") from None
-        project = Project(path)
-        project.choose()
-        return project
+        Project(path).choose()
+        return self.project(name)
 
     def project(self, name: str) -> Project:
         """Open a project."""
-        if not _NAME.fullmatch(name) or not (self.folder / name / "project.json").is_file():
+        if not self._is_project(name):
             raise ParameterError(f"there is no project {name!r} here.")
-        return Project((self.folder / name).resolve())
+        return Project(self.folder / name, self._readable)
+
+    @property
+    def _readable(self) -> tuple[Path, ...]:
+        return (*self.data_folders, *([self._uploads] if self._uploads else []))
 
     # --- private tables ---------------------------------------------------------------------------
 
@@ -228,8 +280,7 @@ class Workbench:
             path = (path if path.is_absolute() else self.folder / path).resolve()
         except (OSError, ValueError, RuntimeError):
             raise ParameterError(f"{given!r} is not a path.") from None
-        allowed = [*self.data_folders, *([self._uploads] if self._uploads else [])]
-        if not any(path.is_relative_to(folder) for folder in allowed):
+        if not _is_inside(path, self._readable):
             listed = ", ".join(str(folder) for folder in self.data_folders)
             raise ParameterError(
                 f"{given!r} is outside of the folders that the workbench was started for: {listed}."

@@ -271,7 +271,7 @@ class Requirement:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Verdict:
+class RequirementCheck:
     """Say whether a table meets a requirement, and what it has in its worst group."""
 
     requirement: Requirement
@@ -336,7 +336,7 @@ def requirements(texts: Sequence[str]) -> list[Requirement]:
     return read
 
 
-def check(found: Anonymity, wanted: Sequence[Requirement]) -> list[Verdict]:
+def check(found: Anonymity, wanted: Sequence[Requirement]) -> list[RequirementCheck]:
     """Say of each requirement whether a table meets it.
 
     Examples
@@ -360,6 +360,6 @@ def check(found: Anonymity, wanted: Sequence[Requirement]) -> list[Verdict]:
             # A sum of rounded shares may be off in the last digits.
             holds = value <= asked.limit + 1e-12 if asked.name == "t" else value >= asked.limit
             verdicts.append(
-                Verdict(requirement=asked, column=column, found=value, holds=bool(holds))
+                RequirementCheck(requirement=asked, column=column, found=value, holds=bool(holds))
             )
     return verdicts

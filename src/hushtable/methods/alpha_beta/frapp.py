@@ -118,7 +118,7 @@ class FrappPlan(Plan[SealedTable]):
             "share of rows that are kept": retention,
             "number of rows": "published exactly",
         }
-        rows = schema.rows if rows is None else rows
+        rows = schema.expected_rows(rows)
         if rows is not None:
             spread = (rows / 4) ** 0.5 / retention
             lines["standard deviation of a count of half the domain, about"] = spread
@@ -132,7 +132,7 @@ class FrappPlan(Plan[SealedTable]):
 
     def count_error(self, *, rows: int | None, share: float) -> CountError:
         """Add up the coins of the rows: those asked for, and those that may become such."""
-        rows = needed_rows(self.schema.rows if rows is None else rows)
+        rows = needed_rows(self.schema.expected_rows(rows))
         retention = float(self.method.retention)
         replaced = (1 - retention) * share
         return coins_error(

@@ -147,10 +147,5 @@ class BasketSizes:
             f"Of each person at most {self.kept} values count, a random part of those who have "
             "more; sums are scaled up as if all people were alike in what is asked."
         )
-        return replace(
-            seen,
-            values=seen.values / kept,
-            privacy=seen.privacy / kept**2,
-            model=seen.model / kept**2 + gained,
-            notes=(*seen.notes, note),
-        )
+        scaled = seen.divided(kept)
+        return replace(scaled, model=scaled.model + gained, notes=(*seen.notes, note))

@@ -25,7 +25,7 @@ from hushtable.codes import as_numpy, repeated
 from hushtable.errors import Refused
 from hushtable.estimate.associations import after_cuts
 from hushtable.estimate.base import CONFIDENCE, Estimate, Estimator
-from hushtable.estimate.cell_sums import Cells
+from hushtable.estimate.cell_sums import PublishedCells
 from hushtable.estimate.drawing import Generator, redrawn_cells
 from hushtable.estimate.error_law import ErrorLaw
 from hushtable.estimate.quantiles import NORMAL
@@ -70,6 +70,8 @@ SPREAD_NOTE = (
     "columns being independent there; how far it may be off is seen by hiding more of what is "
     "published."
 )
+
+_FEW_HIDDEN = 0.02  # of the rows; drawn rows without them are nearly as good
 
 
 @dataclass(frozen=True)
@@ -137,15 +139,31 @@ class CellEstimator(Estimator):
         return after_cuts(self.schema, self.recode, self.codes, self.counts)
 
     def redrawn(self, rng: Generator) -> tuple[dict[str, NDArray[np.int64]], NDArray[np.float64]]:
-        """Draw the counts of cells from their uncertainty, and places inside cells evenly."""
+        """Draw the counts of cells from their uncertainty, and where in them rows are."""
+        self._require_few_hidden()
         codes = redrawn_cells(self.codes, self.counts, self.noise.variance, self.recode, rng)
         return codes, np.ones(len(next(iter(codes.values()))))
+
+    def _require_few_hidden(self) -> None:
+        """Refuse to draw rows where many are hidden: no draw would have any of them."""
+        if not self.suppresses or self._n_hidden == 0:
+            return
+        total = self._some_total
+        seen = float(self.counts.sum())
+        if total is not None and total.high - seen <= _FEW_HIDDEN * total.value:
+            return
+        many = "an unknown number of" if total is None else f"up to {total.high - seen:,.0f}"
+        raise Refused(
+            f"combinations of few rows are not published, and {many} rows are in them; rows drawn "
+            "from this release would have none of these. Ask mean(), regression() and others, "
+            "which allow for them, or take frame() for the published combinations alone."
+        )
 
     # --- sums -------------------------------------------------------------------------------
 
     def sums(self, functions: Sequence[RowFunction], *, together: bool = True) -> Sums:
         """Estimate sums over rows; suppressed rows are taken to be like those of small cells."""
-        cells = Cells(self.schema, self.recode, self.codes)
+        cells = PublishedCells(self.schema, self.recode, self.codes)
         inside = np.stack([cells.means(function) for function in functions])
         model = cells.inside(functions, self.counts, together=together)
         notes = [CUT_NOTE] if model.any() else []
@@ -216,7 +234,7 @@ class CellEstimator(Estimator):
         return np.asarray(weights / max(1.0, float(weights.sum())))
 
     def _suppressed(
-        self, cells: Cells, functions: Sequence[RowFunction], inside: NDArray[np.float64]
+        self, cells: PublishedCells, functions: Sequence[RowFunction], inside: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], str]:
         """Give means over suppressed rows, the covariance of sums over them, and what to note."""
         rows = self.hidden_rows

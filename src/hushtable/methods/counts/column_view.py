@@ -238,13 +238,8 @@ class Thinning:
                 f"Each record was counted in {self.max_columns} of {self.n_columns} columns, "
                 "chosen at random; sums are scaled up, and intervals allow for the chance."
             )
-            return replace(
-                seen,
-                values=seen.values / kept,
-                privacy=seen.privacy / kept**2,
-                model=(seen.model + chance) / kept**2,
-                notes=(*seen.notes, note),
-            )
+            chosen = replace(seen, model=seen.model + chance, notes=(*seen.notes, note))
+            return chosen.divided(kept)
         note = (
             f"Records with values in more than {self.max_columns} columns were counted in a random "
             "part of them; all are taken to be alike in what is asked."

@@ -430,7 +430,7 @@ class ColumnsPlan(Plan[SealedTable]):
 
     def forecast(self, rows: int | None = None) -> Forecast:
         """Say which counts will be published and how noisy."""
-        rows = self.schema.rows if rows is None else rows
+        rows = self.schema.expected_rows(rows)
         held = (TYPICAL_ROWS if rows is None else rows) * max(1, len(self.method.clusters))
         width = 1 if self.listing else len(self.schema.attributes)
         return Forecast(
@@ -533,7 +533,7 @@ class ColumnsPlan(Plan[SealedTable]):
         ]
         return mechanism_error(
             self.mechanism,
-            rows=self.schema.rows if rows is None else rows,
+            rows=self.schema.expected_rows(rows),
             n_cells=max(sizes),
             share=share,
             assumes="The question is about attributes of one column, the one with most tuples, and "

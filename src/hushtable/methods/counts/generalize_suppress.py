@@ -86,7 +86,7 @@ class GeneralizeSuppressPlan(Plan[SealedTable]):
 
     def forecast(self, rows: int | None = None) -> Forecast:
         """Say how large the domain is."""
-        rows = self.schema.rows if rows is None else rows
+        rows = self.schema.expected_rows(rows)
         lines: dict[str, str | float | int] = {
             "tuples in the domain": self.n_cells,
             "warning": "the published counts are exact; this is not differential privacy",

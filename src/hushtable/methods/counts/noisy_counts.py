@@ -238,7 +238,7 @@ class NoisyCountsPlan(Plan[SealedTable]):
     def forecast(self, rows: int | None = None) -> Forecast:
         """Say which counts will be published, how noisy, and whether the domain is too large."""
         schema, k, mechanism = self.schema, self.method.k, self.mechanism
-        rows = schema.rows if rows is None else rows
+        rows = schema.expected_rows(rows)
         lines: dict[str, str | float | int] = {"tuples in the domain": self.n_cells}
         if k is None:
             absent = mechanism.release_probability(0)
@@ -283,7 +283,7 @@ class NoisyCountsPlan(Plan[SealedTable]):
         """Add up the noise of the tuples, and what is suppressed if all have equally many rows."""
         return mechanism_error(
             self.mechanism,
-            rows=self.schema.rows if rows is None else rows,
+            rows=self.schema.expected_rows(rows),
             n_cells=self.n_cells,
             share=share,
             assumes="The question takes the same share of all tuples as of the rows."

@@ -78,7 +78,7 @@ class RandomSamplingPlan(Plan[SealedTable]):
 
     def forecast(self, rows: int | None = None) -> Forecast:
         """Say how many rows will be there."""
-        rows = self.schema.rows if rows is None else rows
+        rows = self.schema.expected_rows(rows)
         lines: dict[str, str | float | int] = {
             "warning": "rows are published as they are; this protects nobody who is sampled"
         }
@@ -97,7 +97,7 @@ class RandomSamplingPlan(Plan[SealedTable]):
 
     def count_error(self, *, rows: int | None, share: float) -> CountError:
         """Add up the coins of the rows that are asked for."""
-        rows = needed_rows(self.schema.rows if rows is None else rows)
+        rows = needed_rows(self.schema.expected_rows(rows))
         return coins_error(
             n_true=share * rows, n_other=0.0, keep=float(self.method.rate), insert=0.0,
             assumes="Nothing: the error depends on how many rows are asked for alone.",

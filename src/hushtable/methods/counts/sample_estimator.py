@@ -6,15 +6,19 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
-from scipy.stats import nbinom
 
 from hushtable.codes import plain
 from hushtable.estimate.associations import all_alike
 from hushtable.estimate.base import CONFIDENCE, Estimate, Estimator
 from hushtable.estimate.row_functions import RowFunction
 from hushtable.estimate.sums import Sums
+from hushtable.extras import needing
 from hushtable.methods.counts.random_sampling import RandomSampling
 from hushtable.predicate import parse
+from hushtable.privacy.count_mechanisms import least
+
+with needing("science"):
+    from scipy.special import betainc
 
 
 class SampleEstimator(Estimator):
@@ -49,13 +53,13 @@ class SampleEstimator(Estimator):
         known = self.schema.counted_rows
         most = (np.inf if known is None else float(known)) if predicate.count() else 0.0
         tail = (1.0 - CONFIDENCE) / 2.0
-        low = n + float(nbinom.ppf(tail, n, self.rate)) if n else 0.0
-        high = n + float(nbinom.isf(tail, n + 1, self.rate))
+        low = n + least(lambda k: betainc(n, k + 1, self.rate) >= tail) if n else 0
+        high = n + least(lambda k: betainc(k + 1, n + 1, 1.0 - self.rate) <= tail)
         value = n / self.rate
         return Estimate(
             value=min(value, most),
-            low=min(low, most),
-            high=min(high, most),
+            low=min(float(low), most),
+            high=min(float(high), most),
             privacy_std=float(np.sqrt(max(n, 1) * (1.0 - self.rate)) / self.rate),
             model_std=0.0,
         )

@@ -245,7 +245,7 @@ class DiffGenPlan(Plan[SealedTable]):
     def forecast(self, rows: int | None = None) -> Forecast:
         """Say how many splits there will be, how noisy the counts, and how full the groups."""
         method, schema = self.method, self.schema
-        rows = schema.rows if rows is None else rows
+        rows = schema.expected_rows(rows)
         likely = _TYPICAL_ROWS if rows is None else rows
         n_rounds = self.n_rounds(likely)
         n_cells = min(self.most_groups(likely), schema.domain.size)
@@ -287,7 +287,7 @@ class DiffGenPlan(Plan[SealedTable]):
 
     def count_error(self, *, rows: int | None, share: float) -> CountError:
         """Add up the noise of the groups."""
-        rows = self.schema.rows if rows is None else rows
+        rows = self.schema.expected_rows(rows)
         known = needed_rows(rows) if self.method.specializations == AUTO else 0
         n_groups = self.most_groups(known)
         if n_groups > self.method.max_groups:
@@ -312,7 +312,7 @@ class DiffGenPlan(Plan[SealedTable]):
             error = laplace_error(self.rate, n_asked(0.5, self.n_classes * 2**n_rounds), "")
         return width_through_cells(
             n_cuts=n_rounds,
-            n_cut=len(self.predictors),
+            sizes=[self.schema.attributes[name].size for name in self.predictors],
             n_columns=len(self.schema.attributes),
             error=error,
             rows=rows,

@@ -139,7 +139,7 @@ class Span(Part):
 
 
 @dataclass(frozen=True, eq=False)
-class Listed(Part):
+class ListedValues(Part):
     """Some values of a list that has neither order nor taxonomy, by their codes."""
 
     column: Categorical
@@ -171,12 +171,14 @@ class Listed(Part):
         """Each value by itself: what may be split off. Of two values it does not matter which."""
         return tuple((code,) for code in (self.codes if len(self.codes) > 2 else self.codes[:1]))
 
-    def split(self, way: int) -> tuple[Listed, ...]:
+    def split(self, way: int) -> tuple[ListedValues, ...]:
         """Split a value off the others; a single one only from what is apart."""
         half = self.halves[way]
         rest = tuple(code for code in self.codes if code not in half)
         return tuple(
-            Listed(self.attribute, False, self.column, codes) for codes in (half, rest) if codes
+            ListedValues(self.attribute, False, self.column, codes)
+            for codes in (half, rest)
+            if codes
         )
 
 
@@ -205,7 +207,7 @@ def top(attribute: str, column: Column, *, one_by_one: bool = False) -> Part:
         return Span(attribute, apart, column, 0, column.n_values - 1)
     assert isinstance(column, Categorical)  # noqa: S101 - all others are lines
     if one_by_one and column.taxonomy is None:
-        return Listed(attribute, apart, column, tuple(range(column.n_values)))
+        return ListedValues(attribute, apart, column, tuple(range(column.n_values)))
     taxonomy = column.taxonomy or Taxonomy.from_nested(list(column.values))
     return Branch(attribute, apart, _without_single_children(taxonomy.root))
 
@@ -272,7 +274,7 @@ class ClassCounts:
         """Give the codes of the values of a part."""
         if isinstance(part, Span):
             return range(part.first, part.last + 1)
-        if isinstance(part, Listed):
+        if isinstance(part, ListedValues):
             return frozenset(part.codes)
         assert isinstance(part, Branch)  # noqa: S101 - the only other kind
         return frozenset(self.codes_below(part.node))
@@ -288,13 +290,13 @@ class Choice:
     @property
     def n_in_all(self) -> int:
         """How many ways there are: public."""
-        if isinstance(self.part, Listed):
+        if isinstance(self.part, ListedValues):
             return len(self.part.halves)
         return self.part.n_rounds if isinstance(self.part, Span) else 1
 
     def split(self, way: int) -> tuple[Part, ...]:
         """Split in a way: a node into its children, an interval before a code or a public bin."""
-        if isinstance(self.part, Listed):
+        if isinstance(self.part, ListedValues):
             return self.part.split(way)
         if isinstance(self.part, Span):
             begins = bin_starts(self.part.column)
@@ -317,7 +319,7 @@ def choice_of(
         children = [counts.codes_below(child.node) for child in part.children]
         ways = table.group_ways(children, score, with_apart=part.holds_apart)
         return Choice(part, ways)
-    if isinstance(part, Listed):
+    if isinstance(part, ListedValues):
         ways = table.halving_ways(part.codes, part.halves, score, with_apart=part.holds_apart)
         return Choice(part, ways)
     assert isinstance(part, Span)  # noqa: S101 - the only other kind
@@ -539,7 +541,7 @@ def _n_codes(column: Column, cut: list[Part]) -> int:
 
 def _values_of(column: Categorical, part: Part) -> Iterator[str]:
     """Go through the values of a part of listed values."""
-    if isinstance(part, Listed):
+    if isinstance(part, ListedValues):
         return (column.values[code] for code in part.codes)
     assert isinstance(part, Branch)  # noqa: S101 - the only other kind that is listed
     return part.node.leaves()
@@ -567,7 +569,7 @@ def _labels_apart(column: Column, cut: list[Part]) -> Iterator[str]:
     for part, label in zip(cut, labels, strict=True):
         if labels.count(label) > 1 and isinstance(column, Categorical):
             values = _values_of(column, part)
-            if isinstance(part, Listed):  # its name is made up, and could be that of a value
+            if isinstance(part, ListedValues):  # its name is made up, and could be that of a value
                 values = map(repr, values)
             yield f"{label} ({', '.join(values)})"
         else:

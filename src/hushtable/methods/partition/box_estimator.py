@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hushtable.codes import as_numpy
 from hushtable.estimate.base import Estimate, Estimator
-from hushtable.estimate.cell_sums import Cells
+from hushtable.estimate.cell_sums import PublishedCells
 from hushtable.estimate.drawing import Generator
 from hushtable.estimate.published import Published, encoded, published_rows
 from hushtable.estimate.row_functions import RowFunction
@@ -79,7 +79,7 @@ class BoxEstimator(Estimator):
     def sums(self, functions: Sequence[RowFunction], *, together: bool = True) -> Sums:
         """Estimate sums over rows."""
         names = tuple(dict.fromkeys(name for one in functions for name in one.columns))
-        cells = Cells(self.schema, *self._coverings(names))
+        cells = PublishedCells(self.schema, *self._coverings(names))
         values = np.array([float(cells.means(one) @ self._counts) for one in functions])
         model = cells.inside(functions, self._counts, together=together)
         return Sums(values, np.zeros_like(model), model, notes=(CUT_NOTE,) * bool(model.any()))

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm
 
 from hushtable.estimate.base import CONFIDENCE
+from hushtable.estimate.quantiles import normal_quantile
 from hushtable.methods.partition.axes import Axis
 from hushtable.methods.partition.column_counts import ColumnParts
 from hushtable.predicate import Predicate
@@ -125,7 +125,7 @@ class ColumnBounds:
         Every column of it is one more chance to be off, and what the regions say is another: ends
         that all hold at 95 % together are farther out for each.
         """
-        return self._of(formula, float(norm.isf(TAIL / (1 + len(formula.columns)))))
+        return self._of(formula, -normal_quantile(TAIL / (1 + len(formula.columns))))
 
     def _of(self, formula: Formula, reach: float) -> Bounds:
         if len(formula.columns) == 1 and formula.columns[0] in self.columns:

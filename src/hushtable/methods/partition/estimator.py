@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from hushtable.codes import as_numpy, repeated, typed
 from hushtable.estimate.base import Estimate, Estimator
-from hushtable.estimate.cell_sums import Cells
+from hushtable.estimate.cell_sums import PublishedCells
 from hushtable.estimate.drawing import Generator, fresh
 from hushtable.estimate.published import Published, encoded, published_rows
 from hushtable.estimate.quantiles import nearly_normal
@@ -164,7 +164,7 @@ class RegionEstimator(Estimator):
         """Estimate sums over rows."""
         names = tuple(dict.fromkeys(name for one in functions for name in one.columns))
         coverings, codes = self._coverings(names)
-        cells = Cells(self.schema, coverings, codes)
+        cells = PublishedCells(self.schema, coverings, codes)
         inside = [cells.means(function) for function in functions]
         counts = self.counts.ravel()
         shaped = [one.reshape(self._shape) for one in inside]

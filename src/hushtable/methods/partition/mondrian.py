@@ -226,7 +226,7 @@ class MondrianPlan(Plan[SealedTable]):
 
     def forecast(self, rows: int | None = None) -> Forecast:
         """Say how many groups there will be."""
-        rows = self.schema.rows if rows is None else rows
+        rows = self.schema.expected_rows(rows)
         lines: dict[str, str | float | int] = {
             "warning": "rows and classes of groups are counted exactly; this is not differential "
             "privacy",

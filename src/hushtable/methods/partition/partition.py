@@ -251,7 +251,7 @@ class PartitionPlan(Plan[SealedTable]):
 
     def forecast(self, rows: int | None = None) -> Forecast:
         """Say how many regions there may be, how noisy their counts are, and what is held."""
-        rows = self.schema.rows if rows is None else rows
+        rows = self.schema.expected_rows(rows)
         rules, n_axes, n_regions = self.rules, len(self.axes), self.most_regions
         is_tested = rules.is_tested(rules.max_depth - 1)
         std = self._noise_std(self.leaf_epsilon)
@@ -302,7 +302,7 @@ class PartitionPlan(Plan[SealedTable]):
         """
         through_regions = width_through_cells(
             n_cuts=self.rules.max_depth,
-            n_cut=len(self.axes),
+            sizes=[axis.size for axis in self.axes],
             n_columns=len(self.schema.attributes),
             error=self.count_error(rows=rows, share=0.5),
             rows=rows,

@@ -17,7 +17,7 @@ from hushtable.methods.quilt.meter import Meter, PaidTable, as_share
 from hushtable.methods.quilt.particles import Group
 from hushtable.methods.quilt.prior import Belief
 from hushtable.methods.quilt.resolutions import Ladder, ladder
-from hushtable.methods.quilt.smoothing import Line
+from hushtable.methods.quilt.smoothing import BucketLine
 
 STANDS_OUT = 4.0
 """A value stands out if it has this many times the people of its neighbors, beyond noise."""
@@ -60,7 +60,7 @@ class KnownColumn:
         The noisy count of each bucket, where values that seem empty are left out.
     ladder : Ladder
         Its resolutions.
-    line : Line or None
+    line : BucketLine or None
         Where its buckets lie, if it has an order.
     """
 
@@ -70,7 +70,7 @@ class KnownColumn:
     counts: Floats
     std: Floats
     ladder: Ladder
-    line: Line | None
+    line: BucketLine | None
 
     @property
     def masses(self) -> Floats:
@@ -165,11 +165,11 @@ def _standing_out(values: Values, noisy: Floats, std: float) -> NDArray[np.bool_
     return found
 
 
-def _line(values: Values, buckets: Integers, shares: Floats, out: NDArray[np.bool_]) -> Line:
+def _line(values: Values, buckets: Integers, shares: Floats, out: NDArray[np.bool_]) -> BucketLine:
     """Say where the buckets of an ordered column lie."""
     weights = shares + 1e-9
     at = np.bincount(buckets, weights * values.places) / np.bincount(buckets, weights)
-    return Line(at, np.bincount(buckets, out) == np.bincount(buckets))
+    return BucketLine(at, np.bincount(buckets, out) == np.bincount(buckets))
 
 
 def estimated_total(

@@ -254,7 +254,8 @@ class QuiltEstimator(Estimator):
         if told:
             found = self.table_sums.sums([one for one in linear if one], together=together)
             note = _MEASURED if not found.model.any() else _MERGED
-            parts.append((told, replace(found, notes=(note,))))
+            # Sums of both kinds are put to one use, and the weaker word holds for all of it.
+            parts.append((told, replace(found, notes=() if rest else (note,))))
         if rest:
             parts.append((rest, self._sums_of_rows([functions[p] for p in rest], together)))
         return joined(len(functions), parts)

@@ -39,7 +39,7 @@ from hushtable.methods.quilt.particles import Drawn, Group, strides_of
 from hushtable.methods.quilt.smoothing import (
     STRAIGHT,
     TREND,
-    Line,
+    BucketLine,
     Stiffness,
     alikeness,
     smoothed,
@@ -104,7 +104,7 @@ class Field:
         For its coins, below 2**64.
     shrinkage : float
         How strongly noise is shrunk.
-    lines : sequence of Line or None
+    lines : sequence of BucketLine or None
         For each column where its codes lie, if they have an order.
 
     Attributes
@@ -133,7 +133,7 @@ class Field:
         n_particles: int,
         seed: int,
         shrinkage: float = SHRINKAGE,
-        lines: Sequence[Line | None] = (),
+        lines: Sequence[BucketLine | None] = (),
     ) -> None:
         self.sizes: Group = tuple(len(marginal) for marginal in marginals)
         self.total, self.shrinkage = float(total), shrinkage
@@ -310,7 +310,7 @@ class Field:
             return
         lines, bent = [], False
         for column, cells in zip(table.group, table.maps, strict=True):
-            line = self.lines[column] or Line(
+            line = self.lines[column] or BucketLine(
                 np.arange(float(len(cells))), np.ones(len(cells), bool)
             )
             lines.append(spread(line, cells, self._base[column], self.alike[column]))

@@ -136,7 +136,7 @@ class Added:
 
 
 @dataclass(frozen=True)
-class KnownColumn:
+class ColumnNoise:
     """What the tables say of a single column.
 
     Parameters
@@ -200,7 +200,7 @@ class FieldError:
         self.missed = missed
         self._values: dict[str, Integers] = {}
         self._bucketed: dict[str, Integers] = {}
-        self._columns: dict[str, KnownColumn] = {}
+        self._columns: dict[str, ColumnNoise] = {}
         self._codes_of_values: dict[str, tuple[Integers, Integers]] = {}
         self._counts: dict[tuple[tuple[str, ...], frozenset[str]], tuple[Integers, Floats]] = {}
 
@@ -263,10 +263,10 @@ class FieldError:
         along = float(part @ known.gaps) ** 2 - known.variance * float(part @ part)
         return Spread(between + within, self._inside_bins(name, function) + max(0.0, along))
 
-    def _known_column(self, name: str) -> KnownColumn:
+    def _known_column(self, name: str) -> ColumnNoise:
         if name not in self._columns:
             rows = np.bincount(self._values_of(name), self.times, len(self.measured.buckets[name]))
-            self._columns[name] = KnownColumn(
+            self._columns[name] = ColumnNoise(
                 self.measured.noise(name),
                 self.measured.value_variance(name),
                 self.measured.value_counts(name) - self.weight * rows,

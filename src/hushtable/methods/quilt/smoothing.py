@@ -51,7 +51,7 @@ _N_NEWTON, _N_CONJUGATE = 4, 30
 
 
 @dataclass(frozen=True)
-class Line:
+class BucketLine:
     """Where the buckets of an ordered column lie.
 
     Parameters
@@ -66,12 +66,12 @@ class Line:
     apart: NDArray[np.bool_]
 
 
-def spread(line: Line, cells: Integers, masses: Floats, alike: float) -> Floats:
+def spread(line: BucketLine, cells: Integers, masses: Floats, alike: float) -> Floats:
     """Say what part of which cells' log-factors each bucket gets: a matrix (bucket, cell).
 
     Examples
     --------
-    >>> line = Line(np.arange(4.0), np.zeros(4, bool))
+    >>> line = BucketLine(np.arange(4.0), np.zeros(4, bool))
     >>> spread(line, np.array([0, 0, 1, 1]), np.ones(4), 1.0)
     array([[ 1.25, -0.25],
            [ 0.75,  0.25],
@@ -143,7 +143,7 @@ class Stiffness:
     is_plain: bool
 
     @classmethod
-    def of(cls, cells: Integers, line: Line | None, alike: float, trend: float) -> Stiffness:
+    def of(cls, cells: Integers, line: BucketLine | None, alike: float, trend: float) -> Stiffness:
         """Work it out for the cells of a column; without a line each is on its own."""
         size = int(cells.max()) + 1
         centered = np.eye(size) - 1 / size
@@ -153,7 +153,7 @@ class Stiffness:
         return cls(centered, centered @ np.linalg.inv(like) @ centered, is_plain=False)
 
 
-def _likeness(cells: Integers, line: Line, alike: float, trended: float) -> Floats:
+def _likeness(cells: Integers, line: BucketLine, alike: float, trended: float) -> Floats:
     """Give how alike the cells of an ordered column are expected to be."""
     at = np.bincount(cells, np.arange(len(cells))) / np.bincount(cells)
     alone = np.bincount(cells, line.apart) == np.bincount(cells)

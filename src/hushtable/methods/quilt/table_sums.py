@@ -73,7 +73,7 @@ class Margin:
 
 
 @dataclass(frozen=True, eq=False)
-class Values:
+class CountedValues:
     """The single values of a column: its own noisy table.
 
     Parameters
@@ -140,7 +140,7 @@ class TableSums:
         self.bins = bins
         self._margins: dict[Group, Margin | None] = {}
         self._resolved: dict[tuple[Group, bytes], Margin] = {}
-        self._values: dict[str, Values] = {}
+        self._values: dict[str, CountedValues] = {}
 
     # --- what is known ----------------------------------------------------------------------------
 
@@ -154,7 +154,7 @@ class TableSums:
         value = sum(w * t.counts.sum() for w, t in zip(weights, self.measured.tables, strict=True))
         return float(value), 1 / sum(precisions), weights
 
-    def _values_of(self, name: str) -> Values:
+    def _values_of(self, name: str) -> CountedValues:
         if name not in self._values:
             own = [
                 (table, weight)
@@ -166,7 +166,7 @@ class TableSums:
             shares = shares_of(counts, self.measured.buckets[name], max(1.0, self._total[0]))
             # Of each table its weight in the total, times that in the average, times its variance.
             with_total = sum(weight for _, weight in own) / precision
-            self._values[name] = Values(counts, 1 / precision, with_total, shares)
+            self._values[name] = CountedValues(counts, 1 / precision, with_total, shares)
         return self._values[name]
 
     def cells_of(self, table: MeasuredTable, name: str) -> Integers:

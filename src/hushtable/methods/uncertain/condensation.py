@@ -95,7 +95,7 @@ class CondensationPlan(Plan[SealedTable]):
     def forecast(self, rows: int | None = None) -> Forecast:
         """Say how many groups there will be."""
         noisy = len(self.grids.names)
-        rows = self.schema.rows if rows is None else rows
+        rows = self.schema.expected_rows(rows)
         lines: dict[str, str | float | int] = {"condensed columns": noisy}
         if rows is not None:
             lines["groups, at most"] = rows // self.method.k

@@ -39,7 +39,7 @@ from hushtable.estimate.base import CONFIDENCE, Estimate, Estimator
 from hushtable.estimate.drawing import Generator
 from hushtable.estimate.published import Block, Published, absent
 from hushtable.estimate.quantiles import NORMAL
-from hushtable.estimate.row_functions import RowFunction, Ruler
+from hushtable.estimate.row_functions import RowFunction, UnitRuler
 from hushtable.estimate.sums import Sums, no_less
 from hushtable.extras import needing
 from hushtable.methods.uncertain.noise_reach import gaussian_reach, most_behind, uniform_reach
@@ -337,7 +337,7 @@ class UncertainEstimator(Estimator):
 
     def _place(self, name: str) -> tuple[Floats, Floats]:
         """Give the place of noisy numbers between their bounds, and the noise's deviation there."""
-        ruler = Ruler.of(self._numeric(name))
+        ruler = UnitRuler.of(self._numeric(name))
         std = _floats(self.table, name + STD) if self._model != "pseudo" else np.zeros(self._n)
         return (self._z[name] - ruler.middle) / ruler.half, std / ruler.half
 

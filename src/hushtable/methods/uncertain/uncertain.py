@@ -335,7 +335,7 @@ class UncertainPlan(Plan[SealedTable]):
 
     def forecast(self, rows: int | None = None) -> Forecast:
         """Say how large the noise would be if records were spread evenly over the domain."""
-        rows = self.schema.rows if rows is None else rows
+        rows = self.schema.expected_rows(rows)
         k, eta, d = self.method.k, self.method.eta, len(self.names)
         lines: dict[str, str | float | int] = {
             "noisy columns": d,

@@ -70,8 +70,7 @@ def upload(request: Request, form: FormData) -> Response:
 def draft(request: Request, form: FormData) -> Response:
     """Propose a schema, in a process of its own."""
     project = project_of(request)
-    project.require_data()
-    job = jobs_of(request).start(project, "draft")
+    job = jobs_of(request).start(project, "draft", data=project.require_data())
     return go(request, project, f"jobs/{job.id}")
 
 

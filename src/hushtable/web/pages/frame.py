@@ -10,6 +10,7 @@ from starlette.datastructures import FormData
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from hushtable.web import words
 from hushtable.web.commands import spell
 from hushtable.web.jobs import Jobs
 from hushtable.web.render import page
@@ -17,6 +18,7 @@ from hushtable.web.security import require_csrf
 from hushtable.web.workbench import Project, Workbench, done_steps
 
 SCREENS = ("data", "schema", "ledger", "plan", "rehearse", "publish", "report")
+_STANDS_AT = {"advisor": "plan", "tree": "schema"}  # pages below a screen
 
 Write = Callable[[Request, FormData], Response]
 
@@ -40,7 +42,14 @@ def project_of(request: Request) -> Project:
 
 def screen(request: Request, project: Project, name: str, /, **content: Any) -> Response:
     """Answer with a screen of a project."""
-    return page(request, f"{name}.html", **around(request, project, name), **content)
+    here = _STANDS_AT.get(name, name)
+    return page(request, f"{name}.html", **(around(request, project, here) | content))
+
+
+def not_yet(request: Request, project: Project, here: str, *, first: str, why: str) -> Response:
+    """Answer with a screen that has nothing to show before another one is done."""
+    told = {"title": words.SCREENS[here], "first": first, "why": why}
+    return page(request, "not_yet.html", **around(request, project, here), **told)
 
 
 def around(request: Request, project: Project, here: str) -> dict[str, Any]:
@@ -79,6 +88,6 @@ def go(request: Request, project: Project, where: str = "") -> Response:
     return RedirectResponse(f"/p/{project.name}/{where}", 303)
 
 
-def command(project: Project, *words: str) -> str:
+def command(project: Project, *said: str) -> str:
     """Spell a command, to be given in the project's folder."""
-    return f"{spell('cd', str(project.folder))}\n{spell('hushtable', *words)}"
+    return f"{spell('cd', str(project.folder))}\n{spell('hushtable', *said)}"

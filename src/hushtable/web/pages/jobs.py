@@ -17,12 +17,15 @@ from hushtable.web.pages.frame import go, jobs_of, project_of, screen, writes
 from hushtable.web.render import page
 from hushtable.web.workbench import Project
 
+_STARTED_AT = {"draft": "data", "rehearse": "rehearse", "publish": "publish"}
+
 
 def show(request: Request) -> Response:
     """Show a job."""
     project = project_of(request)
     job = jobs_of(request).find(project, request.path_params["job"])
-    return screen(request, project, "job", job=job, **_told(request, project, job))
+    here = _STARTED_AT.get(job.kind, "report")
+    return screen(request, project, "job", here=here, job=job, **_told(request, project, job))
 
 
 def state(request: Request) -> Response:

@@ -11,16 +11,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from hushtable.errors import HushtableError, ParameterError
+from hushtable.errors import HushtableError
 from hushtable.methods.base import Method
 from hushtable.planning import Want, error_curve, needed_epsilon
 from hushtable.privacy.rational import as_rational
 from hushtable.schema import Schema
 from hushtable.web import words
-from hushtable.web.advice import QUESTIONS, advise
+from hushtable.web.advice import QUESTIONS, advise, rows_of
 from hushtable.web.drawing import curve
 from hushtable.web.forms import as_typed, fields_of, make_method, methods, options, read_parameters
-from hushtable.web.pages.frame import command, go, project_of, screen, texts, writes
+from hushtable.web.pages.frame import command, go, not_yet, project_of, screen, texts, writes
 from hushtable.web.render import page
 from hushtable.web.workbench import Project
 
@@ -36,7 +36,7 @@ def show(request: Request) -> Response:
     project = project_of(request)
     schema = project.schema_or_none()
     if schema is None:
-        raise ParameterError(words.SCHEMA_FIRST)
+        return not_yet(request, project, "plan", first="schema", why=words.SCHEMA_FIRST)
     settings, asked = project.settings, dict(request.query_params)
     name = asked.get("method") or settings.get("method") or "quilt"
     known = settings.get("parameters", {}) if name == settings.get("method") else {}
@@ -65,14 +65,14 @@ def save(request: Request, form: FormData) -> Response:
     schema, name = project.schema(), given.get("method", "")
     parameters = read_parameters(name, given, schema)
     make_method(name, parameters).plan(schema)
-    rows = given.get("rows", "")
-    project.choose(method=name, parameters=parameters, rows=int(rows) if rows.isdecimal() else None)
-    return go(request, project, given.get("then", "rehearse"))
+    project.choose(method=name, parameters=parameters, rows=rows_of(given.get("rows", "")))
+    return go(request, project, "publish" if given.get("then") == "publish" else "rehearse")
 
 
 def _live(project: Project, schema: Schema, name: str, given: Mapping[str, str]) -> dict[str, Any]:
     """Give all that is known of a method before data is read, or why it is refused."""
-    rows = int(given["rows"]) if given.get("rows", "").isdecimal() else schema.rows
+    rows = rows_of(given.get("rows", ""))
+    rows = schema.rows if rows is None else rows
     try:
         method = make_method(name, read_parameters(name, given, schema))
         made = method.plan(schema)
@@ -138,23 +138,16 @@ def _curves(method: Method, schema: Schema, rows: int | None) -> dict[str, Any]:
             other = method if name == method.name else _like(name, method)
             known = error_curve(other, schema, rows=rows).known
             lines.append((name, known))
-            beside.append((name, _at(other, schema, rows), ""))
+            error = other.count_error(schema, rows=rows, share=0.01)
+            beside.append((name, error.half_width, error.assumes))
         except HushtableError as refusal:
             beside.append((name, None, refusal.problems[0]))
     mark = None
     if own is not None and lines and lines[0][0] == method.name:
-        error = _at(method, schema, rows)
-        mark = None if error is None else (float(own), error)
+        mark = next(((float(own), error) for name, error, _ in beside if name == method.name), None)
     drawn = curve(lines, mark=mark, x_label=words.CURVE_X, y_label=words.CURVE_Y) if lines else ""
     keys = [name for name, _ in lines]
     return {"drawn": drawn, "beside": beside, "keys": keys}
-
-
-def _at(method: Method, schema: Schema, rows: int | None) -> float | None:
-    try:
-        return method.count_error(schema, rows=rows, share=0.01).half_width
-    except HushtableError:
-        return None
 
 
 def _like(name: str, method: Method) -> Method:
@@ -175,11 +168,9 @@ def _like(name: str, method: Method) -> Method:
 
 def _quote(project: Project, method: Method, schema: Schema) -> dict[str, Any] | None:
     """Say what the ledger would be charged, if there is one."""
-    book = project.ledger()
-    if book is None:
-        return None
     try:
-        return book.quote(method.guarantee(schema), schema=schema).to_dict()
+        found = project.quote(method.guarantee(schema), schema)
+        return None if found is None else found[0].to_dict()
     except HushtableError as refusal:
         return {"fits": False, "problems": list(refusal.problems)}
 
@@ -189,7 +180,7 @@ def advisor(request: Request) -> Response:
     project, given = project_of(request), dict(request.query_params)
     schema = project.schema_or_none()
     if schema is None:
-        raise ParameterError(words.SCHEMA_FIRST)
+        return not_yet(request, project, "plan", first="schema", why=words.SCHEMA_FIRST)
     advice = live_content = None
     filled: dict[str, str] = {}
     if "use" in given:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from starlette.datastructures import FormData
 from starlette.requests import Request
 from starlette.responses import Response
@@ -34,6 +36,7 @@ def overview(request: Request) -> Response:
         project,
         "overview",
         next=next_step(project),
+        table=Path(project.data) if project.data else None,
         schema=project.schema_or_none(),
         left=ledger.show() if ledger else None,
         releases=project.releases(),

@@ -13,9 +13,10 @@ from starlette.routing import Route
 from hushtable.errors import HushtableError, ParameterError
 from hushtable.methods.base import SUPPOSED_ROWS
 from hushtable.web import words
+from hushtable.web.commands import spell
 from hushtable.web.forms import make_method, options
 from hushtable.web.pages.frame import command, go, jobs_of, project_of, screen, texts, writes
-from hushtable.web.workbench import Project, require_name
+from hushtable.web.workbench import Project, fingerprint, require_name
 
 
 def show(request: Request) -> Response:
@@ -28,15 +29,15 @@ def show(request: Request) -> Response:
 def _prepared(project: Project, name: str) -> dict[str, Any]:
     """Give the charge and the promise, and all that stands in the way."""
     problems: list[str] = []
-    quote = method = schema = None
+    quote = method = schema = data = None
     promises: list[str] = []
-    hollow = ""
+    hollow, changed = "", False
     settings = project.settings
     try:
         require_name(name, words.RELEASE_NAME)
         if (project.folder / "releases" / name).exists():
             problems.append(words.NAME_TAKEN.format(name=name))
-        project.require_data()
+        data = project.require_data()
         schema = project.schema()
         schema.require_confirmed()
         if not isinstance(settings.get("method"), str):
@@ -46,25 +47,29 @@ def _prepared(project: Project, name: str) -> dict[str, Any]:
         hollow = plan.hollow(settings.get("rows") or schema.rows or SUPPOSED_ROWS)
         promised = plan.guarantees
         promises = [promise.explain() for promise in promised]
-        book = project.ledger()
-        if book is None:
+        quoted = project.quote(promised, schema)
+        if quoted is None:
             raise ParameterError(words.LEDGER_FIRST)
-        quote = book.quote(promised, schema=schema).to_dict()
+        quote, changed = quoted[0].to_dict(), quoted[1]
         problems += quote["problems"]
     except HushtableError as error:
         problems += error.problems
     said = ""
     if method is not None:
         said = command(
-            project, "publish", method.name, project.data or "TABLE", "schema.yaml",
+            project, "publish", method.name, data or "TABLE", "schema.yaml",
             "--out", f"releases/{name}", "--ledger", "table.ledger", *options(method),
             *(("--rows", str(settings["rows"])) if settings.get("rows") else ()),
             *(("--anyway",) if hollow else ()),
+            *(("--same-people", words.REASON_TO_GIVE) if changed else ()),
         )  # fmt: skip
     return {
         "problems": problems, "quote": quote, "method": method, "promises": promises,
-        "schema": schema, "hollow": hollow, "command": said,
-        "seen": sha256(said.encode()).hexdigest(),
+        "parameters": settings.get("parameters"), "rows": settings.get("rows"),
+        "schema": schema, "data": data, "hollow": hollow, "command": said,
+        "changed": changed,
+        "chosen": spell(*options(method)) if method is not None else "",
+        "seen": sha256(f"{fingerprint(schema) if schema else ''}\n{said}".encode()).hexdigest(),
     }  # fmt: skip
 
 
@@ -82,11 +87,15 @@ def start(request: Request, form: FormData) -> Response:
         raise ParameterError(words.PLAN_CHANGED)
     if prepared["hollow"] and "anyway" not in given:
         raise ParameterError(words.TELLS_NOTHING.format(why=prepared["hollow"]))
-    settings = project.settings
+    same_people = given.get("same_people", "").strip() or None
+    if prepared["changed"] and same_people is None:
+        raise ParameterError(words.SAY_SAME_PEOPLE)
+    method = prepared["method"]
     job = jobs_of(request).start(
-        project, "publish", method=settings["method"], parameters=settings["parameters"],
+        project, "publish", data=prepared["data"], schema=fingerprint(prepared["schema"]),
+        method=method.name, parameters=prepared["parameters"],
         name=name, purpose=given.get("purpose", "").strip() or name,
-        rows=settings.get("rows"), anyway="anyway" in given,
+        rows=prepared["rows"], anyway="anyway" in given, same_people=same_people,
     )  # fmt: skip
     return go(request, project, f"jobs/{job.id}")
 

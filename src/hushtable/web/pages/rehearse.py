@@ -22,7 +22,7 @@ from hushtable.web.pages.frame import (
     writes,
 )
 from hushtable.web.security import REPORT_POLICY
-from hushtable.web.workbench import Project, require_name
+from hushtable.web.workbench import Project
 
 
 def show(request: Request) -> Response:
@@ -74,9 +74,9 @@ def start(request: Request, form: FormData) -> Response:
 def report(request: Request) -> Response:
     """Show the report of a rehearsal."""
     project = project_of(request)
-    name = require_name(request.path_params["name"], "rehearsal")
-    path = project.folder / "rehearsals" / name / "report.html"
-    if not path.is_file():
+    name = request.path_params["name"]
+    path = project.made("rehearsals", name) / "report.html"
+    if not path.is_file() or path.is_symlink():
         raise ParameterError(words.NO_REHEARSAL.format(name=name))
     return HTMLResponse(
         path.read_text(encoding="utf-8"), headers={"Content-Security-Policy": REPORT_POLICY}

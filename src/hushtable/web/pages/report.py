@@ -12,12 +12,11 @@ from starlette.responses import HTMLResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from hushtable.errors import HushtableError, ParameterError
-from hushtable.release import Release
+from hushtable.release import STATEMENT, STATEMENT_FOR_PEOPLE, Release
 from hushtable.web import words
 from hushtable.web.commands import spell
 from hushtable.web.pages.frame import command, go, jobs_of, project_of, screen, texts, writes
 from hushtable.web.security import REPORT_POLICY
-from hushtable.web.workbench import require_name
 
 
 def show(request: Request) -> Response:
@@ -47,12 +46,14 @@ def show(request: Request) -> Response:
 def evaluate(request: Request, form: FormData) -> Response:
     """Compare a release with the private table, in a process of its own."""
     project, given = project_of(request), texts(form)
-    name = require_name(given.get("release", ""), "release")
+    name, data = given.get("release", ""), project.require_data()
     project.release(name)
     target = _new_report(project.room("reports"), name)
-    asked = ["hushtable", "evaluate", f"releases/{name}", project.require_data()]
+    asked = ["hushtable", "evaluate", f"releases/{name}", data]
     said = spell(*asked, "--out", f"reports/{target}")
-    job = jobs_of(request).start(project, "evaluate", release=name, name=target, command=said)
+    job = jobs_of(request).start(
+        project, "evaluate", data=data, release=name, name=target, command=said
+    )
     return go(request, project, f"jobs/{job.id}")
 
 
@@ -61,10 +62,12 @@ def compare(request: Request, form: FormData) -> Response:
     project, names = project_of(request), _ticked(request, form)
     if len(names) < 2:
         raise ParameterError(words.TICK_TWO)
-    target = _new_report(project.room("reports"), "compare")
-    asked = ["hushtable", "compare", project.require_data(), *(f"releases/{n}" for n in names)]
+    target, data = _new_report(project.room("reports"), "compare"), project.require_data()
+    asked = ["hushtable", "compare", data, *(f"releases/{n}" for n in names)]
     said = spell(*asked, "--out", f"reports/{target}")
-    job = jobs_of(request).start(project, "compare", releases=names, name=target, command=said)
+    job = jobs_of(request).start(
+        project, "compare", data=data, releases=names, name=target, command=said
+    )
     return go(request, project, f"jobs/{job.id}")
 
 
@@ -90,8 +93,8 @@ def _ticked(request: Request, form: FormData) -> list[str]:
 def report(request: Request) -> Response:
     """Show a report: one page of its own, which says that it is internal and runs nothing."""
     project = project_of(request)
-    name = require_name(request.path_params["name"], "report")
-    path = project.folder / "reports" / name
+    name = request.path_params["name"]
+    path = project.made("reports", name)
     if path.suffix != ".html" or not path.is_file():
         raise ParameterError(words.NO_REPORT.format(name=name))
     return HTMLResponse(
@@ -102,13 +105,12 @@ def report(request: Request) -> Response:
 def download(request: Request) -> Response:
     """Hand out a release as one file: its tables, with its statement."""
     project = project_of(request)
-    name = require_name(request.path_params["name"], "release")
+    name = request.path_params["name"]
     release = project.release(name)  # checked against its statement
     out = tempfile.TemporaryFile()  # gone when it is sent, or not  # noqa: SIM115
     with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as bundle:  # Parquet is packed already
-        for path in sorted(release.folder.rglob("*")):
-            if path.is_file() and not path.is_symlink():
-                bundle.write(path, Path(name) / path.relative_to(release.folder))
+        for file in _files(release):
+            bundle.write(release.folder / file, Path(name) / file)
     length = out.tell()
     out.seek(0)
     return StreamingResponse(
@@ -119,6 +121,12 @@ def download(request: Request) -> Response:
             "Content-Length": str(length),
         },
     )
+
+
+def _files(release: Release) -> list[str]:
+    """Name the files of a release; what somebody laid beside them (a report!) stays here."""
+    tables = [file for table in release.statement.tables.values() for file in table.digests]
+    return [STATEMENT, STATEMENT_FOR_PEOPLE, *tables, *release.statement.attachments]
 
 
 def _new_report(room: Path, stem: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from starlette.datastructures import FormData
 from starlette.requests import Request
@@ -39,9 +40,10 @@ def _lines(request: Request, project: Project, problems: tuple[str, ...] = ()) -
         schema: Schema | None = project.schema()
     except HushtableError as error:
         schema, problems = None, (*problems, *error.problems)
+    lines = [schema, *schema.columns.values()] if schema else []
     return screen(
         request, project, "schema", schema=schema, hidden=_hidden(schema) if schema else {},
-        **_around(project, problems),
+        left=[n for n, line in enumerate(lines) if line.confirm], **_around(project, problems),
     )  # fmt: skip
 
 
@@ -120,8 +122,11 @@ def confirm(request: Request, form: FormData) -> Response:
 
 def undo(request: Request, form: FormData) -> Response:
     """Go back one step."""
-    project = project_of(request)
-    return _tried(request, project, lambda: _file(project).undo())
+    project, column = project_of(request), texts(form).get("column", "")
+    if not column:
+        return _tried(request, project, lambda: _file(project).undo())
+    _file(project).undo()  # from the page of a tree, which is shown again
+    return go(request, project, f"schema/tree?column={quote(column)}")
 
 
 def _tried(request: Request, project: Project, act: Any) -> Response:
@@ -167,7 +172,7 @@ def _tree_page(
     column = _listed_column(project, name)
     return screen(
         request, project, "tree", column=name, tree=_tree_of(column), problems=problems,
-        has_tree=column.taxonomy is not None,
+        has_tree=column.taxonomy is not None, can_undo=_file(project).can_undo,
     )  # fmt: skip
 
 

@@ -34,9 +34,19 @@ document.addEventListener("dragstart", (event) => {
   dragged = event.target.closest("[data-node]");
   if (dragged) event.dataTransfer.effectAllowed = "move";
 });
+function mark(group) {
+  for (const other of document.querySelectorAll(".over")) other.classList.remove("over");
+  if (group) group.classList.add("over");
+}
 document.addEventListener("dragover", (event) => {
   const group = dragged && event.target.closest("[data-group]");
-  if (group && !dragged.contains(group)) event.preventDefault();
+  const fits = group && !dragged.contains(group);
+  mark(fits ? group : null);
+  if (fits) event.preventDefault();
+});
+document.addEventListener("dragend", () => {
+  mark(null);
+  dragged = null;
 });
 document.addEventListener("drop", (event) => {
   const group = dragged && event.target.closest("[data-group]");
@@ -57,6 +67,21 @@ function prepare() {
   }
 }
 document.addEventListener("DOMContentLoaded", prepare);
+
+// A long command is broken between words, not inside of an option.
+function keepWords(part) {
+  for (const shown of part.querySelectorAll(".command pre:not(:has(span))")) {
+    const words = shown.textContent.split(/([ \n]+)/).map((word, n) => {
+      if (n % 2) return word;
+      const span = document.createElement("span");
+      span.textContent = word;
+      return span;
+    });
+    shown.replaceChildren(...words);
+  }
+}
+document.addEventListener("DOMContentLoaded", () => keepWords(document));
+document.addEventListener("htmx:load", (event) => keepWords(event.target));
 document.addEventListener("change", (event) => {
   if ("submit" in event.target.dataset) event.target.form.requestSubmit();
   if ("all" in event.target.dataset) {

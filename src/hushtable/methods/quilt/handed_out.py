@@ -1,0 +1,233 @@
+"""What a quilt hands out: its tables, and what its estimator needs to read them.
+
+The release
+-----------
+Five tables:
+
+- ``data``: synthetic rows, in the columns and values of the schema.
+- ``measured``: every noisy table that was paid for, cell by cell: ``table`` (its place in the
+  list ``tables`` of the settings), ``cell`` (its number in C order), ``count`` (the noisy count:
+  unbiased, negative ones included).
+- ``buckets``: ``column`` (its place in the schema), ``value`` (a counted value of it, the last one
+  is missing where that is a category), ``bucket``, and ``share``, the estimated share of rows.
+- ``factors``: the log-factors of the fitted field, ``table`` (the first ones are the columns in
+  order, then the groups of columns of the level ``buckets`` at each resolution, each once, in the
+  order in which they first stand in ``tables``), ``cell``, ``factor``. The density of a row of
+  buckets is proportional to the product of the buckets' shares times the exponential of the sum of
+  the factors, which between the centers of coarse cells run along lines. See
+  `hushtable.methods.quilt.field.Field`.
+- ``candidates``: what could be chosen in the last round: ``columns`` (their places), ``levels``
+  (their resolutions, 0 is all buckets), ``penalty`` and ``weight`` (see `Candidate`).
+
+The settings of the estimator:
+
+- ``total``, ``total_std``: the number of rows the release stands for, and its error (0: public).
+- ``noise``: ``gaussian`` or ``laplace``, discrete; ``reach``: rows of one unit.
+- ``columns``: for each name the rule by which it was counted (``bins``: a taxonomy level, the
+  lowest values of the intervals that a wide number was cut into, or null), the number of counted
+  values and of buckets.
+- ``tables``: ``columns`` (names), ``level`` (``values``: the counted values of one column;
+  ``buckets``), ``shape``, ``cells`` (for each column the cell of each value or bucket along its
+  axis; null where each has its own), ``parameter`` (variance of the Gaussian, scale of the Laplace
+  noise) and ``std``. All tables of one column come first, in the order of the schema, then the
+  coarser ones by which wide numbers were cut. In a series, what earlier waves measured follows:
+  estimates of what these tables would be now, ``carried`` in place of a ``parameter``, and
+  ``std`` with the noise and how far counts may have moved.
+- ``rounds``: for each round ``choice_epsilon``, ``sensitivity``, ``n_candidates``, and for the
+  chosen ones ``chosen`` (places of columns), ``levels``, ``penalties``, ``weights``, ``distances``
+  (sum of absolute differences between the noisy table and what the model had expected before),
+  ``missed_squares`` (sum of squared differences) and ``expected_squares`` (of what was expected).
+- ``fit``: ``effective_share`` of the particles, ``misfit`` and ``residual`` of each table of the
+  field in the order of ``factors`` (see `Field.misfit`, `Field.residuals`), ``shrinkage``.
+- ``prior``, if there was one: ``columns`` that it had, ``doubt`` (the variance of a cell around
+  what it says, per row; null if it says nothing), and ``believed``: the pairs that were fitted
+  beside the noisy tables, in the order in which their factors follow those of the latter; none if
+  it was dropped. What it is stands in the parameters. The forest is then the first of ``rounds``.
+- ``spent``: shares of the budget by step, as fractions that sum to at most one.
+- ``notes``: for people.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from hushtable.codes import numbers
+from hushtable.methods.quilt.meter import PaidTable, Purse
+from hushtable.methods.quilt.sewing import Patchwork
+
+AxisCells = Sequence[NDArray[np.int64] | None]
+"""For each axis of a table the cell of each value; None where each has its own."""
+
+MISFIT = 1.0
+"""A table whose fit is off by more than so many standard deviations of noise is reported."""
+
+
+def tables_of(quilt: Patchwork) -> dict[str, pa.Table]:
+    """Write what the rows were drawn from."""
+    columns = quilt.columns
+    buckets: dict[str, list[NDArray[Any]]] = {
+        "bucket": [column.buckets.astype(np.int32) for column in columns],
+        "share": [column.shares for column in columns],
+    }
+    factors = [table.theta for table in quilt.field.tables]
+    return {
+        "measured": _lists("table", "cell", {"count": _counts(quilt)}),
+        "buckets": _lists("column", "value", buckets),
+        "factors": _lists("table", "cell", {"factor": factors}),
+        "candidates": _last_candidates(quilt),
+    }
+
+
+def _lists(whose: str, place: str, columns: Mapping[str, Sequence[NDArray[Any]]]) -> pa.Table:
+    """Write lists below each other: whose it is, the place in it, and what is there."""
+    sizes = [len(one) for one in next(iter(columns.values()))]
+    return pa.table(
+        {
+            whose: numbers(np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)),
+            place: numbers(np.concatenate([np.arange(size, dtype=np.int32) for size in sizes])),
+            **{name: numbers(np.concatenate(lists)) for name, lists in columns.items()},
+        }
+    )
+
+
+def _counts(quilt: Patchwork) -> list[NDArray[Any]]:
+    """Give the counts of all tables in the order of the settings; those of choices come last."""
+    paid = [table.counts for table in quilt.tables]
+    if quilt.carried is None:
+        return list(paid)
+    at = len(paid) - len(quilt.pieces)
+    return [*paid[:at], *(table.counts for table in quilt.carried.tables), *paid[at:]]
+
+
+def _last_candidates(quilt: Patchwork) -> pa.Table:
+    offers = quilt.rounds[-1].offers if quilt.rounds else []
+    last = [offer.candidate for offer in offers]
+    ends = np.cumsum([0, *(len(c.group) for c in last)], dtype=np.int32)
+    members = np.array([column for c in last for column in c.group], np.int32)
+    levels = np.array([level for offer in offers for level in offer.patch.levels], np.int32)
+    return pa.table(
+        {
+            "columns": pa.ListArray.from_arrays(numbers(ends), numbers(members)),
+            "levels": pa.ListArray.from_arrays(numbers(ends), numbers(levels)),
+            "penalty": numbers(np.array([c.penalty for c in last], np.int64)),
+            "weight": numbers(np.array([c.weight for c in last], np.int32)),
+        }
+    )
+
+
+def settings_of(quilt: Patchwork, purse: Purse, n_rows: int) -> dict[str, Any]:
+    """Say all that the estimator needs beside the tables."""
+    counted = [column.counted.values for column in quilt.columns]
+    names = [v.name for v in counted]
+    model, sizes = quilt.field, quilt.field.sizes
+    tables = [_bought([v.name], [None], column.counted.table)
+              for v, column in zip(counted, quilt.columns, strict=True)]  # fmt: skip
+    tables += [
+        _bought([v.name], [cells], table)
+        for v, column in zip(counted, quilt.columns, strict=True)
+        for table, cells in column.counted.cuts
+    ]
+    if quilt.carried is not None:
+        tables += [
+            _described(table.columns, table.cells, table.shape, carried=True, std=std)
+            for table, std in zip(quilt.carried.tables, quilt.carried.stds(), strict=True)
+        ]
+    tables += [
+        _bought(
+            [names[column] for column in piece.patch.group],
+            [cells if level else None
+             for level, cells in zip(piece.patch.levels, piece.patch.maps, strict=True)],
+            piece.table,
+            piece.patch.shape,
+        )
+        for piece in quilt.pieces
+    ]  # fmt: skip
+    misfit, residual = model.misfit(), model.residuals()
+    return {
+        "total": quilt.total,
+        "total_std": quilt.total_std,
+        "noise": "laplace" if purse.pure else "gaussian",
+        "reach": purse.reach,
+        "columns": {
+            v.name: {"bins": v.rule, "n_values": v.size, "n_buckets": size}
+            for v, size in zip(counted, sizes, strict=True)
+        },
+        "tables": tables,
+        "rounds": [made.plain() for made in quilt.rounds],
+        "fit": {
+            "effective_share": model.effective_share,
+            "misfit": misfit.round(4).tolist(),
+            "residual": residual.round(4).tolist(),
+            "shrinkage": model.shrinkage,
+        },
+        "spent": {step: str(share) for step, share in purse.spent().items()},
+        "notes": _notes(quilt, purse, misfit, n_rows),
+    }
+
+
+def _bought(
+    columns: Sequence[str], cells: AxisCells, table: PaidTable, shape: Sequence[int] = ()
+) -> dict[str, Any]:
+    noise = table.noise
+    shape = shape or [len(table.counts)]
+    return _described(columns, cells, shape, parameter=str(noise.parameter), std=noise.std)
+
+
+def _described(
+    columns: Sequence[str], cells: AxisCells, shape: Sequence[int], **of_noise: Any
+) -> dict[str, Any]:
+    return {
+        "columns": list(columns),
+        "level": "buckets" if len(columns) > 1 else "values",
+        "shape": list(shape),
+        "cells": [None if places is None else places.tolist() for places in cells],
+        **of_noise,
+    }
+
+
+def _notes(quilt: Patchwork, purse: Purse, misfit: Any, n_rows: int) -> list[str]:
+    names = [column.counted.values.name for column in quilt.columns]
+    groups = [
+        " x ".join(names[column] for column in table.group)
+        for table in (piece.table for piece in quilt.pieces)
+    ]
+    notes = [
+        "`data` holds synthetic rows, no row is a person's. `measured` holds the noisy tables they "
+        "were made from: unbiased, negative counts included, with the noise that the settings say."
+    ]
+    if any(quilt.beliefs):
+        notes.append(
+            "The rows also follow the prior that the parameters name, as far as the noisy tables "
+            "agree with it."
+            if quilt.belief is not None
+            else "The prior that the parameters name says little about how columns hang together "
+            "here, by the noisy tables: of pairs nothing was taken from it."
+        )
+    if groups:
+        notes.append(f"Measured beside single columns: {', '.join(dict.fromkeys(groups))}.")
+    merged = [c.counted.values.name for c in quilt.columns if c.n_buckets < c.counted.values.size]
+    if merged:
+        notes.append(
+            f"Rare or neighboring values were merged before pairs were counted: {', '.join(merged)}"
+            ". Rows have single values again, spread by the noisy counts of the column alone."
+        )
+    if n_rows and quilt.total > 1.5 * n_rows:
+        notes.append(f"Each row of `data` stands for {quilt.total / n_rows:.3g} rows of the table.")
+    shares = ", ".join(f"{step} {float(share):.3f}" for step, share in purse.spent().items())
+    notes.append(f"Shares of the budget that were spent: {shares}.")
+    bad = [
+        " x ".join(names[column] for column in table.group)
+        for table, off in zip(quilt.field.tables, misfit, strict=True)
+        if off > MISFIT
+    ]
+    if bad:
+        notes.append(
+            f"The fit did not reach its optimum for {', '.join(bad)}: the rows follow these tables "
+            "less closely than they could. The noisy tables themselves are not affected."
+        )
+    return notes
