@@ -1,7 +1,7 @@
 """What a series of waves is worth against as many releases that know nothing of each other.
 
 ``python -m benchmarks.waves [--table register|rwm5yr] [--from FOLDER] [--people N] [--months N]
-[--change S] [--epsilon E] [--delta D] [--questions N] [--seed N]``
+[--change S] [--epsilon E] [--delta D] [--questions N] [--seed N] [--panel]``
 
 ``register`` is generated: people with 8 columns, of whom a share changes each month, half of them
 by leaving for somebody new and half by another job, income and region; new jobs get slowly better.
@@ -15,6 +15,13 @@ plan without spares, the others in equal parts. Everything is asked right after 
 - *change*: mean absolute error of the change since the wave before, over all questions. Those are
   drawn at random: conditions on one to three columns that between 2 and 98 % of the people satisfy.
 - *hold*: the share of 95 % intervals of the series that hold, for level, change and trend.
+
+With ``--panel`` people are followed, and three things are added:
+
+- *moves of synthetic people*: mean total variation, over columns, of who went from which value to
+  which, between published and private people of two consecutive waves. As a measure beside it the
+  same if nobody moved: each private person keeps the value of the wave before.
+- *moves hold*: the share of 95 % intervals of `Series.transitions` that hold.
 """
 
 from __future__ import annotations
@@ -37,6 +44,7 @@ from hushtable.methods.quilt.quilt import Quilt
 from hushtable.pipeline import publish
 from hushtable.schema import Schema
 from hushtable.series import Series, SeriesPlan
+from hushtable.series.panel import persons_of
 from hushtable.series.plan import largest_epsilon, slope_weights
 
 Codes = np.ndarray[Any, np.dtype[np.int64]]
@@ -180,6 +188,52 @@ def pair_error(waves: Waves, wave: int, rows: Codes) -> float:
     return float(np.mean(found))
 
 
+class Followed:
+    """How well people are followed, wave by wave."""
+
+    def __init__(self) -> None:
+        self.off: list[float] = []
+        self.still: list[float] = []
+        self.held: list[bool] = []
+
+    def look(self, waves: Waves, wave: int, series: Series) -> None:
+        """Compare the moves into a wave."""
+        _, was, now = np.intersect1d(
+            waves.people[wave - 1], waves.people[wave], return_indices=True
+        )
+        rows = [
+            (persons_of(series.release(w)), waves.codes(series.release(w).frame()))
+            for w in (wave, wave + 1)
+        ]
+        _, drawn_was, drawn_now = np.intersect1d(rows[0][0], rows[1][0], return_indices=True)
+        for column, (name, size) in enumerate(waves.sizes.items()):
+            before, after = waves.tables[wave - 1][was, column], waves.tables[wave][now, column]
+            truth = np.bincount(before * size + after, minlength=size**2)
+            still = np.bincount(before * size + before, minlength=size**2)
+            drawn = np.bincount(
+                rows[0][1][drawn_was, column] * size + rows[1][1][drawn_now, column],
+                minlength=size**2,
+            )
+            self.off.append(_apart(truth, drawn))
+            self.still.append(_apart(truth, still))
+            found = series.transitions(name, since=wave)
+            if len(found.labels) == size:  # no values were counted together
+                self.held += [
+                    one.low <= people <= one.high
+                    for line, row in zip(found.estimates, truth.reshape(size, size), strict=True)
+                    for one, people in zip(line, row, strict=True)
+                ]
+
+    def tell(self) -> None:
+        off, still = np.mean(self.off), np.mean(self.still)
+        print(f"| moves of synthetic people | {off:.4f} | {still:.4f} | {off / still:.3f} |")
+        print(f"| moves hold | {100 * np.mean(self.held):.1f} % of {len(self.held)} | | |")
+
+
+def _apart(one: Codes, other: Codes) -> float:
+    return float(np.abs(one / one.sum() - other / other.sum()).sum()) / 2
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--table", default="register", choices=("register", "rwm5yr"))
@@ -191,6 +245,7 @@ def main() -> None:
     parser.add_argument("--delta", default="1e-6")
     parser.add_argument("--questions", type=int, default=50)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--panel", action="store_true")
     given = parser.parse_args()
     waves = (
         register(given.people, given.months, given.change, given.seed)
@@ -208,7 +263,9 @@ def compare(waves: Waves, given: argparse.Namespace) -> None:
         waves=n,
         spares=0,
         change=SUPPOSED[given.table],
+        panel=given.panel,
     )
+    followed = Followed()
     each = largest_epsilon(plan.rho / n, plan.wave_delta, plan.epsilon)
     asked = list(questions(waves, given.questions, np.random.default_rng(given.seed)))
     pairs: dict[str, list[float]] = {"alone": [], "series": []}
@@ -219,7 +276,8 @@ def compare(waves: Waves, given: argparse.Namespace) -> None:
         before: list[float] = []
         for wave in range(n):
             start = time.process_time()
-            made = series.publish(waves.table(wave))
+            last = waves.table(wave - 1) if given.panel and wave else None
+            made = series.publish(waves.table(wave), before=last)
             spent = time.process_time() - start
             alone = publish(
                 waves.table(wave),
@@ -244,6 +302,8 @@ def compare(waves: Waves, given: argparse.Namespace) -> None:
                     line = series.trend(where)
                     hold["trend"].append(line.low <= slope <= line.high)
             before = counts
+            if given.panel and wave:
+                followed.look(waves, wave, series)
             print(
                 f"wave {wave + 1}: pairs {pairs['series'][-1]:.4f} against "
                 f"{pairs['alone'][-1]:.4f}; held "
@@ -257,6 +317,8 @@ def compare(waves: Waves, given: argparse.Namespace) -> None:
         print(f"| {what} | {one:.4g} | {other:.4g} | {one / other:.3f} |")
     for what, held in hold.items():
         print(f"| {what} intervals hold | {100 * np.mean(held):.1f} % | | |")
+    if given.panel:
+        followed.tell()
 
 
 if __name__ == "__main__":

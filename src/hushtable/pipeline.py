@@ -11,16 +11,14 @@ from contextlib import contextmanager
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import numpy as np
 import pyarrow as pa
 
 from hushtable import engine as engines
 from hushtable.engine import EngineName
-from hushtable.engine.base import Engine, Engines
 from hushtable.engine.edges import EDGE_COLUMNS, inspect_graph, read_graph
-from hushtable.engine.graph import Graph
 from hushtable.engine.header import is_in_spark
 from hushtable.engine.phases import logged
 from hushtable.engine.published import Parts
@@ -47,6 +45,9 @@ from hushtable.release import Release
 from hushtable.release_writer import ReleaseWriter
 from hushtable.schema import Identifier, Schema
 from hushtable.statement import SEEDED, LedgerReceipt, Statement
+
+if TYPE_CHECKING:
+    from hushtable.engine.sealed import Counting
 
 BARE = "This method sees counts without noise: {}"
 """What a statement says of methods that declare it."""
@@ -293,7 +294,7 @@ def require_worth(plan: Plan[Any], rows: int | None) -> None:
 @silenced
 def carry_out(
     plan: Plan[Any],
-    open_source: Callable[[], Engine | Engines | Graph],
+    open_source: Callable[[], Counting],
     *,
     promised: tuple[Guarantee, ...],
     noise: Noise,

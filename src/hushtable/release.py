@@ -503,21 +503,26 @@ class Release:
     def export(self, path: str | Path) -> None:
         """Write the microdata to a new ``.csv`` or ``.parquet`` file."""
         path = Path(path)
-        if path.suffix not in {".csv", ".parquet"}:
-            raise ReleaseError(f"cannot export to {path.name!r}: use a .csv or .parquet file.")
-        if path.exists():
-            raise ReleaseError(f"{str(path)!r} exists; choose another name or remove it.")
         if self.statement.seeded and SEEDED_MARK not in path.name:
             raise ReleaseError(
                 f"{NOT_PRIVATE[0].upper()}{NOT_PRIVATE[1:]} Rows of it go only into a file whose "
                 f"name says so, such as {f'{SEEDED_MARK}-{path.name}'!r}."
             )
-        frame = self.frame()
-        with _whole_file(path) as part:
-            if path.suffix == ".parquet":
-                write_parquet(frame, part, self.schema)
-            else:
-                pa_csv.write_csv(formula_safe(frame), part)
+        export_rows(self.frame, path, self.schema)
+
+
+def export_rows(rows: Callable[[], pa.Table], path: Path, schema: Schema) -> None:
+    """Write rows to a new ``.csv`` or ``.parquet`` file; they are made once it can be written."""
+    if path.suffix not in {".csv", ".parquet"}:
+        raise ReleaseError(f"cannot export to {path.name!r}: use a .csv or .parquet file.")
+    if path.exists():
+        raise ReleaseError(f"{str(path)!r} exists; choose another name or remove it.")
+    frame = rows()
+    with _whole_file(path) as part:
+        if path.suffix == ".parquet":
+            write_parquet(frame, part, schema)
+        else:
+            pa_csv.write_csv(formula_safe(frame), part)
 
 
 def _names(by: str | Sequence[str]) -> tuple[str, ...]:

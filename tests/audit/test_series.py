@@ -122,7 +122,7 @@ def test_a_person_in_all_waves_loses_no_more_than_is_promised(tmp_path: Path) ->
 def test_rows_instead_of_people_are_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(HushtableError, match="a series protects a person"):
         published(tmp_path, schema("row"))
-    monkeypatch.setattr(series_module, "require_fit", lambda _: None)
+    monkeypatch.setattr(series_module, "require_fit", lambda _, **__: None)
     series = published(tmp_path, schema("row"))
     assert loss(series) > 3 * PLAN.rho  # four times, but for choices
     # The checks of a series for people, too, say so of its releases.

@@ -78,3 +78,33 @@ def test_what_cannot_be_planned_makes_no_folder(run: Run, files: Path) -> None:
     assert json.loads(told.out)["expected"]["waves"] == 24
     assert run("series", "count", folder, "age > 3").code == 1  # nothing is published
     assert run("series", "trend", folder, "age > 3", "--plot", files / "x.png").code == 2
+
+
+def test_a_panel_from_plan_to_people(run: Run, files: Path) -> None:
+    folder = files / "panel"
+    made = run("series", "init", folder, files / "schema.yaml", "--epsilon", "6", "--delta",
+               "1e-6", "--waves", "3", "--rows", "2000", "--panel")  # fmt: skip
+    assert made.code == 0, made.err
+    assert "moves from one value to another" in made.out
+    assert run("series", "publish", folder, files / "1.csv").code == 0
+    alone = run("series", "publish", folder, files / "2.csv")
+    assert alone.code == 2
+    assert "--before" in alone.err
+    done = run("series", "publish", folder, files / "2.csv", "--before", files / "1.csv")
+    assert done.code == 0, done.err
+    assert "A panel of 3 waves" in run("series", "show", folder).out
+    found = json.loads(run("series", "transitions", folder, "sex", "--since", "1", "--json").out)
+    assert found["until"] == 2
+    went = {(row["before"], row["now"]): row["people"] for row in found["transitions"]}
+    assert abs(went["f", "f"] - 950) < 100
+    assert abs(went["m", "f"] - 50) < 100
+    told = run("series", "transitions", folder, "sex", "--since", "1")
+    assert "of those before" in told.out
+    some = run("series", "moved", folder, "--since", "1", "--before", "sex = 'm'", "--json")
+    assert abs(json.loads(some.out)["value"] - 1050) < 150
+    wrote = run("series", "panel", folder, "--to", files / "people.csv")
+    assert wrote.code == 0, wrote.err
+    assert pa_csv.read_csv(files / "people.csv").column_names == ["wave", "person", "age", "sex"]
+    late = run("series", "transitions", folder, "sex", "--since", "2")
+    assert late.code == 2
+    assert "nobody was followed from wave 2" in " ".join(late.err.split())

@@ -259,6 +259,25 @@ def test_all_waves_together_tell_a_level_better_than_one(series: Series) -> None
         assert series.count(where, wave=1).std < alone.count(where).std
 
 
+def test_waves_of_different_sizes_do_not_look_as_if_everything_changed(tmp_path: Path) -> None:
+    """A half more rows of the same kind each time: counts grow, and shares stand still."""
+    series = Series.create(tmp_path / "s", schema(), plan())
+    for number, size in enumerate((N, 3 * N // 2, 9 * N // 4), start=1):
+        rows = np.arange(size) % 30
+        age = rows % 10
+        jobs = np.where(rows < 6, "night", np.where(age > 4, "day", "none"))
+        sexes = np.where(rows % 3 == 0, "f", "m")
+        series.publish(pa.table({"id": np.arange(size), "age": age, "sex": sexes, "job": jobs}))
+        assert series.published()[number].name == f"{number:03}"
+    waves = series.waves()
+    assert max(waves.paces.values()) < 0.3  # a tenth is supposed; sizes alone would make it 100
+    assert waves.sizes[2] / waves.sizes[0] == pytest.approx(2.25, rel=0.02)
+    for where, share in (("job = 'night'", 0.2), ("age >= 5", 0.5)):
+        found = series.change(where, since=1)
+        assert abs(found.value - share * 1.25 * N) < 6 * found.std
+        assert found.std < 40
+
+
 def test_questions_that_cannot_be_answered_say_why(series: Series) -> None:
     with pytest.raises(ParameterError, match="wave 7 is not published; there are waves 1-3"):
         series.count("age >= 3", wave=7)

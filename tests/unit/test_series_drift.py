@@ -62,6 +62,41 @@ def test_a_path_tells_at_each_wave_what_the_filter_does() -> None:
         assert path.covariance[place, place] == pytest.approx(state.variances[0], rel=1e-9)
 
 
+def test_values_that_are_off_together_are_weighed_by_their_whole_covariance() -> None:
+    """Against the inverse of what is known of walk, noise and the amount they are off by."""
+    rng = np.random.default_rng(shifted(7))
+    waves, step, amount = [1, 2, 3, 5], 25.0, 400.0
+    variances = rng.integers(50, 500, 4).astype(float)
+    modeled = np.array([False, True, True, False])
+    values = rng.normal(1000, 30, 4)
+    path = Path.of(waves, values, variances, step, off=(modeled, amount))
+    at = np.array(waves) - 1.0
+    walk = 1e10 + step * np.minimum(at[:, None], at)  # an open first level
+    seen = walk + np.diag(variances) + amount * np.outer(modeled, modeled)
+    weights = np.linalg.solve(seen, walk).T
+    assert np.allclose(path.values, weights @ values, rtol=1e-4)
+    assert np.allclose(path.covariance, walk - weights @ walk, rtol=1e-3, atol=0.1)
+    alone = Path.of(waves, values, variances, step, off=(modeled & False, amount))
+    assert np.allclose(alone.values, Path.of(waves, values, variances, step).values)
+
+
+def test_a_size_that_is_wrong_matters_as_far_as_values_of_other_waves_count() -> None:
+    """Against what a small error of each size does, and with errors that all sizes share."""
+    waves, values = [1, 2, 3, 5], np.full(4, 1000.0)
+    variances, parts = np.array([100.0, 220.0, 310.0, 400.0]), np.array([0.01, 0.02, 0.015, 0.01])
+    path = Path.of(waves, values, variances, 25.0)
+    lines = np.empty((4, 4))
+    for place in range(4):
+        wrong = np.ones(4)
+        wrong[place] = 1 + 1e-6
+        found = wrong * (path.gains @ (values / wrong))
+        lines[:, place] = (found - path.values) / 1e-6
+    grown = path.grown(np.ones(4), np.diag(parts**2))
+    assert np.allclose(grown.covariance - path.covariance, (lines * parts**2) @ lines.T, rtol=1e-3)
+    alike = path.grown(np.ones(4), np.full((4, 4), 0.01))
+    assert np.allclose(alike.covariance, path.covariance, rtol=1e-6)
+
+
 def test_changes_and_trends_of_a_walk_hold_as_often_as_they_say() -> None:
     """20,000 walks: 95 % within .8 points, by chance missed with probability below 1e-6."""
     rng = np.random.default_rng(shifted(3))

@@ -1,4 +1,4 @@
-"""Hold runs on linked tables against their promise: neighbors that differ in one person.
+"""Hold runs on tables that belong together against their promise: neighbors of one person.
 
 As for one table (`hushtable.audit.white_box`) two neighbors are run with the same outcomes of all
 draws and the same other coins; what each draw saw may differ by no more than was booked for it, and
@@ -9,16 +9,20 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from hushtable.audit.prices import Cost, spent_at_most
 from hushtable.audit.watched import Watched, WatchedNoise, watched, watching
 from hushtable.audit.white_box import FaultError, check_same
 from hushtable.engine.linked import open_linked
+from hushtable.engine.sealed import Counting
 from hushtable.linked.linked import LinkedPlan
-from hushtable.methods.base import Released
+from hushtable.methods.base import Plan, Released
 from hushtable.privacy.noise import SeededNoise
+
+Connect = Callable[[SeededNoise], Counting]
+"""Gives what counts private tables, by coins that say which rows of a person count."""
 
 
 def watch_linked(
@@ -38,6 +42,25 @@ def watch_linked(
     seed : int
         Of all coins.
     """
+
+    def connected(data: Mapping[str, Any]) -> Connect:
+        return lambda coins: open_linked(data, plan.linked).connect(plan.linked, noise=coins)
+
+    return watch_runs(plan, connected(one), connected(two), seed=seed)
+
+
+def watch_runs(plan: Plan[Any], one: Connect, two: Connect, *, seed: int) -> int:
+    """Run a plan on neighbors with the same outcomes; give the number of draws.
+
+    Parameters
+    ----------
+    plan : Plan
+        What is run.
+    one, two : callable
+        Give what counts private tables that differ in one person, by coins that are theirs.
+    seed : int
+        Of all coins.
+    """
     with watching():
         first = _run(plan, one, WatchedNoise(seed))
         second = _run(plan, two, WatchedNoise(seed, script=first.draws))
@@ -47,9 +70,9 @@ def watch_linked(
     return len(first.draws)
 
 
-def _run(plan: LinkedPlan, data: Mapping[str, Any], noise: WatchedNoise) -> Watched:
-    engines = open_linked(data, plan.linked).connect(plan.linked, noise=SeededNoise(noise.seed))
-    return watched(lambda noise: _seen(plan.run(engines, noise)), noise)
+def _run(plan: Plan[Any], connect: Connect, noise: WatchedNoise) -> Watched:
+    source = connect(SeededNoise(noise.seed))
+    return watched(lambda noise: _seen(plan.run(source, noise)), noise)
 
 
 def _seen(released: Released) -> dict[str, float]:
@@ -62,13 +85,13 @@ def _seen(released: Released) -> dict[str, float]:
     }
 
 
-def _check_accounts(run: Watched, plan: LinkedPlan) -> None:
+def _check_accounts(run: Watched, plan: Plan[Any]) -> None:
     """Add up what was booked for all tables, at prices computed anew."""
     unbooked = [draw for draw in run.draws if not draw.what]
     if unbooked:
         raise FaultError(f"{type(unbooked[0].mechanism).__name__} drew without being booked")
     promise = plan.promise
-    assert promise is not None  # noqa: S101 - every plan for linked tables has one
+    assert promise is not None  # noqa: S101 - every such plan has one
     total = Cost()
     for account in run.accounts:
         spent = spent_at_most(account, epsilon=promise.epsilon)

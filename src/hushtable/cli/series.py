@@ -57,6 +57,12 @@ def init(  # noqa: PLR0917 - the options of a command
     change: Annotated[
         float, typer.Option(help="Share of people supposed to change in a wave; a guess will do.")
     ] = 0.05,
+    panel: Annotated[
+        bool,
+        typer.Option(
+            "--panel", help="Follow people from wave to wave: transitions, and panel rows."
+        ),
+    ] = False,
     rows: RowsToExpect = None,
     responsible: Responsible = "",
     reason: Reason = "",
@@ -74,6 +80,7 @@ def init(  # noqa: PLR0917 - the options of a command
         spares=spares,
         horizon=horizon,
         change=change,
+        panel=panel,
     )
     series = ht.Series.create(
         folder, public, plan, decision=stated_decision(responsible, reason, review_by)
@@ -112,6 +119,7 @@ def _show_expected(expected: Expected, rows: int, change: float) -> None:
         "level, with the waves before": (expected.level, "rows"),
         "change from the wave before": (expected.change, "rows"),
         "trend over all waves": (expected.trend, "rows a wave"),
+        "moves from one value to another": (expected.moved, "people"),
     }
     for what, (number, unit) in lines.items():
         if number is not None:
@@ -122,6 +130,10 @@ def _show_expected(expected: Expected, rows: int, change: float) -> None:
 def publish(  # noqa: PLR0917 - the options of a command
     folder: Folder,
     data: Annotated[str, typer.Argument(metavar="DATA", help="The wave, a CSV or Parquet file.")],
+    before: Annotated[
+        str | None,
+        typer.Option(metavar="DATA", help="In a panel: the private table of the wave before."),
+    ] = None,
     wave: Annotated[int | None, typer.Option(help="Which wave; else the next one.")] = None,
     correct: Annotated[
         str | None,
@@ -149,6 +161,7 @@ def publish(  # noqa: PLR0917 - the options of a command
     with one_bar("planning") as progress:
         release = series.publish(
             data,
+            before=before,
             wave=wave,
             correct=correct,
             unseen=unseen,
@@ -169,9 +182,10 @@ def show(folder: Folder, as_json: AsJson = False) -> None:
     if as_json:
         print_json(content)
         return
+    kind = "panel" if content["panel"] else "series"
     planned = "without an end" if content["waves"] is None else f"of {content['waves']} waves"
     console.print(
-        f"A series {planned}: epsilon {content['epsilon']} and delta {content['delta']} for each "
+        f"A {kind} {planned}: epsilon {content['epsilon']} and delta {content['delta']} for each "
         "person with all rows in all waves.",
         highlight=False,
     )
@@ -231,6 +245,63 @@ def trend(
     _answer(found, as_json)
     if plot is not None and not as_json:
         console.print(f"Drew {visible(str(plot))}.", highlight=False)
+
+
+@series_group.command("transitions")
+def transitions(
+    folder: Folder,
+    column: Annotated[str, typer.Argument(metavar="COLUMN", help="A published column.")],
+    since: Annotated[int, typer.Option(help="From this wave to the next.")],
+    as_json: AsJson = False,
+) -> None:
+    """Estimate how many people of a panel went from each value of a column to each other one."""
+    from rich.table import Table  # noqa: PLC0415 - slow to import
+
+    found = ht.Series.open(folder).transitions(column, since=since)
+    rows = found.table().to_pylist()
+    if as_json:
+        about = {"column": column, "since": since, "until": found.until}
+        print_json({**about, "transitions": rows, "notes": list(found.notes)})
+        return
+    shown = Table(box=None, header_style="bold")
+    heads = (f"wave {since}", f"wave {found.until}", "people", "95 % interval", "of those before")
+    for head in heads:
+        shown.add_column(head)
+    for row in rows:
+        share = "" if row["share"] is None else f"{row['share']:.1%}"
+        shown.add_row(
+            visible(row["before"]), visible(row["now"]), f"{row['people']:,.0f}",
+            f"{row['low']:,.0f} to {row['high']:,.0f}", share,
+        )  # fmt: skip
+    console.print(shown)
+    for note in found.notes:
+        console.print(f"  {note}", highlight=False)
+
+
+@series_group.command("moved")
+def moved(
+    folder: Folder,
+    since: Annotated[int, typer.Option(help="From this wave to the next.")],
+    before: Annotated[
+        str | None, typer.Option(metavar="WHERE", help="What held at that wave.")
+    ] = None,
+    now: Annotated[
+        str | None, typer.Option(metavar="WHERE", help="What holds at the next.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Estimate how many people of a panel went from one condition to another, on one column."""
+    _answer(ht.Series.open(folder).moved(before, now, since=since), as_json)
+
+
+@series_group.command("panel")
+def panel(
+    folder: Folder,
+    to: Annotated[Path, typer.Option(help="New .csv or .parquet file.")],
+) -> None:
+    """Write the synthetic people of a panel: a row for each wave and person."""
+    ht.Series.open(folder).export_panel(to)
+    console.print(f"Wrote {visible(str(to))}.", highlight=False)
 
 
 def _answer(found: ht.Estimate, as_json: bool) -> None:

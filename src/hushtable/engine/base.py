@@ -199,3 +199,18 @@ class Engines(Protocol):
     def steps(self, name: str) -> Engine:
         """Give what counts the rows of one table that have a row before them, beside that one."""
         ...
+
+
+@runtime_checkable
+class TwoWaves(Protocol):
+    """Answer counts over a wave, and over the people who were in the wave before, too."""
+
+    @property
+    def now(self) -> Engine:
+        """Count the rows of the wave."""
+        ...
+
+    @property
+    def followed(self) -> Engine | None:
+        """Count the people of both waves, each with both rows; None where there is none before."""
+        ...

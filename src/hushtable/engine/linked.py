@@ -106,12 +106,36 @@ def open_linked(
         )
         for name, described in schema.tables.items()
     }
-    if len({is_in_spark(table.data) for table in opened.values()}) > 1:
+    require_one_place(opened)
+    return LinkedData(opened)
+
+
+def require_one_place(tables: Mapping[str, PrivateTable]) -> None:
+    """Refuse tables that cannot be joined, since only some of them are in Spark."""
+    if len({is_in_spark(table.data) for table in tables.values()}) > 1:
         raise ParameterError(
             "some of the tables are in Spark and some are not; they can be joined in one place "
             "only: bring all of them to Spark, or none."
         )
-    return LinkedData(opened)
+
+
+def in_one_place(
+    tables: Mapping[str, PrivateTable], own: Mapping[str, Schema]
+) -> dict[str, Source]:
+    """Give the raw rows of several tables where they can be joined, each read by its schema."""
+    tables = {name: _at_hand(table, [*own[name].columns]) for name, table in tables.items()}
+    if any(is_in_spark(table.data) for table in tables.values()):
+        opened = [table.source() for table in tables.values()]
+        backend = opened[0].table.get_backend()
+        same = [replace(one, table=backend.table(one.table.get_name())) for one in opened]
+    else:
+        limits = [table.memory_limit for table in tables.values()]
+        pairs = [(table.data, table.header) for table in tables.values()]
+        same = open_together(pairs, memory_limit=limits[0])
+    return {
+        name: table.numbers_read(own[name], source)
+        for (name, table), source in zip(tables.items(), same, strict=True)
+    }
 
 
 class LinkedEngine:
@@ -161,22 +185,7 @@ class LinkedEngine:
     @cached_property
     def _sources(self) -> dict[str, Source]:
         """All raw rows, in one place."""
-        own = {name: self.schema.own(name) for name in self._tables}
-        tables = {
-            name: _at_hand(table, [*own[name].columns]) for name, table in self._tables.items()
-        }
-        if any(is_in_spark(table.data) for table in tables.values()):
-            opened = [table.source() for table in tables.values()]
-            backend = opened[0].table.get_backend()
-            same = [replace(one, table=backend.table(one.table.get_name())) for one in opened]
-        else:
-            limits = [table.memory_limit for table in tables.values()]
-            pairs = [(table.data, table.header) for table in tables.values()]
-            same = open_together(pairs, memory_limit=limits[0])
-        return {
-            name: table.numbers_read(own[name], source)
-            for (name, table), source in zip(tables.items(), same, strict=True)
-        }
+        return in_one_place(self._tables, {name: self.schema.own(name) for name in self._tables})
 
     @cached_property
     def _facts(self) -> dict[str, dict[str, Fact]]:
@@ -197,7 +206,7 @@ class LinkedEngine:
             coded["turn"] = table.order
         rows = source.select(wanted | coded)
         for place in keys.keys() & wanted.keys():
-            rows = rows.mutate(**{place: _known(rows[place], self.schema.missing_values)})
+            rows = rows.mutate(**{place: known_key(rows[place], self.schema.missing_values)})
         linked = rows[next(place for place in ("above", "key") if place in wanted)]
         rows = encode(rows.filter(linked.notnull()), own, coded)
         # Rows of the same turn have no order of their own: coins decide.
@@ -329,7 +338,7 @@ def _told(n: int, said: str, *, refused: bool = False) -> list[LinkedFinding]:
     return [LinkedFinding(said.format(f"{n:,}"), refused)] if n else []
 
 
-def _known(raw: Expression, missing_values: tuple[str, ...]) -> Expression:
+def known_key(raw: Expression, missing_values: tuple[str, ...]) -> Expression:
     """Write a key as text; NULL where there is none."""
     return ibis.cases((is_missing(raw, missing_values), ibis.null("string")), else_=as_text(raw))
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from hushtable.engine.base import Engine, Engines
+from hushtable.engine.base import Engine, Engines, TwoWaves
 from hushtable.engine.baskets import ItemColumns, ItemGroups
 from hushtable.engine.cells import Cells
 from hushtable.engine.graph import Graph
@@ -253,18 +253,40 @@ class SealedTables:
         return SealedTable(self.__engines.steps(name), self.account)
 
 
-def seal(source: Engine | Engines | Graph, account: Account) -> Any:
-    """Seal a table, several that belong together, or a graph, for one run."""
+class SealedWaves:
+    """Give a wave, and the people who were in the wave before, each sealed, in one account.
+
+    Parameters
+    ----------
+    waves : TwoWaves
+        What counts.
+    account : Account
+        Where looks at the answers are booked.
+    """
+
+    def __init__(self, waves: TwoWaves, account: Account) -> None:
+        self.account = account
+        self.now = SealedTable(waves.now, account)
+        followed = waves.followed
+        self.followed = None if followed is None else SealedTable(followed, account)
+
+
+Counting = Engine | Engines | TwoWaves | Graph
+"""What counts for a run, before it is sealed."""
+
+
+def seal(source: Counting, account: Account) -> Any:
+    """Seal a table, several that belong together, two waves, or a graph, for one run."""
     if isinstance(source, Graph):
         return SealedGraph(source, account)
     if isinstance(source, Engines):
         return SealedTables(source, account)
+    if isinstance(source, TwoWaves):
+        return SealedWaves(source, account)
     return SealedTable(source, account)
 
 
-def accounted(
-    source: Engine | Engines | Graph, account: Account, ask: Callable[[Any], Made]
-) -> Made:
+def accounted(source: Counting, account: Account, ask: Callable[[Any], Made]) -> Made:
     """Seal a source, ask it, and check that the answer cost what was promised."""
     try:
         made = ask(seal(source, account))

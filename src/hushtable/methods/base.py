@@ -21,9 +21,9 @@ from hushtable.privacy.guarantee import Guarantee
 from hushtable.schema import Schema
 
 if TYPE_CHECKING:
-    from hushtable.engine.base import Engine, Engines
+    from hushtable.engine.base import Engine
     from hushtable.engine.graph import Graph
-    from hushtable.engine.sealed import SealedTable
+    from hushtable.engine.sealed import Counting, SealedTable
     from hushtable.engine.sealed_graph import SealedGraph
     from hushtable.privacy.noise import Noise
     from hushtable.privacy.spending import Account, Promise
@@ -173,7 +173,7 @@ class Plan(ABC, Generic[Source]):
 
     def accounted(
         self,
-        source: Engine | Engines | Graph,
+        source: Counting,
         noise: Noise,
         *,
         heard: Callable[[int, float], None] | None = None,
@@ -195,7 +195,7 @@ class Plan(ABC, Generic[Source]):
         released = accounted(source, account, lambda sealed: self.release(sealed, noise))
         return Run(released, account)
 
-    def run(self, source: Engine | Engines | Graph, noise: Noise) -> Released:
+    def run(self, source: Counting, noise: Noise) -> Released:
         """Make the release, and check that it cost what was promised; see `accounted`."""
         return self.accounted(source, noise).released
 

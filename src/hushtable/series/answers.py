@@ -4,10 +4,11 @@ A question is asked of every wave's own noisy tables, which gives unbiased answe
 noise. Between waves the true count is taken to walk (`hushtable.series.drift`), at the pace that
 was learned. All three answers are weighted sums of what is then known, and so are their errors.
 
-Where no wave's tables decide a question, the rows of the releases answer it. Their errors hang
-together from wave to wave: what the model does not know is about the same every time. So a level is
-the release's own answer. In a change or a trend what stays the same cancels; taken as unrelated,
-errors are rather too large, and then the walk decides what change is likely.
+Where a wave's tables do not decide a question, its release answers it, from rows. Errors of such
+answers hang together from wave to wave: what the model does not know is about the same every time.
+So all of them are taken to be off by one unknown amount, as large as models may be off, and by as
+much again by themselves, which is rather too much. In a change or a trend what stays the same
+cancels. Where no wave's tables decide, a level is the release's own answer.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ from hushtable.series.plan import slope_weights
 from hushtable.series.waves import Wave, Waves, in_words
 
 _TABLES = (
-    "From the noisy tables of waves {}, taken to move by about {:.1%} of the rows a wave, as these "
+    "From the noisy tables of waves {}{}, taken to move by about {:.1%} of the rows a wave, as "
     "tables say."
 )
 _ROWS = (
     "No noisy table decides the condition: the answer is from the rows of all waves, whose count "
-    "is taken to move by about {1:.1%} of the rows a wave."
+    "is taken to move by about {2:.1%} of the rows a wave."
 )
 
 
@@ -97,6 +98,7 @@ class SeriesAnswers:
         value, variance = path.weighed(weights)
         std = math.sqrt(variance)
         note = _TABLES if told else _ROWS
+        rest = " and the rows of the others" if len(told) < len(self.numbers) else ""
         return Estimate(
             value=value,
             low=value - NORMAL * std,
@@ -104,7 +106,7 @@ class SeriesAnswers:
             privacy_std=std,
             model_std=0.0,
             what=what,
-            notes=(note.format(in_words(told), self._pace(where) / 2),),
+            notes=(note.format(in_words(told), rest, min(1.0, self._pace(where) / 2)),),
         )
 
     def _path(self, where: str) -> tuple[Path, tuple[int, ...]]:
@@ -116,15 +118,21 @@ class SeriesAnswers:
     def _found(self, predicate: Predicate, where: str) -> tuple[Path, tuple[int, ...]]:
         answers = [estimator.told(predicate) for estimator in self._own]
         told = tuple(n for n, answer in zip(self.numbers, answers, strict=True) if answer)
-        if told:
-            values = np.array([answer.value if answer else 0.0 for answer in answers])
-            stds = np.array([answer.std if answer else math.inf for answer in answers])
-        else:
-            counts = [wave.release.count(where) for wave in self.waves.waves]
-            values = np.array([count.value for count in counts])
-            stds = np.array([count.std for count in counts])
-        stds = np.maximum(stds, _EXACT)  # a number of rows may be public
-        return Path.of(self.numbers, values, stds**2, self._step(predicate, values, stds)), told
+        found = [
+            answer or wave.release.count(where)
+            for answer, wave in zip(answers, self.waves.waves, strict=True)
+        ]
+        values = np.array([one.value for one in found])
+        stds = np.array([one.std for one in found])
+        # As if all waves were of one size, so that a count that only grows with them stands still.
+        sizes, totals = self.waves.sizes, self.waves.totals
+        values, stds = values / sizes, np.maximum(stds, _EXACT) / sizes  # rows may be public
+        modeled = np.array([answer is None for answer in answers])
+        amounts = [one.model_std for one in found if isinstance(one, Estimate)]
+        off = (modeled, max(_EXACT, *amounts, 0.0) ** 2)
+        step = self._step(predicate, values, stds)
+        path = Path.of(self.numbers, values, stds**2, step, off=off)
+        return path.grown(sizes, totals.covariance / self.waves.total**2), told
 
     def _pace(self, where: str) -> float:
         return self.waves.pace(parse(where, self.schema).columns)

@@ -15,17 +15,14 @@ _BESIDE_TABLES = ("choices", "number of rows")
 def spent_rho(settings: Mapping[str, Any], *, reach: int, rho: Fraction) -> Fraction:
     """Add up what a release cost, as zCDP of one person with so many rows.
 
-    A table with Gaussian noise of variance v costs reach^2 / (2 v), by the noise that it states.
-    Choices and the number of rows cost the shares of the release's rho that it says it spent.
+    A table with Gaussian noise of variance v costs reach^2 / (2 v), by the noise that it states,
+    one of moves 1 / (2 v). Choices and the number of rows cost the shares of the release's rho that
+    it says it spent.
     """
-    tables = sum(
-        (
-            Fraction(reach**2) / (2 * Fraction(table["parameter"]))
-            for table in settings["tables"]
-            if "carried" not in table
-        ),
-        Fraction(0),
-    )
+    own = [table for table in settings["tables"] if "carried" not in table]
+    of_moves = settings.get("moves", {"tables": []})["tables"]
+    tables = sum((Fraction(reach**2) / (2 * Fraction(t["parameter"])) for t in own), Fraction(0))
+    tables += sum((1 / (2 * Fraction(t["parameter"])) for t in of_moves), Fraction(0))
     said = settings["spent"]
     return tables + rho * sum(Fraction(said.get(step, 0)) for step in _BESIDE_TABLES)
 

@@ -2,7 +2,8 @@
 
 From one wave to the next a count of m among n rows is taken to move by a random step of variance
 c m (1 - m/n), plus c for what is empty: if a share s of the rows is exchanged for others like
-them, c is 2 s. Where the number of rows moves, too, a count moves with it in proportion. Steps are
+them, c is 2 s. Where the number of rows moves, too, a count moves with it in proportion: counts of
+different waves are compared as if each had as many rows as all have on average. Steps are
 taken as independent. Everything measured about a count, at whatever wave, then says something about
 it at any other, and the best weights are those of precision (Kalman 1960; Rauch, Tung and Striebel
 1965).
@@ -13,7 +14,7 @@ All of this is post-processing of noisy tables.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -21,8 +22,10 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-LEAST_PACE, MOST_PACE = 1e-5, 4.0
-"""Between these the pace is looked for: two rows in a million exchanged, or all of them."""
+LEAST_PACE, MOST_PACE = 1e-5, 256.0
+"""Between these the pace is looked for: five rows in a million exchanged, or far more than chance.
+
+Where all rows are exchanged for others like them it is 2; what really changes moves by more."""
 
 UNSURE = 3.0
 """The factor by which a supposed pace may well be off."""
@@ -52,6 +55,10 @@ class Measured:
     def state(self) -> State:
         """What it says about its own wave."""
         return State(self.counts, self.variances)
+
+    def scaled(self, factor: float) -> Measured:
+        """Multiply all counts."""
+        return Measured(self.wave, self.counts * factor, self.variances * factor**2)
 
     def averaged(self, other: Measured) -> Measured:
         """Average with another measurement at the same wave."""
@@ -197,14 +204,25 @@ class Path:
         The estimates.
     covariance : float array
         Of their errors.
+    gains : float array
+        What the value measured at each wave (second axis) weighs in each estimate (first).
     """
 
     waves: tuple[int, ...]
     values: Floats
     covariance: Floats
+    gains: Floats
 
     @classmethod
-    def of(cls, waves: Sequence[int], values: Floats, variances: Floats, step: float) -> Path:
+    def of(
+        cls,
+        waves: Sequence[int],
+        values: Floats,
+        variances: Floats,
+        step: float,
+        *,
+        off: tuple[NDArray[np.bool_], float] | None = None,
+    ) -> Path:
         """Weigh noisy values of a walk; a variance is infinite where there is none.
 
         Parameters
@@ -215,14 +233,43 @@ class Path:
             What was measured at each, independently.
         step : float
             The variance of the walk's step from one wave to the next.
+        off : (bool array, float), optional
+            Which of the values are off by the same unknown amount, and the variance of that.
         """
+        n = len(waves)
         told = np.where(np.isfinite(variances), 1 / variances, 0.0)
         precision = np.diag(told)
         for place, gap in enumerate(np.diff(waves)):
             tie = 1 / (step * gap)
             precision[place : place + 2, place : place + 2] += tie * np.array([[1, -1], [-1, 1]])
+        weights = np.diag(told)
+        if off is not None and off[0].any():
+            both = np.where(off[0], told, 0.0)  # one more unknown: by how much they are off
+            last = np.array([[both.sum() + 1 / off[1]]])
+            precision = np.block([[precision, both[:, None]], [both[None, :], last]])
+            weights = np.vstack([weights, both])
         covariance = np.linalg.inv(precision)
-        return cls(tuple(waves), covariance @ (told * values), covariance)
+        gains = (covariance @ weights)[:n]
+        return cls(tuple(waves), gains @ values, covariance[:n, :n], gains)
+
+    def grown(self, sizes: Floats, unsure: Floats) -> Path:
+        """Multiply values that were divided by the sizes of their waves before they were weighed.
+
+        Where a size is wrong by a part, an estimate is by that part less what it took from values
+        that were divided by it.
+
+        Parameters
+        ----------
+        sizes : float array
+            The sizes.
+        unsure : float array
+            The covariance of their errors, as parts of them.
+        """
+        rest = (np.eye(len(sizes)) - self.gains) * self.values[:, None]
+        covariance = self.covariance + rest @ unsure @ rest.T
+        return replace(
+            self, values=self.values * sizes, covariance=covariance * np.outer(sizes, sizes)
+        )
 
     def weighed(self, weights: Floats) -> tuple[float, float]:
         """Give a weighted sum of the values, and the variance of its error."""

@@ -6,7 +6,7 @@ The proof that all waves together keep the promise is in ``series.md``.
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
@@ -19,18 +19,26 @@ from hushtable.estimate.quantiles import NORMAL
 from hushtable.files.yaml_text import read_yaml, write_yaml
 from hushtable.methods.quilt.cuts import is_wide
 from hushtable.methods.quilt.domains import values_of
+from hushtable.methods.quilt.meter import Purse, as_share
 from hushtable.methods.quilt.quilt import Quilt
 from hushtable.privacy.account import RHO_GRID, Account, Budget
 from hushtable.privacy.composition import concentrated_share
 from hushtable.privacy.guarantee import check_delta, check_epsilon
 from hushtable.privacy.rational import as_rational
 from hushtable.schema import Schema
+from hushtable.schema.linked import PREVIOUS
 from hushtable.series.drift import Path as Walk
 
 MOST_FIRST, WAVES_FOR_ONE = 6, 4
 """The first wave gets one part for each four waves, at most six: all later ones rest on it."""
 
 MOST_WAVES = 10_000
+
+PANEL_COLUMNS = ("wave", "person")
+"""What is written beside the columns of synthetic people."""
+
+MOVES_SHARE = Fraction(1, 4)
+"""What a panel spends on how people moved, of the budget of a wave that has one before it."""
 
 _FORMAT = 1
 _EPSILON_GRID = 10**6
@@ -59,6 +67,9 @@ class SeriesPlan:
         The share of people that is supposed to change from one wave to the next, from public
         knowledge: a guess for the forecast and for the second wave, after which it is learned from
         noisy tables.
+    panel : bool
+        Whether people are followed from wave to wave: rows then carry synthetic persons, and it is
+        measured how people move, for a quarter of what a wave may spend.
 
     Examples
     --------
@@ -78,6 +89,7 @@ class SeriesPlan:
     spares: int = 1
     horizon: int | None = None
     change: float = 0.05
+    panel: bool = False
 
     def __post_init__(self) -> None:
         problems: list[str] = []
@@ -116,6 +128,8 @@ class SeriesPlan:
             or not 0 < self.change <= 1
         ):
             problems.append(f"change is {self.change!r}; it must be above 0 and at most 1.")
+        if not isinstance(self.panel, bool):
+            problems.append(f"panel is {self.panel!r}; it must be true or false.")
         if problems:
             raise ParameterError(problems)
 
@@ -183,24 +197,36 @@ class SeriesPlan:
         last = np.eye(n)[-1]
         change = last - np.eye(n)[-2] if n > 1 else None
         slope = slope_weights(walk.waves) if n > 2 else None
+        moved = NORMAL * self._move_std(n, schema) if self.panel and n > 1 else None
         return Expected(
             waves=n,
             alone=NORMAL * math.sqrt(float(variances[-1])),
             level=NORMAL * math.sqrt(walk.weighed(last)[1]),
             change=None if change is None else NORMAL * math.sqrt(walk.weighed(change)[1]),
             trend=None if slope is None else NORMAL * math.sqrt(walk.weighed(slope)[1]),
+            moved=moved,
         )
 
     def _variance(self, place: int, schema: Schema, rows: int, share: float) -> float:
-        error = self.method(place).plan(schema).count_error(rows=rows, share=share)
+        whole = self.method(place).plan(schema)
+        follows = self.panel and place > 1
+        plan = replace(whole, total=(1 - MOVES_SHARE) * whole.total) if follows else whole
+        error = plan.count_error(rows=rows, share=share)
         typical = error.half_width if error.typical is None else error.typical
         return (typical / NORMAL) ** 2
+
+    def _move_std(self, place: int, schema: Schema) -> float:
+        """Give the standard deviation of a count of people who went from one value to another."""
+        plan = self.method(place).plan(schema)
+        return moves_purse(plan.total).count_noise(share_of_moves(len(plan.values))).std
 
     # --- on disk ----------------------------------------------------------------------------------
 
     def to_yaml(self) -> str:
         """Write it down."""
         plain = {name: str(v) if isinstance(v, Fraction) else v for name, v in asdict(self).items()}
+        if not self.panel:
+            del plain["panel"]  # a plan without one is what it was
         return write_yaml({"format": _FORMAT, **{k: v for k, v in plain.items() if v is not None}})
 
     @classmethod
@@ -234,6 +260,8 @@ class Expected:
         From the wave before to the last.
     trend : float or None
         The slope of a line through all waves, in rows per wave.
+    moved : float or None
+        In a panel, people who went from one value of a column to another since the wave before.
     """
 
     waves: int
@@ -241,6 +269,7 @@ class Expected:
     level: float
     change: float | None
     trend: float | None
+    moved: float | None = None
 
 
 def slope_weights(waves: tuple[int, ...]) -> np.ndarray[Any, np.dtype[np.float64]]:
@@ -256,7 +285,17 @@ def slope_weights(waves: tuple[int, ...]) -> np.ndarray[Any, np.dtype[np.float64
     return weights
 
 
-def require_fit(schema: Schema) -> None:
+def share_of_moves(n_columns: int) -> Fraction:
+    """Give what the table of one column gets, of what is spent on moves: all get the same."""
+    return as_share(1 / n_columns)
+
+
+def moves_purse(total: Fraction) -> Purse:
+    """Give what may be spent on how people moved, of a wave's rho: each has one joined row."""
+    return Purse(total=MOVES_SHARE * total, pure=False, reach=1)
+
+
+def require_fit(schema: Schema, *, panel: bool = False) -> None:
     """Refuse a schema that a series cannot be promised for, or cannot count alike in all waves."""
     problems = []
     if schema.unit.kind != "person":
@@ -269,6 +308,17 @@ def require_fit(schema: Schema) -> None:
         "it public bins."
         for values in values_of(schema)
         if is_wide(values)
+    ]
+    if panel and schema.unit.kind == "person" and schema.unit.max_rows != 1:
+        problems.append(
+            f"the schema lets {schema.unit.max_rows} rows of a person count in a wave; in a panel "
+            "a person has one row in each (max_rows: 1)."
+        )
+    problems += [
+        f"column {name!r}: in a panel, person, wave and {PREVIOUS}.x have a meaning of their own; "
+        "rename the column."
+        for name in schema.attributes
+        if panel and (name in PANEL_COLUMNS or name.startswith(f"{PREVIOUS}."))
     ]
     if problems:
         raise ParameterError(problems)

@@ -21,6 +21,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
+import pyarrow as pa
+
 from hushtable.engine import EngineName
 from hushtable.errors import ParameterError, Refused, ReleaseError
 from hushtable.estimate.base import Estimate
@@ -32,11 +34,13 @@ from hushtable.pipeline import digest_of, publish
 from hushtable.privacy.decision import Decision
 from hushtable.privacy.ledger import Entry, Ledger
 from hushtable.privacy.noise import Noise
-from hushtable.release import Release
+from hushtable.release import Release, export_rows
 from hushtable.schema import Schema
 from hushtable.series.answers import SeriesAnswers
 from hushtable.series.check import problems_of
+from hushtable.series.panel import Before, PanelPlan, persons_of, publish_wave
 from hushtable.series.plan import SeriesPlan, require_fit
+from hushtable.series.transitions import PanelAnswers, Transitions
 from hushtable.series.waves import EarlierWaves, Wave, Waves
 
 PLAN, SCHEMA, LEDGER, WAVES = "series.yaml", "schema.yaml", "series.ledger", "waves"
@@ -90,7 +94,7 @@ class Series:
         folder = Path(folder)
         schema = Schema.load(schema) if isinstance(schema, str | Path) else schema
         schema.require_confirmed()
-        require_fit(schema)
+        require_fit(schema, panel=plan.panel)
         plan.method(1).plan(schema)  # refuses what could never be published
         if folder.exists() or folder.is_symlink():
             raise ParameterError(f"{str(folder)!r} exists; choose another folder.")
@@ -205,6 +209,7 @@ class Series:
             "delta": str(self.plan.delta),
             "waves": self.plan.waves,
             "horizon": self.plan.horizon,
+            "panel": self.plan.panel,
             "releases": made,
             "left": left,
         }
@@ -232,6 +237,7 @@ class Series:
         self,
         data: Any,
         *,
+        before: Any = None,
         wave: int | None = None,
         correct: str | None = None,
         unseen: str | None = None,
@@ -247,6 +253,8 @@ class Series:
         ----------
         data : path, Arrow table, data frame or ibis table
             The private table of the wave.
+        before : path, Arrow table, data frame or ibis table, optional
+            In a panel, from the second wave on: the private table of the wave before, once more.
         wave : int, optional
             Which one; the next after the last unless told. A late one may come after others.
         correct : str, optional
@@ -262,23 +270,53 @@ class Series:
             book = self.ledger
             name, number = self._named(wave, corrects=correct is not None)
             out = self.folder / WAVES / name
+            previous = self._before(number, before)
             self._settle(book, name, out, unseen)
             self.__dict__.pop("_answers", None)  # there will be more to answer from
             if out.exists():
                 return Release.load(out)  # a killed run had finished it but for its name
-            return publish(
-                data,
-                self.schema,
-                self._method(book, number),
-                out=out,
-                engine=engine,
-                noise=noise,
-                memory_limit=memory_limit,
-                anyway=anyway,
-                progress=progress,
-                ledger=book,
-                purpose=name if correct is None else f"{name}: {correct}",
+            method = self._method(book, number)
+            how: dict[str, Any] = {
+                "out": out,
+                "engine": engine,
+                "noise": noise,
+                "memory_limit": memory_limit,
+                "anyway": anyway,
+                "progress": progress,
+                "ledger": book,
+                "purpose": name if correct is None else f"{name}: {correct}",
+            }
+            if not self.plan.panel:
+                return publish(data, self.schema, method, **how)
+            plan = PanelPlan.of(method, self.schema, previous, self._next_person())
+            return publish_wave(data, before, plan, **how)
+
+    def _before(self, number: int, given: Any) -> Before | None:
+        """Find the wave before, which people are followed from, or refuse what does not fit."""
+        earlier = [n for n in self.published() if n < number]
+        if not self.plan.panel:
+            if given is not None:
+                raise ParameterError(
+                    "before is given, but nobody is followed in this series: it was not planned as "
+                    "a panel (panel, --panel)."
+                )
+            return None
+        if not earlier:
+            if given is not None:
+                raise ParameterError(f"before is given, but no wave before {number} is published.")
+            return None
+        last = max(earlier)
+        if given is None:
+            raise ParameterError(
+                f"this series is a panel: give the private table of wave {last} as well (before, "
+                f"--before), so that people can be followed from there. Nothing was charged."
             )
+        return Before(last, self.release(last))
+
+    def _next_person(self) -> int:
+        """Give the first number that no person has, in whatever release."""
+        persons = [persons_of(Release.load(path)) for path in self.releases().values()]
+        return 1 + max((int(numbers.max(initial=0)) for numbers in persons), default=0)
 
     def _named(self, wave: int | None, *, corrects: bool) -> tuple[str, int]:
         """Name the release of a wave, or refuse it."""
@@ -296,6 +334,11 @@ class Series:
             raise ParameterError(
                 f"wave {wave} is published already, and nothing was charged. If its data was "
                 "wrong, publish a correction (correct, --correct): a release of its own."
+            )
+        if not corrects and self.plan.panel and wave < last:
+            raise ParameterError(
+                f"wave is {wave}, and wave {last} is published: people are followed in order, so a "
+                "panel has no late waves. Nothing was charged."
             )
         if not corrects:
             return f"{wave:03}", wave
@@ -385,6 +428,39 @@ class Series:
 
         answers = self._answers
         return drawing(where, answers.numbers, answers.levels(where))
+
+    # --- panels -----------------------------------------------------------------------------------
+
+    @property
+    def _followed(self) -> PanelAnswers:
+        if not self.plan.panel:
+            raise ParameterError(
+                "nobody is followed in this series: it was not planned as a panel (panel, --panel)."
+            )
+        made = {number: Release.load(path) for number, path in self.published().items()}
+        return PanelAnswers(made, self.schema)
+
+    def transitions(self, column: str, *, since: int) -> Transitions:
+        """Estimate how many people of a panel went from each value of a column to each other one.
+
+        From a wave to the one published after it.
+        """
+        return self._followed.transitions(column, since)
+
+    def moved(self, before: str | None = None, now: str | None = None, *, since: int) -> Estimate:
+        """Estimate how many people satisfied a condition at a wave, and another at the next one.
+
+        Both are about the same column; without any, people who are in both waves are counted.
+        """
+        return self._followed.moved(before, now, since)
+
+    def panel(self) -> pa.Table:
+        """Give the synthetic people of all waves: a row for each wave and person."""
+        return self._followed.panel()
+
+    def export_panel(self, path: str | Path) -> None:
+        """Write the synthetic people to a new ``.csv`` or ``.parquet`` file."""
+        export_rows(self._followed.panel, Path(path), self.schema)
 
 
 def _standing(book: Ledger) -> list[Entry]:

@@ -19,6 +19,7 @@ from hushtable.schema import Schema
 from hushtable.series.drift import (
     Floats,
     Measured,
+    Path,
     known_at,
     learned_pace,
     shares_of,
@@ -26,6 +27,8 @@ from hushtable.series.drift import (
 )
 
 Integers = NDArray[np.int64]
+
+_STILL = 1e-2  # the variance of a step of a number of rows that does not move
 
 
 @dataclass(frozen=True)
@@ -146,18 +149,39 @@ class Waves:
     supposed: float
 
     @cached_property
-    def tables(self) -> dict[Cells, list[Measured]]:
-        """What was measured of each kind of cells, in all waves."""
-        found: dict[Cells, list[Measured]] = {}
-        for wave in self.waves:
-            for cells, measured in wave.own_tables.items():
-                found.setdefault(cells, []).append(measured)
-        return found
+    def totals(self) -> Path:
+        """What all waves tell about the number of rows at each; its pace is learned from itself."""
+        own = [wave.own_total for wave in self.waves]
+        return Path.of(
+            [one.wave for one in own],
+            np.array([one.counts[0] for one in own]),
+            np.array([one.variances[0] for one in own]),
+            max(self._total_step, _STILL),
+        )
+
+    @cached_property
+    def _total_step(self) -> float:
+        return total_step([wave.own_total for wave in self.waves])
 
     @cached_property
     def total(self) -> float:
         """About how many rows a wave has."""
-        return max(1.0, float(np.mean([wave.settings["total"] for wave in self.waves])))
+        return max(1.0, float(np.mean(self.totals.values)))
+
+    @cached_property
+    def sizes(self) -> Floats:
+        """How many rows each wave has, for each row that a wave has on average."""
+        found: Floats = np.maximum(self.totals.values, 1.0) / self.total
+        return found
+
+    @cached_property
+    def tables(self) -> dict[Cells, list[Measured]]:
+        """What was measured of each kind of cells, in all waves, as if all were of one size."""
+        found: dict[Cells, list[Measured]] = {}
+        for wave, size in zip(self.waves, self.sizes, strict=True):
+            for cells, measured in wave.own_tables.items():
+                found.setdefault(cells, []).append(measured.scaled(1 / size))
+        return found
 
     @cached_property
     def paces(self) -> dict[str, float]:
@@ -165,7 +189,13 @@ class Waves:
 
         What all columns say together is supposed of each.
         """
-        seen = {name: [wave.margins[name] for wave in self.waves] for name in self.first.columns}
+        seen = {
+            name: [
+                wave.margins[name].scaled(1 / size)
+                for wave, size in zip(self.waves, self.sizes, strict=True)
+            ]
+            for name in self.first.columns
+        }
         together = learned_pace(list(seen.values()), self.total, supposed=self.supposed)
         return {
             name: learned_pace([column], self.total, supposed=together)
@@ -176,25 +206,31 @@ class Waves:
         """Give how fast counts by some columns move: as the one that moves most."""
         return max((self.paces[name] for name in columns), default=max(self.paces.values()))
 
-    @cached_property
-    def _total_step(self) -> float:
-        return total_step([wave.own_total for wave in self.waves])
-
     def step(self, columns: Iterable[str], shares: Floats) -> Floats:
-        """Give the variance of a step of counts by some columns, which have such shares of rows."""
-        moved = self.pace(columns) * (self.total * shares * (1 - shares) + 1.0)
-        both: Floats = moved + shares**2 * self._total_step
-        return both
+        """Give the variance of a step of counts by some columns, which have such shares of rows.
+
+        The number of rows stays the same.
+        """
+        moved: Floats = self.pace(columns) * (self.total * shares * (1 - shares) + 1.0)
+        return moved
+
+    def _size_at(self, number: int) -> tuple[float, float]:
+        """Expect how many rows another wave has, per row of an average one; and the variance."""
+        gaps = [abs(wave.number - number) for wave in self.waves]
+        place = int(np.argmin(gaps))
+        return float(self.sizes[place]), gaps[place] * self._total_step / self.total**2
 
     def carried_to(self, number: int) -> Earlier:
         """Say what all of them tell about another wave."""
         made = []
+        size, unsure = self._size_at(number)
         for cells, measured in self.tables.items():
-            step = self.step(cells.columns, shares_of(measured, self.total))
-            state = known_at(number, measured, step)
+            shares = shares_of(measured, self.total)
+            state = known_at(number, measured, self.step(cells.columns, shares))
+            variances = size**2 * state.variances + unsure * (shares * self.total) ** 2
             places = tuple(None if p is None else np.asarray(p, np.int64) for p in cells.places)
             made.append(
-                EarlierTable(cells.columns, places, cells.shape, state.counts, state.variances)
+                EarlierTable(cells.columns, places, cells.shape, size * state.counts, variances)
             )
         return Earlier(
             {name: buckets for name, (buckets, _) in self.first.columns.items()},

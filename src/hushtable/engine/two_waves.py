@@ -1,0 +1,160 @@
+"""A wave and the one before it, joined by person: who is in both, with both rows.
+
+Of each person one row of each wave counts, chosen by coins where there are more, so a person has
+one joined row at most. It is made of that person's rows alone and names them: this is all that the
+promise of a panel needs (``series/series.md``). Persons are compared as texts, letter by letter;
+rows that name nobody are left out. DuckDB and Spark join by the same expressions; what is small is
+then counted in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+
+import lazy_loader
+
+from hushtable.engine.base import Engine
+from hushtable.engine.door import EngineName, PrivateTable
+from hushtable.engine.door import open as open_one
+from hushtable.engine.encode import Expression
+from hushtable.engine.header import Data
+from hushtable.engine.linked import in_one_place, known_key, require_one_place
+from hushtable.engine.memory import MemoryEngine
+from hushtable.engine.source import Source
+from hushtable.engine.sql.engine import SqlEngine
+from hushtable.engine.sql.rows import encoded_rows
+from hushtable.errors import DataError
+from hushtable.privacy.noise import Noise, SecureNoise
+from hushtable.privacy.unit import Unit
+from hushtable.schema import Schema
+from hushtable.schema.linked import PREVIOUS
+
+ibis = lazy_loader.load("ibis")
+
+NOW, BEFORE = "now", "before"
+
+
+def previous(column: str) -> str:
+    """Name a column of the wave before.
+
+    Examples
+    --------
+    >>> previous("job")
+    'previous.job'
+    """
+    return f"{PREVIOUS}.{column}"
+
+
+def followed_schema(schema: Schema) -> Schema:
+    """Describe the people of two waves: all columns of both, one row of each person."""
+    own = schema.attributes
+    person = schema.unit.column
+    assert person is not None  # noqa: S101 - the unit is a person
+    return Schema(
+        name=schema.name,
+        unit=Unit(kind="person", column=person, max_rows=1),
+        missing_values=schema.missing_values,
+        columns={
+            person: schema.columns[person],
+            **own,
+            **{previous(name): column for name, column in own.items()},
+        },
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class OpenedWaves:
+    """Hold a private wave, and the one before it, that were opened and of which no row was read.
+
+    Parameters
+    ----------
+    tables : mapping of str to PrivateTable
+        The wave (`NOW`), and the one before it (`BEFORE`) where there is one.
+    """
+
+    tables: Mapping[str, PrivateTable]
+
+    def check(self, schema: Schema) -> None:
+        """Refuse tables that do not fit the schema, naming every problem at once."""
+        problems = []
+        for name, table in self.tables.items():
+            try:
+                table.check(schema)
+            except DataError as error:
+                which = "the wave before: " if name == BEFORE else ""
+                problems += [f"{which}{problem}" for problem in error.problems]
+        if problems:
+            raise DataError(problems)
+
+    def connect(self, schema: Schema, *, noise: Noise | None = None) -> WaveEngines:
+        """Give what counts by the rules of a schema."""
+        coins = noise or SecureNoise()
+        now = self.tables[NOW].connect(schema, noise=coins)
+        if BEFORE not in self.tables:
+            return WaveEngines(now, None)
+        read = {}
+        for name, table in self.tables.items():
+            read[name] = table.read_as(schema.reading).loaded()
+            read[name].check(schema)
+        return WaveEngines(now, _followed(read, schema, coins))
+
+
+def open_waves(
+    now: Data,
+    before: Data | None,
+    *,
+    engine: EngineName = "auto",
+    memory_limit: str | None = None,
+) -> OpenedWaves:
+    """Open a private wave, and the one before it where there is one; reads headers and no row."""
+    given = {NOW: now} if before is None else {NOW: now, BEFORE: before}
+    opened = {
+        name: open_one(data, engine=engine, memory_limit=memory_limit)
+        for name, data in given.items()
+    }
+    require_one_place(opened)
+    return OpenedWaves(opened)
+
+
+@dataclass(frozen=True, eq=False)
+class WaveEngines:
+    """Count a wave, and people who were in the wave before it: `hushtable.engine.base.TwoWaves`."""
+
+    now: Engine
+    followed: Engine | None
+
+
+def _followed(tables: Mapping[str, PrivateTable], schema: Schema, noise: Noise) -> Engine:
+    """Join two waves, and count the people who are in both."""
+    sources = in_one_place(tables, dict.fromkeys(tables, schema))
+    keyed = {name: _keyed(source, schema, name) for name, source in sources.items()}
+    now, before = (_one_each(keyed[name], name) for name in (NOW, BEFORE))
+    both = now.inner_join(before, now[f"{NOW}_key"] == before[f"{BEFORE}_key"])
+    columns = {schema.unit.column or "": f"{NOW}_key"}
+    for place, name in enumerate(schema.attributes):
+        columns |= {name: f"{NOW}{place}", previous(name): f"{BEFORE}{place}"}
+    rows = sources[NOW].keep(both, columns, drawn=True)
+    wide = followed_schema(schema)
+    if all(table.is_for_memory() for table in tables.values()):
+        return MemoryEngine(partial(encoded_rows, rows, wide), wide, noise)
+    return SqlEngine(rows, wide)
+
+
+def _keyed(source: Source, schema: Schema, side: str) -> Source:
+    """Keep the rows that name somebody, of one moment, with a coin for each."""
+    places = {f"{side}{place}": name for place, name in enumerate(schema.attributes)}
+    rows = source.select({**places, "person": schema.unit.column or ""})
+    key = {f"{side}_key": known_key(rows.person, schema.missing_values)}
+    rows = rows.mutate(**key).drop("person")
+    rows = rows.filter(rows[f"{side}_key"].notnull()).mutate(coin=ibis.random())
+    return source.keep(rows, {}, drawn=True)
+
+
+def _one_each(source: Source, side: str) -> Expression:
+    """Take one row of each person, by coins."""
+    rows = source.table
+    turns = ibis.window(group_by=rows[f"{side}_key"], order_by=rows.coin)
+    rows = rows.mutate(turn=ibis.row_number().over(turns))
+    return rows.filter(rows.turn == 0).drop("coin", "turn")

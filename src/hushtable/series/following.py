@@ -1,0 +1,267 @@
+"""Synthetic people who are followed: rows of a wave that carry on those of the wave before.
+
+The field of a wave says how its columns hang together, and rows drawn from it are what the wave
+would publish if nobody were followed. Noisy tables of each column before and now say how people
+move. Whoever is said to stay starts with the row that the release before has for them; others
+come as drawn. Then values change, and who stays, as long as all counts of two columns come closer
+to those of the drawn rows and counts of moves to the measured ones, in squares of what is too many
+over what is wanted. So a person keeps what nobody measured to have changed.
+
+All of it is post-processing: noisy tables, and rows that were published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushtable.estimate.simplex import on_simplex
+from hushtable.kernels import follow
+from hushtable.kernels.field import Floats, Integers
+from hushtable.methods.quilt.coins import Coins
+from hushtable.methods.quilt.meter import TableMechanism
+
+TRIES_PER_VALUE = 12
+MAX_TRIES = 20_000_000
+
+Codes = follow.Codes
+
+
+@dataclass(frozen=True, eq=False)
+class Move:
+    """A noisy table of a column at the wave before (rows) and now (columns).
+
+    Parameters
+    ----------
+    column : str
+        The column.
+    counts : int array (before, now)
+        Noisy counts of people who are in both waves, by buckets.
+    noise : TableMechanism
+        Their noise.
+    """
+
+    column: str
+    counts: Integers
+    noise: TableMechanism
+
+    def wanted(self, shares: Floats, n_stay: int, scale: float) -> Floats:
+        """Say how many of the people who stay are to be in each cell.
+
+        How many move at all is told by the diagonal. Where they go is drawn from measured cells
+        towards moves by chance, and who stays as they are towards their shares, as far as noise
+        explains the difference (James and Stein 1961).
+
+        Parameters
+        ----------
+        shares : float array
+            Of the buckets among all rows of the wave before.
+        n_stay : int
+            How many stay.
+        scale : float
+            Published rows for each row of the private table.
+        """
+        counts = np.asarray(self.counts * scale, np.float64)
+        std = self.noise.std * scale
+        same = np.eye(len(counts), dtype=bool)
+        n_moved = float(np.clip(n_stay - counts[same].sum(), 0.0, n_stay))
+        chance = np.outer(shares, shares)
+        chance[same] = 0.0
+        if chance.sum() <= 0:  # all are in one bucket: nobody can move
+            n_moved = 0.0
+        found = np.zeros(counts.shape)
+        expected = chance[~same] * n_moved / max(chance.sum(), 1e-300)
+        found[~same] = on_simplex(_drawn_to(counts[~same], expected, std), n_moved)
+        left = np.maximum(n_stay * shares - found.sum(axis=1), 0.0)
+        left *= (n_stay - n_moved) / max(left.sum(), 1e-300)
+        found[same] = on_simplex(_drawn_to(counts[same], left, std), n_stay - n_moved)
+        return found
+
+
+def _drawn_to(measured: Floats, expected: Floats, std: float) -> Floats:
+    """Draw noisy counts towards expected ones, as far as noise explains the difference."""
+    gap = measured - expected
+    kept = max(0.0, 1 - std**2 * len(gap) / max(float(gap @ gap), 1e-300))
+    return expected + kept * gap
+
+
+def n_staying(moves: Sequence[Move]) -> tuple[float, float]:
+    """Estimate how many people are in both waves, and the variance of that, from all moves.
+
+    Examples
+    --------
+    >>> from fractions import Fraction
+    >>> noise = TableMechanism(pure=False, parameter=Fraction(4))
+    >>> n_staying([Move("sex", np.array([[40, 2], [3, 55]]), noise)])
+    (100.0, 16.0)
+    """
+    sums = np.array([float(move.counts.sum()) for move in moves])
+    precision = np.array([1 / (move.counts.size * move.noise.std**2) for move in moves])
+    return float(sums @ precision / precision.sum()), float(1 / precision.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class People:
+    """Published rows of a wave, and who they are.
+
+    Parameters
+    ----------
+    persons : int array
+        The number of each one's person.
+    codes : mapping of str to int array
+        The rows, in codes of the schema.
+    """
+
+    persons: Integers
+    codes: Mapping[str, Integers]
+
+
+def carried_on(
+    before: People,
+    drawn: Mapping[str, Integers],
+    moves: Sequence[Move],
+    bucket_of: Mapping[str, Integers],
+    *,
+    scale: float,
+    next_person: int,
+    coins: Coins,
+) -> People:
+    """Let people of a wave become rows that count as rows drawn for the next wave do.
+
+    Parameters
+    ----------
+    before : People
+        The wave before, as it was published.
+    drawn : mapping of str to int array
+        Codes of the rows that were drawn for this wave.
+    moves : sequence of Move
+        How people moved, for each column.
+    bucket_of : mapping of str to int array
+        The bucket of each code of each column.
+    scale : float
+        Published rows for each row of the private table.
+    next_person : int
+        The number of the first person who was never seen.
+    coins : Coins
+        What is drawn by.
+    """
+    names = [move.column for move in moves]
+    sizes = np.array([len(move.counts) for move in moves], np.int64)
+    old, new = (_stacked(codes, names, bucket_of) for codes in (before.codes, drawn))
+    n, n_before = len(new), len(old)
+    n_stay = int(np.clip(round(n_staying(moves)[0] * scale), 0, min(n, n_before)))
+    order = coins.shuffle(np.arange(n_before))
+    who = np.append(order[:n_stay], np.full(n - n_stay, -1))
+    gone = order[n_stay:].copy()
+    now = np.concatenate([old[who[:n_stay]], new[n_stay:]])
+    if n:
+        wanted = [
+            move.wanted(np.bincount(old[:, at], minlength=size) / max(n_before, 1), n_stay, scale)
+            for at, (move, size) in enumerate(zip(moves, sizes, strict=True))
+        ]
+        counted, excess = _counted(new, now, old, who, wanted, sizes)
+        tries = min(TRIES_PER_VALUE * now.size, MAX_TRIES)
+        follow.follow(now, who, old, gone, excess, counted, tries, coins.state)
+    came = who < 0
+    persons = np.where(came, 0, before.persons[who] if n_before else 0)
+    persons[came] = next_person + np.arange(int(came.sum()))
+    order = np.argsort(persons, kind="stable")
+    codes = {}
+    for at, name in enumerate(names):
+        mine = before.codes[name][who] if n_before else np.zeros(n, np.int64)
+        may_keep = ~came & (old[who, at] == now[:, at]) if n_before else ~came
+        found = _values(now[:, at], mine, may_keep, drawn[name], bucket_of[name], coins)
+        codes[name] = found[order]
+    return People(persons[order], codes)
+
+
+def _stacked(
+    codes: Mapping[str, Integers], names: Sequence[str], bucket_of: Mapping[str, Integers]
+) -> Codes:
+    """Give buckets of rows, a column for each name."""
+    return np.stack([bucket_of[name][codes[name]] for name in names], axis=1).astype(np.int16)
+
+
+def _counted(  # noqa: PLR0917 - what is wanted, and what is there
+    new: Codes,
+    now: Codes,
+    old: Codes,
+    who: Integers,
+    wanted: Sequence[Floats],
+    sizes: Integers,
+) -> tuple[follow.Counted, Floats]:
+    """Lay out all tables, and say by how much each cell is too large."""
+    n_columns = len(sizes)
+    singles, steps = np.zeros(n_columns, np.int64), np.zeros(n_columns, np.int64)
+    pairs = np.zeros((n_columns, n_columns), np.int64)
+    targets: list[Floats] = []
+    excess: list[Floats] = []
+    likely: list[Floats] = []
+    start = 0
+
+    def lay(target: Floats, there: Floats, lines: Floats | None = None) -> int:
+        nonlocal start
+        targets.append(target)
+        excess.append(there - target)
+        likely.append(np.zeros(len(target)) if lines is None else lines)
+        first, start = start, start + len(target)
+        return first
+
+    for at in range(n_columns):
+        size = int(sizes[at])
+        singles[at] = lay(*(_cells(rows[:, at], size) for rows in (new, now)))
+    for a, b in combinations(range(n_columns), 2):
+        n_cells = int(sizes[a] * sizes[b])
+        both = (rows[:, a].astype(np.int64) * sizes[b] + rows[:, b] for rows in (new, now))
+        pairs[a, b] = lay(*(_cells(cells, n_cells) for cells in both))
+    stay = who >= 0
+    for at in range(n_columns):
+        size = int(sizes[at])
+        cells = old[who[stay], at].astype(np.int64) * size + now[stay, at]
+        lines = np.cumsum(wanted[at], axis=1).ravel()
+        steps[at] = lay(wanted[at].ravel(), _cells(cells, size * size), lines)
+    weights = 1 / (np.concatenate(targets) + 1.0)  # as counts vary by chance
+    counted = follow.Counted(sizes, singles, pairs, steps, weights, np.concatenate(likely))
+    return counted, np.concatenate(excess)
+
+
+def _cells(cells: Integers | Codes, size: int) -> Floats:
+    return np.bincount(cells, minlength=size).astype(np.float64)
+
+
+def _values(  # noqa: PLR0917 - rows that go on, and rows that were drawn
+    buckets: Codes,
+    mine: Integers,
+    may_keep: NDArray[np.bool_],
+    drawn: Integers,
+    bucket_of: Integers,
+    coins: Coins,
+) -> Integers:
+    """Give a code for the bucket of each row: its own where it may be kept, else a drawn one's.
+
+    Each code is given as often as rows were drawn with it, as far as buckets are as large.
+    """
+    found = np.full(len(buckets), -1, np.int64)
+    left = np.bincount(drawn, minlength=len(bucket_of))
+    rows = coins.shuffle(np.flatnonzero(may_keep))
+    rows = rows[np.argsort(mine[rows], kind="stable")]
+    turn = np.arange(len(rows)) - np.searchsorted(mine[rows], mine[rows])
+    rows = rows[turn < left[mine[rows]]]
+    found[rows] = mine[rows]
+    left -= np.bincount(mine[rows], minlength=len(left))
+    rest = np.repeat(np.arange(len(left)), left)
+    for bucket in np.unique(buckets[found < 0]):
+        rows = np.flatnonzero((found < 0) & (buckets == bucket))
+        pool = coins.shuffle(rest[bucket_of[rest] == bucket])
+        if len(pool) < len(rows):
+            others = drawn[bucket_of[drawn] == bucket]
+            if not len(others):
+                others = np.flatnonzero(bucket_of == bucket)
+            more = others[coins.spread(np.ones(len(others)), len(rows) - len(pool))]
+            pool = np.append(pool, more)
+        found[rows] = pool[: len(rows)]
+    return found
