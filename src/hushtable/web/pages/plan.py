@@ -132,7 +132,8 @@ def _wanted(
 def _curves(method: Method, schema: Schema, rows: int | None) -> dict[str, Any]:
     """Draw the error against epsilon, and those of other methods beside it."""
     own = getattr(method, "epsilon", None)
-    lines, beside = [], []
+    lines = []
+    beside: list[tuple[str, float | None, str]] = []
     for name in dict.fromkeys((method.name, *BESIDE)):
         try:
             other = method if name == method.name else _like(name, method)
@@ -144,7 +145,10 @@ def _curves(method: Method, schema: Schema, rows: int | None) -> dict[str, Any]:
             beside.append((name, None, refusal.problems[0]))
     mark = None
     if own is not None and lines and lines[0][0] == method.name:
-        mark = next(((float(own), error) for name, error, _ in beside if name == method.name), None)
+        mark = next(
+            ((float(own), error) for name, error, _ in beside if name == method.name and error),
+            None,
+        )
     drawn = curve(lines, mark=mark, x_label=words.CURVE_X, y_label=words.CURVE_Y) if lines else ""
     keys = [name for name, _ in lines]
     return {"drawn": drawn, "beside": beside, "keys": keys}
