@@ -105,7 +105,7 @@ def _csv(file: Path, layout: FileFormat) -> Deferred:
     names = tuple(next(csv.reader([first], delimiter=delimiter), []))
 
     def load() -> pa.Table:
-        with file.open(encoding=layout.encoding, newline="") as text:
+        with file.open(encoding=layout.encoding, newline="") as text, _long_fields():
             rows = list(csv.reader(text, delimiter=delimiter))[1:]
         odd = sum(len(row) != len(names) for row in rows)
         if odd:
@@ -114,6 +114,19 @@ def _csv(file: Path, layout: FileFormat) -> Deferred:
         return pa.Table.from_arrays([pa.array(c, pa.string()) for c in columns], list(names))
 
     return Deferred(file, names, load)
+
+
+@contextmanager
+def _long_fields() -> Iterator[None]:
+    """Let a field be as long as a line may be elsewhere; Python stops at the first long one."""
+    before = csv.field_size_limit(_LONGEST_FIELD)
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)
+
+
+_LONGEST_FIELD = 2**31 - 1
 
 
 # --- workbooks ------------------------------------------------------------------------------------
