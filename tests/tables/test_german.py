@@ -55,7 +55,7 @@ def test_a_thousand_rows_are_few_for_cuts_by_all_columns(german: Path) -> None:
     _, schema = taken(german)
     few = ["attribute_1", "foreign", "credit_risk"]
     by_all = ht.DiffGen(epsilon=1).plan(schema).typical_width(N_ROWS)
-    by_few = ht.DiffGen(epsilon=1).plan(schema.select(few)).typical_width(N_ROWS)
+    by_few = ht.DiffGen(epsilon=1).plan(schema.of_rows(few)).typical_width(N_ROWS)
     assert by_all > 0.8
     assert by_few < 0.3
     release = published(german, schema, ht.DiffGen(epsilon=1), rows=N_ROWS, columns=few)
@@ -69,7 +69,7 @@ def test_a_thousand_rows_tell_more_of_few_columns_in_regions(german: Path) -> No
     partition = ht.Partition(epsilon=1)
     few = ["attribute_1", "foreign", "credit_risk"]
     by_all = partition.plan(schema).typical_width(N_ROWS)
-    by_few = partition.plan(schema.select(few)).typical_width(N_ROWS)
+    by_few = partition.plan(schema.of_rows(few)).typical_width(N_ROWS)
     assert by_few < 0.3 < by_all < 0.85
     release = published(german, schema, partition, rows=N_ROWS, columns=few)
     answer = release.count("credit_risk = '2'")

@@ -82,7 +82,7 @@ def test_cells_too_few_for_the_columns_are_refused_before_the_charge(tmp_path, m
     )
     assert widths[20] > 850
     # The same with few columns is worth its charge, and the forecast says that, too.
-    few = schema.select(["c0", "c1", "c2"])
+    few = schema.of_rows(["c0", "c1", "c2"])
     assert method.plan(few).typical_width(100_000) < 0.2
     lines = method.forecast(few, rows=100_000).lines
     assert "of the rows wide" in lines["interval of a count by one column, typically"]

@@ -65,7 +65,7 @@ def some_rows(
         raise ParameterError(f"n is a number of rows, not {n}.")
     there = np.arange(frame.num_rows)
     if where is not None:
-        known = schema.select([name for name in schema.attributes if name in frame.column_names])
+        known = schema.of_rows([name for name in schema.attributes if name in frame.column_names])
         there = np.flatnonzero(parse(where, known).mask(encoded(known, frame)))
     if n is None:
         return frame.take(numbers(there))

@@ -90,7 +90,7 @@ class Block:
         """Take some columns."""
         redraw = self.redraw
         return Block(
-            self.schema.select(names),
+            self.schema.of_rows(names),
             {name: self.released[name] for name in names},
             {name: self.recode[name] for name in names if name in self.recode},
             self.background,
@@ -174,7 +174,7 @@ def published_rows(
     notes: tuple[str, ...] = (),
 ) -> Published:
     """Hold whole rows of the columns that are there."""
-    there = schema.select([name for name in schema.attributes if name in frame.column_names])
+    there = schema.of_rows([name for name in schema.attributes if name in frame.column_names])
     cut = {name: recode[name] for name in there.attributes if recode and name in recode}
     block = Block(there, encoded(there, frame, cut), cut, background, redraw)
     return Published(

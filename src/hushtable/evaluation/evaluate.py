@@ -291,7 +291,7 @@ def _risk(
     progress("attacks", 0.0)
     steps = 5 + len(opened.published.schema.attributes)
     done = iter(range(1, 10 * steps))
-    schema = opened.schema.select(opened.published.schema.attributes)
+    schema = opened.schema.of_rows(opened.published.schema.attributes)
 
     def tell(_: str) -> None:
         progress("attacks", min(next(done) / (steps + 1), 1.0))

@@ -64,7 +64,7 @@ def open_items(
         "records do not apply.",
         *((DRAWN,) if any(block.recode for block in blocks) else ()),
     )
-    chosen_schema = published.schema.select(unique)
+    chosen_schema = published.schema.of_rows(unique)
     return replace(published, schema=chosen_schema, blocks=tuple(blocks), notes=notes), originals
 
 

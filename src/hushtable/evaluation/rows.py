@@ -56,7 +56,7 @@ class CodedRows:
     def select(self, names: Sequence[str]) -> CodedRows:
         """Take some columns."""
         return CodedRows(
-            self.schema.select(names),
+            self.schema.of_rows(names),
             {name: self.codes[name] for name in names},
             self.n_rows,
         )
@@ -110,7 +110,7 @@ def read_rows(data: Data, schema: Schema, layout: FileFormat | None = None) -> C
     """
     layout = schema.reading if layout is None else layout
     table = door.open(data, reading=layout, engine="memory")
-    public = schema.select(schema.attributes)
+    public = schema.of_rows(schema.attributes)
     lowered = {name.lower() for name in public.columns}
     # Columns that are not compared are not looked at, whatever they are.
     others = [name for name in table.header.names if name.lower() not in lowered and name]

@@ -78,7 +78,7 @@ class SideBySide:
             self,
             published=replace(
                 published,
-                schema=published.schema.select(names),
+                schema=published.schema.of_rows(names),
                 blocks=tuple(block.select(here) for block, _, here in kept),
                 whole_rows=None if whole_rows is None else whole_rows.select(names),
             ),

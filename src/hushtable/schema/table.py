@@ -202,8 +202,12 @@ class Schema(Model):
         """The product of the published columns."""
         return Domain({name: column.size for name, column in self.attributes.items()})
 
-    def select(self, names: Iterable[str]) -> Schema:
-        """Describe some of the published columns, row by row."""
+    def of_rows(self, names: Iterable[str]) -> Schema:
+        """Describe rows that have some of the published columns, such as those of a release.
+
+        Rows of a release are nobody's, so this says nothing about persons. To publish some columns
+        of a private table, name them (`columns` of `hushtable.publish`): its unit stays.
+        """
         return Schema(
             name=self.name,
             missing_values=self.missing_values,

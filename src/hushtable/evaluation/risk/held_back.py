@@ -87,7 +87,7 @@ def held_back(
     control, original = rows.take(np.sort(order[:n_back])), rows.take(np.sort(order[n_back:]))
     n_rows = None if schema.rows is None else original.n_rows
     told = {"rows": n_rows, "reading": FileFormat()}
-    public = schema.select(schema.attributes).model_copy(update=told)
+    public = schema.of_rows(schema.attributes).model_copy(update=told)
     # Noise from a seed protects nobody: what lies there is gone with the process, even if killed.
     with tempfile.TemporaryDirectory(dir=spill_folder()) as folder:
         try:

@@ -166,7 +166,7 @@ class ColumnsEstimator(Estimator):
             items = ItemGroups(listing.item, listing.value, self.columns, self._block)
             return Published(schema=self.schema, blocks=(), about="people", items=items)
         there = {name for names in self.columns for name in names}
-        published = self.schema.select(name for name in self.schema.attributes if name in there)
+        published = self.schema.of_rows(name for name in self.schema.attributes if name in there)
         return Published(
             schema=published,
             blocks=tuple(
@@ -184,7 +184,7 @@ class ColumnsEstimator(Estimator):
     def _block(self, number: int, names: Sequence[str]) -> Block:
         """Repeat each tuple of a column by its count, where it has any of these attributes."""
         codes, counts = self._view(number).codes, self._tuples.of_column(number).counts
-        schema, recode = self.schema.select(names), self._recode(names)
+        schema, recode = self.schema.of_rows(names), self._recode(names)
         there = np.logical_or.reduce(
             [
                 codes[name] != (recode.get(name) or column).missing_code

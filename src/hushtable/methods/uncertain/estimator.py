@@ -235,7 +235,7 @@ class UncertainEstimator(Estimator):
 
     def published(self, rng: Generator) -> Published:
         """Lay the records beside the original's, with noisy values on the columns' grids."""
-        there = self.schema.select(self._published.attributes)
+        there = self.schema.of_rows(self._published.attributes)
         codes = {
             name: self._nearest(name) if name in self._noisy else self._codes[name]
             for name in there.attributes
