@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 OLDEST := .venv-oldest
 TOOLS := .venv-tools
 
-.PHONY: demo test test-long test-oldest audit lint docs bench wheel sbom clean
+.PHONY: demo test test-long test-oldest audit lint docs notebooks bench wheel sbom clean
 
 demo: $(VENV)/installed
 	$(BIN)/hushtable demo
@@ -37,6 +37,10 @@ lint: $(VENV)/installed-dev
 # The documentation site, in site/.
 docs: $(VENV)/installed-dev
 	$(BIN)/python docs/site.py
+
+# The notebooks, from the scripts that they are pairs of.
+notebooks: $(VENV)/installed-dev
+	$(BIN)/jupytext --quiet --update --to ipynb examples/notebooks/*.py
 
 # The same to the last byte wherever a commit is built.
 wheel: $(VENV)/bin/python

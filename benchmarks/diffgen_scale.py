@@ -16,10 +16,10 @@ import tempfile
 from pathlib import Path
 
 import duckdb
+
 from benchmarks.counting import seconds
 from benchmarks.papers.adult_accuracy import TARGET, table_and_schema
 from benchmarks.papers.diffgen_figures import blown_up
-
 from hushtable import DiffGen, publish
 
 REPETITIONS = 5

@@ -38,13 +38,13 @@ from typing import Any
 import networkx as nx
 import numpy as np
 import pyarrow as pa
+from sklearn.tree import DecisionTreeClassifier
+
+import hushtable as ht
 from benchmarks.answer_coverage import Truth
 from benchmarks.drawn_questions import drawn
 from benchmarks.fresh_coverage import taken
 from benchmarks.real_tables import fetched, narrow
-from sklearn.tree import DecisionTreeClassifier
-
-import hushtable as ht
 from hushtable.engine import connect
 from hushtable.errors import HushtableError, Refused
 from hushtable.estimate.published import encoded

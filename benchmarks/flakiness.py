@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 import time
 from collections import Counter, defaultdict
 from pathlib import Path
@@ -102,7 +101,6 @@ def _shares_fixtures(item: Any) -> bool:
 
 
 def main() -> int:
-    sys.path.insert(0, str(ROOT / "tests"))
     from seeds import VARIABLE
 
     parser = argparse.ArgumentParser(description=__doc__)

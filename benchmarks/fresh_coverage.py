@@ -26,10 +26,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
+
 from benchmarks.answer_coverage import KINDS, Truth, released
 from benchmarks.drawn_questions import Questions, drawn
 from benchmarks.real_tables import confirmed, fetched
-
 from hushtable.codes import to_values
 from hushtable.engine import connect
 from hushtable.engine.drafting import drafted

@@ -19,9 +19,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
-from benchmarks.peers.data import _KDD_NAMES, load
 from tests.adult import adult
 
+from benchmarks.peers.data import _KDD_NAMES, load
 from hushtable.engine import connect
 from hushtable.engine.memory import MemoryEngine
 from hushtable.evaluation.rows import CodedRows, is_ordered

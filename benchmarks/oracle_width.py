@@ -14,9 +14,9 @@ import argparse
 from collections import defaultdict
 
 import numpy as np
+
 from benchmarks.answer_coverage import Truth, released
 from benchmarks.drawn_questions import drawn
-
 from hushtable.datasets import sample, sample_schema
 from hushtable.errors import HushtableError
 from hushtable.estimate.quantiles import NORMAL

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from benchmarks.peers.data import Column, Table, half, load
 
+from benchmarks.peers.data import Column, Table, half, load
 from hushtable.estimate.base import Estimate
 from hushtable.predicate import parse
 

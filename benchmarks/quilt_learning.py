@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from benchmarks.peers.data import Table, half, load
 from benchmarks.peers.metrics import learned, pairs_distance
 from benchmarks.peers.results import Results
-
 from hushtable.engine import connect
 from hushtable.methods.quilt.quilt import Quilt
 from hushtable.privacy.noise import SeededNoise

@@ -30,9 +30,9 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
+
 from benchmarks.peers.data import Codes, Table, half, load
 from benchmarks.quilt_coverage import SHARED, questions, truths
-
 from hushtable.methods.quilt.quilt import Quilt
 from hushtable.pipeline import publish
 from hushtable.release import Release

@@ -12,8 +12,8 @@ from __future__ import annotations
 import sys
 
 import numpy as np
-from benchmarks.papers.uncertain_figures import DATA, STEPS, Floats, Table
 
+from benchmarks.papers.uncertain_figures import DATA, STEPS, Floats, Table
 from hushtable.errors import Refused
 from hushtable.methods.uncertain.estimator import UncertainEstimator
 from hushtable.methods.uncertain.uncertain import Uncertain

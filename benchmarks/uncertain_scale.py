@@ -11,9 +11,9 @@ import time
 from typing import Any
 
 import numpy as np
-from benchmarks.__main__ import peak_mb
 from numba import njit, prange
 
+from benchmarks.__main__ import peak_mb
 from hushtable.kernels.anonymity import gaussian_scales, uniform_scales
 from hushtable.methods.uncertain.uncertain import Uncertain
 from hushtable.privacy.noise import SecureNoise

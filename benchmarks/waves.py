@@ -31,8 +31,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
-from benchmarks.real_tables import fetched, panel
 
+from benchmarks.real_tables import fetched, panel
 from hushtable.methods.quilt.quilt import Quilt
 from hushtable.pipeline import publish
 from hushtable.schema import Schema

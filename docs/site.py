@@ -17,12 +17,14 @@ import tempfile
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from typer.main import get_command
 
 import hushtable
+from hushtable import testing
 from hushtable.cli.app import app
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -71,10 +73,16 @@ def _led(link: re.Match[str], page: Path, folder: Path) -> str:
 
 
 def python_reference() -> Iterator[str]:
-    """Write what `hushtable` offers, from its docstrings."""
+    """Write what `hushtable` and `hushtable.testing` offer, from their docstrings."""
     yield "# Python\n\nEverything below is in `hushtable`; examples run as tests.\n"
-    for name in hushtable.__all__:
-        thing = getattr(hushtable, name)
+    yield from _offered(hushtable)
+    yield "# hushtable.testing\n\nFor authors of methods.\n"
+    yield from _offered(testing)
+
+
+def _offered(module: ModuleType) -> Iterator[str]:
+    for name in module.__all__:
+        thing = getattr(module, name)
         if not (inspect.isclass(thing) or inspect.isfunction(thing)):
             continue
         yield f"## {name}\n"

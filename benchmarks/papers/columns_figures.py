@@ -32,7 +32,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -82,6 +82,13 @@ FREQUENCIES = (
     60,
     100,
 )
+READ = {
+    "a": [Point.exact(30, 1), Point.exact(15, 1), Point.exact(50, 0.1)],
+    "b": [Point.exact(f, 1) for f in (30, 23, 15)],
+    "c": [Point.exact(f, 1) for f in (13, 35)],
+}
+"""What the text says of figure 1: from where on tuples are released, and 0.1 at 50."""
+
 MAX_VALUES = 6
 RUNS = {"whole records": 3, "movielens": 3, "generated": 2}
 """Releases of each setting: as many as ten minutes bear."""
@@ -103,20 +110,20 @@ class Ratings:
             self.name, self.user[kept], self.movie[kept], self.rating[kept], self.n_movies
         )
 
-    @property
+    @cached_property
     def pairs(self) -> NDArray[Any]:
         """User and movie, as the rating model wants them."""
         names = np.array([f"m{i}" for i in range(self.n_movies)], object)
         return np.stack([self.user.astype(object), names[self.movie]], axis=1)
 
-    @property
+    @cached_property
     def table(self) -> pa.Table:
         """The private table."""
         names = pa.array([f"m{i}" for i in range(self.n_movies)])
         return pa.table({"user": self.user, "movie": names.take(pa.array(self.movie)),
                          "rating": self.rating})  # fmt: skip
 
-    @property
+    @cached_property
     def schema(self) -> Schema:
         """What is public: the movies and the scale."""
         return Schema.from_dict(
@@ -277,7 +284,8 @@ def figure_1() -> Figure:
             [
                 noise_curve(name, FREQUENCIES, mechanism=mechanism, **change)
                 for name, change in changes.items()
-            ],
+            ]
+            + [Curve("the paper's text", READ[part], printed=True)] * (mechanism == "paper"),
         )
         for part, changes in kinds.items()
         for mechanism in MECHANISMS
@@ -328,17 +336,17 @@ def levels(name: str) -> dict[str, float]:
     return (whole_records() if name == "whole records" else data_set(name)).baselines()
 
 
-def whole_error(k: int, epsilon: str, delta: str, mechanism: str) -> float:
-    """Publish whole records of 100 movies (one column), as in section 7.1."""
+def whole_error(split: Split, k: int, epsilon: str, delta: str, mechanism: str) -> float:
+    """Publish whole records (one column), as in section 7.1."""
     found = try_columns(
-        whole_records(), epsilon=epsilon, delta=delta, k=k, max_columns=1,
-        columns=[[f"m{i}" for i in range(100)]], mechanism=mechanism,
+        split, epsilon=epsilon, delta=delta, k=k, max_columns=1,
+        columns=[[f"m{i}" for i in range(split.train.n_movies)]], mechanism=mechanism,
     )  # fmt: skip
     return float(found["rmse"])
 
 
-def whole_errors(k: int, epsilon: str, delta: str, mechanism: str) -> list[float]:
-    return [whole_error(k, epsilon, delta, mechanism) for _ in range(RUNS["whole records"])]
+def whole_errors(*setting: Any) -> list[float]:
+    return [whole_error(whole_records(), *setting) for _ in range(RUNS["whole records"])]
 
 
 def figure_2() -> Figure:
@@ -370,8 +378,10 @@ def figure_2() -> Figure:
     )  # fmt: skip
 
 
-def column_error(name: str, number: int, epsilon: str, delta: str, mechanism: str) -> float:
-    """Publish with one of the five schemas."""
+def column_error(name: str, number: int | None, epsilon: str, delta: str, mechanism: str) -> float:
+    """Publish with one of the five schemas, or whole records."""
+    if number is None:
+        return whole_error(data_set(name), 10, epsilon, delta, mechanism)
     clusters, max_columns = SCHEMAS[number]
     found = try_columns(
         data_set(name), epsilon=epsilon, delta=delta, k=10, clusters=clusters,
@@ -386,7 +396,7 @@ def column_errors(name: str, *setting: Any) -> list[float]:
 
 
 def figure_3(name: str, part: Literal["a", "b"]) -> Figure:
-    """Try the five schemas: (a) by epsilon, (b) by delta."""
+    """Try whole records and the five schemas: (a) by epsilon, (b) by delta."""
     settings = (
         {at: (EPSILONS[title], "1e-5") for title, at in PLACES.items()}
         if part == "a"
@@ -397,13 +407,13 @@ def figure_3(name: str, part: Literal["a", "b"]) -> Figure:
             f"({part}) {mechanism}",
             [
                 Curve(
-                    f"schema {number}",
+                    f"schema {number}" if number else "whole records",
                     [
                         Point.of_runs(at, column_errors(name, number, *setting, mechanism))
                         for at, setting in settings.items()
                     ],
                 )
-                for number in SCHEMAS
+                for number in (None, *SCHEMAS)
             ],
             levels(name),
         )

@@ -6,7 +6,9 @@ The drawing brings its own ground, so that it is readable whatever page it stand
 from __future__ import annotations
 
 from html import escape
+from itertools import pairwise
 
+import numpy as np
 from benchmarks.papers.figure import Curve, Figure, Panel
 
 from hushtable.web.drawing import Axis
@@ -21,6 +23,9 @@ COLORS = (
 DARK = (
     "#6cb2f5", "#fb923c", "#5fd38a", "#c79bff", "#ff8ac0", "#e6c84f", "#5fd4e8", "#c5beb6",
 )  # fmt: skip
+DECADES = 5
+"""A logarithmic axis has no more: what is lower lies at its lower end."""
+
 DASHES = ("", "6 3", "2 3")
 STYLE = (
     "text{font:12px system-ui,sans-serif;fill:#1a2027}.soft{fill:#5c6773}.strong{font-weight:600}"
@@ -87,13 +92,9 @@ def _panel(figure: Figure, panel: Panel, names: list[str]) -> str:
         )
     for value in panel.levels.values():
         parts.append(f'<path class="level" d="M{LEFT:g} {y(value):.1f}h{ROOM:g}"/>')
-    for name, value in panel.levels.items():
-        parts.append(
-            f'<text class="soft halo" x="{LEFT + ROOM - 3:g}" y="{y(value) - 4:.1f}" '
-            f'text-anchor="end">{escape(name)}: {value:.4g}</text>'
-        )
     for curve in panel.curves:
         parts.append(_curve(figure, curve, names.index(curve.name), x, y))
+    parts += _level_names(figure, panel, x, y)
     parts.append(
         f'<text class="soft" x="{LEFT + ROOM / 2:g}" y="{TOP + HEIGHT + 34:g}" '
         f'text-anchor="middle">{escape(figure.x_label)}</text>'
@@ -103,26 +104,70 @@ def _panel(figure: Figure, panel: Panel, names: list[str]) -> str:
     return "\n".join(parts)
 
 
+def _level_names(figure: Figure, panel: Panel, x: Axis, y: Axis) -> list[str]:
+    """Write the name of each level where it covers least, above its line or below."""
+    right = LEFT + ROOM
+    covered = [place for curve in panel.curves for place in _places(figure, curve, x, y)]
+    for value in panel.levels.values():
+        covered += [(at, y(value)) for at in np.arange(LEFT, right, 4.0)]
+    parts = []
+    for name, value in panel.levels.items():
+        text = f"{name}: {value:.4g}"
+        wide = len(text) * LETTER
+        left, base = min(
+            (
+                (left, base)
+                for left in np.linspace(right - 3 - wide, LEFT + 3, 12)
+                for base in (y(value) - 5, y(value) + 14)
+                if base - 10 > TOP and base < TOP + HEIGHT
+            ),
+            key=lambda place: sum(
+                place[0] - 3 < at < place[0] + wide + 3 and place[1] - 12 < up < place[1] + 3
+                for at, up in covered
+            ),
+        )
+        covered += [(at, base - 4) for at in np.arange(left, left + wide, 1.0)]
+        parts.append(f'<text class="soft halo" x="{left:.1f}" y="{base:.1f}">{escape(text)}</text>')
+    return parts
+
+
+def _places(figure: Figure, curve: Curve, x: Axis, y: Axis) -> list[tuple[float, float]]:
+    """Give places that a curve and its bars go through, close to each other."""
+    places = []
+    for point in curve.points:
+        ends = (_height(figure, y, end) for end in (point.low, point.high))
+        places += [(x(point.x), at) for at in np.linspace(*ends, 12)]
+    for one, two in () if curve.printed else pairwise(curve.points):
+        across = np.linspace(x(one.x), x(two.x), 40)
+        upward = np.linspace(_height(figure, y, one.y), _height(figure, y, two.y), 40)
+        places += zip(across, upward, strict=True)
+    return places
+
+
+def _height(figure: Figure, y: Axis, value: float) -> float:
+    """Say how high a value is drawn; what is too low for the axis lies on its lower end."""
+    return y(max(value, 10**y.low if figure.y_log else y.low))
+
+
 def _upright(figure: Figure) -> Axis:
     """Choose the upright axis, the same for all panels: what has a value and its bar is on it."""
     points = [point for panel in figure.panels for curve in panel.curves for point in curve.points]
     levels = [value for panel in figure.panels for value in panel.levels.values()]
     if figure.y_log:
         values = [value for value in (*(point.y for point in points), *levels) if value > 0]
-        high = max([*values, *(point.high for point in points)])
-        return Axis(min(values) / 1.6, high * 1.15, TOP + HEIGHT, TOP, log=True)
+        high = 1.15 * max([*values, *(point.high for point in points)])
+        low = max(min(values) / 1.6, high / 10**DECADES)
+        return Axis(low, high, TOP + HEIGHT, TOP, log=True)
     ends = [end for point in points for end in (point.low, point.high, point.y)] + levels
-    room = 0.06 * (max(ends) - min(ends))
+    room = (0.1 if levels else 0.06) * (max(ends) - min(ends))  # a level has its name above it
     return Axis(min(ends) - room, max(ends) + room, TOP + HEIGHT, TOP)
 
 
 def _curve(figure: Figure, curve: Curve, number: int, x: Axis, y: Axis) -> str:
     color = f"c{number % len(COLORS)}"
 
-    least = 10**y.low if figure.y_log else y.low
-
     def at(value: float) -> float:
-        return y(max(value, least))
+        return _height(figure, y, value)
 
     parts = []
     if not curve.printed:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from benchmarks.papers.figure import Figure, Panel, Point
+from benchmarks.papers.figure import Curve, Figure, Panel, Point
 
 MOST_PLACES = 12
 """More columns than that are too many for a page; all points are kept in the file of points."""
@@ -31,22 +31,30 @@ def tables(figure: Figure) -> str:
 
 
 def table(panel: Panel, x_label: str) -> str:
-    """Give the table of a panel."""
-    places = sorted({point.x for curve in panel.curves for point in curve.points})
+    """Give the table of a panel; where there are too many places, without what was read."""
+    curves = [curve for curve in panel.curves if not curve.printed]
+    places = _places_of(curves)
     some = len(places) > MOST_PLACES
     if some:
         places = places[:: -(-len(places) // MOST_PLACES)]
+    else:
+        curves = list(panel.curves)
+        places = _places_of(curves)
     rows = [
         [panel.title, *(_number(place) for place in places)],
         ["---", *("---:" for _ in places)],
     ]
-    for curve in panel.curves:
+    for curve in curves:
         by_place = {point.x: point for point in curve.points}
         rows.append([curve.name, *(_cell(by_place.get(place)) for place in places)])
     text = "".join(f"| {' | '.join(row)} |\n" for row in rows)
     levels = "; ".join(f"{name} {value:.4g}" for name, value in panel.levels.items())
     column = f"\nColumns: {x_label}" + ", some of the places" * some + "."
     return text + column + f" Levels: {levels}." * bool(levels) + "\n"
+
+
+def _places_of(curves: Iterable[Curve]) -> list[float]:
+    return sorted({point.x for curve in curves for point in curve.points})
 
 
 def _cell(point: Point | None) -> str:

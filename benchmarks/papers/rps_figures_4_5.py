@@ -15,7 +15,7 @@ leaves were disjoint, with a sensitivity taken from the graph itself (errata 001
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -150,26 +150,30 @@ def runs(name: str) -> dict[str, dict[str, list[tuple[float, float]]]]:
     return found
 
 
-def distances(number: str, title: str, y_label: str, which: int) -> Figure:
-    panels = [
-        Panel(
-            f"{name}, public bound {bound}",
-            [
-                Curve(
-                    label,
-                    [
-                        Point.of_runs(float(epsilon), [run[which] for run in made])
-                        for epsilon, made in points.items()
-                    ],
-                )
-                for label, points in runs(name).items()
-            ],
-        )
-        for name, (_, bound) in GRAPHS.items()
-    ]
+def distances(
+    number: str, title: str, y_label: str, which: int, read: Sequence[Curve] = (), **axes: bool
+) -> Figure:
+    """Draw one of both distances: for each graph what may be taken, and the paper's bounds."""
+    panels = []
+    for name, (_, bound) in GRAPHS.items():
+        curves = [
+            Curve(
+                label,
+                [
+                    Point.of_runs(float(epsilon), [run[which] for run in made])
+                    for epsilon, made in points.items()
+                ],
+            )
+            for label, points in runs(name).items()
+        ]
+        paper = [curve for curve in curves if "(a)" in curve.name or "(b)" in curve.name]
+        panels += [
+            Panel(f"{name}: public bound {bound}", [c for c in curves if c not in paper]),
+            Panel(f"{name}: bounds of the paper", [*paper, *read]),
+        ]
     return Figure(
         number, title, "epsilon", y_label, f"mean of {N_RUNS} runs, with one standard error",
-        panels, x_log=True, y_log=True,
+        panels, x_log=True, **axes,
     )  # fmt: skip
 
 
@@ -178,7 +182,9 @@ def figure_4() -> Figure:
 
 
 def figure_5() -> Figure:
-    return distances("5", "Degrees: earth mover's distance", "W1", 1)
+    """Draw W1; the text says of all graphs that from epsilon 1 on it is "close to 10"."""
+    read = [Curve("paper, tree of regions", [Point.exact(at, 10) for at in (1, 3, 10)], True)]
+    return distances("5", "Degrees: earth mover's distance", "W1", 1, read, y_log=True)
 
 
 FIGURES = {"4": figure_4, "5": figure_5}

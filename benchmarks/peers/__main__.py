@@ -32,10 +32,10 @@ from typing import Any
 import numpy as np
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pa_parquet
+
 from benchmarks.peers.data import Codes, Table, load
 from benchmarks.peers.metrics import measure
 from benchmarks.peers.results import Results
-
 from hushtable.release import Release
 
 DELTA = "1e-9"

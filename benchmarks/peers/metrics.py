@@ -6,12 +6,13 @@ from collections.abc import Iterable
 from itertools import combinations
 
 import numpy as np
-from benchmarks.peers.data import Codes, Table
 from numpy.typing import NDArray
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import roc_auc_score
 from sklearn.tree import DecisionTreeClassifier
 from threadpoolctl import threadpool_limits
+
+from benchmarks.peers.data import Codes, Table
 
 N_TRIPLES = 300
 MAX_LEARNED = 60_000  # rows a classifier learns from: enough, and the benchmark stays short

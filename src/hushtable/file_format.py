@@ -9,6 +9,11 @@ from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+ANOTHER_ENCODING = (
+    "say its encoding in the schema, such as reading: {encoding: latin-1} (for a draft, --encoding "
+    "latin-1), or convert it first."
+)
+
 
 class FileFormat(BaseModel):
     """Say what a file cannot say of itself; whatever is not given is found out.

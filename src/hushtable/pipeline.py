@@ -22,6 +22,7 @@ from hushtable.engine.base import Engine, Engines
 from hushtable.engine.edges import EDGE_COLUMNS, inspect_graph, read_graph
 from hushtable.engine.graph import Graph
 from hushtable.engine.header import is_in_spark
+from hushtable.engine.phases import logged
 from hushtable.engine.published import Parts
 from hushtable.engine.silence import silenced
 from hushtable.errors import (
@@ -52,6 +53,7 @@ BARE = "This method sees counts without noise: {}"
 
 
 @silenced
+@logged("publish")
 def publish(
     data: Any,
     schema: Schema | str | Path,
@@ -130,7 +132,7 @@ def publish(
     promised = promise(plan, noise=source, payment=payment, out=out, whole=whole)
     if method.one_machine and (engine == "spark" or is_in_spark(data)):
         raise ParameterError(method.one_machine)
-    table = engines.open(data, engine=engine, memory_limit=memory_limit)
+    table = engines.open(data, reading=schema.reading, engine=engine, memory_limit=memory_limit)
     table.check(schema)
     return carry_out(
         plan,
@@ -193,6 +195,7 @@ _LEFT_OUT = Identifier(role="identifier")
 
 
 @silenced
+@logged("publish")
 def publish_graph(
     edges: Any,
     method: GraphMethod,
@@ -202,6 +205,7 @@ def publish_graph(
     columns: tuple[str, str] = EDGE_COLUMNS,
     name: str = "graph",
     noise: Literal["secure", "opendp"] | Noise = "secure",
+    progress: Progress = silent,
     **paying: Unpack[Paying],
 ) -> Release:
     """Publish a private graph with a promise, in the same order of things as a table.
@@ -216,7 +220,7 @@ def publish_graph(
         The folder to make; it must not exist.
     name : str
         What the release is called. A ledger tells graphs apart by it.
-    noise, **paying
+    noise, progress, **paying
         As for `publish`.
 
     Examples
@@ -232,6 +236,7 @@ def publish_graph(
     (['degree', 'nodes'], True)
     """
     require("publish", "publishing")
+    progress("planning", 0.0)
     source = make_noise(noise)
     method.check_input(listed=nodes is not None)
     plan = method.plan(name)
@@ -245,6 +250,7 @@ def publish_graph(
         noise=source,
         out=out,
         payment=payment,
+        progress=progress,
     )
 
 

@@ -215,7 +215,8 @@ def rehearse(
 def _published(table: Any, schema: Schema, method: Method) -> pa.Table:
     """Publish for nobody to keep, and give the rows."""
     with tempfile.TemporaryDirectory() as folder:
-        release = publish(table, schema, method, out=Path(folder) / "rehearsal", anyway=True)
+        apart = method.rehearsed(Path(folder))
+        release = publish(table, schema, apart, out=Path(folder) / "rehearsal", anyway=True)
         made = release.frame(drawn=bool(release.recode))
     if not made.num_rows:
         raise Refused(

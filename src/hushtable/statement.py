@@ -193,7 +193,8 @@ class Statement(BaseModel):
         rules = "\n".join(f"- `{rule}`" for rule in self.public_schema.get("rules", []))
         text = (
             f"# {self.public_schema.get('name', '')}\n\n{warning}"
-            f"Published with the method `{self.method}` ({self.paper}) on {self.created}.\n\n"
+            f"Published with the method `{self.method}` ({self.paper.removesuffix('.')}) on "
+            f"{self.created}.\n\n"
             f"## The promise\n\n{promise}\n\n"
             f"## What the promise leaves out\n\n{left_out}\n\n"
             f"## What was spent\n\n{spent}\n\n"

@@ -24,6 +24,8 @@ from hushtable.methods import (
     Uncertain,
 )
 from hushtable.schema import Schema
+from hushtable.testing import Example
+from seeds import shifted
 
 COARSE = {"age": 20, "region": 1, "diagnosis": 1}
 
@@ -124,3 +126,18 @@ def n_counted(method: Method) -> int:
     if isinstance(method, AlphaBeta):
         rows = rows.group_by(rows.column_names).aggregate([])
     return int(rows.num_rows)
+
+
+def example(method: Method) -> Example:
+    """Give all that an example is tried by."""
+    # Nobody can hide among one or two: refused, with what to do.
+    is_crowd = is_numeric(method) or isinstance(method, Mondrian)
+    return Example(
+        method,
+        schema=schema(method),
+        table=table(method),
+        questions=tuple(questions(method)),
+        n_counted=n_counted(method),
+        refuses_few=r"hoose a smaller k|Lower k" if is_crowd else "",
+        seed=shifted(7),
+    )

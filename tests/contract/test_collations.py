@@ -201,19 +201,64 @@ def test_types_that_sqlite_only_names(tmp_path: Path) -> None:
         found = connect(ibis.sqlite.connect(path).table("t"), schema, engine=engine)  # type: ignore[arg-type]
         histograms = found.histograms(list(schema.columns))
         assert [h.tolist() for h in histograms.values()] == [[1, 1, 1]] * 4
+    drafted = draft(ibis.sqlite.connect(path).table("t")).columns
+    assert [column.type for column in drafted.values()] == ["date", "categorical", "number",
+                                                            "number"]  # fmt: skip
 
 
-def test_a_cell_that_is_not_of_its_type_is_refused_without_quoting_it(tmp_path: Path) -> None:
+def test_a_cell_of_sqlite_that_is_not_of_its_type_is_no_value(tmp_path: Path) -> None:
+    """SQLite takes anything into any column; one such cell neither ends a run nor moves others."""
     path = tmp_path / "t.db"
+    kinds = {"x": "INTEGER", "y": "REAL", "z": "TEXT", "day": "DATE", "price": "DECIMAL(6, 2)"}
+    rows = [(1, 1.0, "1", "2024-01-31", 1.5)] * 3
+    odd = ["word", b"\xff", 2.5, 1e19, -1e300, None, 7]
     with sqlite3.connect(path) as connection:
-        connection.execute("CREATE TABLE t (x INTEGER)")
-        connection.execute("INSERT INTO t VALUES ('secretword')")
-    schema = Schema.from_dict({"name": "t", "columns": {"x": {"type": "integer", "low": 0,
-                                                              "high": 9}}})  # fmt: skip
-    with pytest.raises(DataError) as error:
-        connect(ibis.sqlite.connect(path).table("t"), schema).histograms(["x"])
-    assert "secretword" not in str(error.value)
-    assert error.value.__suppress_context__
+        connection.execute(f"CREATE TABLE t ({', '.join(map(' '.join, kinds.items()))})")
+        connection.executemany("INSERT INTO t VALUES (?, ?, ?, ?, ?)", rows)
+        connection.executemany("INSERT INTO t VALUES (?, ?, ?, ?, ?)", [[cell] * 5 for cell in odd])
+    numbers = {"low": 0, "high": 9, "missing": "category"}
+    schema = Schema.from_dict(
+        {"name": "t", "columns": {
+            "x": {"type": "integer", **numbers},
+            "y": {"type": "number", "step": 1, **numbers},
+            "z": {"type": "categorical", "values": ["1", "word"], "missing": "category"},
+            "day": {"type": "date", "low": "2024-01-01", "high": "2024-12-31", "step": "year",
+                    "missing": "category"},
+            "price": {"type": "number", "step": 0.5, **numbers}}}
+    )  # fmt: skip
+    found = connect(ibis.sqlite.connect(path).table("t"), schema).histograms(list(schema.columns))
+    assert [(found["x"][code], found["y"][code]) for code in (0, 1, 9)] == [(1, 1), (3, 3), (1, 1)]
+    assert (found["x"][7], found["x"][10]) == (1, 4)  # the word, the bytes, 2.5 and nothing
+    assert (found["y"][7], found["y"][3], found["y"][10]) == (1, 1, 3)
+    assert found["z"].tolist() == [3, 1, 6]
+    assert found["day"].tolist() == [3, 7]
+    assert found["price"][3] == 3
+    assert sum(found["price"]) == 10
+
+
+@pytest.mark.parametrize("asked", ["SELECT * FROM t", "SELECT x + 0 AS x, y || '' AS y FROM t"])
+def test_the_first_row_of_sqlite_does_not_say_how_others_are_read(
+    asked: str, tmp_path: Path
+) -> None:
+    """Columns may have no type there: then each cell is what it is."""
+    schema = Schema.from_dict(
+        {"name": "t", "columns": {
+            "x": {"type": "integer", "low": 0, "high": 9, "missing": "category"},
+            "y": {"type": "categorical", "values": ["1", "2.5", "x"], "missing": "category"}}}
+    )  # fmt: skip
+    path = tmp_path / "t.db"
+    for number, first in enumerate([None, 1, 2.5, "x", b"x"]):
+        with sqlite3.connect(path) as connection:
+            connection.execute(f"CREATE TABLE t{number} (x, y)")
+            connection.executemany(
+                f"INSERT INTO t{number} VALUES (?, ?)",  # noqa: S608 - our own table
+                [(first, first), (3, "1"), (4.0, 2.5), (6.5, "x")],
+            )
+        table = ibis.sqlite.connect(path).sql(asked.replace(" t", f" t{number}"))
+        found = connect(table, schema).histograms(["x", "y"])
+        assert (found["x"][3], found["x"][4]) == (1, 1)
+        assert (found["y"][:3] >= 1).all()
+        assert sum(found["x"]) == sum(found["y"]) == 4
 
 
 # ---- the guard -----------------------------------------------------------------------------------

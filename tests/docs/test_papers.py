@@ -2,8 +2,10 @@
 
 A point is the mean of so many runs. The mean of a few more must lie within 6 standard errors of the
 difference, by the largest standard deviation among several points, or within 12 by that of ten runs
-of one point (Student's t): normal errors fail that less than once in a million. These tests find a
-wrong mechanism or another protocol, not a shift of a tenth.
+of one point (Student's t): normal errors fail that less than once in a million. Where a point is
+the mean of two or three runs, all points of the figure are taken: the largest standard deviation
+among 14 of three runs is so rarely small that 6 of it fail 4 times in 1e8 (27!! / 6^28). These
+tests find a wrong mechanism or another protocol, not a shift of a tenth.
 """
 
 from __future__ import annotations
@@ -18,13 +20,18 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from benchmarks.papers import alpha_beta_figures as alpha_beta
+from benchmarks.papers import columns_figures as columns
 from benchmarks.papers import diffgen_figures as diffgen
+from benchmarks.papers import rps_figures_1_2_3 as rps
+from benchmarks.papers import rps_figures_4_5 as graphs
 from benchmarks.papers.__main__ import PAPERS
 from benchmarks.papers.drawing import drawn
-from benchmarks.papers.figure import PAGES, Point, kept
+from benchmarks.papers.figure import PAGES, Figure, Point, kept
 from benchmarks.papers.page import filled
+from scipy.stats import t
+from tests.seeds import shifted
 
-from hushtable import DiffGen, publish
+from hushtable import DiffGen, NoisyCounts, publish
 
 Release = tuple[np.ndarray, np.ndarray]
 WRITTEN = [paper for paper in PAPERS if (PAGES / f"{paper}.md").exists()]
@@ -35,6 +42,22 @@ def allowed(points: Sequence[Point], runs: int, again: int = 1) -> float:
     errors = 6 if len(points) > 1 else 12
     largest = max((point.high - point.low) / 2 for point in points) * np.sqrt(runs)
     return float(errors * largest * np.sqrt(1 / runs + 1 / again))
+
+
+def by_student(variance: float, freedom: int, runs: int, again: int) -> float:
+    """Say the same where a variance is known from so many degrees of freedom."""
+    return float(t.isf(5e-7, freedom) * np.sqrt(variance * (1 / runs + 1 / again)))
+
+
+def measured(figure: Figure) -> list[Point]:
+    """Give all points of a figure that were run here."""
+    return [
+        point
+        for panel in figure.panels
+        for curve in panel.curves
+        if not curve.printed
+        for point in curve.points
+    ]
 
 
 @pytest.mark.parametrize("paper", WRITTEN)
@@ -63,6 +86,110 @@ def test_every_page_gives_a_verdict_for_each_claim(paper: str) -> None:
     verdicts = {"holds", "holds with repairs", "does not hold here", "not checked"}
     assert len(rows) > 3
     assert set(rows) - {"verdict"} <= verdicts
+
+
+@pytest.mark.parametrize("mechanism", columns.MECHANISMS)
+def test_000_figure_1(mechanism: Literal["tight", "paper"]) -> None:
+    point = kept("000")["1"][f"(a) {mechanism}"]["epsilon 1"].at(30)
+    method = NoisyCounts(**{**columns.DEFAULT, "epsilon": 1, "mechanism": mechanism})
+    assert point.y == pytest.approx(method.noise_level(30), rel=1e-4)
+
+
+def test_000_counts_from_which_on_tuples_are_published() -> None:
+    page = (PAGES / "000.md").read_text()
+    counts = r"\d+, \d+, \d+"
+    found = re.findall(
+        rf"^\| (epsilon|delta|k) ([\w -]+?)(?:,.*)? \| \d+ \| ({counts}) \| ({counts}) \|$",
+        page,
+        re.M,
+    )
+    assert len(found) == 7
+    for name, value, *cells in found:
+        given = {**columns.DEFAULT, name: columns.EPSILONS.get(value, value)}
+        given["k"] = int(given["k"])
+        for mechanism, cell in zip(("paper", "tight"), cells, strict=True):
+            method = NoisyCounts(**given, mechanism=mechanism)
+            least = (method.release_count(p) for p in (0.01, 0.5, 0.99))
+            assert cell == ", ".join(map(str, least))
+
+
+def test_000_figure_2() -> None:
+    figure = kept("000")["2"]
+    point = figure["k = 10, tight"]["delta 1e-5"].at(1)
+    again = columns.whole_error(columns.whole_records(), 10, "1", "1e-5", "tight")
+    tolerance = allowed(measured(figure), columns.RUNS["whole records"])
+    assert abs(again - point.y) <= tolerance
+    assert point.y - figure["k = 10, tight"].levels["raw"] > tolerance  # raw data would be noticed
+
+
+@pytest.mark.parametrize("part", ["a", "b"])
+@pytest.mark.parametrize("name", ["movielens", pytest.param("generated", marks=pytest.mark.long)])
+def test_000_figure_3(shared_data: Path, name: str, part: str) -> None:
+    assert shared_data
+    figure = kept("000")[f"3{part}-{name}"]
+    panel = figure[f"({part}) tight"]
+    at, delta = (columns.PLACES["ln 5"], "1e-5") if part == "a" else (1e-3, "1e-3")
+    again = columns.column_error(name, 2, "ln(5)", delta, "tight")
+    tolerance = allowed(measured(figure), columns.RUNS[name])
+    assert abs(again - panel["schema 2"].at(at).y) <= tolerance
+    assert again - panel.levels["raw"] > tolerance  # what learned from raw data would be noticed
+
+
+def test_001_figure_1() -> None:
+    panel = kept("001")["1"]["(a) by depth"]
+    curve = panel["depth 5, stop at 5"]
+    again = [
+        rps.distance("5", shifted(seed), **rps.PAPER, max_depth=5, stop_count=5)
+        for seed in range(100, 110)
+    ]
+    tolerance = allowed([curve.at(x) for x in (0.5, 1, 5)], rps.N_RUNS, len(again))
+    assert abs(np.mean(again) - curve.at(5).y) <= tolerance
+    assert abs(panel["depth 10, stop at 5"].at(5).y - curve.at(5).y) > tolerance  # is noticed
+
+
+def test_001_figure_2() -> None:
+    panel = kept("001")["2"]["(a) by depth"]
+    curve = panel["depth 10, stop at 5"]
+    seeds = range(rps.N_RUNS)  # the same points: the noise is drawn anew
+    again = [rps.purity("5", seed, **rps.PAPER, max_depth=10, stop_count=5) for seed in seeds]
+    tolerance = allowed(curve.points, rps.N_RUNS, len(again))
+    assert abs(np.mean(again) - curve.at(5).y) <= tolerance
+    assert curve.at(5).y - panel["depth 50, stop at 5"].at(0.05).y > tolerance
+
+
+def test_001_figure_3(shared_data: Path) -> None:
+    assert shared_data
+    again = rps.adult_accuracy(rps.by_partition(epsilon=1), folds=3).mean(axis=0)
+    for panel, found in zip(kept("001")["3"].panels, again, strict=True):
+        points = [panel["RPS as it is by default"].at(x) for x in (0.5, 1, 2)]
+        errors = [(point.high - point.low) / 2 for point in points]
+        variance = float(np.mean(np.square(errors))) * rps.N_FOLDS
+        freedom = len(points) * (rps.N_FOLDS - 1)
+        tolerance = by_student(variance, freedom, rps.N_FOLDS, 3)
+        assert abs(found - points[1].y) <= tolerance
+        assert points[1].y - panel.levels["majority"] > tolerance  # the majority would be noticed
+
+
+@pytest.fixture(scope="module")
+def caltech(shared_data: Path) -> np.ndarray:
+    """Give both distances of some releases of Caltech's degrees; checks paper 001's Table 1."""
+    assert shared_data
+    graph, edges_only = graphs.loaded("Caltech")
+    truth = np.bincount(graph.degrees())
+    row = f"| Caltech | {graph.n_nodes} | {graph.degrees().sum() // 2:,} | {len(truth) - 1} |"
+    assert row in (PAGES / "001.md").read_text()
+    method, given = graphs.methods("Caltech", graph, edges_only)["cumulative, public bound"]
+    made = [method(given, "10") for _ in range(16)]
+    return np.array([(graphs.ks(one, truth), graphs.w1(one, truth)) for one in made])
+
+
+@pytest.mark.parametrize(("number", "which"), [("4", 0), ("5", 1)])
+def test_001_figures_4_and_5(caltech: np.ndarray, number: str, which: int) -> None:
+    panel = kept("001")[number]["Caltech: public bound 128"]
+    point, again = panel["cumulative, public bound"].at(10), caltech[:, which]
+    tolerance = by_student(again.var(ddof=1), len(again) - 1, graphs.N_RUNS, len(again))
+    assert abs(again.mean() - point.y) <= tolerance
+    assert panel["tree of regions, public bound"].at(10).y - point.y > tolerance  # is noticed
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 import hushtable as ht
+from hushtable.engine import connect
 from hushtable.engine.codebook import read_codebook
 from hushtable.engine.drafting import drafted
 from hushtable.errors import ParameterError
@@ -20,6 +21,8 @@ DDI = """<?xml version="1.0"?>
   <catgry><catValu>2</catValu><labl>female</labl></catgry>
   <catgry missing="Y"><catValu>9</catValu></catgry></var>
  <var name="age"><valrng><range min="0" max="110"/></valrng></var>
+ <var name="bmi2"><valrng><range min="10" max="60"/></valrng>
+  <catgry missing="Y"><catValu>999</catValu><labl>refused</labl></catgry></var>
  <var name="comment"/>
 </dataDscr></codeBook>"""
 FRICTIONLESS = {"resources": [{"schema": {"fields": [
@@ -62,8 +65,8 @@ def test_domains_come_from_the_codebook_and_are_not_marked(book, kind):
     assert (age.type, age.low, age.high, age.confirm) == ("integer", 0, 110, ())
     assert (bmi.low, bmi.high) == (20.5, 31.0)  # a part that was not confirmed there is not taken
     assert {"low", "high", "role"} <= set(bmi.confirm)
-    if kind == "ddi":
-        assert sex.missing == "category"
+    if kind != "schema":  # which says what is missing itself
+        assert (sex.missing, sex.outside, age.missing) == ("category", "missing", "category")
     assert "from c." in made.remarks["age"][0]
 
 
@@ -109,3 +112,15 @@ def test_two_sources_for_one_column_are_refused_and_absent_columns_named(book, t
         drafted(TABLE, codebook=[book("ddi"), tmp_path / "d.csv"])
     made = drafted(TABLE, codebook=[tmp_path / "d.csv"])
     assert "In the codebook but not in the data: height." in made.remarks[""]
+
+
+def test_cells_that_a_codebook_does_not_list_never_count_as_its_first_value(book):
+    table = pa.table({"sex": ["1", "2", None, "9", "x"] * 20, "age": [30, 41, None, 7, 8] * 20})
+    schema = drafted(table, codebook=[book("dictionary")]).schema
+    counted = connect(table, schema).histograms(["sex", "age"])
+    assert counted["sex"].tolist() == [20, 20, 60]
+    assert counted["age"][[0, 111]].tolist() == [0, 20]
+
+
+def test_codes_for_nothing_stand_apart_from_a_range(book):
+    assert read_codebook(book("ddi")).columns["bmi2"]["special"] == {999: "refused"}

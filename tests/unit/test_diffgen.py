@@ -29,7 +29,7 @@ from hushtable.methods.diffgen.estimator import GeneralizedEstimator
 from hushtable.methods.diffgen.specialize import (
     ClassCounts,
     Cuts,
-    Listed,
+    ListedValues,
     base_measure,
     recoding_of,
 )
@@ -366,7 +366,7 @@ def test_names_of_listed_values_that_look_like_others_are_told_apart() -> None:
     kind = {"type": "categorical", "values": ["a", "b", "c", "d", "a, b"]}
     column = make_schema({"kind": kind}).attributes["kind"]
     assert isinstance(column, Categorical)
-    cut = [Listed("kind", False, column, codes) for codes in ((0, 1), (4,), (2, 3))]
+    cut = [ListedValues("kind", False, column, codes) for codes in ((0, 1), (4,), (2, 3))]
     labels = recoding_of(column, list(cut)).labels
     assert labels == ("a, b ('a', 'b')", "a, b ('a, b')", "c, d")
 

@@ -75,7 +75,8 @@ def test_few_texts_are_listed_and_many_identify() -> None:
 
 
 def test_other_types() -> None:
-    assert proposed([True, False, None])["values"] == ["false", "true"]
+    truth = proposed([True, False, None])
+    assert (truth["type"], truth["missing"], truth["outside"]) == ("boolean", "category", "missing")
     days = [datetime.date(2024, 1, 1), datetime.date(2024, 1, 2)] * 30
     day = proposed(days)
     assert (day["type"], day["low"], day["high"]) == ("date", "2024-01-01", "2024-01-02")

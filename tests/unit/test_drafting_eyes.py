@@ -13,6 +13,7 @@ import pytest
 import hushtable as ht
 from hushtable.engine import connect, door
 from hushtable.engine.drafting import drafted, profile
+from hushtable.engine.fitting import misfits
 from hushtable.errors import Unconfirmed
 from hushtable.schema import Schema
 from seeds import shifted
@@ -53,13 +54,49 @@ def test_very_few_people_with_very_many_rows_do_not_set_the_bound():
     assert made.schema.unit.max_rows == 3
 
 
+MOMENT = datetime.datetime(2024, 3, 1, tzinfo=datetime.UTC)
+
+
+@pytest.mark.parametrize(("values", "content"), [
+    ([f"2020-01-01 10:{i % 60:02}:{i % 59:02}" for i in range(N)],
+     {"type": "timestamp", "low": "2020-01-01 10:00:00", "high": "2020-01-01 10:59:00",
+      "step": "minute"}),
+    ([MOMENT + datetime.timedelta(hours=7 * i) for i in range(N)],
+     {"type": "date", "low": "2024-03-01"}),
+    ([f"{i % 24:02}:{i % 60:02}" for i in range(N)], {"type": "time", "step": "hour"}),
+    ([datetime.time(i % 24, i % 60) for i in range(N)], {"type": "time", "step": "hour"}),
+    ([datetime.timedelta(minutes=i % 90) for i in range(N)],
+     {"type": "duration", "low": 0, "high": 89, "step": "minute"}),
+    ([f"{i % 40} days" for i in range(N)],
+     {"type": "duration", "low": 0, "high": 39, "step": "day"}),
+    ([i % 3 == 0 for i in range(N)], {"type": "boolean"}),
+])  # fmt: skip
+def test_moments_lengths_and_truth_values_are_proposed_as_what_they_are(values, content):
+    column, _, made = seen(values)
+    shown = column.model_dump(mode="json")
+    assert {part: shown[part] for part in content} == content
+    assert "type" in column.confirm
+    assert misfits(pa.table({"x": values, "filler": FILLER}), made.schema) == []
+
+
+@pytest.mark.parametrize(("values", "words"), [
+    ([f"{1 + i % 9},{i % 1000:03}" for i in range(N)], "marks of thousands"),
+    ([f"{i % 50} %" for i in range(N)], "without it to publish numbers"),
+    ([f"{1 + i % 28:02}.05.2024" for i in range(N)], "kept as texts"),
+])  # fmt: skip
+def test_what_is_nearly_a_number_or_a_day_is_said(values, words):
+    column, why, made = seen(values)
+    assert column.role == "identifier" or column.type == "categorical"
+    assert words in why
+    assert made.schema.reading.decimal == "."
+
+
 @pytest.mark.parametrize(("name", "values", "words"), [
     ("contact", [f"p{i % 300}@mail.org" for i in range(N)], "e-mail addresses"),
     ("last_name", [f"Name{i % 60}" for i in range(N)], "points at persons"),
     ("note", [f"came in with a cough and fever {i % 90}" for i in range(N)], "free text"),
     ("city", [f"town {i % 150}" for i in range(N)], "different texts"),
     ("code", [f"A{i}" for i in range(N)], "all differ"),
-    ("when", [f"2020-01-01 10:{i % 60:02}:{i % 59:02}" for i in range(N)], "moments"),
     ("born", [f"{1 + i % 28}/{1 + i % 12}/{1950 + i % 50}" for i in range(N)], "%d/%m/%Y"),
     ("nothing", [None] * N, "no values"),
 ])  # fmt: skip

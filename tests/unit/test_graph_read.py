@@ -34,6 +34,24 @@ def check(graph: Graph) -> None:
     assert graph.degrees().tolist() == [1, 2, 2, 1]
 
 
+def test_an_empty_end_does_not_rename_other_nodes() -> None:
+    """A frame with a gap has doubles in one column; nodes are the same as without it."""
+    long = 123_456_789_012_345
+    ends = {"source": [1, 2, long], "target": [long, 1, 10**15]}
+    whole = as_pairs(read_graph(pd.DataFrame(ends)))
+    assert len(whole) == 3
+    for gap in (None, float("nan")):
+        frame = pd.DataFrame({"source": [*ends["source"], 7], "target": [*ends["target"], gap]})
+        assert frame["target"].dtype == float
+        for table in (frame, pl.from_pandas(frame), pa.table({"source": frame["source"].to_numpy(),
+                      "target": frame["target"].to_numpy()})):  # fmt: skip
+            graph = read_graph(table)
+            assert as_pairs(graph) == whole
+            assert graph.n_loose == 1
+    halves = read_graph(np.array([[0.5, 2.0], [np.nan, 2.0]]))
+    assert as_pairs(halves) == {("0.5", "2")}
+
+
 def test_tables_of_every_kind() -> None:
     columns = {"source": [a for a, _ in EDGES], "target": [b for _, b in EDGES]}
     for frame in (pa.table(columns), pd.DataFrame(columns), pl.DataFrame(columns)):

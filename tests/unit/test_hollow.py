@@ -89,6 +89,24 @@ def test_cells_too_few_for_the_columns_are_refused_before_the_charge(tmp_path, m
     assert method.plan(few).hollow(100_000) == ""
 
 
+def test_one_long_column_does_not_make_a_release_of_short_ones_hollow():
+    """A typical column is judged, and of one with many values the sentence is not true of all."""
+    schema = ht.Schema.from_dict({
+        "name": "loans",
+        "unit": {"kind": "person", "column": "member", "max_rows": 20},
+        "columns": {
+            "member": {"role": "identifier"},
+            "fee": {"type": "integer", "low": 0, "high": 160},
+            **{f"c{i}": {"type": "categorical", "values": ["a", "b", "c"]} for i in range(3)},
+        },
+    })  # fmt: skip
+    plan = ht.Quilt(epsilon=1, delta="1e-6").plan(schema)
+    expected = plan.count_error(rows=3000, share=0.5)
+    assert expected.half_width > 1500 > expected.typical
+    assert plan.hollow(3000) == ""
+    assert "no answer would tell anything" in plan.hollow(500)
+
+
 def test_a_useful_forecast_is_not_refused(tmp_path):
     assert publish(tmp_path, schema=NARROW, table=TABLE.select(["c0", "c1"]), rows=1000).n_rows > 0
 

@@ -174,6 +174,17 @@ def test_the_promise_does_not_know_the_prior(earlier: Path, tmp_path: Path) -> N
 # --- how far it is believed -----------------------------------------------------------------------
 
 
+def test_what_a_prior_tells_is_not_covered_and_the_plan_says_so(
+    earlier: Path, tmp_path: Path
+) -> None:
+    file = written(tmp_path, sample())
+    told = Quilt(epsilon=1, prior=file, prior_public=WHY).plan(sample_schema()).conditions
+    assert WHY in told[-1]
+    told = Quilt(epsilon=1, prior=earlier).plan(sample_schema()).conditions
+    assert "a promise of its own" in told[-1]
+    assert Quilt(epsilon=1).plan(sample_schema()).conditions == sample_schema().conditions
+
+
 def test_doubt_is_what_makes_gaps_as_large_as_they_are() -> None:
     # 4,000 gaps: the estimate is within 6 of its standard errors but with probability 2e-9.
     draw = np.random.default_rng(shifted(1))

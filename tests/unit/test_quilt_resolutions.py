@@ -16,7 +16,7 @@ from hushtable.methods.quilt.factors import log_factors
 from hushtable.methods.quilt.field import Field
 from hushtable.methods.quilt.resolutions import Patch, ladder, patches_of
 from hushtable.methods.quilt.smoothing import (
-    Line,
+    BucketLine,
     Stiffness,
     alikeness,
     smoothed,
@@ -102,8 +102,8 @@ def test_coarse_tables_are_offered_where_noise_spoils_fine_ones() -> None:
 # --- lines ----------------------------------------------------------------------------------------
 
 
-def line_of(size: int, apart: tuple[int, ...] = ()) -> Line:
-    return Line(np.arange(float(size)), np.isin(np.arange(size), apart))
+def line_of(size: int, apart: tuple[int, ...] = ()) -> BucketLine:
+    return BucketLine(np.arange(float(size)), np.isin(np.arange(size), apart))
 
 
 def test_lines_keep_straight_lines_and_the_mean_of_each_cell() -> None:

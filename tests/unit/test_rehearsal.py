@@ -13,7 +13,8 @@ import pytest
 from hushtable import rehearsal
 from hushtable.datasets import sample, sample_schema
 from hushtable.errors import DataError, Refused
-from hushtable.methods import ContingencyTable, Quilt
+from hushtable.methods import AlphaBeta, ContingencyTable, Quilt
+from hushtable.pipeline import publish
 from hushtable.rehearsal import make_stand_in, percent, rehearse, stand_in_schema
 from hushtable.schema import Schema
 
@@ -39,6 +40,18 @@ def test_rows_that_are_the_same_are_off_by_nothing(monkeypatch: pytest.MonkeyPat
     offs = [*found.columns.values(), found.pairs]
     assert all(off is not None and off.typical == off.worst == off.rows == 0 for off in offs)
     assert found.advice == ()
+
+
+def test_coins_of_the_private_table_are_left_alone(tmp_path: Path) -> None:
+    """A rehearsal neither reads the views that were published nor adds one of nobody to them."""
+    coins = tmp_path / "coins"
+    method = AlphaBeta(alpha="1/2", beta="1/8", views=2, coins=coins)
+    assert rehearse(method, two(), rows=500).rows == 500
+    assert not coins.exists()
+    publish(pa.table({"a": [1], "b": ["x"]}), two(), method, out=tmp_path / "1", anyway=True)
+    before = coins.read_bytes()
+    assert rehearse(method, two(), rows=500).rows == 500
+    assert coins.read_bytes() == before
 
 
 def test_errors_are_those_of_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import sqlite3
+from decimal import Decimal
 
 import duckdb
 import openpyxl
+import pandas
 import polars
 import pyarrow as pa
 import pyarrow.feather
@@ -15,7 +18,9 @@ import pytest
 
 import hushtable as ht
 from hushtable.engine import connect, door
+from hushtable.engine.addresses import name_at
 from hushtable.errors import DataError, ParameterError, SchemaError
+from hushtable.file_format import FileFormat
 from hushtable.schema import Schema
 
 AGES, SEXES, WEIGHTS = [41, 7, 58, 41], ["F", "M", "F", "M"], [70.5, 20.0, 81.5, 70.5]
@@ -62,11 +67,12 @@ def write(kind, folder):
         pyreadstat.write_sav(frame().to_pandas(), file)
     elif kind == "xpt":
         pyreadstat.write_xport(frame().to_pandas(), file)
-    elif kind == "duckdb":
+    elif kind.startswith("duckdb"):
+        asked = kind.endswith("query")
         with duckdb.connect(str(file)) as base:
             base.register("there", frame())
             base.execute("CREATE TABLE t AS SELECT * FROM there")
-        return f"duckdb:///{file}?table=t"
+        return f"duckdb:///{file}?{'query=SELECT * FROM t' if asked else 'table=t'}"  # noqa: S608 - our own
     elif kind == "sqlite":
         with sqlite3.connect(file) as base:
             base.execute("CREATE TABLE t (age INTEGER, sex TEXT, weight REAL)")
@@ -80,7 +86,8 @@ def write(kind, folder):
     return file
 
 
-KINDS = ["tsv", "xlsx", "jsonl", "feather", "dta", "sav", "xpt", "duckdb", "sqlite", "csv by URL"]
+KINDS = ["tsv", "xlsx", "jsonl", "feather", "dta", "sav", "xpt", "duckdb", "duckdb by query",
+         "sqlite", "csv by URL"]  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -95,6 +102,12 @@ def test_files_and_addresses(kind, tmp_path):
     assert drafted.columns["sex"].values == ("F", "M")
 
 
+@pytest.mark.parametrize("scheme", ["duckdb", "sqlite"])
+def test_a_database_that_is_not_there_is_named_where_it_was_looked_for(scheme):
+    with pytest.raises(DataError, match=r"no database 'none/x\.db' nor '/none/x\.db'"):
+        ht.draft(f"{scheme}:///none/x.db?table=t")
+
+
 @pytest.mark.parametrize("make", [
     lambda: polars.from_arrow(frame()).lazy(),
     lambda: duckdb.connect().from_arrow(frame()),
@@ -103,6 +116,16 @@ def test_files_and_addresses(kind, tmp_path):
 ], ids=["polars lazy", "duckdb relation", "arrow stream", "pandas"])  # fmt: skip
 def test_frames(make):
     assert connect(make(), SCHEMA).histograms(["sex"])["sex"].tolist() == [2, 2]
+
+
+def test_decimals_of_a_frame_keep_their_own_digits():
+    """A row with more digits, or with fewer, does not change how others are spelled."""
+    schema = Schema.parse("{name: t, columns: {x: {type: categorical, values: ['1.5', '2']}}}")
+    plain = [Decimal("1.5"), 2, Decimal("2"), None]
+    for more in ([], [Decimal("2.250")], [Decimal("1e2")], [Decimal("NaN")]):
+        frame = pandas.DataFrame({"x": pandas.Series([*plain, *more], dtype=object)})
+        counted = connect(frame, schema).histograms(["x"])["x"].tolist()
+        assert counted == [1, 2, 1 + len(more)]
 
 
 def test_several_text_files(tmp_path):
@@ -119,8 +142,12 @@ def test_several_text_files(tmp_path):
 def test_delimiter_decimal_mark_and_encoding_are_in_the_schema(tmp_path):
     file = tmp_path / "t.csv"
     file.write_bytes(text("|", ",").replace("F", "Müller").encode("latin-1"))
-    with pytest.raises(DataError, match="encoding"):
+    with pytest.raises(DataError, match="--encoding"):
         ht.draft(tmp_path / "t.csv")
+    told = FileFormat(delimiter="|", encoding="latin-1")
+    made = ht.draft(file, reading=told)
+    assert made.reading == told.model_copy(update={"decimal": ","})
+    assert made.columns["sex"].values == ("M", "Müller")
     content = SCHEMA.to_dict()
     content["columns"]["sex"]["values"] = ["Müller", "M"]
     content["reading"] = {"delimiter": "|", "decimal": ",", "encoding": "latin-1"}
@@ -129,6 +156,73 @@ def test_delimiter_decimal_mark_and_encoding_are_in_the_schema(tmp_path):
     counted = connect(file, schema).histograms(["sex", "weight"])
     assert counted["sex"].tolist() == [2, 2]
     assert counted["weight"][141] == 2
+
+
+def test_several_text_files_of_another_encoding(tmp_path):
+    content = SCHEMA.to_dict() | {"reading": {"encoding": "latin-1"}}
+    content["columns"]["sex"]["values"] = ["Müller", "M"]
+    schema = Schema.from_dict(content)
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.csv").write_bytes(text().replace("F", "Müller").encode("latin-1"))
+    for engine in ("memory", "duckdb"):
+        counted = connect(str(tmp_path / "*.csv"), schema, engine=engine).histograms(["sex"])
+        assert counted["sex"].tolist() == [4, 4]
+    (tmp_path / "c.csv").write_text("age,other\n1,2\n")
+    with pytest.raises(DataError, match="other columns than"):
+        connect(str(tmp_path / "*.csv"), schema)
+
+
+TYPED = Schema.parse(
+    """
+name: t
+columns:
+  listed: {type: categorical, values: ['1', '2', 'true', 'false', '2024-01-31 00:00:00']}
+  truth: {type: boolean}
+  whole: {type: integer, low: 0, high: 9}
+  number: {type: number, low: 0, high: 9, step: 0.5}
+  day: {type: date, low: 2024-01-01, high: 2024-12-31, step: month}
+  hour: {type: time, low: '00:00', high: '23:59', step: hour}
+  stay: {type: duration, low: 0, high: 90, step: hour}
+"""
+)
+NOON, DAY, STAY = datetime.time(12), datetime.datetime(2024, 1, 31), datetime.timedelta(days=2)
+ODD = ["odd", True, 1.0, 7, 2.5, "nan", "2 days", "#N/A"]
+FILES = {
+    "jsonl": (
+        [[1.0, True, 3.0, 3, "2024-01-31", "12:00", 3], [2, False, 4, 0.5, None, None, 1.0]],
+        [*ODD, 1e300, float("nan"), [1], {"a": None}, "\ud800", "DIGITS"],
+    ),
+    "xlsx": (
+        [[True, True, 3.0, 3, DAY, NOON, STAY], [1.0, False, 4, 0.5, DAY, NOON, STAY],
+         [DAY, None, 5, 1, DAY, NOON, STAY]],
+        [*ODD, DAY, NOON, STAY],
+    ),
+}  # fmt: skip
+
+
+def write_rows(kind, file, rows):
+    if kind == "jsonl":
+        lines = [json.dumps(dict(zip(TYPED.columns, row, strict=True))) + "\n" for row in rows]
+        # Python writes no whole number of so many digits, but others do.
+        file.write_text("".join(lines).replace('"DIGITS"', "1" + "0" * 5000))
+    else:
+        book = openpyxl.Workbook()
+        for row in (list(TYPED.columns), *rows):
+            book.active.append(row)
+        book.save(file)
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_a_row_is_read_the_same_whatever_stands_in_others(kind, tmp_path):
+    """Some rows more are as many rows more in each column, even if cells are of other types."""
+    (plain, odd), file, counted = FILES[kind], tmp_path / f"t.{kind}", []
+    for more in ([], [[cell] * len(TYPED.columns) for cell in odd]):
+        write_rows(kind, file, 20 * plain + more)
+        counted.append(connect(file, TYPED).histograms(list(TYPED.columns)))
+    for name in TYPED.columns:
+        added = counted[1][name] - counted[0][name]
+        assert added.min() >= 0
+        assert added.sum() == len(odd)
 
 
 @pytest.mark.parametrize(("reading", "words"), [
@@ -154,7 +248,7 @@ def test_no_row_is_read_before_the_charge(kind, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(("data", "error", "words"), [
-    ("sqlite:///nowhere.db?table=t", DataError, "does not exist"),
+    ("sqlite:///nowhere.db?table=t", DataError, "there is no database"),
     ("duckdb:///nowhere.db", ParameterError, "table=NAME"),
     ("nofs://x/y.csv", DataError, "cannot be fetched"),
 ])  # fmt: skip
@@ -191,3 +285,26 @@ def test_rules_go_with_the_columns_that_they_are_about(tmp_path):
     pure = ht.NoisyCounts(epsilon=1, mechanism="pure")
     some = ht.publish(frame(), schema, pure, out=tmp_path / "1", columns=["age", "sex"])
     assert some.schema.rules == ("sex = 'F' OR sex = 'M'",)
+
+
+def test_a_header_in_another_encoding_is_read_as_the_schema_says(tmp_path):
+    file = tmp_path / "t.csv"
+    file.write_bytes(text().replace("sex", "Größe").encode("utf-16"))
+    with pytest.raises(DataError, match="not UTF-8"):
+        ht.draft(file)
+    made = ht.draft(file, reading=FileFormat(encoding="utf-16"))
+    assert list(made.columns) == ["age", "Größe", "weight"]
+    assert connect(file, made).histograms(["Größe"])["Größe"].tolist()[:2] == [2, 2]
+
+
+def test_a_draft_is_not_named_by_a_password(tmp_path):
+    assert ht.draft(write("sqlite", tmp_path)).name == "table"
+    assert ht.draft(write("duckdb", tmp_path)).name == "t"
+    assert name_at("postgres://me:secret@host?table=visits") == "visits"
+    assert name_at("https://me:secret@host") == ""
+
+
+def test_a_copy_from_elsewhere_is_gone_with_a_killed_run(tmp_path):
+    """It lies where private rows lie that do not fit memory, which a watcher removes."""
+    opened = door.open(write("csv by URL", tmp_path))
+    assert opened.header.files[0].parent.parent.name.startswith("hushtable-spill-")

@@ -19,6 +19,7 @@ from hushtable.audit.repeats import RepeatTest
 from hushtable.audit.report import Finding, Report
 from hushtable.audit.subject import Prepared, Subject
 from hushtable.audit.white_box import WhiteBox
+from hushtable.engine.phases import logged
 from hushtable.errors import HushtableError, ParameterError
 from hushtable.files.progress import Progress, silent
 from hushtable.methods import registry
@@ -44,6 +45,7 @@ TESTS = ("generator", "account", "elsewhere", "differences", "repeats", "loss")
 Test = Callable[[float, Clock], Finding | None]
 
 
+@logged("audit")
 def audit(
     method: Parameters,
     schema: Schema | None = None,

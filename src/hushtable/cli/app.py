@@ -7,6 +7,7 @@ everything small come at once.
 
 from __future__ import annotations
 
+import logging
 import sys
 import traceback
 import warnings
@@ -30,7 +31,7 @@ from hushtable.cli.plan import plan_group
 from hushtable.cli.publish import publish_group
 from hushtable.cli.release import export, query, show
 from hushtable.cli.schema import schema_group
-from hushtable.cli.screen import visible
+from hushtable.cli.screen import errors, visible
 from hushtable.cli.selftest import selftest
 from hushtable.cli.series import series_group
 from hushtable.cli.web import serve, workbench
@@ -60,6 +61,27 @@ for _group in GROUPS:
     app.add_typer(_group)
 
 
+VERBOSE = ("-v", "--verbose")
+
+
+class _OnScreen(logging.Handler):
+    """Write what is logged to standard error, above a bar where there is one."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        told = f"hushtable: {record.getMessage()}"
+        if errors.is_terminal:
+            errors.print(told, highlight=False, soft_wrap=True)
+        else:
+            sys.stderr.write(f"{told}\n")
+
+
+def _print_log(asked: bool) -> None:
+    if asked:
+        log = logging.getLogger("hushtable")
+        log.setLevel(logging.INFO)
+        log.addHandler(_OnScreen())
+
+
 def _print_version(asked: bool) -> None:
     if asked:
         sys.stdout.write(f"hushtable {ht.__version__}\n")
@@ -74,6 +96,14 @@ def _every_command(
             "--version", callback=_print_version, is_eager=True, help="Print the version and stop."
         ),
     ] = False,
+    verbose: Annotated[
+        bool,
+        typer.Option(
+            *VERBOSE,
+            callback=_print_log,
+            help="Tell phases and how long they took, on standard error; anywhere in a command.",
+        ),
+    ] = False,
 ) -> None:
     """Take the options that stand before every command."""
 
@@ -83,6 +113,8 @@ def main() -> None:
     debug = "--debug" in sys.argv
     if debug:
         sys.argv.remove("--debug")
+    if any(word in VERBOSE for word in sys.argv[1:]):  # an option of all commands, wherever
+        sys.argv[1:] = ["-v", *(word for word in sys.argv[1:] if word not in VERBOSE)]
     warnings.showwarning = _show_warning
     try:
         app()

@@ -36,7 +36,14 @@ Kind = TypeVar("Kind", bound="Parameters")
 # --- what several commands take -------------------------------------------------------------------
 
 SchemaPath = Annotated[Path, typer.Argument(metavar="SCHEMA", help="The schema, a YAML file.")]
-DataPath = Annotated[str, typer.Argument(metavar="DATA", help="A CSV or Parquet file.")]
+DataPath = Annotated[
+    str,
+    typer.Argument(
+        metavar="DATA",
+        help="A file (CSV, TSV, Parquet, workbook, JSON lines, Feather, Stata, SPSS, SAS), several "
+        "by a pattern, or an address such as sqlite:///FILE?table=NAME.",
+    ),
+]
 ReleasePath = Annotated[Path, typer.Argument(metavar="RELEASE", help="A release folder.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Write JSON to standard output.")]
 

@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from pydantic import ValidationError
 
 import hushtable as ht
 from hushtable.cli.options import AsJson, DataPath, SchemaPath
 from hushtable.cli.screen import console, print_json, print_lines
 from hushtable.errors import ParameterError
+from hushtable.file_format import FileFormat
 
 schema_group = typer.Typer(
     name="schema", no_args_is_help=True, help="Draft and check the public schema."
@@ -36,7 +38,7 @@ _FOR_THE_CUSTODIAN = (
 
 
 @schema_group.command("draft")
-def draft(
+def draft(  # noqa: PLR0917 - the options of a command
     data: DataPath,
     out: Annotated[Path | None, typer.Option("-o", "--out", help="File to write.")] = None,
     codebook: Annotated[
@@ -47,6 +49,15 @@ def draft(
             "Frictionless or CSVW .json, schema .yaml, a release, COLUMN=HIERARCHY.csv.",
         ),
     ] = None,
+    encoding: Annotated[
+        str | None, typer.Option(help="Encoding of a text file, such as latin-1.")
+    ] = None,
+    delimiter: Annotated[
+        str | None, typer.Option(help="What separates the fields of a text file; tab is a tab.")
+    ] = None,
+    sheet: Annotated[
+        str | None, typer.Option(help="Sheet of a workbook; by default the first.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Propose a schema for a table; what it took from the data is marked `confirm`."""
@@ -54,7 +65,8 @@ def draft(
 
     if out is not None and out.exists():
         raise ParameterError(f"{str(out)!r} exists; choose another file or remove it.")
-    made = drafted(data, codebook=codebook or ())
+    given = {"encoding": encoding, "delimiter": delimiter, "sheet": sheet}
+    made = drafted(data, codebook=codebook or (), reading=_reading(given))
     content = {
         "schema": made.schema.to_dict(),
         "remarks": {name: list(said) for name, said in made.remarks.items()},
@@ -79,6 +91,19 @@ def draft(
         f"Wrote {out}. Check every line marked 'confirm' against public knowledge, correct it "
         "and delete the mark; publish refuses until then."
     )
+
+
+def _reading(given: dict[str, str | None]) -> FileFormat:
+    try:
+        return FileFormat(**{name: said for name, said in given.items() if said is not None})
+    except ValidationError as error:
+        raise ParameterError(
+            [
+                f"--{'-'.join(map(str, problem['loc'])) or 'delimiter'}: "
+                f"{problem['msg'].removeprefix('Value error, ')}."
+                for problem in error.errors()
+            ]
+        ) from None
 
 
 @schema_group.command("check")

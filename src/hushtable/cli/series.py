@@ -9,7 +9,9 @@ import typer
 
 import hushtable as ht
 from hushtable.cli.options import (
+    Anyway,
     AsJson,
+    MemoryLimit,
     NoiseName,
     Reason,
     Responsible,
@@ -136,13 +138,8 @@ def publish(  # noqa: PLR0917 - the options of a command
         Literal["auto", "memory", "duckdb", "spark"], typer.Option(help="What counts.")
     ] = "auto",
     noise: NoiseName = "secure",
-    memory_limit: Annotated[
-        str | None, typer.Option(help="Limit for counting, such as 1GB.")
-    ] = None,
-    anyway: Annotated[
-        bool,
-        typer.Option("--anyway", help="Publish even if the forecast is that it tells nothing."),
-    ] = False,
+    memory_limit: MemoryLimit = None,
+    anyway: Anyway = False,
     as_json: AsJson = False,
 ) -> None:
     """Publish a wave, with all waves before it as what is known already."""

@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
-import atexit
 import shutil
-import tempfile
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
 from hushtable.errors import DataError, ParameterError
 from hushtable.extras import needing
+from hushtable.files.scratch import spill_folder
 
 DATABASES = {"duckdb": "duckdb", "sqlite": "sqlite", "postgres": "postgres",
              "postgresql": "postgres"}  # fmt: skip
+
+_QUERY = "hushtable_query"  # what is asked of a DuckDB, as a view that only this session has
 
 
 def is_address(data: Any) -> bool:
     """Say whether data is a URL, rather than a path."""
     return isinstance(data, str) and "://" in data
+
+
+def name_at(address: str) -> str:
+    """Give what a table at a URL is called: never more of the URL, which may hold a password.
+
+    Examples
+    --------
+    >>> name_at("postgres://me:secret@host?table=visits"), name_at("https://me@host/a/visits.csv")
+    ('visits', 'visits.csv')
+    """
+    parts = urlsplit(address)
+    if parts.scheme in DATABASES:
+        return dict(parse_qsl(parts.query)).get("table", "")
+    return Path(unquote(parts.path)).name
 
 
 def at_address(address: str) -> Any:
@@ -48,10 +63,7 @@ def _table(address: str) -> Any:
     where = urlunsplit((DATABASES[parts.scheme], parts.netloc, parts.path, urlencode(given), ""))
     try:
         if parts.scheme in ("duckdb", "sqlite"):
-            file = Path(unquote(parts.netloc + parts.path).removeprefix("/"))
-            file = file if file.exists() else Path("/") / file
-            if not file.is_file():
-                raise DataError(f"database {str(file)!r} does not exist.")
+            file = _database_file(unquote(parts.netloc + parts.path).removeprefix("/"))
             connection = (
                 ibis.duckdb.connect(file, read_only=True)
                 if parts.scheme == "duckdb"
@@ -59,7 +71,12 @@ def _table(address: str) -> Any:
             )
         else:
             connection = ibis.connect(where)
-        return connection.table(table) if table is not None else connection.sql(query)
+        if table is not None:
+            return connection.table(table)
+        if parts.scheme == "duckdb":  # where ibis asks for types by a call that DuckDB has dropped
+            connection.con.execute(f"CREATE TEMP VIEW {_QUERY} AS {query}")
+            return connection.table(_QUERY)
+        return connection.sql(query)
     except DataError:
         raise
     except Exception as error:  # drivers raise what they like, with passwords in it
@@ -69,14 +86,25 @@ def _table(address: str) -> Any:
         ) from None
 
 
+def _database_file(path: str) -> Path:
+    """Find a database here, or from the root on."""
+    places = [Path(path), Path("/") / path]
+    found = next((place for place in places if place.is_file()), None)
+    if found is None:
+        listed = " nor ".join(dict.fromkeys(repr(str(place)) for place in places))
+        raise DataError(f"there is no database {listed}.")
+    return found
+
+
 def _copy(address: str) -> Path:
-    """Bring a file here, into a folder that is the owner's alone and goes with the process."""
+    """Bring a file here, into a folder that is the owner's alone and goes with the process.
+
+    Even if that is killed: it is where private rows lie that do not fit memory.
+    """
     scheme = urlsplit(address).scheme
     with needing("files", f"{scheme}://"):
         import fsspec  # noqa: PLC0415 - an extra
-    folder = Path(tempfile.mkdtemp(prefix="hushtable-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    file = folder / (Path(urlsplit(address).path).name or "data")
+    file = Path(spill_folder()) / (Path(urlsplit(address).path).name or "data")
     try:
         with fsspec.open(address, "rb") as there, file.open("wb") as here:
             shutil.copyfileobj(there, here)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -14,7 +14,9 @@ from hushtable.engine.published import Keys, Parts, RowsOf, Whole
 from hushtable.privacy.noise import Noise
 from hushtable.recoding import Recoding
 from hushtable.schema import Schema
-from hushtable.schema.linked import LinkedSchema
+
+if TYPE_CHECKING:
+    from hushtable.schema.linked import LinkedSchema  # many models: slow to import
 
 # Negative codes mark rows that break a rule of the schema, while they are being encoded.
 MISSING, UNREADABLE, OUTSIDE = -1, -2, -3

@@ -17,6 +17,7 @@ from typing import Any
 import lazy_loader
 import pyarrow as pa
 
+from hushtable.engine.cell_texts import texts_of
 from hushtable.engine.encode import Expression
 from hushtable.engine.header import Header, Kind
 from hushtable.engine.own_duckdb import connect_duckdb, plain_type
@@ -52,10 +53,7 @@ class DatabaseSource(Source):
         raw = self.select(places)
         backend = self.table.get_backend()
         kinds = dict(zip(self.header.names, self.header.kinds, strict=True))
-        travel = {
-            place: _travelling(raw[place], kinds[name], backend.name)
-            for place, name in places.items()
-        }
+        travel = {place: _travelling(raw[place], kinds[name]) for place, name in places.items()}
         connection = connect_duckdb(self.header, self.memory_limit)
         try:
             _copy(connection.con, backend, raw.select(**travel))
@@ -70,19 +68,11 @@ class DatabaseSource(Source):
         return Source(copy.select(**arrived), {name: place for place, name in places.items()})
 
 
-def _travelling(raw: Expression, header: Kind, database: str) -> Expression:
+def _travelling(raw: Expression, header: Kind) -> Expression:
     """Give a column as it leaves the database: a type that no driver changes on the way."""
-    kind = raw.type()
     if header.family == "other":
         return ibis.null("string")  # can neither be published nor name a person
-    if _is_long_decimal(kind):
-        return raw.cast("string")
-    if database == "sqlite":  # which stores numbers and texts only, whatever a column is called
-        if kind.is_boolean():
-            return raw.cast("int64")
-        if kind.is_decimal() or kind.is_temporal():
-            return raw.cast("string")
-    return raw
+    return raw.cast("string") if _is_long_decimal(raw.type()) else raw
 
 
 def _arrived(copy: Expression, kind: Any, header: Kind) -> Expression:
@@ -93,7 +83,8 @@ def _arrived(copy: Expression, kind: Any, header: Kind) -> Expression:
         # 1.0 and 1.00 are one number, hence one text.
         return copy.contains(".").ifelse(copy.re_replace(r"\.?0+$", ""), copy)
     if kind.is_boolean() or kind.is_decimal() or kind.is_temporal():
-        return copy if copy.type() == kind else copy.cast(kind)
+        # What SQLite only calls so may be anything else, and is then no value.
+        return copy if copy.type() == kind else copy.try_cast(kind)
     return copy
 
 
@@ -106,6 +97,8 @@ def _copy(duck: Any, backend: Any, rows: Expression) -> None:
     names = ", ".join(f'"{name}"' for name in rows.columns)
     fields = rows.schema().to_pyarrow()
     fields = pa.schema([field.with_type(plain_type(field.type)) for field in fields])
+    if backend.name == "sqlite":
+        fields = pa.schema([(name, pa.string()) for name in rows.columns])
     there = False
     for batch in _batches(backend, rows):
         duck.register("batch", pa.Table.from_batches([batch]).cast(fields))
@@ -125,9 +118,12 @@ def _batches(backend: Any, rows: Expression) -> Iterator[pa.RecordBatch]:
         backend._run_pre_execute_hooks(rows)  # tables of the session that it may ask for
         yield from backend.con.sql(backend.compile(rows)).to_arrow_reader(BATCH)
     elif backend.name == "sqlite":
-        # Not by way of pandas, where one row without a number makes doubles of all the others.
-        from ibis.backends.sql import SQLBackend  # noqa: PLC0415 - ibis is imported lazily
-
-        yield from SQLBackend.to_pyarrow_batches(backend, rows, chunk_size=BATCH)
+        # Whatever a column is called, each of its cells has a type of its own; where it is called
+        # nothing, as in queries that compute, ibis would take that of the first row for all.
+        backend._run_pre_execute_hooks(rows)
+        found = backend.con.execute(backend.compile(rows))
+        while cells := found.fetchmany(BATCH):
+            columns = [texts_of(column) for column in zip(*cells, strict=True)]
+            yield pa.RecordBatch.from_arrays(columns, list(rows.columns))
     else:
         yield from rows.to_pyarrow_batches(chunk_size=BATCH)

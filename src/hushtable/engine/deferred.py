@@ -2,13 +2,16 @@
 
 Their columns are known from the file's head. Rows are read when a method asks, after the charge,
 and held in memory.
+
+Cells of a workbook and of JSON lines have a type each, and columns none: they are read as texts,
+one by one (`hushtable.engine.cell_texts`).
 """
 
 from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,17 +19,35 @@ from typing import Any
 
 import pyarrow as pa
 
+from hushtable.engine.cell_texts import texts_of
 from hushtable.errors import DataError, HushtableError, ParameterError
 from hushtable.file_format import FileFormat
 
 
 @dataclass(frozen=True, eq=False)
 class Deferred:
-    """Hold the names of a file's columns, and what reads its rows."""
+    """Hold the names of a file's columns, or of those of several files, and what reads the rows."""
 
     file: Path
     names: tuple[str, ...]
     load: Callable[[], pa.Table]
+
+
+def deferred_all(given: str | Path, files: Sequence[Path], layout: FileFormat) -> Deferred | None:
+    """Open files that are read as a whole, one below the other; None for those that are not."""
+    opened = [one for file in files if (one := deferred(file, layout)) is not None]
+    problems = [
+        f"file {str(one.file)!r} has other columns than {str(opened[0].file)!r}."
+        for one in opened
+        if one.names != opened[0].names
+    ]
+    if problems:
+        raise DataError(problems)
+    if len(opened) <= 1:
+        return opened[0] if opened else None
+    return Deferred(
+        Path(given), opened[0].names, lambda: pa.concat_tables([one.load() for one in opened])
+    )
 
 
 def deferred(file: Path, layout: FileFormat) -> Deferred | None:
@@ -84,7 +105,7 @@ def _csv(file: Path, layout: FileFormat) -> Deferred:
     names = tuple(next(csv.reader([first], delimiter=delimiter), []))
 
     def load() -> pa.Table:
-        with file.open(encoding=layout.encoding, newline="") as text:
+        with file.open(encoding=layout.encoding, newline="") as text, _long_fields():
             rows = list(csv.reader(text, delimiter=delimiter))[1:]
         odd = sum(len(row) != len(names) for row in rows)
         if odd:
@@ -93,6 +114,19 @@ def _csv(file: Path, layout: FileFormat) -> Deferred:
         return pa.Table.from_arrays([pa.array(c, pa.string()) for c in columns], list(names))
 
     return Deferred(file, names, load)
+
+
+@contextmanager
+def _long_fields() -> Iterator[None]:
+    """Let a field be as long as a line may be elsewhere; Python stops at the first long one."""
+    before = csv.field_size_limit(_LONGEST_FIELD)
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)
+
+
+_LONGEST_FIELD = 2**31 - 1
 
 
 # --- workbooks ------------------------------------------------------------------------------------
@@ -117,20 +151,13 @@ def _workbook(file: Path, layout: FileFormat) -> Deferred:
         raise DataError(f"file {str(file)!r} is empty.")
 
     def load() -> pa.Table:
-        cells = [row[: len(names)] for row in rows()[1:]]
+        # A row of a workbook may be shorter than its head.
+        cells = [(*row, *(None,) * len(names))[: len(names)] for row in rows()[1:]]
         cells = [row for row in cells if any(cell is not None for cell in row)]
-        columns = [_column([row[place] for row in cells]) for place in range(len(names))]
+        columns = [texts_of(row[place] for row in cells) for place in range(len(names))]
         return pa.Table.from_arrays(columns, list(names))
 
     return Deferred(file, names, load)
-
-
-def _column(values: list[Any]) -> pa.Array:
-    """Give cells one type; what mixes types is text."""
-    try:
-        return pa.array(values)
-    except (pa.ArrowException, TypeError, ValueError):
-        return pa.array([None if value is None else str(value) for value in values], pa.string())
 
 
 # --- JSON lines and Feather -----------------------------------------------------------------------
@@ -138,14 +165,14 @@ def _column(values: list[Any]) -> pa.Array:
 
 def _json_lines(file: Path, _: FileFormat) -> Deferred:
     with file.open(encoding="utf-8") as text:
-        first = json.loads(text.readline())
+        first = json.loads(text.readline(), parse_int=_digits)
     if not isinstance(first, dict) or not first:
         raise DataError(f"the first line of {str(file)!r} is not a JSON object with columns.")
     names = tuple(map(str, first))
 
     def load() -> pa.Table:
         with file.open(encoding="utf-8") as text:
-            records = [json.loads(line) for line in text if line.strip()]
+            records = [json.loads(line, parse_int=_digits) for line in text if line.strip()]
         more = {key for record in records for key in record} - set(names)
         if more:
             raise DataError(
@@ -153,10 +180,18 @@ def _json_lines(file: Path, _: FileFormat) -> Deferred:
                 "have the keys of the first, or fewer."
             )
         return pa.Table.from_arrays(
-            [_column([record.get(name) for record in records]) for name in names], list(names)
+            [texts_of(record.get(name) for record in records) for name in names], list(names)
         )
 
     return Deferred(file, names, load)
+
+
+def _digits(text: str) -> int | str:
+    """Read a whole number; one of thousands of digits, which Python refuses, stays a text."""
+    return int(text) if len(text) <= _LONG else text
+
+
+_LONG = 400
 
 
 def _feather(file: Path, _: FileFormat) -> Deferred:
@@ -183,7 +218,8 @@ def _statistical(reader: str) -> Callable[[Path, FileFormat], Deferred]:
         def load() -> pa.Table:
             columns, _ = read(file, output_format="dict")
             names = list(meta.column_names)
-            return pa.Table.from_arrays([_column(_plain(columns[name])) for name in names], names)
+            # The file says what type each column has, whatever its rows hold.
+            return pa.Table.from_arrays([pa.array(_plain(columns[name])) for name in names], names)
 
         return Deferred(file, tuple(meta.column_names), load)
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 from hushtable.engine.addresses import at_address, is_address
 from hushtable.engine.arrow_codes import Encoded, encoded_texts, plain_reader
 from hushtable.engine.base import Engine
-from hushtable.engine.deferred import Deferred, deferred
+from hushtable.engine.deferred import Deferred, deferred_all
 from hushtable.engine.frames import as_arrow
 from hushtable.engine.header import (
     AS_FOUND,
@@ -216,7 +216,11 @@ class PrivateTable:
 
 
 def open(
-    data: Data, *, engine: EngineName = "auto", memory_limit: str | None = None
+    data: Data,
+    *,
+    reading: FileFormat = AS_FOUND,
+    engine: EngineName = "auto",
+    memory_limit: str | None = None,
 ) -> PrivateTable:
     """Open a private table: find out what it is, and read its header and no row.
 
@@ -228,6 +232,8 @@ def open(
         Feather, Stata, SPSS or SAS file, which is read as a whole; a URL of such a file, or of a
         table in a database (``sqlite:///people.db?table=visits``); an Arrow, pandas, polars or
         Spark table, a DuckDB relation, whatever has ``__arrow_c_stream__``; an ibis table.
+    reading : FileFormat
+        What its file does not say of itself, such as an encoding.
     engine : {"auto", "memory", "duckdb", "spark"}
         Who counts. ``auto``: memory for frames and Parquet files of less than a million rows and
         for text files of less than 64 MB, DuckDB for larger and for compressed ones, and for ibis
@@ -250,28 +256,28 @@ def open(
         raise ParameterError(f"engine {engine!r} is not known; choose {allowed}.")
     if memory_limit is not None:
         parse_memory_limit(memory_limit)  # now, and not when something was charged
+    as_named = reading.model_copy(update={"rename": {}})  # new names go by places in the header
     if engine == "spark" or is_in_spark(data):
         from hushtable.engine.spark.session import read_in_spark  # noqa: PLC0415 - an extra
 
         data = read_in_spark(data, memory_limit=memory_limit)
     else:
-        data = as_arrow(_opened(at_address(data) if is_address(data) else data, AS_FOUND))
-    header = read_header(data)
+        data = as_arrow(_opened(at_address(data) if is_address(data) else data, as_named))
+    header = read_header(data, as_named)
     in_spark = is_in_spark(data)
     if (in_spark or is_ibis_table(data)) and engine == ("duckdb" if in_spark else "spark"):
         backend = "pyspark" if in_spark else data.get_backend().name
         raise ParameterError(
             f"engine {engine!r} cannot count a table that is in {backend}; leave it at auto."
         )
-    return PrivateTable(data, header, engine, memory_limit)
+    return PrivateTable(data, header, engine, memory_limit, as_named).read_as(reading)
 
 
 def _opened(data: Data, layout: FileFormat) -> Data:
     """Open what is read as a whole, and leave everything else alone."""
     if not isinstance(data, str | Path) or Path(data).is_dir():
         return data
-    file = files_of(data)[0]
-    return deferred(file, layout) or data
+    return deferred_all(data, files_of(data), layout) or data
 
 
 def connect(
@@ -292,4 +298,5 @@ def connect(
     >>> private.histograms(["age"])["age"].tolist()
     [0, 2, 0, 1, 0]
     """
-    return open(data, engine=engine, memory_limit=memory_limit).connect(schema, noise=noise)
+    table = open(data, reading=schema.reading, engine=engine, memory_limit=memory_limit)
+    return table.connect(schema, noise=noise)

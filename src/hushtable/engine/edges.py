@@ -303,11 +303,26 @@ def _text(what: str, name: str, column: Any) -> pa.Array:
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
     try:
+        if pa.types.is_floating(array.type):
+            return _digits(array)
         return pc.utf8_trim_whitespace(array.cast(pa.large_string()))
     except pa.ArrowException:
         raise DataError(
             f"{what}: column {name!r} of type {array.type} cannot be written as text."
         ) from None
+
+
+def _digits(array: pa.Array) -> pa.Array:
+    """Write whole numbers without a fraction and without an exponent, as `encode` does.
+
+    A frame with an empty end has doubles in that column, and whole numbers in the other.
+    """
+    doubles = array.cast(pa.float64())
+    numbers = doubles.fill_null(float("nan")).to_numpy(zero_copy_only=False)
+    is_whole = (np.abs(numbers) < 2.0**63) & (np.floor(numbers) == numbers)
+    whole = pa.array(np.where(is_whole, numbers, 0.0).astype(np.int64)).cast(pa.large_string())
+    texts = pc.if_else(pa.array(is_whole), whole, doubles.cast(pa.large_string()))
+    return pc.if_else(pa.array(np.isnan(numbers)), pa.scalar(None, pa.large_string()), texts)
 
 
 def _unreadable(what: str, path: Path, error: Exception) -> DataError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -22,12 +23,36 @@ def as_arrow(data: Data) -> Data:
     if not hasattr(data, "__arrow_c_stream__"):
         return data
     try:
-        table = pa.table(data)
-    except (pa.ArrowException, TypeError, ValueError):
+        table = _with_own_digits(pa.table(data), data)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
         raise DataError(_frame_problems(data)) from None  # the conversion's message quotes values
     # A pandas index without a name is not a column.
     unnamed = [name for name in table.column_names if re.fullmatch(r"__index_level_\d+__", name)]
     return table.drop_columns(unnamed)
+
+
+def _with_own_digits(table: pa.Table, frame: Any) -> pa.Table:
+    """Write decimals that are single objects, as pandas has them, as texts.
+
+    Arrow gives them the digits of the longest: one row more would spell all others otherwise.
+    """
+    if type(frame).__module__.split(".")[0] != "pandas":
+        return table
+    for place, field in enumerate(table.schema):
+        if (
+            pa.types.is_decimal(field.type)
+            and field.name in frame
+            and frame[field.name].dtype == "O"
+        ):
+            texts = pa.array(map(_digits, frame[field.name]), pa.string())
+            table = table.set_column(place, field.name, texts)
+    return table
+
+
+def _digits(number: Any) -> str | None:
+    if number is None or number != number:  # noqa: PLR0124 - NaN
+        return None
+    return f"{number:f}" if isinstance(number, Decimal) else str(number)
 
 
 def _frame_problems(frame: Any) -> list[str]:
@@ -40,6 +65,6 @@ def _frame_problems(frame: Any) -> list[str]:
     for name in (name for name in names if name not in twice):
         try:
             pa.array(frame[name])
-        except (pa.ArrowException, TypeError, ValueError):
+        except (pa.ArrowException, TypeError, ValueError, OverflowError):
             problems.append(f"column {name!r} mixes types; convert it to one type first.")
     return problems or ["the frame cannot be read as a table; convert its columns to plain types."]

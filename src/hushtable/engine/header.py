@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from hushtable.engine.deferred import WHOLE_FILES, Deferred
 from hushtable.errors import DataError, ParameterError, SchemaError
-from hushtable.file_format import FileFormat
+from hushtable.file_format import ANOTHER_ENCODING, FileFormat
 from hushtable.files.stored_rows import stored_rows
 from hushtable.schema import (
     Categorical,
@@ -127,7 +127,8 @@ def _header(data: Data, layout: FileFormat) -> Header:
     if isinstance(data, str | Path):
         return _file_header(data, layout)
     if is_ibis_table(data):
-        return Header(tuple(data.columns), tuple(map(_ibis_kind, data.schema().types)))
+        kind_of = _stored_kind if str(data.get_backend().name) == "sqlite" else _ibis_kind
+        return Header(tuple(data.columns), tuple(map(kind_of, data.schema().types)))
     if is_spark_frame(data):
         return _spark_header(data)
     if isinstance(data, pa.Table):
@@ -284,6 +285,15 @@ def _ibis_kind(kind: Any) -> Kind:
     return Kind(str(kind), "bytes" if kind.is_binary() else "other")
 
 
+def _stored_kind(kind: Any) -> Kind:
+    """Give the kind of a column of SQLite, whose cells are read as texts, one by one.
+
+    But for what they are called and SQLite knows nothing of, such as dates.
+    """
+    stored = kind.is_integer() or kind.is_floating() or kind.is_binary() or kind.is_null()
+    return TEXT if stored else _ibis_kind(kind)
+
+
 def _file_header(data: str | Path, layout: FileFormat) -> Header:
     files = files_of(data)
     if files[0].suffix.lower() == ".parquet":
@@ -371,10 +381,7 @@ def _csv_header(file: Path, layout: FileFormat) -> Header:
     try:
         text = line.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise DataError(
-            f"file {str(file)!r} is not UTF-8 text; say its encoding in the schema, such as "
-            "reading: {encoding: latin-1}, or convert it first."
-        ) from None
+        raise DataError(f"file {str(file)!r} is not UTF-8 text; {ANOTHER_ENCODING}") from None
     if not text.strip():
         raise DataError(f"file {str(file)!r} is empty.")
     if "\x00" in text or text.startswith("PAR1"):

@@ -101,8 +101,10 @@ def open_linked(
     if problems:
         raise ParameterError(problems)
     opened = {
-        name: open_one(data[name], engine=engine, memory_limit=memory_limit)
-        for name in schema.tables
+        name: open_one(
+            data[name], reading=described.reading, engine=engine, memory_limit=memory_limit
+        )
+        for name, described in schema.tables.items()
     }
     if len({is_in_spark(table.data) for table in opened.values()}) > 1:
         raise ParameterError(

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import chain
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -30,7 +30,9 @@ from hushtable.privacy.spending import Account, Part, Sensitivity
 from hushtable.privacy.tuple_counts import SealedTuples
 from hushtable.recoding import Recoding
 from hushtable.schema import Schema
-from hushtable.schema.linked import LinkedSchema
+
+if TYPE_CHECKING:
+    from hushtable.schema.linked import LinkedSchema  # many models: slow to import
 
 Made = TypeVar("Made")
 

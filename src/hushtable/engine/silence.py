@@ -70,6 +70,15 @@ def silence_also(quiet: contextlib.AbstractContextManager[Any]) -> None:
     _SILENCE.also(quiet)
 
 
+def is_logged(logger: logging.Logger, level: int) -> bool:
+    """Say whether the user wants to see what a logger of hushtable says at a level.
+
+    The silence is for all others, and must not be taken for a wish of the user's.
+    """
+    off = _LOGGING_OFF[-1] if _LOGGING_OFF else logging.root.manager.disable
+    return off < level and logger.getEffectiveLevel() <= level
+
+
 # --- errors ---------------------------------------------------------------------------------------
 
 
@@ -139,14 +148,18 @@ class _Silence:
 _SILENCE = _Silence()
 
 
+_LOGGING_OFF: list[int] = []
+"""The level up to which the user had switched logging off, while there is silence."""
+
+
 @contextlib.contextmanager
 def _no_logging() -> Iterator[None]:
-    before = logging.root.manager.disable
+    _LOGGING_OFF.append(logging.root.manager.disable)
     logging.disable(sys.maxsize)  # every logger, with every level
     try:
         yield
     finally:
-        logging.disable(before)
+        logging.disable(_LOGGING_OFF.pop())
 
 
 @contextlib.contextmanager

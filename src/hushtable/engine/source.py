@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from hushtable.engine.encode import Expression
 from hushtable.errors import DataError, HushtableError, TooLarge
+from hushtable.file_format import ANOTHER_ENCODING
 
 duckdb = lazy_loader.load("duckdb")  # a small table is counted without them
 ibis = lazy_loader.load("ibis")
@@ -134,10 +135,7 @@ def explained(error: Exception) -> HushtableError:
     if isinstance(error, duckdb.OutOfMemoryException):
         return TooLarge("the memory limit and the disk for overflow do not suffice; raise them.")
     if "unicode" in message or "utf-8" in message or "utf8" in message:
-        return DataError(
-            "the data holds text that is not UTF-8; say its encoding in the schema, such as "
-            "reading: {encoding: latin-1}, or convert it first."
-        )
+        return DataError(f"the data holds text that is not UTF-8; {ANOTHER_ENCODING}")
     if isinstance(error, duckdb.InvalidInputException) and "csv" in message:
         found = re.search(r"line: (\d+)", message)
         where = f"line {found[1]}" if found else "a line"

@@ -15,6 +15,7 @@ from typing import Literal
 import numpy as np
 
 from hushtable.errors import HushtableError, ParameterError, Refused, TooLarge
+from hushtable.estimate import correlation as correlations
 from hushtable.estimate import moments, regression
 from hushtable.estimate.base import CONFIDENCE, Estimate, Estimator, Scope
 from hushtable.estimate.estimate_table import EstimateTable, of_terms
@@ -263,7 +264,7 @@ class Answers:
 
         def compute(base: RowFunction) -> Estimate:
             pair = [Numbers(name, self._number(name), base) for name in (one, other)]
-            return regression.correlation(self._ask, pair[0], pair[1], scope=scope)
+            return correlations.correlation(self._ask, pair[0], pair[1], scope=scope)
 
         return self._by(by, where, compute)
 

@@ -1,9 +1,10 @@
 """Sums over rows from published cells, each a set of combinations of values with a count.
 
 Inside a cell nothing is known about where its rows are. A function is replaced by its mean over the
-cell's combinations. For the error, the rows of a cell are taken as a draw of a Dirichlet process
-around the even spread with the weight of one observation, as in `hushtable.estimate.uneven`: the
-mean of a function then has half of the function's variance over the cell. Cells err in the same
+cell's combinations. For the error, all rows of a cell are taken to be at one place of it, which may
+be any: their mean then has the function's variance over the cell. For a number, 1.96 times its
+standard deviation is more than half of its range, so that the interval of a mean holds wherever
+rows are; and in a wide cell they do pile up at an end, as incomes do. Cells err in the same
 direction, so standard deviations add up; a quadratic form that is never less is used instead, the
 sum of the variances times the number of rows in such cells (by Cauchy and Schwarz).
 """
@@ -89,7 +90,7 @@ class PublishedCells:
                 found = self.covariances(functions[i], functions[j])
                 if found is None:
                     continue
-                result[i, j] = result[j, i] = float(there @ found) / 2
+                result[i, j] = result[j, i] = float(there @ found)
                 if i == j:
                     own = found > 1e-12
                     cut |= own

@@ -1,4 +1,4 @@
-"""Regressions and correlations from sums over rows, with what noise in the sums does to them.
+"""Regressions from sums over rows, with what noise in the sums does to them.
 
 A linear regression needs the mean product of each pair of its columns, nothing else. These are
 sums over rows that a release tells with known error, so the rows that a release may have are not
@@ -277,49 +277,6 @@ def _intercept(
         what="intercept",
         notes=products.notes,
     )
-
-
-def correlation(ask: Ask, one: Numbers, two: Numbers, *, scope: Scope) -> Estimate:
-    """Give Pearson's correlation of two numbers; its interval is symmetric after Fisher's z."""
-    there = present(one.name, one.column) * present(two.name, two.column) * one.where
-    x, y = power(one.name, one.column, 1) * there, power(two.name, two.column, 1) * there
-    found = ask([there, x, y, x * x, y * y, x * y])
-    n_rows = max(float(found.values[0]), 1.0)
-    _, mx, my, mxx, myy, mxy = (found.values / n_rows).tolist()
-    vx, vy, cov = mxx - mx**2, myy - my**2, mxy - mx * my
-    if vx <= 0 or vy <= 0:
-        raise Refused(
-            f"the noise leaves open whether {one.name!r} and {two.name!r} vary at all among such "
-            "rows; ask about more rows."
-        )
-    value = float(np.clip(cov / math.sqrt(vx * vy), -1.0, 1.0))
-    # The product of the centered numbers, less what their squares would make of it.
-    scale = math.sqrt(vx * vy)
-
-    def squared(mean: float, variance: float) -> Floats:
-        return np.array([mean**2 - variance, -2 * mean, 1.0]) / variance
-
-    weights = np.zeros(6)
-    weights += np.array([mx * my - cov, -my, -mx, 0, 0, 1.0]) / scale
-    weights[[0, 1, 3]] -= value / 2 * squared(mx, vx)
-    weights[[0, 2, 4]] -= value / 2 * squared(my, vy)
-    errors = found.combined(weights[None, :] / n_rows)
-    sampling = (1 - value**2) ** 2 / n_rows
-    return answer_of(
-        errors,
-        value,
-        _by_fisher(value, reach_of(errors, sampling, scope)),
-        sampling=sampling,
-        scope=scope,
-        what=f"correlation of {one.name} and {two.name}",
-        notes=found.notes,
-    )
-
-
-def _by_fisher(value: float, reach: float) -> tuple[float, float]:
-    inside = min(max(value, -0.9999), 0.9999)
-    z, half = math.atanh(inside), reach / (1 - inside**2)
-    return min(value, math.tanh(z - half)), max(value, math.tanh(z + half))
 
 
 # --- logistic regression --------------------------------------------------------------------------

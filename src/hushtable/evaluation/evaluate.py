@@ -16,6 +16,7 @@ import numpy as np
 
 from hushtable.engine.edges import EDGE_COLUMNS
 from hushtable.engine.header import Data
+from hushtable.engine.phases import logged
 from hushtable.engine.silence import silenced
 from hushtable.errors import ParameterError
 from hushtable.evaluation.findings import Findings
@@ -151,6 +152,7 @@ class Evaluation(Findings):
 
 
 @silenced
+@logged("evaluate")
 def evaluate(
     release: Release | str | Path | Any,
     data: Data,

@@ -109,7 +109,7 @@ def read_rows(data: Data, schema: Schema, layout: FileFormat | None = None) -> C
     [1, 3, 3]
     """
     layout = schema.reading if layout is None else layout
-    table = door.open(data, engine="memory").read_as(layout)
+    table = door.open(data, reading=layout, engine="memory")
     public = schema.select(schema.attributes)
     lowered = {name.lower() for name in public.columns}
     # Columns that are not compared are not looked at, whatever they are.

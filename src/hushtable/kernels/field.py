@@ -382,7 +382,9 @@ def gibbs(rows: Particles, sites: Places, layout: Layout, state: State) -> None:
     """
     sizes, factors = layout.sizes, layout.factors
     alone = np.uint64(len(sizes))
-    largest, n_factors = int(sizes.max()), len(layout.starts)
+    largest, n_factors = 0, len(layout.starts)
+    for column in range(len(sizes)):  # sizes.max() takes half a second to compile
+        largest = max(largest, int(np.int64(sizes[column])))
     mine, other = np.empty(largest), np.empty(largest)
     bases, strides = np.empty(n_factors, np.uint64), np.empty(n_factors, np.uint64)
     coins = np.empty((len(sites), 4))

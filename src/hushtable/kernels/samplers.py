@@ -28,9 +28,11 @@ _HALF_WORD = np.uint64(32)
 _LOW_HALF = np.uint64(0xFFFFFFFF)
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 _WORD = np.uint64(64)
+# A plain 1 would be a type of its own to numba, and everything it is given to compiled once more.
+_UNIT = np.int64(1)
 
 
-@njit(inline="always")
+@njit
 def _take(n_bits, words, state):  # type: ignore[no-untyped-def]
     """Return 1 to 62 random bits as int64, or set state[3] when there are not enough."""
     wanted = np.uint64(n_bits)
@@ -52,7 +54,7 @@ def _take(n_bits, words, state):  # type: ignore[no-untyped-def]
     return np.int64(taken)
 
 
-@njit(inline="always")
+@njit
 def _below(n, words, state):  # type: ignore[no-untyped-def]
     """Return a uniform integer in [0, n), n <= 2**62."""
     n_bits = 0
@@ -68,7 +70,7 @@ def _below(n, words, state):  # type: ignore[no-untyped-def]
             return value
 
 
-@njit(inline="always")
+@njit
 def _coin(numerator, denominator, words, state):  # type: ignore[no-untyped-def]
     if numerator >= denominator:
         return True
@@ -102,7 +104,7 @@ def _exp_coin(numerator, denominator, words, state):  # type: ignore[no-untyped-
     whole = numerator // denominator
     part = numerator - whole * denominator
     while whole > 0:
-        if not _exp_coin_within_one(1, 1, words, state) or state[3] != _ZERO:
+        if not _exp_coin_within_one(_UNIT, _UNIT, words, state) or state[3] != _ZERO:
             return False
         whole -= 1
     return _exp_coin_within_one(part, denominator, words, state)
@@ -122,7 +124,7 @@ def _geometric(numerator, denominator, words, state):  # type: ignore[no-untyped
     rest_per_step = denominator - per_step * numerator
     result = remainder // numerator
     rest = remainder - result * numerator
-    while _exp_coin_within_one(1, 1, words, state) and state[3] == _ZERO:
+    while _exp_coin_within_one(_UNIT, _UNIT, words, state) and state[3] == _ZERO:
         result += per_step
         rest += rest_per_step
         if rest >= numerator:
@@ -144,13 +146,20 @@ def _laplace(numerator, denominator, words, state):  # type: ignore[no-untyped-d
             return -magnitude
 
 
-@njit(inline="always")
+@njit
+def _put(state, into):  # type: ignore[no-untyped-def]
+    """Copy the state; ``into[:] = state`` takes seconds to compile, for an error never raised."""
+    for i in range(4):
+        into[i] = state[i]
+
+
+@njit
 def _ran_out(state, start):  # type: ignore[no-untyped-def]
     """Go back to where the draw began if the words ran out in it; else the next one begins here."""
     if state[3] != _ZERO:
-        state[:] = start
+        _put(start, state)
         return True
-    start[:] = state
+    _put(state, start)
     return False
 
 
@@ -220,7 +229,7 @@ def fill_laplace(numerator, denominator, out, done, words, state):  # type: igno
     return done
 
 
-@njit(inline="always")
+@njit
 def _square(x):  # type: ignore[no-untyped-def]
     """Return the high and low words of x * x."""
     high, low = x >> _HALF_WORD, x & _LOW_HALF
@@ -232,7 +241,7 @@ def _square(x):  # type: ignore[no-untyped-def]
     return high * high + (cross >> np.uint64(31)) + carry, total
 
 
-@njit(inline="always")
+@njit
 def _subtract(high, low, minus_high, minus_low):  # type: ignore[no-untyped-def]
     borrow = _ONE if low < minus_low else _ZERO
     return high - minus_high - borrow, low - minus_low
@@ -258,7 +267,7 @@ def _wide_coin(high, low, over_high, over_low, words, state):  # type: ignore[no
 @njit
 def _wide_exp_coin(high, low, over_high, over_low, words, state):  # type: ignore[no-untyped-def]
     while high > over_high or (high == over_high and low >= over_low):
-        if not _exp_coin_within_one(1, 1, words, state) or state[3] != _ZERO:
+        if not _exp_coin_within_one(_UNIT, _UNIT, words, state) or state[3] != _ZERO:
             return False
         high, low = _subtract(high, low, over_high, over_low)
     k = 1
@@ -283,7 +292,7 @@ def fill_gaussian(  # type: ignore[no-untyped-def]
     step = scale * denominator
     while done < out.shape[0]:
         while True:
-            z = _laplace(scale, 1, words, state)
+            z = _laplace(scale, _UNIT, words, state)
             if state[3] != _ZERO:
                 break
             high, low = _square(np.uint64(abs(abs(z) * step - numerator)))

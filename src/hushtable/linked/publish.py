@@ -8,6 +8,7 @@ from typing import Any, Literal, Unpack
 
 from hushtable.engine import EngineName
 from hushtable.engine.linked import open_linked
+from hushtable.engine.phases import logged
 from hushtable.engine.silence import silenced
 from hushtable.files.progress import Progress, silent
 from hushtable.linked.linked import Linked
@@ -21,6 +22,7 @@ from hushtable.schema.linked import LinkedSchema
 
 
 @silenced
+@logged("publish")
 def publish_linked(
     data: Mapping[str, Any],
     schema: LinkedSchema | str | Path,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -116,23 +117,40 @@ def _all_lost(per_cell: int) -> str:
 
 
 def width_through_cells(
-    *, n_cuts: int, n_cut: int, n_columns: int, error: CountError, rows: int
+    *, n_cuts: int, sizes: Sequence[int], n_columns: int, error: CountError, rows: int
 ) -> float:
     """Expect the width of an interval of a count by one column, as a share of the rows.
 
-    A question cuts through cells that its column does not divide, of which it then knows nothing:
-    none or all of their rows may be meant. Of `n_columns`, those of `n_cut` are divided by `n_cuts`
-    cuts, each of which may be by any; the others are told apart in every cell. The noise of half of
-    the cells, `error`, comes on top.
+    A question that asks for values up to some bound cuts through cells unless a cut is at that
+    bound, and then knows nothing of them: none or all of their rows may be meant. Of `n_columns`,
+    those of so many values (`sizes`) are divided by `n_cuts` cuts, each of which may be by any; the
+    others are told apart in every cell. The noise of half of the cells, `error`, comes on top.
 
     Examples
     --------
     >>> few = CountError(half_width=10.0, std=5.0, assumes="")
-    >>> round(width_through_cells(n_cuts=10, n_cut=5, n_columns=6, error=few, rows=1000), 3)
-    0.109
+    >>> round(width_through_cells(n_cuts=9, sizes=[2, 80], n_columns=3, error=few, rows=1000), 3)
+    0.084
     """
-    undivided = (1 - 1 / n_cut) ** n_cuts * n_cut / n_columns
-    return undivided + 2 * error.half_width / max(rows, 1)
+    through = math.fsum(_cut_through(n_cuts, 1 / len(sizes), size) for size in sizes) / n_columns
+    return through + 2 * error.half_width / max(rows, 1)
+
+
+def _cut_through(n_cuts: int, chance: float, size: int) -> float:
+    """Expect so large a cell to be cut by a question, if each cut is by its column with a chance.
+
+    Cuts fall on any of the places between its values, and so does the bound that is asked for.
+    """
+    if size == 1:
+        return 0.0
+    return math.fsum(
+        math.comb(n_cuts, n)
+        * chance**n
+        * (1 - chance) ** (n_cuts - n)
+        * (1 - n / (size - 1))
+        / (n + 1)
+        for n in range(min(n_cuts, size - 1) + 1)
+    )
 
 
 def width_line(width: float) -> dict[str, str]:

@@ -22,17 +22,22 @@ class HistogramEstimator(Estimator):
     def count(self, where: str) -> Estimate:
         """Add up the counts of the values that satisfy a condition on one column."""
         predicate = parse(where, self.schema)
-        if len(predicate.columns) != 1:
+        if len(predicate.columns) > 1:
             raise PredicateError("histograms answer conditions on one column.")
-        (name,) = predicate.columns
+        # What holds for all rows, or for none, can be counted by any column.
+        (name,) = predicate.columns or [next(iter(self.schema.attributes))]
         column = self.schema.attributes[name]
         inside = predicate.mask({name: np.arange(column.size)})
-        value = float(self.tables[name].column("count").to_numpy()[inside].sum())
+        value = float(max(self.tables[name].column("count").to_numpy()[inside].sum(), 0))
         std = math.sqrt(2 * int(inside.sum())) * self.scale
         # By Chebyshev, whatever the law of the sum.
         half = std * math.sqrt(20)
         return Estimate(
-            value=value, low=value - half, high=value + half, privacy_std=std, model_std=0.0
+            value=value,
+            low=max(value - half, 0.0),
+            high=value + half,
+            privacy_std=std,
+            model_std=0.0,
         )
 
     def frame(self) -> pa.Table:

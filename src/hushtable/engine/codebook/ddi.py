@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from xml.etree import ElementTree
 
 from hushtable.engine.codebook.domains import Content, between, listed
 from hushtable.errors import InvalidInput
+
+_WHOLE = re.compile(r"-?[0-9]{1,18}")
 
 
 def read_ddi(file: Path) -> dict[str, Content]:
@@ -36,18 +39,30 @@ def _children(element: ElementTree.Element, tag: str) -> list[ElementTree.Elemen
 
 
 def _variable(variable: ElementTree.Element) -> Content | None:
-    values, has_missing = [], False
+    values, codes = [], dict[int, str]()
     for category in _children(variable, "catgry"):
         value = "".join(_children(category, "catValu")[0].itertext()).strip()
         if category.get("missing", "").upper() in {"Y", "YES", "TRUE"}:
-            has_missing = True
+            label = "".join(
+                text for part in _children(category, "labl") for text in part.itertext()
+            )
+            if _WHOLE.fullmatch(value):
+                codes[int(value)] = label.strip() or f"code {value}"
         else:
             values.append(value)
     if values:
-        return listed(values, ordered=variable.get("nature") == "ordinal", has_missing=has_missing)
+        return listed(values, ordered=variable.get("nature") == "ordinal")
     for ranges in _children(variable, "valrng"):
         for bounds in _children(ranges, "range"):
             low, high = bounds.get("min"), bounds.get("max")
             if low is not None and high is not None:
-                return between(low, high, has_missing=has_missing)
+                return _with_codes(between(low, high), codes)
     return None
+
+
+def _with_codes(content: Content | None, codes: dict[int, str]) -> Content | None:
+    """Put codes that stand for no number apart, where they are not among the numbers."""
+    if content is None:
+        return None
+    apart = {n: name for n, name in codes.items() if not content["low"] <= n <= content["high"]}
+    return content | ({"special": apart} if apart else {})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from hushtable.engine.codebook.domains import Content, between, listed
+from hushtable.engine.codebook.domains import MISSING, Content, between, listed
 
 
 def read_descriptor(described: Mapping[str, Any]) -> dict[str, Content]:
@@ -26,13 +26,11 @@ def _fields(described: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         yield from _fields(table)
     if isinstance(described.get("schema"), Mapping):
         yield from _fields(described["schema"])
-    has_missing = any(word for word in described.get("missingValues", []))
     for field in described.get("fields", []):
         yield {
             "name": field.get("name", ""), "type": field.get("type", ""),
             "constraints": field.get("constraints") or {},
             "categories": field.get("categories") or [],
-            "has_missing": has_missing or bool(field.get("missingValues")),
         }  # fmt: skip
     for column in (described.get("tableSchema") or {}).get("columns", []):
         kind = column.get("datatype", "")
@@ -47,20 +45,19 @@ def _fields(described: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             "name": column.get("name") or title, "type": kind.get("base", ""),
             "constraints": {"minimum": low, "maximum": high},
             "categories": pattern.split("|") if plain else [],
-            "has_missing": "null" in column,
         }  # fmt: skip
 
 
 def _field(field: Mapping[str, Any]) -> Content | None:
-    limits, has_missing = field["constraints"], field["has_missing"]
+    limits = field["constraints"]
     values = limits.get("enum") or [
         item.get("value") if isinstance(item, Mapping) else item for item in field["categories"]
     ]
     if values:
-        return listed(values, has_missing=has_missing)
+        return listed(values)
     if field["type"] == "boolean":
-        return listed(["true", "false"], has_missing=has_missing)
+        return {"type": "boolean", **MISSING}
     if limits.get("minimum") is None or limits.get("maximum") is None:
         return None
     step = 1 if field["type"] == "integer" else None
-    return between(limits["minimum"], limits["maximum"], step, has_missing=has_missing)
+    return between(limits["minimum"], limits["maximum"], step)

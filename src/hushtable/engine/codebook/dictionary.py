@@ -17,7 +17,6 @@ _HEADINGS: Mapping[str, Sequence[str]] = {
     "step": ("step", "precision"),
     "range": ("range",),
     "role": ("role",),
-    "missing": ("missing", "missing values"),
 }
 _RANGE = re.compile(r"\s*(-?[0-9.]+)\s*(?:-|to|\.\.|–)\s*(-?[0-9.]+)\s*", re.IGNORECASE)
 
@@ -60,16 +59,15 @@ def _content(said: Mapping[str, str]) -> Content | None:
     if said.get("role", "").lower() == "identifier":
         return {"role": "identifier"}
     content = None
-    has_missing = bool(said.get("missing")) and said["missing"].lower() not in {"no", "none", "0"}
     if said.get("low") and said.get("high"):
-        content = between(said["low"], said["high"], said.get("step"), has_missing=has_missing)
+        content = between(said["low"], said["high"], said.get("step"))
     elif spread := _RANGE.fullmatch(said.get("range", "")):
-        content = between(spread[1], spread[2], said.get("step"), has_missing=has_missing)
+        content = between(spread[1], spread[2], said.get("step"))
     elif values := said.get("values"):
         if spread := _RANGE.fullmatch(values):
-            content = between(spread[1], spread[2], said.get("step"), has_missing=has_missing)
+            content = between(spread[1], spread[2], said.get("step"))
         else:
-            content = listed(_values(values), has_missing=has_missing)
+            content = listed(_values(values))
     if content is not None and said.get("role", "").lower() == "target":
         content["role"] = "target"
     return content

@@ -1,4 +1,8 @@
-"""What codebooks say about one column, as the part of a schema that it becomes."""
+"""What codebooks say about one column, as the part of a schema that it becomes.
+
+Few of them say what may be missing, and fewer are right about it, so a cell without a value, or
+with none that is listed, has a category of its own: it must not count as the first of the list.
+"""
 
 from __future__ import annotations
 
@@ -9,24 +13,28 @@ from typing import Any
 Content = dict[str, Any]
 
 
-def listed(values: Sequence[Any], *, ordered: bool = False, has_missing: bool = False) -> Content:
+MISSING = {"missing": "category"}
+
+
+def listed(values: Sequence[Any], *, ordered: bool = False) -> Content:
     """Describe a list of values."""
     content: Content = {"type": "categorical", "values": list(dict.fromkeys(map(str, values)))}
     if ordered:
         content["ordered"] = True
-    return content | ({"missing": "category"} if has_missing else {})
+    return content | MISSING
 
 
-def between(low: Any, high: Any, step: Any = None, *, has_missing: bool = False) -> Content | None:
+def between(low: Any, high: Any, step: Any = None) -> Content | None:
     """Describe numbers between bounds; None if they are none.
 
     Without a step, whole bounds mean whole numbers, and others a grid of the finer bound's digits.
 
     Examples
     --------
-    >>> between("0", "99"), between("0", "2.5")
-    ({'type': 'integer', 'low': 0, 'high': 99}, {'type': 'number', 'low': 0.0, 'high': 2.5, \
-'step': 0.1})
+    >>> between("0", "99")
+    {'type': 'integer', 'low': 0, 'high': 99, 'missing': 'category'}
+    >>> between("0", "2.5")
+    {'type': 'number', 'low': 0.0, 'high': 2.5, 'step': 0.1, 'missing': 'category'}
     """
     try:
         first, last = Decimal(str(low)), Decimal(str(high))
@@ -35,12 +43,11 @@ def between(low: Any, high: Any, step: Any = None, *, has_missing: bool = False)
         return None
     if not (first.is_finite() and last.is_finite()) or first > last:
         return None
-    more = {"missing": "category"} if has_missing else {}
     if first == int(first) and last == int(last) and given in (None, Decimal(1)):
-        return {"type": "integer", "low": int(first), "high": int(last), **more}
+        return {"type": "integer", "low": int(first), "high": int(last), **MISSING}
     if given is None:
         digits = max(-int(d.normalize().as_tuple().exponent) for d in (first, last))
         given = Decimal(1).scaleb(-max(digits, 1))
     return {
-        "type": "number", "low": float(first), "high": float(last), "step": float(given), **more
+        "type": "number", "low": float(first), "high": float(last), "step": float(given), **MISSING
     }  # fmt: skip

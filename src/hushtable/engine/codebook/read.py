@@ -11,7 +11,7 @@ from xml.etree.ElementTree import ParseError
 from hushtable.engine.codebook.ddi import read_ddi
 from hushtable.engine.codebook.descriptors import read_descriptor
 from hushtable.engine.codebook.dictionary import is_dictionary, read_dictionary
-from hushtable.engine.codebook.domains import Content
+from hushtable.engine.codebook.domains import MISSING, Content
 from hushtable.errors import HushtableError, InvalidInput, ParameterError
 from hushtable.schema import Schema
 from hushtable.taxonomy import Taxonomy
@@ -68,6 +68,7 @@ def _read(given: str) -> dict[str, Content]:
         return {
             column: {
                 "type": "categorical", "values": list(taxonomy.values), "taxonomy": taxonomy,
+                **MISSING,
             }
         }  # fmt: skip
     path = Path(given)

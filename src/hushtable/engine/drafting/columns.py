@@ -4,35 +4,36 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
 
-from hushtable.engine.drafting.profile import Profile
+from hushtable.engine.drafting.moments import propose_moment
+from hushtable.engine.drafting.profile import FEW_ROWS, Profile
+from hushtable.engine.drafting.proposal import MOST_LISTED, Proposal, identifier
 from hushtable.engine.drafting.readings import (
     NumberRead,
     are_addresses,
-    are_moments,
     as_number,
-    day_format,
-    days_of,
     has_leading_zero,
     is_free_text,
     is_nan_text,
+    with_a_sign,
     with_decimal_commas,
+    with_marks_of_thousands,
 )
 from hushtable.engine.drafting.sentinels import sentinels
 from hushtable.schema import MAX_COLUMN_SIZE
 
-MOST_LISTED = 100  # a longer list of texts is taken for an identifier
-_FEW_ROWS = 20  # in a shorter table, texts that all differ may still be a list
 _MANY_ROWS = 100  # in a longer table, whole numbers that all differ number the rows
 _GRID_POINTS = 1000  # about the finest grid that is proposed
 _MAX_DECIMALS = 6
 _WIDE = 200  # values; in a wider range a value that many rows have is a spike
 _SPIKE = 0.2  # share of the rows
+_OFTEN = 1.5  # rows with the same text, on average, from which that is worth saying
+
+_LISTED = ("categorical", "boolean")  # types without bounds to be clipped to
 
 _PERSONAL = re.compile(
     r"(^|[_ .-])(first|last|sur|full|middle|maiden)?[_ .-]?(name|names|firstname|lastname|surname"
@@ -40,33 +41,6 @@ _PERSONAL = re.compile(
     r"|iban|account)($|[_ .-])",
     re.IGNORECASE,
 )
-
-
-@dataclass(frozen=True)
-class Proposal:
-    """Hold what is proposed for a column.
-
-    Parameters
-    ----------
-    content : dict
-        Its part of the schema.
-    remarks : list of str
-        What a person should know about it, from the data.
-    decimal_comma : bool
-        Whether its numbers have a comma for the decimal point.
-    public : bool
-        Whether nothing of it was taken from the data.
-    """
-
-    content: dict[str, Any]
-    remarks: list[str] = field(default_factory=list)
-    decimal_comma: bool = False
-    public: bool = False
-
-
-def identifier(why: str) -> Proposal:
-    """Propose not to publish a column, and say why."""
-    return Proposal({"role": "identifier"}, [f"not published: {why}."])
 
 
 def propose(profile: Profile) -> Proposal:
@@ -79,14 +53,17 @@ def propose(profile: Profile) -> Proposal:
         return identifier(f"it has more than {len(profile.values):,} different values")
     if personal := _personal(profile):
         return identifier(personal)
-    found = _number(profile) or _day(profile) or _listed(profile)
+    if profile.family == "boolean":
+        found = Proposal({"type": "boolean"})
+    else:
+        found = _number(profile) or propose_moment(profile) or _listed(profile)
     if found.content.get("role") == "identifier":
         return found
     has_missing = profile.n_missing > 0
     content = found.content
     content["missing"] = "category" if has_missing else "other"
     listed = "missing" if has_missing else "other"
-    content["outside"] = listed if content["type"] == "categorical" else "clip"
+    content["outside"] = listed if content["type"] in _LISTED else "clip"
     if len(profile.values) == 1 and not has_missing:
         found.remarks.append("the same in all rows: it tells nothing, and may be left out.")
     return found
@@ -98,7 +75,7 @@ def _personal(profile: Profile) -> str:
         return ""
     if are_addresses(profile.values):
         return "these are e-mail addresses"
-    if len(profile.values) > _FEW_ROWS and _PERSONAL.search(profile.name):
+    if len(profile.values) > FEW_ROWS and _PERSONAL.search(profile.name):
         many = len(profile.values)
         return f"by its name it points at persons, and it has {many:,} different values"
     return ""
@@ -185,49 +162,34 @@ def _has_decimals(reals: np.ndarray[Any, np.dtype[np.float64]], n_decimals: int)
     return bool((np.abs(moved - np.round(moved)) < 1e-6).all())
 
 
-# --- days and lists -------------------------------------------------------------------------------
-
-
-def _day(profile: Profile) -> Proposal | None:
-    """Read a column of texts or moments as days, where the schema has a type for them."""
-    texts = [v.removesuffix(" 00:00:00") if isinstance(v, str) else v for v in profile.values]
-    spelling = day_format(texts)
-    if spelling is None:
-        if not are_moments(profile.values) or len(profile.values) <= MOST_LISTED:
-            return None
-        return identifier(
-            f"{len(profile.values):,} different moments; to publish them, give them a public grid: "
-            "type: timestamp, with low, high and a step"
-        )
-    if spelling == "%Y-%m-%d" and len(profile.values) > 1:
-        days = days_of(texts, spelling)
-        bounds = {"low": min(days).isoformat(), "high": max(days).isoformat()}
-        return Proposal({"type": "date", **bounds, "step": "day"}, ["days; a coarser step may do."])
-    if len(profile.values) <= MOST_LISTED and not _is_dense(profile):
-        return None
-    return identifier(
-        f"{len(profile.values):,} different days, written {spelling}; to publish them, write them "
-        "as 2024-12-31 and give the column a type for days, or make years or months of them"
-    )
-
-
-def _is_dense(profile: Profile) -> bool:
-    return profile.all_differ and profile.n_values >= _FEW_ROWS
+# --- lists ----------------------------------------------------------------------------------------
 
 
 def _listed(profile: Profile) -> Proposal:
     values = [str(value) for value in profile.values]
-    if is_free_text(values) and len(values) > _FEW_ROWS:
+    found = _list(profile, values)
+    if has_leading_zero(values) and "values" in found.content:
+        found.remarks.append("codes with leading zeros, kept as texts: keep the quotes.")
+    if with_marks_of_thousands(values):
+        found.remarks.append(
+            "numbers with marks of thousands? Write them without. If these are decimal commas, say "
+            "so (reading: {decimal: ','}) and give the column type: number."
+        )
+    if with_a_sign(values):
+        found.remarks.append("numbers with a sign; write them without it to publish numbers.")
+    return found
+
+
+def _list(profile: Profile, values: list[str]) -> Proposal:
+    if is_free_text(values) and len(values) > FEW_ROWS:
         return identifier(f"free text: {len(values):,} different texts of several words")
-    if _is_dense(profile):
+    if profile.is_dense:
         return identifier(f"its {profile.n_values:,} values all differ")
     if len(values) > MOST_LISTED:
         often = profile.n_values / len(values)
+        times = f"each about {often:.3g} times" if often >= _OFTEN else "most of them once"
         return identifier(
-            f"{len(values):,} different texts, each about {often:.3g} times; to publish it, list "
+            f"{len(values):,} different texts, {times}; to publish it, list "
             "what is public, or make it coarser"
         )
-    remarks = []
-    if has_leading_zero(values):
-        remarks.append("codes with leading zeros, kept as texts: keep the quotes.")
-    return Proposal({"type": "categorical", "values": sorted(values)}, remarks)
+    return Proposal({"type": "categorical", "values": sorted(values)})

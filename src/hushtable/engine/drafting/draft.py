@@ -17,11 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from hushtable.engine import door
+from hushtable.engine.addresses import is_address, name_at
 from hushtable.engine.codebook import Codebook, read_codebook
 from hushtable.engine.drafting.between import between_columns
-from hushtable.engine.drafting.columns import Proposal, identifier, propose
+from hushtable.engine.drafting.columns import propose
 from hushtable.engine.drafting.people import Person, whose_rows
 from hushtable.engine.drafting.profile import MISSING_WORDS, Profile, profiles
+from hushtable.engine.drafting.proposal import Proposal, identifier
 from hushtable.engine.drafting.readings import as_number
 from hushtable.engine.header import Data
 from hushtable.engine.silence import silenced
@@ -79,7 +81,11 @@ class Draft:
 
 
 def draft(
-    data: Data, *, name: str | None = None, codebook: Codebook | Sequence[str | Path] = ()
+    data: Data,
+    *,
+    name: str | None = None,
+    codebook: Codebook | Sequence[str | Path] = (),
+    reading: FileFormat | None = None,
 ) -> Schema:
     """Propose a schema for a table, marking what came from the data as ``confirm``.
 
@@ -99,6 +105,8 @@ def draft(
     codebook : Codebook, or sequence of path
         Public descriptions of columns, see `read_codebook`. What they say is not marked, since it
         was not taken from the data.
+    reading : FileFormat, optional
+        What the file does not say of itself, such as an encoding.
 
     Examples
     --------
@@ -110,12 +118,16 @@ def draft(
     >>> sex.values, sex.missing, sex.outside
     (('F', 'M'), 'category', 'missing')
     """
-    return drafted(data, name=name, codebook=codebook).schema
+    return drafted(data, name=name, codebook=codebook, reading=reading).schema
 
 
 @silenced
 def drafted(
-    data: Data, *, name: str | None = None, codebook: Codebook | Sequence[str | Path] = ()
+    data: Data,
+    *,
+    name: str | None = None,
+    codebook: Codebook | Sequence[str | Path] = (),
+    reading: FileFormat | None = None,
 ) -> Draft:
     """Propose a schema as `draft` does, and say what a person would see.
 
@@ -128,13 +140,14 @@ def drafted(
     "one person (column 'id', at most 3 rows of whom are used)"
     """
     book = codebook if isinstance(codebook, Codebook) else read_codebook(*codebook)
-    table = door.open(data)
-    renamed = proposed_names(table.header.names)
-    table = table.read_as(FileFormat(rename=renamed)).loaded()
+    told = FileFormat() if reading is None else reading
+    table = door.open(data, reading=told)
+    renamed = {**told.rename, **proposed_names(table.header.names)}
+    told = told.model_copy(update={"rename": renamed})
+    table = table.read_as(told).loaded()
     source, header = table.source(), table.header
     if name is None:
-        files = header.files or ((Path(data),) if isinstance(data, str | Path) else ())
-        name = _stem(files[0]) if files else "table"
+        name = _called(data, header.files)
     source = source.here(header.names)
     rows = source.select({f"c{i}": column for i, column in enumerate(header.names)})
     n_rows = int(source.fetch(rows.agg(n=ibis._.count()))["n"][0].as_py())
@@ -159,13 +172,20 @@ def drafted(
     if absent:
         remarks[""].append(f"In the codebook but not in the data: {', '.join(absent)}.")
     return Draft(
-        Schema.from_dict(_content(name, seen, proposals, person, renamed)),
+        Schema.from_dict(_content(name, seen, proposals, person, told)),
         {column: tuple(said) for column, said in remarks.items() if said},
     )
 
 
-def _stem(file: Path) -> str:
-    return file.name.split(".")[0] or "table"
+def _called(data: Data, files: Sequence[Path]) -> str:
+    """Name the table by its file."""
+    if is_address(data):
+        file = name_at(data)
+    elif files or isinstance(data, str | Path):
+        file = (files[0] if files else Path(data)).name
+    else:
+        file = ""
+    return file.split(".")[0] or "table"
 
 
 def _proposal(profile: Profile, person: Person | None) -> Proposal:
@@ -182,7 +202,7 @@ def _target(seen: Sequence[Profile], proposals: Mapping[str, Proposal]) -> str |
         if _TARGET.search(profile.name)
         and 2 <= len(profile.values) <= _FEW_CLASSES
         and not proposals[profile.name].public
-        and proposals[profile.name].content.get("type") in ("categorical", "integer")
+        and proposals[profile.name].content.get("type") in ("categorical", "boolean", "integer")
     ]
     return likely[-1] if likely else None
 
@@ -230,10 +250,10 @@ def _content(
     seen: Sequence[Profile],
     proposals: Mapping[str, Proposal],
     person: Person | None,
-    renamed: Mapping[int, str],
+    told: FileFormat,
 ) -> dict[str, Any]:
     words = {""}.union(*(profile.words for profile in seen))
-    reading: dict[str, Any] = {"rename": dict(renamed)} if renamed else {}
+    reading = told.model_dump(exclude_defaults=True)
     if any(made.decimal_comma for made in proposals.values()):
         reading["decimal"] = ","
     content: dict[str, Any] = {"name": name}

@@ -33,6 +33,9 @@ MOST_CELLS = 20_000_000
 
 Family = Literal["text", "number", "boolean", "moment", "other"]
 
+FEW_ROWS = 20
+"""In a shorter table, texts that all differ may still be a list."""
+
 
 @dataclass(frozen=True, eq=False)
 class Profile:
@@ -81,6 +84,11 @@ class Profile:
     def all_differ(self) -> bool:
         """Whether no value occurs twice."""
         return len(self.values) == self.n_values
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether no value occurs twice, in a table where that says something."""
+        return self.all_differ and self.n_values >= FEW_ROWS
 
 
 def profiles(source: Source, header: Header, n_rows: int) -> Iterator[Profile]:
@@ -146,7 +154,7 @@ def _is_nothing(value: Any) -> bool:
 _FAMILIES: dict[str, Family] = {
     "nothing": "text", "text": "text", "number": "number", "boolean": "boolean",
     "date": "moment", "time": "moment", "timestamp": "moment", "instant": "moment",
-    "moment": "moment",
+    "moment": "moment", "duration": "moment",
 }  # fmt: skip
 
 

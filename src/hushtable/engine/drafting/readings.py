@@ -32,7 +32,10 @@ _DAYS = (
     ("%d/%m/%Y", re.compile(r"[0-9]{1,2}/[0-9]{1,2}/[0-9]{4}")),
     ("%m/%d/%Y", re.compile(r"[0-9]{1,2}/[0-9]{1,2}/[0-9]{4}")),
 )
-_MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?")
+_THOUSANDS = re.compile(r" *[+-]?[1-9][0-9]{0,2}(,[0-9]{3})+ *")
+_BELOW_THOUSAND = re.compile(r" *[+-]?[0-9]{1,3} *")
+_SIGNED = re.compile(r" *[$€£¥]? *[+-]?[0-9][0-9.,]* *[%$€£¥]? *")
+_SIGN = re.compile(r"[%$€£¥]")
 
 
 @dataclass(frozen=True)
@@ -87,10 +90,41 @@ def with_decimal_commas(values: Sequence[Any]) -> bool:
     >>> with_decimal_commas(["1,5", "2", "-0,25"]), with_decimal_commas(["1", "2"])
     (True, False)
     """
+    if with_marks_of_thousands(values):
+        return False
     commas = [isinstance(value, str) and bool(_DECIMAL_COMMA.fullmatch(value)) for value in values]
     return any(commas) and all(
         comma or (isinstance(value, str) and re.search(WHOLE, value) is not None)
         for comma, value in zip(commas, values, strict=True)
+    )
+
+
+def with_marks_of_thousands(values: Sequence[Any]) -> bool:
+    """Say whether texts are whole numbers with a comma at each thousand.
+
+    Examples
+    --------
+    >>> with_marks_of_thousands(["1,250", "970"]), with_marks_of_thousands(["1,250", "0,5"])
+    (True, False)
+    """
+    texts = [value for value in values if isinstance(value, str)]
+    grouped = [bool(_THOUSANDS.fullmatch(text)) for text in texts]
+    return any(grouped) and all(
+        one or bool(_BELOW_THOUSAND.fullmatch(text))
+        for one, text in zip(grouped, texts, strict=True)
+    )
+
+
+def with_a_sign(values: Sequence[str]) -> bool:
+    """Say whether texts are numbers with a sign of percent or of money.
+
+    Examples
+    --------
+    >>> with_a_sign(["12 %", "7%"]), with_a_sign(["12", "7"])
+    (True, False)
+    """
+    return any(_SIGN.search(value) for value in values) and all(
+        _SIGNED.fullmatch(value) for value in values
     )
 
 
@@ -120,11 +154,6 @@ def _as_day(text: str, spelling: str) -> datetime.date | None:
 def days_of(values: Sequence[str], spelling: str) -> list[datetime.date]:
     """Read texts as days."""
     return [day for value in values if (day := _as_day(value, spelling)) is not None]
-
-
-def are_moments(values: Sequence[Any]) -> bool:
-    """Say whether all texts are a day with a time."""
-    return bool(values) and all(isinstance(v, str) and _MOMENT.fullmatch(v) for v in values)
 
 
 def are_addresses(values: Sequence[Any]) -> bool:

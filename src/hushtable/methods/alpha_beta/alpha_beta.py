@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, partial
 from pathlib import Path
@@ -199,6 +199,10 @@ Lower d or raise gamma.
     def parameters(self) -> dict[str, Any]:
         """Give the parameters for the statement; where the custodian keeps files is left out."""
         return {name: value for name, value in super().parameters().items() if name != "coins"}
+
+    def rehearsed(self, folder: Path) -> Self:
+        """Give the same method with other coins: a view of nobody must not be among the real."""
+        return replace(self, coins=folder / "coins")
 
     # --- what follows from parameters and schema --------------------------------------------------
 

@@ -71,6 +71,8 @@ SPREAD_NOTE = (
     "published."
 )
 
+_FEW_HIDDEN = 0.02  # of the rows; drawn rows without them are nearly as good
+
 
 @dataclass(frozen=True)
 class Interval:
@@ -137,9 +139,25 @@ class CellEstimator(Estimator):
         return after_cuts(self.schema, self.recode, self.codes, self.counts)
 
     def redrawn(self, rng: Generator) -> tuple[dict[str, NDArray[np.int64]], NDArray[np.float64]]:
-        """Draw the counts of cells from their uncertainty, and places inside cells evenly."""
+        """Draw the counts of cells from their uncertainty, and where in them rows are."""
+        self._require_few_hidden()
         codes = redrawn_cells(self.codes, self.counts, self.noise.variance, self.recode, rng)
         return codes, np.ones(len(next(iter(codes.values()))))
+
+    def _require_few_hidden(self) -> None:
+        """Refuse to draw rows where many are hidden: no draw would have any of them."""
+        if not self.suppresses or self._n_hidden == 0:
+            return
+        total = self._some_total
+        seen = float(self.counts.sum())
+        if total is not None and total.high - seen <= _FEW_HIDDEN * total.value:
+            return
+        many = "an unknown number of" if total is None else f"up to {total.high - seen:,.0f}"
+        raise Refused(
+            f"combinations of few rows are not published, and {many} rows are in them; rows drawn "
+            "from this release would have none of these. Ask mean(), regression() and others, "
+            "which allow for them, or take frame() for the published combinations alone."
+        )
 
     # --- sums -------------------------------------------------------------------------------
 

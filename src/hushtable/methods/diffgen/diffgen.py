@@ -312,7 +312,7 @@ class DiffGenPlan(Plan[SealedTable]):
             error = laplace_error(self.rate, n_asked(0.5, self.n_classes * 2**n_rounds), "")
         return width_through_cells(
             n_cuts=n_rounds,
-            n_cut=len(self.predictors),
+            sizes=[self.schema.attributes[name].size for name in self.predictors],
             n_columns=len(self.schema.attributes),
             error=error,
             rows=rows,

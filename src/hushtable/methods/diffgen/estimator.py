@@ -139,7 +139,7 @@ class GeneralizedEstimator(Estimator):
         return after_cuts(self.schema, self.recode, self.codes, self.noisy)
 
     def redrawn(self, rng: Generator) -> tuple[dict[str, NDArray[np.int64]], NDArray[np.float64]]:
-        """Draw the counts of cells from their uncertainty, and places inside cells evenly."""
+        """Draw the counts of cells from their uncertainty, and where in them rows are."""
         codes = redrawn_cells(self.codes, self.noisy, self.noise.variance, self.recode, rng)
         return codes, np.ones(len(next(iter(codes.values()))))
 
@@ -148,8 +148,9 @@ class GeneralizedEstimator(Estimator):
     def sums(self, functions: Sequence[RowFunction], *, together: bool = True) -> Sums:
         """Estimate sums over rows.
 
-        The number of rows, where it is published, takes off what all functions have in common. Rows
-        in groups that are not listed are taken to be like those of listed ones.
+        The number of rows, where it is published, takes off what all functions have in common, as
+        far as it is known better than from the groups themselves. Rows in groups that are not
+        listed are taken to be like those of listed ones.
         """
         cells = PublishedCells(self.schema, self.recode, self.codes)
         inside = np.stack([cells.means(function) for function in functions])
@@ -165,9 +166,11 @@ class GeneralizedEstimator(Estimator):
                 )
             values, weights, of_total = inside @ self.noisy, inside, np.zeros((len(functions), 1))
         else:
-            of_total = (inside.mean(axis=1) if self.threshold is None else self._like(inside))[
-                :, None
-            ]
+            of_total = (
+                self._worth_of_total * inside.mean(axis=1)
+                if self.threshold is None
+                else self._like(inside)
+            )[:, None]
             weights = inside - of_total
             values = weights @ self.noisy + of_total[:, 0] * self.total
         total_std = self.total_noise.std if self.total_noise else 0.0
@@ -181,6 +184,13 @@ class GeneralizedEstimator(Estimator):
         if not together:
             privacy, model = np.diag(privacy.diagonal()), np.diag(model.diagonal())
         return Sums(values, privacy, model, notes=tuple(notes))
+
+    @property
+    def _worth_of_total(self) -> float:
+        """Weigh the number of rows against the sum of all groups, by their variances."""
+        of_groups = len(self.noisy) * self.noise.variance
+        of_total = self.total_noise.std**2 if self.total_noise else 0.0
+        return of_groups / (of_groups + of_total) if of_groups else 0.0
 
     def _like(self, inside: NDArray[np.float64]) -> NDArray[np.float64]:
         """Give the means of functions over the rows of listed groups."""

@@ -105,12 +105,18 @@ class CountedColumns:
         return self.max_rows * len(self.axes) / ((1 - CHOICES) * self.epsilon)
 
     def typical_width(self, rows: int) -> float:
-        """Expect half of the parts of a long column, and one that is cut: a share of the rows."""
+        """Expect half of the parts of a column, and one that is cut: a share of the rows."""
         if not self.axes:
             return math.inf
-        n_parts = 1 << LEVELS
-        noise = laplace_error(1 / self.largest_scale, n_parts // 2, "")
-        return 2 * noise.half_width / max(rows, 1) + 1 / n_parts
+        return math.fsum(min(self._width(axis, rows), 1) for axis in self.axes) / len(self.axes)
+
+    def _width(self, axis: Axis, rows: int) -> float:
+        n_parts = min(axis.size, 1 << LEVELS)
+        is_short = n_parts == axis.size  # all its values are counted, and no choice is paid
+        left = 1 if is_short else 1 - CHOICES
+        rate = left * self.epsilon / (self.max_rows * len(self.axes))
+        noise = laplace_error(rate, max(n_parts // 2, 1), "")
+        return 2 * noise.half_width / max(rows, 1) + (0 if is_short else 1 / n_parts)
 
     def count(self, cells: SealedCells, names: Sequence[str], noise: Noise) -> pa.Table | None:
         """Count all columns with noise, from cells of the columns of these names.

@@ -302,7 +302,7 @@ class PartitionPlan(Plan[SealedTable]):
         """
         through_regions = width_through_cells(
             n_cuts=self.rules.max_depth,
-            n_cut=len(self.axes),
+            sizes=[axis.size for axis in self.axes],
             n_columns=len(self.schema.attributes),
             error=self.count_error(rows=rows, share=0.5),
             rows=rows,

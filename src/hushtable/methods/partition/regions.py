@@ -71,9 +71,8 @@ def leaf_parts(nodes: pa.Table, axes: Sequence[Axis]) -> tuple[Integers, Integer
     left = as_numpy(nodes["left"], null=-1)
     cuts = as_numpy(nodes["cut"], null=0)
     at_axis = {axis.name: at for at, axis in enumerate(axes)}
-    used = nodes["column"].combine_chunks().dictionary_encode()
-    known = np.array([at_axis[name] for name in used.dictionary.to_pylist()] + [-1], np.int64)
-    split_axis = known[as_numpy(used.indices, null=len(known) - 1)]
+    names = nodes["column"].to_pylist()  # encoding them would load a library for a few names
+    split_axis = np.array([-1 if name is None else at_axis[name] for name in names], np.int64)
     whole = np.array([axis.whole for axis in axes], np.int64)
     first = np.tile(whole[:, 0], (len(left), 1))
     last = np.tile(whole[:, 1], (len(left), 1))

@@ -247,6 +247,23 @@ class QuiltPlan(Plan[SealedTable]):
             ),
         )
 
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """What the promise takes for granted: of a prior, that it is public by itself."""
+        prior = self.method.prior
+        if prior is None:
+            return self.schema.conditions
+        known = (
+            "It is a release with a promise of its own, which is to be added to this one."
+            if prior.kind == "release"
+            else f"It is said to be public: {self.method.prior_public}"
+        )
+        return (
+            *self.schema.conditions,
+            f"The prior. Rows also follow {prior.name!r}; this promise does not cover what that "
+            f"tells about anybody. {known}",
+        )
+
     def forecast(self, rows: int | None = None) -> Forecast:
         """Say how many tables will be measured and how noisy they are."""
         known = self.schema.expected_rows(rows)

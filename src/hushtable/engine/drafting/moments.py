@@ -1,0 +1,109 @@
+"""Columns of days, moments, times of day and lengths of time in a draft."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from hushtable.engine.drafting.profile import Profile
+from hushtable.engine.drafting.proposal import MOST_LISTED, Proposal, identifier
+from hushtable.engine.drafting.readings import day_format, days_of
+from hushtable.engine.moment_codes import steps_of
+from hushtable.schema.moments import SHORT, Date, Timestamp, read_clock, read_moment
+from hushtable.schema.numbers import Duration
+
+_MOST_PERIODS = 1000  # about the finest calendar that is proposed
+_IN_UTC = re.compile(r"[+]00(:00)?$")  # how an instant is written that was stored with a zone
+
+
+def propose_moment(profile: Profile) -> Proposal | None:
+    """Read a column as days, moments, times of day or lengths of time, if all its values are."""
+    if profile.family not in ("text", "moment"):
+        return None
+    texts = [value for value in profile.values if isinstance(value, str)]
+    if not texts or len(texts) < len(profile.values):
+        return None
+    if profile.family == "moment":
+        texts = [_IN_UTC.sub("", text) for text in texts]
+    for read in (_days, _moments, _clocks, _lengths):
+        if (found := read(profile, texts)) is not None:
+            return found
+    return None
+
+
+def _days(profile: Profile, texts: list[str]) -> Proposal | None:
+    days = [text.removesuffix(" 00:00:00") for text in texts]
+    spelling = day_format(days)
+    if spelling is None:
+        return None
+    if spelling == "%Y-%m-%d":
+        if len(days) == 1:  # a constant: it has no bounds
+            return None
+        ordered = sorted(days_of(days, spelling))
+        bounds = {"low": ordered[0].isoformat(), "high": ordered[-1].isoformat()}
+        return Proposal({"type": "date", **bounds, "step": "day"}, ["days; a coarser step may do."])
+    to_publish = (
+        "to publish them as days, write them as 2024-12-31 and give the column a type for days"
+    )
+    if len(days) <= MOST_LISTED and not profile.is_dense:
+        values = sorted(days, key=lambda text: days_of([text], spelling))
+        remark = f"days, written {spelling} and kept as texts; {to_publish}."
+        return Proposal({"type": "categorical", "values": values}, [remark])
+    return identifier(
+        f"{len(days):,} different days, written {spelling}; {to_publish}, or make years or months "
+        "of them"
+    )
+
+
+def _moments(_: Profile, texts: list[str]) -> Proposal | None:
+    seconds = _read(texts, read_moment)
+    if seconds is None or len(seconds) == 1:
+        return None
+    step = _step(seconds, ("second", "minute", "hour", "day"))
+    if step == "day":
+        low, high = Date.written(min(seconds)), Date.written(max(seconds))
+        content = {"type": "date", "low": low, "high": high, "step": step}
+        return Proposal(content, ["moments, taken by the day; a timestamp has finer steps."])
+    low, high = Timestamp.written(min(seconds)), Timestamp.written(max(seconds))
+    grid = Timestamp(type="timestamp", low=low, high=high, step=step)
+    content = {
+        "type": "timestamp", "low": grid.value(0), "high": grid.value(grid.n_values - 1),
+        "step": step,
+    }  # fmt: skip
+    return Proposal(content, [f"moments, by the {step}; a coarser step may do."])
+
+
+def _clocks(_: Profile, texts: list[str]) -> Proposal | None:
+    if _read(texts, read_clock) is None:
+        return None
+    return Proposal({"type": "time", "step": "hour"}, ["times of day, by the hour."])
+
+
+def _lengths(_: Profile, texts: list[str]) -> Proposal | None:
+    by_second = Duration(type="duration", low=0, high=0, step="second")
+    seconds = [steps_of(text, by_second) for text in texts]
+    known = [second for second in seconds if second is not None]
+    if len(known) < len(texts):
+        return None
+    step = _step(known, ("second", "minute", "hour", "day", "week"))
+    low, high = min(known) // SHORT[step], max(known) // SHORT[step]
+    content = {"type": "duration", "low": low, "high": high, "step": step}
+    return Proposal(content, [f"lengths of time, in whole {step}s."])
+
+
+def _read(texts: list[str], read: Callable[[str], int]) -> list[int] | None:
+    try:
+        return [read(text) for text in texts]
+    except ValueError:
+        return None
+
+
+def _step(seconds: Sequence[int], steps: Sequence[str]) -> Any:
+    """Choose the finest step that does not make too many values, and loses nothing if it can."""
+    span = max(seconds) - min(seconds)
+    whole = [step for step in steps if all(second % SHORT[step] == 0 for second in seconds)]
+    fine = [step for step in steps if span / SHORT[step] <= _MOST_PERIODS]
+    exact = whole[-1] if whole else steps[0]
+    coarse = fine[0] if fine else steps[-1]
+    return max(exact, coarse, key=SHORT.__getitem__)

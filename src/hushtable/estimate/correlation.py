@@ -1,0 +1,138 @@
+"""Pearson's correlation from sums over rows.
+
+It is a function of five means: of two numbers, of their squares and of their product. The means
+that the errors of the sums allow form an ellipsoid, and the interval reaches from the least to the
+largest correlation in it. Where errors are small that is the usual interval; where they are not, a
+first-order one would be about the slope at a point that may be far from the truth. If a variance
+may be zero in the ellipsoid, all correlations are possible.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from hushtable.errors import Refused
+from hushtable.estimate.base import Estimate, Scope
+from hushtable.estimate.moments import Ask, Numbers, answer_of
+from hushtable.estimate.quantiles import NORMAL
+from hushtable.estimate.row_functions import Floats, power, present
+
+_STEPS = 60  # of the search for the ends; a dozen do where errors are small
+_ALMOST_ONE = 0.9999
+
+
+@dataclass(frozen=True)
+class _Means:
+    """Means of x, y, their squares and their product, as a point, and what follows from them."""
+
+    point: Floats
+
+    @property
+    def variances(self) -> tuple[float, float]:
+        x, y, xx, yy, _ = self.point.tolist()
+        return xx - x**2, yy - y**2
+
+    @property
+    def correlation(self) -> float:
+        x, y, _, _, xy = self.point.tolist()
+        vx, vy = self.variances
+        return float((xy - x * y) / math.sqrt(vx * vy))
+
+    @property
+    def slope(self) -> Floats:
+        """How the correlation changes with each of the means."""
+        x, y, *_ = self.point.tolist()
+        vx, vy = self.variances
+        scale, value = math.sqrt(vx * vy), self.correlation
+        return np.array([
+            value * x / vx - y / scale,
+            value * y / vy - x / scale,
+            -value / (2 * vx),
+            -value / (2 * vy),
+            1 / scale,
+        ])  # fmt: skip
+
+
+def correlation(ask: Ask, one: Numbers, two: Numbers, *, scope: Scope) -> Estimate:
+    """Give Pearson's correlation of two numbers."""
+    there = present(one.name, one.column) * present(two.name, two.column) * one.where
+    x, y = power(one.name, one.column, 1) * there, power(two.name, two.column, 1) * there
+    found = ask([there, x, y, x * x, y * y, x * y])
+    n_rows = max(float(found.values[0]), 1.0)
+    at = _Means(found.values[1:] / n_rows)
+    if min(at.variances) <= 0:
+        raise Refused(
+            f"the noise leaves open whether {one.name!r} and {two.name!r} vary at all among such "
+            "rows; ask about more rows."
+        )
+    # The error of a mean: that of its sum, less what the number of rows does to it.
+    lift = np.concatenate([-at.point[:, None], np.eye(5)], axis=1) / n_rows
+    errors = found.combined(lift)
+    value = float(np.clip(at.correlation, -1.0, 1.0))
+    low, high = _ends(at, errors.reach_squared())
+    sampling = (1 - value**2) ** 2 / n_rows
+    if scope == "population":
+        low, high = _with_sampling(value, (low, high), 1 / n_rows)
+    return answer_of(
+        errors.combined(at.slope[None, :]),
+        value,
+        (low, high),
+        sampling=sampling,
+        scope=scope,
+        what=f"correlation of {one.name} and {two.name}",
+        notes=found.notes,
+    )
+
+
+def _ends(at: _Means, squares: Floats) -> tuple[float, float]:
+    """Find the least and the largest correlation in the ellipsoid of the means that are possible.
+
+    On its surface, the point of the largest value is where the slope points to; from one such point
+    the next is found.
+    """
+    roots, axes = np.linalg.eigh((squares + squares.T) / 2)
+    half_axes: Floats = axes * np.sqrt(np.maximum(roots, 0.0))
+    ends = []
+    for sign in (-1.0, 1.0):
+        best, now = at.correlation, at
+        for _ in range(_STEPS):
+            toward = half_axes.T @ now.slope
+            length = float(np.linalg.norm(toward))
+            if length == 0.0:
+                break
+            now = _Means(at.point + sign * (half_axes @ toward) / length)
+            if min(now.variances) <= 0:
+                return -1.0, 1.0
+            better = sign * now.correlation > sign * best + 1e-9
+            best = max(best, now.correlation, key=lambda found: sign * found)
+            if not better:
+                break
+        ends.append(float(np.clip(best, -1.0, 1.0)))
+    if _may_be_constant(at, squares):
+        return -1.0, 1.0
+    return ends[0], ends[1]
+
+
+def _may_be_constant(at: _Means, squares: Floats) -> bool:
+    """Say whether one of the two may not vary at all, as far as the errors allow."""
+    x, y, *_ = at.point.tolist()
+    for weights, variance in zip(
+        ([-2 * x, 0, 1, 0, 0], [0, -2 * y, 0, 1, 0]), at.variances, strict=True
+    ):
+        along = np.array(weights)
+        if float(along @ squares @ along) >= variance**2:
+            return True
+    return False
+
+
+def _with_sampling(value: float, ends: tuple[float, float], variance: float) -> tuple[float, float]:
+    """Add what sampling of people does, which is the same everywhere after Fisher's z."""
+    middle, *at_ends = (math.atanh(min(max(r, -_ALMOST_ONE), _ALMOST_ONE)) for r in (value, *ends))
+    low, high = (
+        math.tanh(middle + sign * math.hypot(end - middle, NORMAL * math.sqrt(variance)))
+        for sign, end in zip((-1.0, 1.0), at_ends, strict=True)
+    )
+    return min(low, *ends), max(high, *ends)
