@@ -29,8 +29,9 @@ from hushtable.methods import NoisyCounts
 from hushtable.pipeline import publish
 from hushtable.release import Release
 from hushtable.schema import Schema
+from hushtable.web import words
 from hushtable.web.analyst import make_analyst_page
-from hushtable.web.answers import Answers, Cell
+from hushtable.web.answers import Answer, Answers, Cell
 from hushtable.web.drawing import Bar, Reach
 from hushtable.web.questions import MAX_CELLS, Question, parts_of
 from hushtable.web.render import number
@@ -71,7 +72,8 @@ def test_an_answer_is_that_of_the_release(
 ) -> None:
     text = html.unescape(page.get(f"/answer?{query}").text)
     answer = release.count(clause)
-    assert f"<code>{clause}</code>" in text
+    shown = words.OF_ALL_ROWS if clause == "TRUE" else f"<code>{clause}</code>"
+    assert shown in text
     assert f"<b>{number(answer.value)}</b>" in text
     assert f"{number(answer.low)} to {number(answer.high)}" in text
     assert f"hushtable query clinic {_quoted(clause)}" in text
@@ -283,6 +285,15 @@ def test_what_is_remembered_is_bounded(release: Release, monkeypatch: pytest.Mon
             held = [table for table in answers._known.values() if isinstance(table, EstimateTable)]
             singles = len(answers._known) - len(held)
             assert answers._n_known == sum(map(len, held)) + singles <= 12
+
+
+def test_a_note_says_of_how_many_numbers_it_holds() -> None:
+    def estimate(*notes: str) -> Estimate:
+        return Estimate(value=1, low=0, high=2, privacy_std=1, model_std=0, notes=notes)
+
+    cells = tuple(Cell((), "", estimate(*notes)) for notes in (("all", "some"), ("all",)))
+    answer = Answer(Question(), "TRUE", estimate("all"), cells)
+    assert answer.notes == ["all", words.SOME_NUMBERS.format(n=1, all=3, note="some")]
 
 
 def test_it_may_stand_behind_a_proxy(release: Release) -> None:

@@ -76,6 +76,26 @@ def test_a_job_outlives_its_desk_and_is_found_again(slow: DeskClient) -> None:
     assert restarted.finish(restarted.get("/p/visits/jobs/0001")) == "canceled"
 
 
+def test_a_job_that_is_slow_to_start_is_not_taken_for_dead(
+    project: DeskClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = subprocess.Popen
+    idle = "import time; time.sleep(600)"
+    made: list[subprocess.Popen[bytes]] = []
+
+    def popen(command: list[str], **more: object) -> subprocess.Popen[bytes]:
+        made.append(start([sys.executable, "-c", idle], **more))  # type: ignore[call-overload]
+        return made[0]
+
+    monkeypatch.setattr("hushtable.web.jobs.subprocess.Popen", popen)
+    monkeypatch.setattr("hushtable.web.jobs.time.time", lambda: 0.0)  # begun long ago
+    job = Jobs().start(project.app.state.bench.project("visits"), "draft")
+    assert job.state["status"] == "starting"
+    made[0].kill()
+    made[0].wait()
+    assert job.state["status"] == "killed"
+
+
 def test_a_killed_job_is_told_as_such(slow: DeskClient) -> None:
     slow.post("/p/visits/draft")
     wait_for(slow.folder / "visits" / "begun")

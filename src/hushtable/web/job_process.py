@@ -63,7 +63,6 @@ class _Diary:
 
 def main(folder: Path) -> None:
     """Do the work of a job."""
-    held = _hold(folder)
     diary = _Diary(folder)
     try:
         job = Job(folder)
@@ -76,19 +75,6 @@ def main(folder: Path) -> None:
     except Exception as error:
         told = words.INTERNAL_ERROR.format(kind=type(error).__name__)
         diary.end("failed", [told, *_notes(error)])
-    finally:
-        os.close(held)
-
-
-def _hold(folder: Path) -> int:
-    descriptor = os.open(folder / "held", os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        import fcntl  # noqa: PLC0415 - not everywhere
-
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-    except ImportError:
-        pass
-    return descriptor
 
 
 def _notes(error: BaseException) -> list[str]:

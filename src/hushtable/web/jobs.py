@@ -1,7 +1,8 @@
 """Long work in processes of their own, and what became of it, in plain files.
 
 A job is a folder: ``job.json`` says what is to be done, ``state.json`` how far it is or how it
-ended, and ``held`` is locked by the job's process for as long as it lives. So it does not matter
+ended, and ``held`` is locked for as long as the job's process lives: the lock is taken before it is
+started, and handed to it. So it does not matter
 who looks: a closed browser, a killed workbench and one that was started again all find the same.
 """
 
@@ -30,7 +31,6 @@ except ImportError:  # Windows has no such locks: there, a job counts as alive u
 
 MAX_RUNNING = 2
 ENDED = ("done", "refused", "failed", "canceled")
-_STARTING = 20.0  # seconds that a process may take until it holds its lock
 
 
 @dataclass(frozen=True)
@@ -76,8 +76,6 @@ class Job:
         # It may have said its last word between the two looks.
         found |= _read(self.folder / "state.json")
         if found["status"] in ENDED:
-            return found
-        if found["status"] == "starting" and time.time() - self.begun < _STARTING:
             return found
         return found | {"status": "killed"}
 
@@ -137,6 +135,7 @@ class Jobs:
                     "may; wait for one, or cancel it."
                 )
             folder = _new_folder(project.room("jobs"))
+        held = _hold(folder)
         content = {"kind": kind, "project": str(project.folder), "begun": time.time(), **what}
         write_json(folder / "job.json", content)
         process = subprocess.Popen(  # noqa: S603 - this program itself
@@ -147,7 +146,10 @@ class Jobs:
             stderr=subprocess.DEVNULL,
             cwd=project.folder,
             start_new_session=True,  # it outlives this program, and its Ctrl-C
+            pass_fds=held,
         )
+        for descriptor in held:
+            os.close(descriptor)  # from here on, only the process holds the lock
         # Somebody must take note that it ended, or it stays in the system's list.
         threading.Thread(target=process.wait, daemon=True).start()
         return Job(folder)
@@ -176,6 +178,15 @@ class Jobs:
             if job.kind == other.kind:
                 return float(state["ended"]) - float(state["started"])
         return None
+
+
+def _hold(folder: Path) -> tuple[int, ...]:
+    """Lock a job's folder for as long as what is given is open, here or in another process."""
+    if fcntl is None:
+        return ()
+    descriptor = os.open(folder / "held", os.O_RDWR | os.O_CREAT, 0o600)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    return (descriptor,)
 
 
 def _new_folder(room: Path) -> Path:

@@ -48,8 +48,8 @@ def screen(request: Request, project: Project, name: str, /, **content: Any) -> 
 
 def not_yet(request: Request, project: Project, here: str, *, first: str, why: str) -> Response:
     """Answer with a screen that has nothing to show before another one is done."""
-    told = {"title": words.SCREENS[here], "first": first, "why": why}
-    return page(request, "not_yet.html", **(around(request, project, here) | told))
+    told = around(request, project, here) | {"title": words.SCREENS[here], "first": first}
+    return page(request, "not_yet.html", **told, why=why)
 
 
 def around(request: Request, project: Project, here: str) -> dict[str, Any]:

@@ -132,23 +132,20 @@ def _wanted(
 def _curves(method: Method, schema: Schema, rows: int | None) -> dict[str, Any]:
     """Draw the error against epsilon, and those of other methods beside it."""
     own = getattr(method, "epsilon", None)
-    lines = []
+    lines: list[tuple[str, Any]] = []
     beside: list[tuple[str, float | None, str]] = []
     for name in dict.fromkeys((method.name, *BESIDE)):
         try:
             other = method if name == method.name else _like(name, method)
-            known = error_curve(other, schema, rows=rows).known
-            lines.append((name, known))
+            lines.append((name, error_curve(other, schema, rows=rows).known))
             error = other.count_error(schema, rows=rows, share=0.01)
             beside.append((name, error.half_width, error.assumes))
         except HushtableError as refusal:
             beside.append((name, None, refusal.problems[0]))
     mark = None
     if own is not None and lines and lines[0][0] == method.name:
-        mark = next(
-            ((float(own), error) for name, error, _ in beside if name == method.name and error),
-            None,
-        )
+        known = beside[0][1]
+        mark = None if known is None else (float(own), known)
     drawn = curve(lines, mark=mark, x_label=words.CURVE_X, y_label=words.CURVE_Y) if lines else ""
     keys = [name for name, _ in lines]
     return {"drawn": drawn, "beside": beside, "keys": keys}
