@@ -3,9 +3,9 @@
 A point is the mean of so many runs. The mean of a few more must lie within 6 standard errors of the
 difference, by the largest standard deviation among several points, or within 12 by that of ten runs
 of one point (Student's t): normal errors fail that less than once in a million. Where a point is
-the mean of two or three runs, all points of the figure are taken: the largest standard deviation
-among 14 of three runs is so rarely small that 6 of it fail 4 times in 1e8 (27!! / 6^28). These
-tests find a wrong mechanism or another protocol, not a shift of a tenth.
+the mean of two or three runs, all 36 points of the figure are taken: the largest of their standard
+deviations is so rarely small that 6 of it fail less than once in 1e7 (35!! / 6^36). These tests
+find a wrong mechanism or another protocol, not a shift of a tenth.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from benchmarks.papers import columns_figures as columns
 from benchmarks.papers import diffgen_figures as diffgen
 from benchmarks.papers import rps_figures_1_2_3 as rps
 from benchmarks.papers import rps_figures_4_5 as graphs
+from benchmarks.papers import uncertain_figures as uncertain
 from benchmarks.papers.__main__ import PAPERS
 from benchmarks.papers.drawing import drawn
 from benchmarks.papers.figure import PAGES, Figure, Point, kept
@@ -58,6 +59,10 @@ def measured(figure: Figure) -> list[Point]:
         if not curve.printed
         for point in curve.points
     ]
+
+
+def test_every_paper_has_its_page() -> None:
+    assert set(WRITTEN) == set(PAPERS)
 
 
 @pytest.mark.parametrize("paper", WRITTEN)
@@ -190,6 +195,34 @@ def test_001_figures_4_and_5(caltech: np.ndarray, number: str, which: int) -> No
     tolerance = by_student(again.var(ddof=1), len(again) - 1, graphs.N_RUNS, len(again))
     assert abs(again.mean() - point.y) <= tolerance
     assert panel["tree of regions, public bound"].at(10).y - point.y > tolerance  # is noticed
+
+
+@pytest.mark.parametrize("number", ["1", "2", "3", "4", "5", "6"])
+def test_002_figures_1_to_6(shared_data: Path, number: str) -> None:
+    # Regions hang on the records alone and answers on the regions: no noise has to be allowed for.
+    assert shared_data
+    name, by_size = list(uncertain.DATA)[(int(number) - 1) // 2], number in "135"
+    band = uncertain.BANDS[0] if by_size else uncertain.BAND_OF_K  # whose boxes are drawn first
+    k = uncertain.KS[0] if by_size else uncertain.KS[-1]
+    rng = np.random.default_rng(uncertain.SEEDS[0])
+    table = uncertain.Table(uncertain.DATA[name](rng)[0], None)
+    asked = {band: list(uncertain.boxes(table, rng, band, uncertain.N_QUERIES))}
+    method = uncertain.settings(table, k, carry=False)["regions"]
+    found = uncertain.box_errors(table, "regions", method, asked)[band]
+    point = kept("002")[number].panels[0]["regions"].at(sum(band) / 2 if by_size else k)
+    assert found == pytest.approx(point.y, rel=0.02)
+
+
+@pytest.mark.parametrize(("number", "name"), [("7", "G20.D10K"), ("8", "Adult")])
+def test_002_figures_7_and_8(shared_data: Path, number: str, name: str) -> None:
+    assert shared_data
+    panel, k = kept("002")[number].panels[0], uncertain.KS[0]
+    again = [uncertain.accuracies(name, k, s, only="regions") for s in uncertain.SEEDS]
+    for label, kept_value in (
+        ("regions", panel["regions"].at(k).y),
+        (uncertain.RAW, panel.levels[uncertain.RAW]),
+    ):
+        assert np.mean([found[label] for found in again]) == pytest.approx(kept_value, abs=0.5)
 
 
 @pytest.fixture(scope="module")
