@@ -85,7 +85,7 @@ def test_a_hierarchy_and_a_release(tmp_path):
     assert column.values == ("1", "2")
     assert column.taxonomy is not None
     assert column.confirm == ()
-    schema = ht.Schema.parse(SCHEMA).select(["sex", "age"])
+    schema = ht.Schema.parse(SCHEMA).of_rows(["sex", "age"])
     pure = ht.NoisyCounts(epsilon=1, mechanism="pure")
     ht.publish(TABLE.select(["sex", "age"]), schema, pure, out=tmp_path / "r")
     assert ht.draft(TABLE, codebook=[tmp_path / "r"]).columns["age"].high == 110

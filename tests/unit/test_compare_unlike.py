@@ -13,7 +13,7 @@ NAMES = list(SCHEMA.attributes)
 
 
 def release(folder, names, method, **more):
-    schema = SCHEMA.select(names)
+    schema = SCHEMA.of_rows(names)
     return ht.publish(TABLE.select(names), schema, method, out=folder, **more)
 
 

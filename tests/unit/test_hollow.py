@@ -17,7 +17,7 @@ WIDE = ht.Schema.from_dict(
     }
 )
 TABLE = pa.table({f"c{i}": [f"v{(i * r) % 8}" for r in range(1000)] for i in range(12)})
-NARROW = WIDE.select(["c0", "c1"])
+NARROW = WIDE.of_rows(["c0", "c1"])
 COUNTS = ht.NoisyCounts(epsilon=1, delta="1e-6", k=10)
 
 
