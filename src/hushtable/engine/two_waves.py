@@ -116,8 +116,8 @@ def open_waves(
     }
     if before is not None and any(is_in_spark(table.data) for table in opened.values()):
         raise ParameterError(
-            "people of a panel are followed by DuckDB, which cannot read tables of Spark; give both "
-            "waves as files, frames or tables of a database."
+            "people of a panel are followed by DuckDB, which cannot read tables of Spark; give "
+            "both waves as files, frames or tables of a database."
         )
     return OpenedWaves(opened)
 
