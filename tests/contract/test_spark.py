@@ -50,7 +50,6 @@ from hushtable.engine.cells import Cells
 from hushtable.engine.rules import N_RULES
 from hushtable.engine.spark import writing as spark_writing
 from hushtable.engine.sql import engine as sql
-from hushtable.engine.two_waves import open_waves
 from hushtable.errors import DataError, ParameterError, ReleaseError, TooLarge
 from hushtable.methods import (
     AlphaBeta,
@@ -784,32 +783,3 @@ def test_the_layout_does_not_depend_on_the_data(
         assert release.table().num_rows == 0
         assert list(release.statement.tables["data"].parts) == parts
         assert release.table().schema.names == ["cell", "kind", "count"]
-
-
-def test_people_of_two_waves_are_joined_as_elsewhere(session: Any, tmp_path: Path) -> None:
-    """Whoever is in both waves counts once; rows of nobody, and people of one wave, do not."""
-    schema = Schema.from_dict(
-        {
-            "name": "people",
-            "unit": {"kind": "person", "column": "id", "max_rows": 1},
-            "columns": {
-                "id": {"role": "identifier"},
-                "age": {"type": "integer", "low": 0, "high": 4},
-            },
-        }
-    )
-    before = pa.table({"id": ["a", "b", "c", None, "e", "e"], "age": [0, 1, 2, 3, 4, 4]})
-    now = pa.table({"id": ["b", "c", "d", None, "e"], "age": [1, 3, 0, 3, 0]})
-    both = [["previous.age", "age"]]
-    wanted = np.zeros((5, 5), np.int64)
-    wanted[[1, 2, 4], [1, 3, 0]] = 1
-    for tables, engine in (
-        ((now, before), "memory"),
-        ((now, before), "duckdb"),
-        (tuple(to_spark(session, table, tmp_path) for table in (now, before)), "auto"),
-    ):
-        followed = open_waves(*tables, engine=engine).connect(schema).followed  # type: ignore[arg-type]
-        assert followed is not None
-        assert np.array_equal(followed.marginals(both)[0].reshape(5, 5), wanted)
-    with pytest.raises(ParameterError, match="bring all of them to Spark, or none"):
-        open_waves(to_spark(session, now, tmp_path), before)

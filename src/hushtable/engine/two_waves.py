@@ -3,8 +3,8 @@
 Of each person one row of each wave counts, chosen by coins where there are more, so a person has
 one joined row at most. It is made of that person's rows alone and names them: this is all that the
 promise of a panel needs (``series/series.md``). Persons are compared as texts, letter by letter;
-rows that name nobody are left out. DuckDB and Spark join by the same expressions; what is small is
-then counted in memory.
+rows that name nobody are left out. DuckDB joins; what is small is then counted in memory. Tables in
+Spark are refused.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from hushtable.engine.base import Engine
 from hushtable.engine.door import EngineName, PrivateTable
 from hushtable.engine.door import open as open_one
 from hushtable.engine.encode import Expression
-from hushtable.engine.header import Data
-from hushtable.engine.linked import in_one_place, known_key, require_one_place
+from hushtable.engine.header import Data, is_in_spark
+from hushtable.engine.linked import in_one_place, known_key
 from hushtable.engine.memory import MemoryEngine
 from hushtable.engine.source import Source
 from hushtable.engine.sql.engine import SqlEngine
 from hushtable.engine.sql.rows import encoded_rows
-from hushtable.errors import DataError
+from hushtable.errors import DataError, ParameterError
 from hushtable.privacy.noise import Noise, SecureNoise
 from hushtable.privacy.unit import Unit
 from hushtable.schema import Schema
@@ -114,7 +114,11 @@ def open_waves(
         name: open_one(data, engine=engine, memory_limit=memory_limit)
         for name, data in given.items()
     }
-    require_one_place(opened)
+    if before is not None and any(is_in_spark(table.data) for table in opened.values()):
+        raise ParameterError(
+            "people of a panel are followed by DuckDB, which cannot read tables of Spark; give "
+            "both waves as files, frames or tables of a database."
+        )
     return OpenedWaves(opened)
 
 
