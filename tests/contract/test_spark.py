@@ -25,6 +25,7 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.stats
 
+import clinic
 import hushtable
 from contract.engine_checks import (
     ALIKE_CHECKS,
@@ -47,6 +48,7 @@ from hushtable.datasets import sample, sample_schema
 from hushtable.domain import Domain
 from hushtable.engine import SqlEngine, connect
 from hushtable.engine.cells import Cells
+from hushtable.engine.linked import open_linked
 from hushtable.engine.rules import N_RULES
 from hushtable.engine.spark import writing as spark_writing
 from hushtable.engine.sql import engine as sql
@@ -93,6 +95,11 @@ def maker(session: Any, folder: Path) -> Make:
         return connect(to_spark(session, table, folder), schema)
 
     return make
+
+
+def test_tables_that_belong_together_are_joined(session: Any, tmp_path: Path) -> None:
+    data = {name: to_spark(session, table, tmp_path) for name, table in clinic.DATA.items()}
+    clinic.check_wide_rows(open_linked(data, clinic.SCHEMA))
 
 
 @pytest.mark.parametrize("check", ALIKE_CHECKS, ids=lambda check: check.__name__)

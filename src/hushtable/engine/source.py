@@ -6,7 +6,7 @@ import contextlib
 import re
 import uuid
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,13 @@ duckdb = lazy_loader.load("duckdb")  # a small table is counted without them
 ibis = lazy_loader.load("ibis")
 
 POSITION = "position"  # names in the data are replaced by others, so none can be in its way
+
+
+class Lease:
+    """Live as long as anybody uses what was put into an engine, and then take it away."""
+
+    def __init__(self, end: Callable[..., Any], *given: Any) -> None:
+        weakref.finalize(self, end, *given)
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,12 +47,15 @@ class Source:
     numbered : bool
         Whether `table` has a column `POSITION` that tells the order of the rows of a frame: an
         engine that joins does not keep it.
+    lease : Lease, optional
+        Whose end takes the rows out of the engine; a source that is made of this one has it, too.
     """
 
     table: Expression
     columns: Mapping[str, str]
     copied: bool = False
     numbered: bool = False
+    lease: Lease | None = None
 
     def select(self, places: Mapping[str, str], *, in_order: bool = False) -> Expression:
         """Take raw columns under plain new names: new name to name in the data.
@@ -93,11 +103,10 @@ class Source:
         backend = self.table.get_backend()
         name = f"hushtable_{uuid.uuid4().hex}"
         try:
-            kept = Source(backend.create_table(name, rows, temp=True), columns)
+            table = backend.create_table(name, rows, temp=True)
         except Exception as error:  # engines raise what they like
             raise explained(error) from None
-        weakref.finalize(kept, _drop, backend, name)
-        return kept
+        return Source(table, columns, lease=Lease(_drop, backend, name))
 
     def draw(self, rows: Expression) -> Source:
         """Give rows for which coins are tossed, to be asked about once.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-import weakref
 from collections.abc import Iterator, Mapping
 from importlib.metadata import version
 from typing import Any
@@ -14,7 +13,7 @@ import pyarrow as pa
 
 from hushtable.engine.encode import Expression
 from hushtable.engine.header import Data, Header, is_ibis_table
-from hushtable.engine.source import Source, explained, too_many_cells
+from hushtable.engine.source import Lease, Source, explained, too_many_cells
 from hushtable.errors import DataError, HushtableError, ParameterError, TooLarge
 
 ibis = lazy_loader.load("ibis")
@@ -30,15 +29,14 @@ def open_in_spark(data: Data, header: Header) -> Source:
     places = {name: f"raw{position}" for position, name in enumerate(header.names)}
     name = _fresh_name()
     _by_bytes(data.toDF(*places.values())).createOrReplaceTempView(name)
-    source = SparkSource(
+    return SparkSource(
         _backend(data.sparkSession).table(name),
         places,
         # Computed once: a row that comes out differently when a lost part is computed again would
         # be counted twice, in two cells, and the noise is for once.
         copied=not _is_plain_scan(data._jdf.queryExecution().analyzed()),
+        lease=Lease(_forget, data.sparkSession, name),
     )
-    weakref.finalize(source, _forget, data.sparkSession, name)
-    return source
 
 
 def _by_bytes(frame: Any) -> Any:
@@ -111,9 +109,8 @@ class SparkSource(Source):
             frame.count()
         name = _fresh_name()
         frame.createOrReplaceTempView(name)
-        kept = SparkSource(self.table.get_backend().table(name), columns)
-        weakref.finalize(kept, _forget, frame.sparkSession, name, frame)
-        return kept
+        lease = Lease(_forget, frame.sparkSession, name, frame)
+        return SparkSource(self.table.get_backend().table(name), columns, lease=lease)
 
     @contextlib.contextmanager
     def running(self, settings: Mapping[str, str] = _QUICK) -> Iterator[None]:
