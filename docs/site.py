@@ -8,6 +8,7 @@ no script from elsewhere. A link that leads nowhere ends it.
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import re
 import shutil
@@ -96,7 +97,9 @@ def _offered(module: ModuleType) -> Iterator[str]:
 
 
 def _described(thing: object) -> Iterator[str]:
-    called = f"{getattr(thing, '__name__', '')}{inspect.signature(thing)}"  # type: ignore[arg-type]
+    called = getattr(thing, "__name__", "")
+    with contextlib.suppress(ValueError):  # errors are raised with a message, and say no more
+        called += str(inspect.signature(thing))  # type: ignore[arg-type]
     if len(called) > MAX_WIDTH:  # a parameter a line
         called = re.sub(r", (?=[*\w]+(?::|=|,|\)))", ",\n    ", called).replace("(", "(\n    ", 1)
     yield f"```text\n{called}\n```\n"

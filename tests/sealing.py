@@ -15,7 +15,7 @@ from hushtable.privacy.regions import OrderedCells, SealedRegions
 from hushtable.privacy.sealed import inside
 from hushtable.privacy.spending import Account, Promise, Sensitivity
 
-PLENTY = Promise(Fraction(10**9), Fraction(10**9))
+PLENTY = Promise(Fraction(10**9), Fraction(10**9), aside=(Fraction(10**6), Fraction(1, 2)))
 PLENTY_OF_RHO = Promise(Fraction(10**9), rho=Fraction(10**9))
 
 

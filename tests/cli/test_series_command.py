@@ -102,7 +102,7 @@ def test_a_panel_from_plan_to_people(run: Run, files: Path) -> None:
     assert "of those before" in told.out
     some = run("series", "moved", folder, "--since", "1", "--before", "sex = 'm'", "--json")
     assert abs(json.loads(some.out)["value"] - 1050) < 150
-    wrote = run("series", "panel", folder, "--to", files / "people.csv")
+    wrote = run("series", "panel", folder, "--out", files / "people.csv")
     assert wrote.code == 0, wrote.err
     assert pa_csv.read_csv(files / "people.csv").column_names == ["wave", "person", "age", "sex"]
     late = run("series", "transitions", folder, "sex", "--since", "2")

@@ -202,8 +202,7 @@ def test_types_that_sqlite_only_names(tmp_path: Path) -> None:
         histograms = found.histograms(list(schema.columns))
         assert [h.tolist() for h in histograms.values()] == [[1, 1, 1]] * 4
     drafted = draft(ibis.sqlite.connect(path).table("t")).columns
-    assert [column.type for column in drafted.values()] == ["date", "categorical", "number",
-                                                            "number"]  # fmt: skip
+    assert [column.type for column in drafted.values()] == ["date", "boolean", "number", "number"]
 
 
 def test_a_cell_of_sqlite_that_is_not_of_its_type_is_no_value(tmp_path: Path) -> None:

@@ -31,12 +31,20 @@ def taken(file: Path) -> tuple[Draft, ht.Schema]:
 
 
 def published(
-    file: Path, schema: ht.Schema, method: Method, *, rows: int, columns: list[str] | None = None
+    file: Path,
+    schema: ht.Schema,
+    method: Method,
+    *,
+    rows: int,
+    columns: list[str] | None = None,
+    anyway: bool = False,
 ) -> ht.Release:
     """Plan and publish with seeded noise, and find as many rows as promised or fewer."""
     method.forecast(schema, rows=rows)
     out = file.parent / method.name
     noise = SeededNoise(shifted(11))
-    release = ht.publish(file, schema, method, out=out, rows=rows, noise=noise, columns=columns)
+    release = ht.publish(
+        file, schema, method, out=out, rows=rows, noise=noise, columns=columns, anyway=anyway
+    )
     assert 0 < release.n_rows < 1.5 * rows
     return release

