@@ -122,6 +122,7 @@ SLOW = {
     check_a_row_of_any_kind_changes_answers_by_that_row,
     check_broken_rules,
     check_far_bounds,
+    check_random_tables,  # smaller ones are compared with other engines below
     check_random_tables_with_other_values,
     check_recoding_by_taxonomy,
     check_recodings,

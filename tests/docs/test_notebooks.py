@@ -64,6 +64,7 @@ def test_cells_run_and_show_something(
     assert any(displays) or capsys.readouterr().out
 
 
+@pytest.mark.long
 @pytest.mark.xdist_group("spark")
 def test_the_one_on_spark_runs(tmp_path: Path) -> None:
     pytest.importorskip("pyspark", reason="no Spark: pip install 'hushtable[spark]'")

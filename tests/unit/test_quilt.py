@@ -228,7 +228,7 @@ def test_a_target_keeps_its_values() -> None:
 
 KINDS: list[dict[str, Any]] = [
     {"type": "integer", "low": 3, "high": 40},
-    {"type": "integer", "low": 0, "high": 30_000, "missing": "category"},
+    {"type": "integer", "low": 0, "high": 3_000, "missing": "category"},
     {"type": "number", "low": 0, "high": 10, "step": 0.25, "missing": "category"},
     {"type": "categorical", "values": [f"v{i}" for i in range(70)]},
     {"type": "categorical", "values": ["a", "b", "c"], "missing": "category"},
