@@ -34,6 +34,7 @@ from contract.engine_checks import (
     check_a_row_of_any_kind_changes_answers_by_that_row,
     check_broken_rules,
     check_far_bounds,
+    check_random_tables,
     check_random_tables_with_other_values,
     check_recoding_by_taxonomy,
     check_recodings,
