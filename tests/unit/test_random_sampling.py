@@ -51,7 +51,7 @@ def test_sums_stand_for_all_rows() -> None:
 
 
 def test_a_tuple_is_there_binomially_often(tmp_path: Path) -> None:
-    """400 of 1,600 rows with rate 1/4: 8 standard deviations of 17, or of a mean, are never seen."""
+    """400 of 1,600 rows with rate 1/4: 8 standard deviations are never seen."""
     table = pa.table({"x": np.arange(1600) % 4, "c": ["+"] * 1600})
     release = ht.publish(table, SCHEMA, RandomSampling(rate="1/4"), out=tmp_path / "out")
     assert release.n_rows == pytest.approx(400, abs=140)
