@@ -6,6 +6,7 @@ All tests share one small session of Spark, hence one worker (``--dist loadgroup
 from __future__ import annotations
 
 import collections
+import contextlib
 import datetime
 import gc
 import math
@@ -620,9 +621,10 @@ def test_a_task_that_is_tried_again_publishes_its_second_draws_alone(
             if attempt == 0:
                 file, patience = f"attempt_*/part-{partition:05}-*.parquet", time.monotonic() + 300
                 while time.monotonic() < patience:
-                    if any(path.stat().st_size > 4096 for path in out.parent.rglob(file)):
-                        (seen / f"{partition}-on-disk").touch()
-                        break
+                    with contextlib.suppress(OSError):  # files of the other task vanish meanwhile
+                        if any(path.stat().st_size > 4096 for path in out.parent.rglob(file)):
+                            (seen / f"{partition}-on-disk").touch()
+                            break
                     time.sleep(0.01)
                 if "dies" in end:
                     os._exit(1)
