@@ -58,14 +58,19 @@ print(release.regression("age ~ C(sex) + C(smoker)"))
 # polars from there.
 
 # %%
-from sklearn.preprocessing import OrdinalEncoder
+from sklearn.compose import make_column_transformer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
 from sklearn.tree import DecisionTreeClassifier
 
 made_up = release.frame(seed=1).to_pandas()
 inputs = ["age", "sex", "region", "smoker"]
-encoder = OrdinalEncoder().fit(made_up[inputs].astype(str))
-tree = DecisionTreeClassifier(max_depth=6, random_state=0)
-tree.fit(encoder.transform(made_up[inputs].astype(str)), made_up["diagnosis"])
+categories = OneHotEncoder(handle_unknown="ignore")  # a rare value may not be among the rows
+tree = make_pipeline(
+    make_column_transformer((categories, inputs[1:]), remainder="passthrough"),
+    DecisionTreeClassifier(max_depth=6, random_state=0),
+)
+tree.fit(made_up[inputs], made_up["diagnosis"])
 
 # %% [markdown]
 # How well it does on people is for the custodian to say; here the table is generated, so we may
@@ -73,6 +78,6 @@ tree.fit(encoder.transform(made_up[inputs].astype(str)), made_up["diagnosis"])
 
 # %%
 people = ht.sample().to_pandas()
-right = tree.score(encoder.transform(people[inputs].astype(str)), people["diagnosis"])
+right = tree.score(people[inputs], people["diagnosis"])
 usual = people["diagnosis"].value_counts(normalize=True).iloc[0]
 print(f"right: {right:.1%}; always the most common diagnosis: {usual:.1%}")
