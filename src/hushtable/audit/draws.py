@@ -26,8 +26,12 @@ from hushtable.privacy.splits import ScoreChoice, WayChoice
 LAW_DRAWS = 20_000
 """Draws that a mechanism for single counts is held against its law by."""
 
-WAY_DRAWS = 2_000
-"""Draws that each of them is held against its law by."""
+WAY_DRAWS = 1_000
+"""Draws that a choice among ways is held against its law by."""
+
+TELLING = 0.1
+"""By so much the law of a choice must change if it is made twice as sharp: more than six standard
+deviations of as many draws."""
 
 
 class FaultError(Exception):
@@ -106,19 +110,25 @@ def _cut(mechanism: MiddleCuts, exact: Any, noise: SeededNoise) -> list[int]:
     return cut
 
 
-def law_of_ways(mechanism: WayChoice, exact: Any) -> Any:
+def _law_of_ways(mechanism: WayChoice, exact: Any, *, sharper: int = 1) -> Any:
     """Give the probability of each run of ways: as many as it has, by weight and score."""
     scores = np.concatenate([ways.scores for ways in exact]).astype(float)
     weights = np.concatenate(
         [ways.n_ways * float(weight) for ways, weight in zip(exact, mechanism.weights, strict=True)]
     )
-    law = weights * np.exp(float(mechanism.eta) * (scores - scores.max()))
+    law = weights * np.exp(sharper * float(mechanism.eta) * (scores - scores.max()))
     return law / law.sum()
 
 
-def check_choices(draw: Draw, law: Any, *, error: float) -> None:
+def is_telling(draw: Draw) -> bool:
+    """Tell whether a choice that is twice as sharp would be seen to be."""
+    laws = [_law_of_ways(draw.mechanism, draw.exact, sharper=by) for by in (1, 2)]
+    return bool(np.abs(laws[0] - laws[1]).max() > TELLING)
+
+
+def check_choices(draw: Draw, *, error: float) -> None:
     """Draw a choice many times, and count how often each run of ways is hit."""
-    exact, source = draw.exact, SecureNoise()
+    exact, law, source = draw.exact, _law_of_ways(draw.mechanism, draw.exact), SecureNoise()
     starts = np.cumsum([0, *(len(ways.scores) for ways in exact)])
     hits = np.zeros(len(law), np.int64)
     for _ in range(WAY_DRAWS):

@@ -13,10 +13,10 @@ from typing import Any
 from hushtable.audit.everything import folder, seen_of
 from hushtable.audit.features import Features
 from hushtable.audit.inputs import Input
-from hushtable.audit.subject import Subject
+from hushtable.audit.subject import SameCoins, Subject
 from hushtable.methods.base import Plan
 from hushtable.pipeline import carry_out
-from hushtable.privacy.noise import Noise, SeededNoise
+from hushtable.privacy.noise import Noise
 from hushtable.privacy.payment import Payment
 
 MEMORY = Path("/dev/shm")  # noqa: S108 - folders made in it are the owner's alone
@@ -54,7 +54,7 @@ class Written(Subject):
         """Publish once with other noise, and list all there is to see of the folder."""
         assert self.plan is not None  # noqa: S101 - made by `of`
         self.n_runs += 1
-        opened = self.opened(given, SeededNoise(0))
+        opened = self.opened(given, SameCoins())
         return published(self.plan, opened, noise, self.place)
 
 

@@ -14,8 +14,22 @@ from hushtable.errors import HushtableError
 from hushtable.methods.base import Released
 from hushtable.methods.parameters import Parameters
 from hushtable.privacy.guarantee import Guarantee
-from hushtable.privacy.noise import Noise, SeededNoise
+from hushtable.privacy.noise import Integers, Noise, SeededNoise
 from hushtable.schema import Schema
+
+
+class SameCoins(SeededNoise):
+    """Choose rows by the same coins in every run, and at every request from the first on.
+
+    So a request that is longer by the coins of one person more gives all others those they had.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(0)
+
+    def uniform_below(self, n: int, *, size: int) -> Integers:
+        """Draw from the beginning of the stream."""
+        return SeededNoise(0).uniform_below(n, size=size)
 
 
 @dataclass(frozen=True)
@@ -131,7 +145,7 @@ class Subject:
         Which rows count where somebody has too many is chosen by the same coins each time.
         """
         self.n_runs += 1
-        opened = self.opened(given, SeededNoise(0))
+        opened = self.opened(given, SameCoins())
         return seen_of(lambda: everything(self.prepared.run(opened, noise), self.schema))
 
     def samples(self, given: Input, n: int) -> Samples:

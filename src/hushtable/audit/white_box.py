@@ -31,7 +31,7 @@ from hushtable.audit.draws import (
     check_counts,
     check_sampler,
     faults_of_count_mechanism,
-    law_of_ways,
+    is_telling,
 )
 from hushtable.audit.inputs import Input, TableInput
 from hushtable.audit.neighbors import Pair
@@ -54,7 +54,7 @@ PROMISE = (
 MOST_LAWS = 8
 """Mechanisms for single counts that are held against their law, at most."""
 
-MOST_WAY_LAWS = 4
+MOST_WAY_LAWS = 3
 """Choices among ways that are held against their law, at most."""
 
 MOST_WAYS = 1000
@@ -146,7 +146,7 @@ class WhiteBox:
             for draw in first.draws:
                 check_sampler(draw)
                 self._check_law(draw.mechanism)
-                self._check_ways(draw)
+            self._check_ways(first.draws)
         if not first.draws and not second.draws:
             # A method that opens sealed counts in other runs publishes nothing else in these.
             self._silent += first.seen != second.seen
@@ -163,14 +163,15 @@ class WhiteBox:
             if len(self._checked) <= MOST_LAWS:
                 check_counts(mechanism, error=self._error / (2 * MOST_LAWS))
 
-    def _check_ways(self, draw: Draw) -> None:
-        """Check a choice among ways by its law, where the law leaves a choice, a few times."""
-        if not isinstance(draw.mechanism, WayChoice) or self._n_ways == MOST_WAY_LAWS:
+    def _check_ways(self, draws: Sequence[Draw]) -> None:
+        """Check a choice among ways by its law, where another law would tell, a few times."""
+        if self._n_ways == MOST_WAY_LAWS:
             return
-        law = law_of_ways(draw.mechanism, draw.exact)
-        if 0.1 < law.max() < 0.9:
-            self._n_ways += 1
-            check_choices(draw, law, error=self._error / (2 * MOST_WAY_LAWS))
+        for draw in draws:
+            if isinstance(draw.mechanism, WayChoice) and is_telling(draw):
+                self._n_ways += 1
+                check_choices(draw, error=self._error / (2 * MOST_WAY_LAWS))
+                return
 
 
 def _run(subject: Subject, given: Input, noise: WatchedNoise) -> Watched:
