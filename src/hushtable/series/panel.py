@@ -19,7 +19,7 @@ each its ``column``, ``size`` (how many buckets), ``parameter`` (the variance of
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -32,7 +32,7 @@ from hushtable.codes import as_numpy, numbers, to_values
 from hushtable.engine import EngineName
 from hushtable.engine.sealed import SealedTable, SealedWaves
 from hushtable.engine.silence import silenced
-from hushtable.engine.two_waves import open_waves, previous
+from hushtable.engine.two_waves import WaveEngines, open_waves, previous
 from hushtable.errors import ReleaseError
 from hushtable.files.progress import Progress, silent
 from hushtable.methods.base import CountError, Forecast, Plan, Released
@@ -40,12 +40,12 @@ from hushtable.methods.quilt.meter import TableMechanism
 from hushtable.methods.quilt.prior import PriorRows
 from hushtable.methods.quilt.quilt import Quilt, QuiltPlan, codes_drawn
 from hushtable.methods.quilt.sewing import Patchwork
-from hushtable.pipeline import carry_out, promise, require_worth
+from hushtable.pipeline import publish_plan
 from hushtable.prior import StoredPrior
 from hushtable.privacy.guarantee import Guarantee
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.noise_sources import make_noise
-from hushtable.privacy.payment import Paying, Payment
+from hushtable.privacy.payment import Paying
 from hushtable.recoding import Recoding
 from hushtable.release import Release
 from hushtable.schema import Schema
@@ -310,19 +310,12 @@ def publish_wave(
     """
     progress("planning", 0.0)
     source = make_noise(noise)
-    schema = plan.schema
-    if not anyway:
-        require_worth(plan, None)
-    payment = Payment(**paying)
-    promised = promise(plan, noise=source, payment=payment, out=out)
-    tables = open_waves(data, before, engine=engine, memory_limit=memory_limit)
-    tables.check(schema)
-    return carry_out(
-        plan,
-        lambda: tables.connect(schema, noise=source),
-        promised=promised,
-        noise=source,
-        out=out,
-        payment=payment,
-        progress=progress,
+
+    def ready() -> Callable[[], WaveEngines]:
+        tables = open_waves(data, before, engine=engine, memory_limit=memory_limit)
+        tables.check(plan.schema)
+        return lambda: tables.connect(plan.schema, noise=source)
+
+    return publish_plan(
+        plan, ready, noise=source, out=out, paying=paying, anyway=anyway, progress=progress
     )
