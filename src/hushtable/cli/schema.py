@@ -6,16 +6,17 @@ import dataclasses
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from pydantic import ValidationError
 
 import hushtable as ht
 from hushtable.cli.options import AsJson, DataPath, SchemaPath
 from hushtable.cli.screen import console, print_json, print_lines
 from hushtable.errors import ParameterError
-from hushtable.file_format import FileFormat
+
+if TYPE_CHECKING:
+    from hushtable.file_format import FileFormat
 
 schema_group = typer.Typer(
     name="schema", no_args_is_help=True, help="Draft and check the public schema."
@@ -94,6 +95,10 @@ def draft(  # noqa: PLR0917 - the options of a command
 
 
 def _reading(given: dict[str, str | None]) -> FileFormat:
+    from pydantic import ValidationError  # noqa: PLC0415 - slow to import
+
+    from hushtable.file_format import FileFormat  # noqa: PLC0415
+
     try:
         return FileFormat(**{name: said for name, said in given.items() if said is not None})
     except ValidationError as error:
