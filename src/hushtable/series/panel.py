@@ -28,7 +28,7 @@ from typing import Any, Literal, Unpack
 import numpy as np
 import pyarrow as pa
 
-from hushtable.codes import as_numpy, numbers, to_values
+from hushtable.codes import as_numpy, below_each_other, numbers, to_values
 from hushtable.engine import EngineName
 from hushtable.engine.sealed import SealedTable, SealedWaves
 from hushtable.engine.silence import silenced
@@ -208,7 +208,7 @@ class PanelPlan(Plan[SealedWaves]):
         made = self.quilt.released(quilt, purse, pa.table(written))
         tables = {**made.tables, PERSONS: pa.table({"person": numbers(people.persons)})}
         if moves:
-            tables[MOVES] = _written(moves)
+            tables[MOVES] = below_each_other([move.counts for move in moves])
         return Released(tables=tables, settings=self._settings(made.settings, moves))
 
     def _measured(self, table: SealedTable, noise: Noise) -> list[Move]:
@@ -276,18 +276,6 @@ def _buckets(quilt: Patchwork) -> dict[str, np.ndarray[Any, np.dtype[np.int64]]]
         assert counted is not None  # noqa: S101 - it has the column
         found[values.name] = known.buckets[counted]
     return found
-
-
-def _written(moves: Sequence[Move]) -> pa.Table:
-    """Write noisy tables below each other."""
-    sizes = [move.counts.size for move in moves]
-    return pa.table(
-        {
-            "table": numbers(np.repeat(np.arange(len(moves), dtype=np.int32), sizes)),
-            "cell": numbers(np.concatenate([np.arange(n, dtype=np.int32) for n in sizes])),
-            "count": numbers(np.concatenate([move.counts.ravel() for move in moves])),
-        }
-    )
 
 
 @silenced
