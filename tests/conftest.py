@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
-from tests.seeds import VARIABLE
+
+from seeds import VARIABLE
 
 # A machine may be slow, or busy: how long an example takes decides nothing. Examples are the same
 # in every run, as all other draws are, until the shift asks for new ones: then for any.
