@@ -139,7 +139,7 @@ def test_distinct_integers_come_in_every_order(n, k):
 @each_source
 @pytest.mark.parametrize("p", [Fraction(1, 3), Fraction(3, 8), Fraction(1, 1000), Fraction(2, 3)])
 def test_coins(noise, p):
-    drawn = noise.bernoulli(p, size=sizes(noise) * 3)
+    drawn = noise.bernoulli(p, size=sizes(noise) * (10 if p < 0.01 else 3))
     assert p_value(drawn.astype(int), coin_mass(float(p))) > ALPHA
 
 
