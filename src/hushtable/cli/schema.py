@@ -59,6 +59,12 @@ def draft(  # noqa: PLR0917 - the options of a command
     sheet: Annotated[
         str | None, typer.Option(help="Sheet of a workbook; by default the first.")
     ] = None,
+    first_line_is_names: Annotated[
+        bool,
+        typer.Option(
+            "--first-line-is-names", help="Even if the first line looks like somebody's row."
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Propose a schema for a table; what it took from the data is marked `confirm`."""
@@ -67,7 +73,12 @@ def draft(  # noqa: PLR0917 - the options of a command
     if out is not None and out.exists():
         raise ParameterError(f"{str(out)!r} exists; choose another file or remove it.")
     given = {"encoding": encoding, "delimiter": delimiter, "sheet": sheet}
-    made = drafted(data, codebook=codebook or (), reading=_reading(given))
+    made = drafted(
+        data,
+        codebook=codebook or (),
+        reading=_reading(given),
+        first_line_is_names=first_line_is_names,
+    )
     content = {
         "schema": made.schema.to_dict(),
         "remarks": {name: list(said) for name, said in made.remarks.items()},
