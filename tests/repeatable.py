@@ -52,5 +52,5 @@ def pytest_fixture_setup(
     fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
 ) -> Generator[None, Any, Any]:
     """Give a fixture draws of its own: tests may share it, and any of them may be first."""
-    name = (fixturedef.baseid, fixturedef.argname, repr(getattr(request, "param", "")))
+    name = (fixturedef.baseid, fixturedef.argname, str(request.param_index))
     return (yield from _drawing(" ".join(name)))
