@@ -52,5 +52,5 @@ def pytest_fixture_setup(
     fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
 ) -> Generator[None, Any, Any]:
     """Give a fixture draws of its own: tests may share it, and any of them may be first."""
-    name = (fixturedef.baseid, fixturedef.argname, str(request.param_index))
+    name = (fixturedef.baseid, fixturedef.argname, str(getattr(request, "param_index", 0)))
     return (yield from _drawing(" ".join(name)))
