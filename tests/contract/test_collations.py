@@ -34,11 +34,11 @@ from hushtable.engine.drafting import draft
 from hushtable.errors import DataError
 from hushtable.privacy.noise import SecureNoise, SeededNoise
 from hushtable.schema import Schema
+from seeds import shifted
 
 To = Callable[[pa.Table, Path], ibis.Table]
 DUCKDB = {pa.int64(): "BIGINT", pa.int32(): "INTEGER", pa.float64(): "DOUBLE"}
 SQLITE = {pa.int64(): "INTEGER", pa.int32(): "INTEGER", pa.float64(): "REAL"}
-from seeds import shifted
 
 
 def definition(table: pa.Table, types: dict[pa.DataType, str], text: str) -> str:
