@@ -290,17 +290,16 @@ def quantile(ask: Ask, numbers: Numbers, probability: float, *, scope: Scope) ->
     codes = np.arange(column.size)
     at_once = max(1, _MAX_NUMBERS // column.size)
 
-    known: dict[int, tuple[float, float]] = {}
+    known: dict[int, tuple[float, ...]] = {}
 
-    def surplus(places: NDArray[np.int64]) -> tuple[Floats, Floats]:
+    def surplus(places: NDArray[np.int64]) -> Surplus:
         """Give how many rows too many are at or below each value, and how far that may be off."""
         new = [place for place in places.tolist() if place not in known]
         for start in range(0, len(new), at_once):
             known.update(_surplus(new[start : start + at_once]))
-        found = np.array([known[place] for place in places.tolist()])
-        return found[:, 0], found[:, 1]
+        return Surplus(*np.array([known[place] for place in places.tolist()]).T)
 
-    def _surplus(places: list[int]) -> dict[int, tuple[float, float]]:
+    def _surplus(places: list[int]) -> dict[int, tuple[float, ...]]:
         nonlocal notes
         functions = []
         for code in there[places].tolist():
@@ -318,8 +317,8 @@ def quantile(ask: Ask, numbers: Numbers, probability: float, *, scope: Scope) ->
                 sampling,
             )
         )
-        deviations = _deviations(found, sampling, scope)[:-1]
-        return dict(zip(places, zip(found.values[:-1], deviations, strict=True), strict=False))
+        parts = [part[:-1] for part in (found.values, *_errors(found, sampling, scope))]
+        return dict(zip(places, zip(*parts, strict=True), strict=True))
 
     def mass(blocks: Sequence[tuple[int, int]]) -> Floats:
         """Give how many rows at least have one of the values after the first, up to the last."""
@@ -330,8 +329,10 @@ def quantile(ask: Ask, numbers: Numbers, probability: float, *, scope: Scope) ->
                 inside = (codes > (there[first] if first >= 0 else -1)) & (codes <= there[last])
                 functions.append(RowFunction({name: inside.astype(np.float64)}) * base)
             found = ask(functions)
-            deviations = _deviations(found, np.maximum(found.values, 0.0), scope)
-            least += (found.values - GAP_REACH * deviations).tolist()
+            drawn, model = _errors(found, np.maximum(found.values, 0.0), scope)
+            least += (
+                found.values - np.hypot(GAP_REACH * drawn, GAP_REACH / NORMAL * model)
+            ).tolist()
         return np.array(least)
 
     first, last, value = _crossing(surplus, mass, len(there))
@@ -366,16 +367,41 @@ def name_of_quantile(probability: float, name: str) -> str:
     return f"median of {name}" if probability == 0.5 else f"quantile {probability:g} of {name}"
 
 
-def _deviations(found: Sums, sampling: Floats | float, scope: Scope) -> Floats:
-    """Give standard deviations of sums, as those of a normal error that reaches as far."""
-    squares = found.reach_squared().diagonal() / NORMAL**2
+@dataclass(frozen=True, eq=False)
+class Surplus:
+    """How many rows too many are at or below values, and how far that may be off.
+
+    Parameters
+    ----------
+    values : array
+        Rows, less those that a quantile leaves there.
+    drawn : array
+        Standard deviation from noise and from sampling.
+    model : array
+        Half of the interval of what the release leaves open. It lies on one side as it happens, so
+        it is never reached for less.
+    """
+
+    values: Floats
+    drawn: Floats
+    model: Floats
+
+    def reach(self, deviations: Floats | float) -> Floats:
+        """Say how far values may be off; half a row more, since counts are whole."""
+        return np.asarray(np.hypot(deviations * self.drawn, self.model) + 0.5)
+
+
+def _errors(found: Sums, sampling: Floats | float, scope: Scope) -> tuple[Floats, Floats]:
+    """Give the standard deviation of what is drawn, and the half-interval of what is not known."""
+    drawn = (found.privacy_reach / NORMAL) ** 2 * found.privacy.diagonal()
     if scope == "population":
-        squares = squares + sampling
-    return np.sqrt(np.maximum(squares, 0.0))
+        drawn = drawn + sampling
+    model = found.model_reach**2 * found.model.diagonal()
+    return np.sqrt(np.maximum(drawn, 0.0)), np.sqrt(np.maximum(model, 0.0))
 
 
 def _crossing(
-    surplus: Callable[[NDArray[np.int64]], tuple[Floats, Floats]],
+    surplus: Callable[[NDArray[np.int64]], Surplus],
     mass: Callable[[Sequence[tuple[int, int]]], Floats],
     size: int,
 ) -> tuple[int, int, int]:
@@ -383,8 +409,9 @@ def _crossing(
     n_first = min(size, max(_FEW_THRESHOLDS, min(_ALL_THRESHOLDS, _MAX_NUMBERS // size)))
     places = np.unique(np.linspace(0, size - 1, n_first).astype(np.int64))
     while True:
-        found, deviations = surplus(places)
-        may_be = _not_rejected(places, found, deviations, mass)
+        at_places = surplus(places)
+        found = at_places.values
+        may_be = _not_rejected(places, at_places, mass)
         hits = np.flatnonzero(may_be)
         first, last = int(hits[0]), int(hits[-1])
         # Between the last place that is too low for sure and the first, nothing was tried.
@@ -411,24 +438,26 @@ def _crossing(
 
 def _not_rejected(
     places: NDArray[np.int64],
-    found: Floats,
-    deviations: Floats,
+    at: Surplus,
     mass: Callable[[Sequence[tuple[int, int]]], Floats],
 ) -> NDArray[np.bool_]:
     """Say which places may be the crossing, or have it among the values after the one before."""
-    before, spread = np.append(-np.inf, found[:-1]), np.append(0.0, deviations[:-1])
+    before = Surplus(*(np.append(0.0, part[:-1]) for part in (at.values, at.drawn, at.model)))
+    before.values[0] = -np.inf  # nobody is below the first
 
-    def kept(at: NDArray[np.int64], reach: Floats | float) -> NDArray[np.bool_]:
-        # Half a row, since counts are whole.
-        enough = found[at] + reach * deviations[at] + 0.5 >= 0
-        return np.asarray(enough & (before[at] - reach * spread[at] - 0.5 < 0))
+    def kept(deviations: Floats | float) -> NDArray[np.bool_]:
+        enough = at.values + at.reach(deviations) >= 0
+        return np.asarray(enough & (before.values - before.reach(deviations) < 0))
 
-    may_be = kept(np.arange(len(places)), between_ends(0.0))
+    may_be = kept(between_ends(0.0))
     hits = np.flatnonzero(may_be)
     if len(hits):
         blocks = [(int(places[hit - 1]) if hit else -1, int(places[hit])) for hit in hits.tolist()]
-        widest = np.maximum(np.maximum(deviations[hits], spread[hits]), 1e-12)
-        gaps = np.round(np.clip(mass(blocks) / widest, 0.0, 9.0) - 0.005, 2)  # down, to hundredths
-        may_be[hits] = kept(hits, np.array([between_ends(float(gap)) for gap in gaps]))
+        spreads = [np.hypot(one.drawn, one.model / NORMAL)[hits] for one in (at, before)]
+        widest = np.maximum(np.maximum(*spreads), 1e-12)
+        gaps = np.floor(100 * np.clip(mass(blocks) / widest, 0.0, 9.0)) / 100
+        deviations = np.full(len(places), between_ends(0.0))
+        deviations[hits] = [between_ends(float(gap)) for gap in gaps]
+        may_be &= kept(deviations)
     may_be[-1] |= not may_be.any()
     return may_be

@@ -43,12 +43,12 @@ GAP_REACH = normal_quantile(1 - GAP_DOUBT)
 def between_ends(gap: float) -> float:
     """Give how far to reach beyond two noisy ends for what lies between them, in deviations.
 
-    Imbens and Manski (2004). With a truth at distance a from one end and gap - a from the other, the
-    interval misses with chance Phi(-c - a) + Phi(-c - gap + a) at most, however the noise of the two
-    hangs together. That is convex in a, so it is largest at an end: c is such that Phi(-c) +
-    Phi(-c - gap) is what may be missed. Far apart, one end alone can fail, and c is that of an
-    interval with one end. A bound for the gap may itself fail with `GAP_DOUBT`, which is taken off,
-    so it may be random: see Stoye (2009) for why that needs care.
+    Imbens and Manski (2004). With a truth at distance a from one end and gap - a from the other,
+    the interval misses with chance Phi(-c - a) + Phi(-c - gap + a) at most, however the noise of
+    the two hangs together. That is convex in a, so it is largest at an end: c is such that Phi(-c)
+    + Phi(-c - gap) is what may be missed. Far apart, one end alone can fail, and c is that of an
+    interval with one end. The gap that is given may be a bound that fails with `GAP_DOUBT`, which
+    is taken off: only with such a bound does an estimated gap do no harm (Stoye 2009).
 
     Examples
     --------
