@@ -178,7 +178,7 @@ def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("axe")
     try:
         subprocess.run(
-            [npm, "pack", "axe-core"], cwd=folder, check=True, capture_output=True, timeout=60
+            [npm, "pack", "axe-core"], cwd=folder, check=True, capture_output=True, timeout=120
         )
     except (subprocess.CalledProcessError, subprocess.TimeoutExpired):
         pytest.skip("npm cannot get axe-core here")

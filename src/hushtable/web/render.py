@@ -19,6 +19,7 @@ from hushtable.estimate.base import COUNTED, Estimate
 from hushtable.files.progress import duration
 from hushtable.web import words
 from hushtable.web.drawing import Reach
+from hushtable.web.security import REPORT_POLICY
 
 STATIC = Path(__file__).parent / "static"
 
@@ -47,6 +48,13 @@ def _environment() -> Environment:
 def page(request: Request, template: str, /, status: int = 200, **content: Any) -> HTMLResponse:
     """Answer with a page, or with the part of one that a script asked for."""
     return HTMLResponse(fill(request, template, **content), status)
+
+
+def report_page(path: Path) -> HTMLResponse:
+    """Answer with a report: a page that brings its style along, and runs nothing."""
+    return HTMLResponse(
+        path.read_text(encoding="utf-8"), headers={"Content-Security-Policy": REPORT_POLICY}
+    )
 
 
 def fill(request: Request, template: str, /, **content: Any) -> str:

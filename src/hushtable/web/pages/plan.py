@@ -71,8 +71,7 @@ def save(request: Request, form: FormData) -> Response:
 
 def _live(project: Project, schema: Schema, name: str, given: Mapping[str, str]) -> dict[str, Any]:
     """Give all that is known of a method before data is read, or why it is refused."""
-    rows = rows_of(given.get("rows", ""))
-    rows = schema.rows if rows is None else rows
+    rows = schema.expected_rows(rows_of(given.get("rows", "")))
     try:
         method = make_method(name, read_parameters(name, given, schema))
         made = method.plan(schema)
@@ -87,7 +86,7 @@ def _live(project: Project, schema: Schema, name: str, given: Mapping[str, str])
         "unprotected": list(
             dict.fromkeys(s for promise in made.guarantees for s in promise.unprotected)
         ),
-        "conditions": list(schema.conditions),
+        "conditions": list(made.conditions),
         "split": {step: float(share) for step, share in forecast.split.items()},
         "forecast": dict(forecast.lines),
         "memory": forecast.memory_mb,
