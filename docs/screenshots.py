@@ -1,7 +1,7 @@
 """Make the pictures of the workbench from the embedded sample: every screen, in a real browser.
 
-``PYTHONPATH=tests python docs/screenshots.py FOLDER`` writes them light, dark and narrow; without
-FOLDER only those that the documents show are written, to ``docs/images``.
+``PYTHONPATH=tests python docs/screenshots.py FOLDER`` writes them light, dark, narrow and zoomed;
+without FOLDER only those that the documents show are written, to ``docs/images``.
 """
 
 from __future__ import annotations
@@ -14,19 +14,24 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import pyarrow.csv as pa_csv
 from PIL import Image
 
-from browser import Browser
+from browser import PATIENCE, Browser
 from hushtable.datasets import sample
 from hushtable.web import words
 
 IMAGES = Path(__file__).parent / "images"
 SHOWN = (
-    "projects", "data", "schema", "ledger", "plan", "advisor", "rehearse", "publish", "report",
-    "analyst",
+    "projects", "overview", "data", "schema", "tree", "ledger", "plan", "advisor", "rehearse",
+    "publish", "progress", "report", "analyst",
 )  # fmt: skip
+VIEWS: dict[str, dict[str, Any]] = {
+    "": {}, "-dark": {"dark": True}, "-narrow": {"width": 400},
+    "-zoomed": {"width": 640},  # what 200 % leaves of a window of 1280
+}  # fmt: skip
 WAITING = (words.COUNTING, words.CHECKING)  # a page that is not whole yet says so
 _COLORS = 96  # of a small picture
 
@@ -54,7 +59,7 @@ class Desk:
 
     def finish_job(self) -> None:
         """Wait until the job of the page is over."""
-        until = time.monotonic() + 300
+        until = time.monotonic() + PATIENCE
         while self.browser.value("document.querySelector('#state').dataset.status") in {
             "starting", "running",
         }:  # fmt: skip
@@ -81,19 +86,16 @@ def main(folder: Path | None) -> None:
 
         def shoot(name: str, path: str | None = None) -> None:
             where = path or browser.value("location.pathname + location.search")
-            views = {"": {}} if folder is None else {
-                "": {}, "-dark": {"dark": True}, "-narrow": {"width": 400},
-            }  # fmt: skip
+            views = {"": {}} if folder is None else VIEWS
             if folder is None and name not in SHOWN:
                 return
             for suffix, view in views.items():
                 address = where if where.startswith("http") else desk.root + where
                 browser.open(address, **view)
                 browser.value("window.scrollTo(0, document.body.scrollHeight)")
-                until = time.monotonic() + 30
+                until = time.monotonic() + PATIENCE
                 while any(said in browser.value("document.body.innerText") for said in WAITING):
-                    if time.monotonic() > until:
-                        break
+                    assert time.monotonic() < until, f"{name} does not become whole"
                     time.sleep(0.2)
                 time.sleep(0.6)
                 browser.value("window.scrollTo(0, 0)")
@@ -142,7 +144,6 @@ def main(folder: Path | None) -> None:
             desk.submit("form.sliders")
             shoot("rehearse", "/p/visits/rehearse")
             desk.submit("form[action$='/rehearse']", rows="2000")
-            time.sleep(3)
             shoot("job-running")
             desk.finish_job()
             shoot("job-done")
@@ -150,6 +151,7 @@ def main(folder: Path | None) -> None:
             shoot("publish", "/p/visits/publish")
             browser.open(f"{desk.root}/p/visits/publish")
             desk.submit("form[action$='/publish']", typed="visits-1", purpose="yearly table")
+            shoot("progress")
             desk.finish_job()
             shoot("ledger", "/p/visits/ledger")
             shoot("report", "/p/visits/report")

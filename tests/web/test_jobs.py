@@ -78,6 +78,18 @@ def test_a_job_outlives_its_desk_and_is_found_again(slow: DeskClient) -> None:
     assert restarted.finish(restarted.get("/p/visits/jobs/0001")) == "canceled"
 
 
+def test_a_job_of_a_desk_in_the_background_is_canceled(slow: DeskClient) -> None:
+    """A shell has the programs behind its & ignore interrupts, and what they start does as well."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        slow.post("/p/visits/draft")
+    finally:
+        signal.signal(signal.SIGINT, before)
+    wait_for(slow.folder / "visits" / "begun")
+    slow.post("/p/visits/jobs/0001/cancel")
+    assert slow.finish(slow.get("/p/visits/jobs/0001")) == "canceled"
+
+
 def test_a_job_that_is_slow_to_start_is_not_taken_for_dead(
     project: DeskClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
