@@ -256,7 +256,6 @@ def test_markup_from_a_table_runs_nowhere(desk: tuple[Visitor, Path]) -> None:
     (folder / "evil" / "schema.yaml").write_text(json.dumps({
         "name": EVIL, "columns": {EVIL: {"type": "categorical", "values": [EVIL, "b"]}},
     }))  # fmt: skip
-    (folder / "evil" / "releases").mkdir()
     publish(
         pa.table({EVIL: [EVIL, "b"] * 50}), Schema.load(folder / "evil" / "schema.yaml"),
         NoisyCounts(epsilon=2, mechanism="pure"), out=folder / "evil" / "releases" / "one",

@@ -196,7 +196,7 @@ def test_what_a_link_leads_out_to_is_refused(project: DeskClient, tmp_path: Path
     assert "linked" not in project.get("/").text
     assert project.get("/p/linked/").status_code == 400
     for room in ("reports", "rehearsals", "releases"):
-        (project.folder / "visits" / room).mkdir()
+        (project.folder / "visits" / room).mkdir(exist_ok=True)
     (project.folder / "visits" / "reports" / "one.html").symlink_to(outside / "report.html")
     (project.folder / "visits" / "rehearsals" / "001").symlink_to(outside)
     (project.folder / "visits" / "releases" / "one").symlink_to(outside)

@@ -241,7 +241,10 @@ class Workbench:
                 raise ParameterError(f"{name!r} exists; choose another name.") from None
         except OSError as error:
             raise ParameterError(f"cannot make {name!r}: {error.strerror}.") from None
-        Project(path).choose()
+        made = Project(path)
+        for room in ("releases", "reports"):  # where commands write to
+            made.room(room)
+        made.choose()
         return self.project(name)
 
     def project(self, name: str) -> Project:
