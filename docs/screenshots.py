@@ -76,6 +76,13 @@ def address_of(process: subprocess.Popen[str]) -> str:
     raise RuntimeError("the server did not start")
 
 
+def look_through(browser: Browser) -> None:
+    """Scroll down: parts of a page are filled in when they come into view."""
+    for place in range(0, browser.value("document.body.scrollHeight"), 400):
+        browser.value(f"window.scrollTo(0, {place})")
+        time.sleep(0.05)
+
+
 def main(folder: Path | None) -> None:
     """Walk through all screens and take pictures of them."""
     root = Path(tempfile.gettempdir(), "pictures")  # a path that looks well in a picture
@@ -92,7 +99,7 @@ def main(folder: Path | None) -> None:
             for suffix, view in views.items():
                 address = where if where.startswith("http") else desk.root + where
                 browser.open(address, **view)
-                browser.value("window.scrollTo(0, document.body.scrollHeight)")
+                look_through(browser)
                 until = time.monotonic() + PATIENCE
                 while any(said in browser.value("document.body.innerText") for said in WAITING):
                     assert time.monotonic() < until, f"{name} does not become whole"

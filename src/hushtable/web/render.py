@@ -40,6 +40,7 @@ def _environment() -> Environment:
         "duration": duration,
         "figures": figures,
         "reach": Reach,
+        "sentence": sentence,
     }
     made.globals |= {"t": words, "version": __version__}
     return made
@@ -89,6 +90,17 @@ def figures(estimate: Estimate) -> tuple[str, str, str]:
     if estimate.what in COUNTED and all(map(math.isfinite, numbers)):
         return number(numbers[0]), number(numbers[1]), number(numbers[2])
     return estimate.figures()
+
+
+def sentence(text: str) -> str:
+    """Begin with a capital letter, and leave the rest.
+
+    Examples
+    --------
+    >>> sentence("pairs of columns"), sentence("")
+    ('Pairs of columns', '')
+    """
+    return text[:1].upper() + text[1:]
 
 
 def amount(written: str | Fraction) -> str:
