@@ -57,6 +57,11 @@ class Desk:
         self.browser.value(f"document.querySelector({json.dumps(selector + ' button')}).click()")
         self.browser.wait_for_load()
 
+    def see_progress(self) -> None:
+        """Wait until the job of the page is well under way."""
+        while self.browser.value("document.querySelector('progress')?.value ?? 1") < 0.3:
+            time.sleep(0.1)
+
     def finish_job(self) -> None:
         """Wait until the job of the page is over."""
         until = time.monotonic() + PATIENCE
@@ -77,10 +82,12 @@ def address_of(process: subprocess.Popen[str]) -> str:
 
 
 def look_through(browser: Browser) -> None:
-    """Scroll down: parts of a page are filled in when they come into view."""
-    for place in range(0, browser.value("document.body.scrollHeight"), 400):
+    """Scroll down: parts of a page are filled in when they come into view, and make it longer."""
+    place = 0
+    while place < browser.value("document.body.scrollHeight"):
         browser.value(f"window.scrollTo(0, {place})")
-        time.sleep(0.05)
+        time.sleep(0.1)
+        place += 400
 
 
 def main(folder: Path | None) -> None:
@@ -150,15 +157,16 @@ def main(folder: Path | None) -> None:
             browser.open(f"{desk.root}/p/visits/plan?method=quilt&rows=12000")
             desk.submit("form.sliders")
             shoot("rehearse", "/p/visits/rehearse")
-            desk.submit("form[action$='/rehearse']", rows="2000")
+            desk.submit("form[action$='/rehearse']")
             shoot("job-running")
+            desk.see_progress()
+            shoot("progress")
             desk.finish_job()
             shoot("job-done")
             shoot("rehearsal", "/p/visits/rehearsals/001")
             shoot("publish", "/p/visits/publish")
             browser.open(f"{desk.root}/p/visits/publish")
             desk.submit("form[action$='/publish']", typed="visits-1", purpose="yearly table")
-            shoot("progress")
             desk.finish_job()
             shoot("ledger", "/p/visits/ledger")
             shoot("report", "/p/visits/report")
