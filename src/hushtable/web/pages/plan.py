@@ -97,7 +97,7 @@ def _live(project: Project, schema: Schema, name: str, given: Mapping[str, str])
             *(("--rows", str(rows)) if rows is not None else ()),
         ),
     }  # fmt: skip
-    return content | _curves(made, rows) | {"quote": _quote(project, made)}
+    return content | _curves(method, made, rows) | {"quote": _quote(project, made)}
 
 
 def _errors(made: Plan[Any], rows: int | None) -> list[tuple[float, Any, str]]:
@@ -128,17 +128,18 @@ def _wanted(
     return {"problems": (), "epsilon": f"{float(epsilon):g}", "error": error.half_width}
 
 
-def _curves(made: Plan[Any], rows: int | None) -> dict[str, Any]:
+def _curves(method: Method, made: Plan[Any], rows: int | None) -> dict[str, Any]:
     """Draw the error against epsilon, and those of other methods beside it."""
-    method, schema = made.method, made.schema
+    schema = made.schema
     own = getattr(method, "epsilon", None)
     lines: list[tuple[str, Any]] = []
     beside: list[tuple[str, float | None, str]] = []
     for name in dict.fromkeys((method.name, *BESIDE)):
         try:
-            other = made if name == method.name else _like(name, method).plan(schema)
-            lines.append((name, error_curve(other.method, schema, rows=rows).known))
-            error = other.count_error(rows=rows, share=0.01)
+            other = method if name == method.name else _like(name, method)
+            lines.append((name, error_curve(other, schema, rows=rows).known))
+            plan = made if other is method else other.plan(schema)
+            error = plan.count_error(rows=rows, share=0.01)
             beside.append((name, error.half_width, error.assumes))
         except HushtableError as refusal:
             beside.append((name, None, refusal.problems[0]))
