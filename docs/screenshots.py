@@ -90,6 +90,14 @@ def look_through(browser: Browser) -> None:
         place += 400
 
 
+def make_small(picture: Path, end: int) -> None:
+    """Cut off what is empty, and make do with few colors; those of large areas stay as they are."""
+    shot = Image.open(picture).convert("RGB")
+    shot = shot.crop((0, 0, shot.width, min(shot.height, end)))
+    few = shot.quantize(_COLORS, Image.Quantize.MAXCOVERAGE, kmeans=3, dither=Image.Dither.NONE)
+    few.save(picture, optimize=True)
+
+
 def main(folder: Path | None) -> None:
     """Walk through all screens and take pictures of them."""
     root = Path(tempfile.gettempdir(), "pictures")  # a path that looks well in a picture
@@ -118,10 +126,11 @@ def main(folder: Path | None) -> None:
                     continue
                 if name == "analyst":
                     browser.value("document.getElementById('ask').scrollIntoView()")
-                shot = IMAGES / f"{name}.png"
-                browser.screenshot(shot, whole=False)
-                few = Image.open(shot).convert("RGB").quantize(_COLORS, Image.Quantize.MAXCOVERAGE)
-                few.save(shot, optimize=True)
+                browser.screenshot(IMAGES / f"{name}.png", whole=False)
+                end = browser.value(
+                    "document.querySelector('footer').getBoundingClientRect().bottom"
+                )
+                make_small(IMAGES / f"{name}.png", round(end) + 24)
             if folder is not None:
                 browser.open(address)
 
