@@ -395,7 +395,6 @@ def test_a_schema_changed_after_the_ledger_needs_a_word(project: DeskClient) -> 
 
 def test_a_report_runs_nothing(project: DeskClient) -> None:
     reports = project.folder / "visits" / "reports"
-    reports.mkdir()
     (reports / "one.html").write_text("<style>p{}</style><p>INTERNAL</p>")
     answer = project.get("/p/visits/reports/one.html")
     assert "sandbox" in answer.headers["content-security-policy"]
