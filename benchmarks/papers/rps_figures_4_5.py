@@ -113,7 +113,9 @@ def loaded(name: str) -> tuple[Graph, Graph]:
     """Read a graph: with its nodes listed, as the papers know them, and as edges alone."""
     path = DATA / GRAPHS[name][0]
     if not path.exists():
-        raise SystemExit(f"{path} is missing: the edges of {name}, a line with two node numbers each")
+        raise SystemExit(
+            f"{path} is missing: the edges of {name}, a line with two node numbers each"
+        )
     edges_only = read_graph(path)
     return read_graph(path, nodes=edges_only.ids.to_pylist()), edges_only
 

@@ -204,13 +204,15 @@ def test_002_figures_1_to_6(shared_data: Path, number: str) -> None:
     name, by_size = list(uncertain.DATA)[(int(number) - 1) // 2], number in "135"
     band = uncertain.BANDS[0] if by_size else uncertain.BAND_OF_K  # whose boxes are drawn first
     k = uncertain.KS[0] if by_size else uncertain.KS[-1]
-    rng = np.random.default_rng(uncertain.SEEDS[0])
-    table = uncertain.Table(uncertain.DATA[name](rng)[0], None)
-    asked = {band: list(uncertain.boxes(table, rng, band, uncertain.N_QUERIES))}
-    method = uncertain.settings(table, k, carry=False)["regions"]
-    found = uncertain.box_errors(table, "regions", method, asked)[band]
+    found = []
+    for seed in uncertain.SEEDS:
+        rng = np.random.default_rng(seed)
+        table = uncertain.Table(uncertain.DATA[name](rng)[0], None)
+        asked = {band: list(uncertain.boxes(table, rng, band, uncertain.N_QUERIES))}
+        method = uncertain.settings(table, k, carry=False)["regions"]
+        found.append(uncertain.box_errors(table, "regions", method, asked)[band])
     point = kept("002")[number].panels[0]["regions"].at(sum(band) / 2 if by_size else k)
-    assert found == pytest.approx(point.y, rel=0.02)
+    assert np.mean(found) == pytest.approx(point.y, rel=0.02)
 
 
 @pytest.mark.parametrize(("number", "name"), [("7", "G20.D10K"), ("8", "Adult")])
