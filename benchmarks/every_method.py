@@ -92,7 +92,8 @@ RELEASES = 20
 APART = -1
 """In the place of a code, where a column is not in a row since columns are published apart."""
 
-SAID = ("tells nothing", "at random", "larger than a typical", "counted one by one")
+SAID = ("tells nothing", "at random", "larger than a typical", "counted one by one",
+        "will be suppressed")  # fmt: skip
 """Words of a refusal or a forecast that say beforehand how little is to be had."""
 
 
