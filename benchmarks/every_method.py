@@ -14,7 +14,9 @@ independent columns: counted exactly, and where a method promises epsilon with n
 epsilon, an even part of it for each column), which share of 95 % intervals holds by kind of
 question and how wide those of counts are (median, as a share of the rows), how many rows came out,
 and CPU seconds. A method whose cells are too many for all columns gets the target and two columns
-of few values, marked *; of it 20 releases are asked, since all answers of one hang on few draws.
+of few values, marked *; of it, and of alpha-beta, 20 releases are asked, since all answers of one
+hang on few draws. One for numbers alone gets those that are never missing, and carries the target,
+marked +.
 
 Flags: `majority` where a tree is worse than the majority by more than two standard errors,
 `independent` where pairs are off by more than those of independent columns, and the kinds of
@@ -87,7 +89,10 @@ GRAPHS: dict[str, Callable[[], nx.Graph]] = {
 
 LIMIT = 0.93
 RELEASES = 20
-"""How often few columns are published: answers of one release hang on few draws."""
+"""How often few columns and sets of tuples are published: answers of one hang on few draws."""
+
+ALL, FEW, NUMBERS = "", "*", "+"
+"""Which columns a method is for: all, few of few values, or numbers; a mark on its name."""
 
 APART = -1
 """In the place of a code, where a column is not in a row since columns are published apart."""
@@ -97,29 +102,29 @@ SAID = ("tells nothing", "at random", "larger than a typical", "counted one by o
 """Words of a refusal or a forecast that say beforehand how little is to be had."""
 
 
-def methods(schema: Schema) -> Iterator[tuple[str, Method, bool]]:
-    """Give each method with what it cannot do without, and whether it is for few columns."""
+def methods(schema: Schema) -> Iterator[tuple[str, Method, str]]:
+    """Give each method with what it cannot do without, and which columns it is for."""
     few = narrow(schema)
-    yield "partition", ht.Partition(epsilon=1), False
-    yield "partition, class", ht.Partition(epsilon=1, split="class"), False
-    yield "diffgen", ht.DiffGen(epsilon=1), False
-    yield "noisy-counts", ht.NoisyCounts(epsilon=1, delta="1e-6", k=10), True
+    yield "partition", ht.Partition(epsilon=1), ALL
+    yield "partition, class", ht.Partition(epsilon=1, split="class"), ALL
+    yield "diffgen", ht.DiffGen(epsilon=1), ALL
+    yield "noisy-counts", ht.NoisyCounts(epsilon=1, delta="1e-6", k=10), FEW
     pairs = [[few[0], few[2]], [few[1], few[2]]]
-    yield "columns", ht.Columns(epsilon=1, delta="1e-6", k=10, max_columns=2, columns=pairs), True
-    yield "alpha-beta", ht.AlphaBeta(prior_factor=1, n_public=1000, gamma="1/2"), False
-    yield "contingency-table", ContingencyTable(epsilon=1), True
+    yield "columns", ht.Columns(epsilon=1, delta="1e-6", k=10, max_columns=2, columns=pairs), FEW
+    yield "alpha-beta", ht.AlphaBeta(prior_factor=1, n_public=1000, gamma="1/2"), ALL
+    yield "contingency-table", ContingencyTable(epsilon=1), FEW
     three = Schema.from_dict(
         {"name": "t", "columns": {name: schema.to_dict()["columns"][name] for name in few}}
     )
-    yield "frapp", Frapp(retention="1/2").at_epsilon(three, Fraction(1)), True
-    carry = [n for n, c in schema.attributes.items() if not isinstance(c, Integer | Number)]
-    yield "uncertain", ht.Uncertain(k=5, carry=carry), False
-    yield "condensation", Condensation(k=10, carry=carry), False
-    yield "generalize-suppress", ht.GeneralizeSuppress(k=5), True
-    yield "top-down-specialization", TopDownSpecialization(k=10), False
-    yield "mondrian", Mondrian(k=10), False
-    yield "random-sampling", RandomSampling(rate="1/10"), False
-    yield "quilt", ht.Quilt(epsilon=1, delta="1e-6"), False
+    yield "frapp", Frapp(retention="1/2").at_epsilon(three, Fraction(1)), FEW
+    carry = [str(schema.target)]
+    yield "uncertain", ht.Uncertain(k=5, carry=carry), NUMBERS
+    yield "condensation", Condensation(k=10, carry=carry), NUMBERS
+    yield "generalize-suppress", ht.GeneralizeSuppress(k=5), FEW
+    yield "top-down-specialization", TopDownSpecialization(k=10), ALL
+    yield "mondrian", Mondrian(k=10), ALL
+    yield "random-sampling", RandomSampling(rate="1/10"), ALL
+    yield "quilt", ht.Quilt(epsilon=1, delta="1e-6"), ALL
 
 
 def codes_of(table: pa.Table, schema: Schema) -> dict[str, np.ndarray]:
@@ -251,13 +256,24 @@ def _share(holds: list[tuple[bool, float]]) -> float:
     return float(np.mean([held for held, _ in holds]))
 
 
+def columns_for(which: str, schema: Schema) -> list[str]:
+    """Name the columns that a method is tried on."""
+    if which == FEW:
+        return narrow(schema)
+    numbers = [
+        name
+        for name, column in schema.attributes.items()
+        if isinstance(column, Integer | Number) and column.missing != "category"
+    ]
+    return [*numbers, str(schema.target)] if which == NUMBERS else list(schema.attributes)
+
+
 def on_table(
-    label: str, method: Method, table: pa.Table, schema: Schema, *, few: bool, folder: Path
+    label: str, method: Method, table: pa.Table, schema: Schema, *, which: str, folder: Path
 ) -> dict[str, Any]:
     n, target = table.num_rows, str(schema.target)
     order = np.random.default_rng(1).permutation(n)
-    columns = list(schema.attributes)
-    names = narrow(schema) if few else columns
+    names = columns_for(which, schema)
     own = Schema.from_dict(
         {"name": schema.name,
          "columns": {name: schema.to_dict()["columns"][name] for name in names}}
@@ -282,7 +298,8 @@ def on_table(
     accuracy, off = learned(made, test, target), pairs_off(made, train)
     alone = pairs_off(independent(train, own, getattr(method, "epsilon", None)), train)
     releases = [release]
-    for number in range(1, RELEASES if few else 1):
+    again = which == FEW or isinstance(method, ht.AlphaBeta)
+    for number in range(1, RELEASES if again else 1):
         at = folder / f"{out.name}-{number}"
         releases.append(
             ht.publish(private, own, method, out=at, rows=private.num_rows, anyway=True)
@@ -302,7 +319,7 @@ def on_table(
     flags += [kind for kind, runs in held.items() if below(runs, len(holds[kind][0]))]
     told = any(words in said for words in SAID)
     return {
-        "input": schema.name, "method": label + ("*" if few else ""), "accuracy": accuracy,
+        "input": schema.name, "method": label + which, "accuracy": accuracy,
         "majority": majority, "pairs": off, "independent": alone,
         "held": {kind: float(np.mean(runs)) for kind, runs in held.items()},
         "width": float(np.median([width for run in holds["counts"] for _, width in run])),
@@ -386,13 +403,13 @@ def main() -> None:
         for path in given.tables:
             table, schema = taken(packages, path, folder)
             schema = with_target(schema, TABLES[path])
-            for label, method, few in methods(schema):
+            for label, method, which in methods(schema):
                 if given.methods and label not in given.methods:
                     continue
                 place = folder / schema.name
                 place.mkdir(exist_ok=True)
                 try:
-                    say(on_table(label, method, table, schema, few=few, folder=place))
+                    say(on_table(label, method, table, schema, which=which, folder=place))
                 except HushtableError as error:
                     first = str(error).split(". ", maxsplit=1)[0].replace("\n", " ")
                     say({"input": schema.name, "method": label, "refused": first})
