@@ -254,6 +254,24 @@ def numbers(values: NDArray[Any], missing: NDArray[np.bool_] | None = None) -> p
     return pa.Array.from_buffers(kind, len(values), [there, content])
 
 
+def below_each_other(tables: Sequence[NDArray[np.int64]]) -> pa.Table:
+    """Write tables of counts as one: number of the table, number of the cell in C order, count.
+
+    Examples
+    --------
+    >>> below_each_other([np.array([7, 8]), np.array([[9]])]).to_pydict()
+    {'table': [0, 0, 1], 'cell': [0, 1, 0], 'count': [7, 8, 9]}
+    """
+    sizes = [counts.size for counts in tables]
+    return pa.table(
+        {
+            "table": numbers(np.repeat(np.arange(len(tables), dtype=np.int32), sizes)),
+            "cell": numbers(np.concatenate([np.arange(n, dtype=np.int32) for n in sizes])),
+            "count": numbers(np.concatenate([counts.ravel() for counts in tables])),
+        }
+    )
+
+
 def texts(values: Iterable[str]) -> pa.Array:
     """Give the texts as an Arrow array.
 

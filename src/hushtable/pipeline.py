@@ -127,26 +127,55 @@ def publish(
     whole, schema = schema, _only(schema, columns)
     method.refuse_data(data)
     plan = method.plan(schema)
+
+    def ready() -> Callable[[], Counting]:
+        if method.one_machine and (engine == "spark" or is_in_spark(data)):
+            raise ParameterError(method.one_machine)
+        table = engines.open(data, reading=schema.reading, engine=engine, memory_limit=memory_limit)
+        table.check(schema)
+        return lambda: table.connect(schema, noise=source)
+
+    return publish_plan(
+        plan, ready, noise=source, out=out, paying=paying, rows=rows, anyway=anyway,
+        on_forecast=on_forecast, progress=progress, whole=whole,
+    )  # fmt: skip
+
+
+def publish_plan(
+    plan: Plan[Any],
+    ready: Callable[[], Callable[[], Counting]],
+    *,
+    noise: Noise,
+    out: str | Path,
+    paying: Paying,
+    rows: int | None = None,
+    anyway: bool = False,
+    on_forecast: Callable[[Forecast], None] | None = None,
+    progress: Progress = silent,
+    whole: Schema | None = None,
+) -> Release:
+    """Publish what was planned, in the one order of things: refuse, get ready, charge, read.
+
+    `ready` is called once nothing public stands against the release. It opens the private data and
+    looks whether it can be read at all, and gives what reads it, for after the charge. All else is
+    as for `publish`, and `whole` as for `carry_out`.
+    """
     if not anyway:
-        require_worth(plan, rows)
+        _require_worth(plan, rows)
     payment = Payment(**paying)
-    promised = promise(plan, noise=source, payment=payment, out=out, whole=whole)
-    if method.one_machine and (engine == "spark" or is_in_spark(data)):
-        raise ParameterError(method.one_machine)
-    table = engines.open(data, reading=schema.reading, engine=engine, memory_limit=memory_limit)
-    table.check(schema)
+    promised = _promise(plan, noise=noise, payment=payment, out=out, whole=whole)
     return carry_out(
         plan,
-        lambda: table.connect(schema, noise=source),
+        ready(),
         promised=promised,
-        noise=source,
+        noise=noise,
         out=out,
         payment=payment,
         progress=progress,
         whole=whole,
         before_charge=None
         if on_forecast is None
-        else lambda: on_forecast(plan.forecast(schema.expected_rows(rows))),
+        else lambda: on_forecast(plan.forecast(plan.schema.expected_rows(rows))),
     )
 
 
@@ -241,17 +270,13 @@ def publish_graph(
     source = make_noise(noise)
     method.check_input(listed=nodes is not None)
     plan = method.plan(name)
-    payment = Payment(**paying)
-    promised = promise(plan, noise=source, payment=payment, out=out)
-    inspect_graph(edges, nodes=nodes, columns=columns)
-    return carry_out(
-        plan,
-        lambda: read_graph(edges, nodes=nodes, columns=columns),
-        promised=promised,
-        noise=source,
-        out=out,
-        payment=payment,
-        progress=progress,
+
+    def ready() -> Callable[[], Counting]:
+        inspect_graph(edges, nodes=nodes, columns=columns)
+        return lambda: read_graph(edges, nodes=nodes, columns=columns)
+
+    return publish_plan(
+        plan, ready, noise=source, out=out, paying=paying, anyway=True, progress=progress
     )
 
 
@@ -270,7 +295,7 @@ def _require_nouns(schema: object, method: object) -> None:
         raise ParameterError(problems)
 
 
-def require_worth(plan: Plan[Any], rows: int | None) -> None:
+def _require_worth(plan: Plan[Any], rows: int | None) -> None:
     """Refuse to charge for a release that would tell nothing, by public numbers alone."""
     known = plan.schema.expected_rows(rows)
     expected = SUPPOSED_ROWS if known is None else known
@@ -306,10 +331,10 @@ def carry_out(
 ) -> Release:
     """Charge, then run, then write: the one place where private data may be read.
 
-    `promised` and `payment` are those of `promise`. The source is opened once, after the spending
-    was recorded. What is read from it stays private; what the plan makes of it is published.
-    `whole` describes the table that the ledger pays for, where the plan is for some of its columns.
-    `before_charge` is called when nothing stands against the charge any more.
+    `promised` and `payment` are those of `publish_plan`. The source is opened once, after the
+    spending was recorded. What is read from it stays private; what the plan makes of it is
+    published. `whole` describes the table that the ledger pays for, where the plan is for some of
+    its columns. `before_charge` is called when nothing stands against the charge any more.
     """
     method, schema, book = plan.method, plan.schema, payment.book
     split = plan.forecast(schema.rows).split
@@ -455,7 +480,7 @@ def _versions() -> dict[str, str]:
     return {name: version(name) for name in names} | {"python": platform.python_version()}
 
 
-def promise(
+def _promise(
     plan: Plan[Any],
     *,
     noise: Noise,

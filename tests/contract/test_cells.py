@@ -342,7 +342,9 @@ SQLITE = {"text": "TEXT", "number_text": "TEXT", "boolean": "BOOLEAN", "int8": "
           "int64": "INTEGER", "float64": "REAL", "date_text": "TEXT"}  # fmt: skip
 
 
-@pytest.mark.parametrize("name", SQLITE)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.long) if n == "int8" else n for n in SQLITE]
+)
 @pytest.mark.parametrize("engine", ["auto", pytest.param("memory", marks=pytest.mark.long)])
 def test_cells_of_a_table_of_sqlite(name: str, engine: str, tmp_path: Path) -> None:
     """Of which NaN is NULL."""
@@ -360,7 +362,7 @@ def test_cells_of_a_table_of_sqlite(name: str, engine: str, tmp_path: Path) -> N
     check(name, make, engine)
 
 
-OFTEN_ON_SPARK = ("boolean", "float64")
+OFTEN_ON_SPARK = ("boolean",)
 ON_SPARK = [
     name if name in OFTEN_ON_SPARK else pytest.param(name, marks=pytest.mark.long)
     for name in RAW

@@ -35,6 +35,8 @@ from contract.engine_checks import (
     check_a_row_of_any_kind_changes_answers_by_that_row,
     check_broken_rules,
     check_far_bounds,
+    check_items_and_persons_that_are_alike,
+    check_one_row_is_one_row_in_each_answer,
     check_random_tables,
     check_random_tables_with_other_values,
     check_recoding_by_taxonomy,
@@ -124,6 +126,8 @@ SLOW = {
     check_a_row_of_any_kind_changes_answers_by_that_row,
     check_broken_rules,
     check_far_bounds,
+    check_items_and_persons_that_are_alike,  # and the next: with a collation, above
+    check_one_row_is_one_row_in_each_answer,
     check_random_tables,  # smaller ones are compared with other engines below
     check_random_tables_with_other_values,
     check_recoding_by_taxonomy,

@@ -359,6 +359,7 @@ def test_a_session_of_the_users_own_is_silent_and_then_as_it_was(tmp_path: Path)
     assert CONTROL in said  # PySpark's own logger, and Java's
 
 
+@pytest.mark.long  # the run above, through the door of the command line
 def test_a_failing_command_on_spark_prints_no_cell(tmp_path: Path) -> None:
     require_spark()
     good = {"id": [MARK] * 40, "age": [30] * 40, "town": ["Ayre"] * 40}

@@ -138,6 +138,34 @@ def test_what_cannot_be_drafted(tmp_path: Path, content: str, words: str) -> Non
         draft(tmp_path / "t.csv")
 
 
+ROWS = "".join(f"{20 + i % 50},{'FM'[i % 2]},town {i % 3}\n" for i in range(60))
+
+
+@pytest.mark.parametrize("first", ["73,F,Ayre", "73,Sark,town 1", "1984,M,M"])
+def test_somebodys_row_is_not_taken_for_names(tmp_path: Path, first: str) -> None:
+    (tmp_path / "t.csv").write_text(f"{first}\n{ROWS}")
+    with pytest.raises(DataError, match="looks like a row of data") as told:
+        draft(tmp_path / "t.csv")
+    assert not any(cell in str(told.value) for cell in first.split(",")[:2] if cell != "F")
+    named = draft(tmp_path / "t.csv", first_line_is_names=True)
+    assert first.split(",", maxsplit=1)[0] in named.columns
+
+
+@pytest.mark.parametrize("first", ["age,sex,town", "age,F,town 1", "a,b,c"])
+def test_names_are_not_taken_for_a_row(tmp_path: Path, first: str) -> None:
+    (tmp_path / "t.csv").write_text(f"{first}\n{ROWS}")
+    assert list(draft(tmp_path / "t.csv").columns) == first.split(",")
+
+
+def test_numbers_are_names_where_others_are(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("age,1984,1985\n" + "30,1,0\n41,0,1\n" * 20)
+    assert "1984" in draft(tmp_path / "t.csv").columns
+
+
+def test_columns_of_a_frame_have_names(tmp_path: Path) -> None:
+    assert "0" in draft(pa.table({"0": [1, 2, 1], "1": [3, 3, 4]})).columns
+
+
 def test_codes_with_zeros_in_front_stay_texts() -> None:
     assert proposed(["00501", "10001"] * 20)["values"] == ["00501", "10001"]
     assert proposed(["0", "10"] * 20)["type"] == "integer"

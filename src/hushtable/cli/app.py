@@ -1,8 +1,8 @@
 """The command line: its commands, and what becomes of errors.
 
 A command is a function in a file of its own, and a group of commands a `typer.Typer`; both join the
-lists below. What is slow to import is imported by the command that needs it, so that help and
-everything small come at once.
+list below. A command is imported when it is asked for, and what is slow to import only where it is
+needed, so that help and everything small come at once.
 """
 
 from __future__ import annotations
@@ -11,30 +11,17 @@ import logging
 import sys
 import traceback
 import warnings
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
+from typer.main import get_group
 
 # The names of the package are imported when they are first used: most commands need few of them.
 import hushtable as ht
-from hushtable.cli.audit import audit_group
-from hushtable.cli.compare import compare
-from hushtable.cli.demo import demo
-from hushtable.cli.dossier import dossier_group
-from hushtable.cli.evaluate import evaluate
 from hushtable.cli.exit_codes import INTERRUPTED, REFUSED, WRONG_USAGE
-from hushtable.cli.graph import graph_group
-from hushtable.cli.ledger import ledger_group
-from hushtable.cli.linked import linked_group
-from hushtable.cli.methods import methods
-from hushtable.cli.plan import plan_group
-from hushtable.cli.publish import publish_group
-from hushtable.cli.release import export, query, show
-from hushtable.cli.schema import schema_group
+from hushtable.cli.lazy import as_command, lazy_group
 from hushtable.cli.screen import errors, visible
-from hushtable.cli.selftest import selftest
-from hushtable.cli.series import series_group
-from hushtable.cli.web import serve, workbench
 from hushtable.errors import (
     HushtableError,
     HushtableWarning,
@@ -43,22 +30,30 @@ from hushtable.errors import (
     ParameterError,
 )
 
-COMMANDS = (methods, demo, show, query, export, evaluate, compare, workbench, serve, selftest)
-GROUPS = (
-    *(schema_group, plan_group, publish_group, audit_group, graph_group, ledger_group),
-    *(dossier_group, linked_group, series_group),
-)
+COMMANDS = {
+    **{name: name for name in ("methods", "demo")},
+    **dict.fromkeys(("show", "query", "export"), "release"),
+    **{name: name for name in ("evaluate", "compare")},
+    **dict.fromkeys(("workbench", "serve"), "web"),
+    **{name: name for name in ("selftest", "schema", "plan", "publish", "audit", "graph")},
+    **{name: name for name in ("ledger", "dossier", "linked", "series")},
+}
+"""The module of each command, in the order of the help."""
 
-app = typer.Typer(
-    name="hushtable",
-    help="Publish tables about people with a promise that is written down and checked.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
+
+def _made(name: str) -> Any:
+    """Make a command of the function of its name, or of the group that is called after it."""
+    module = import_module(f"hushtable.cli.{COMMANDS[name]}")
+    group = getattr(module, f"{name}_group", None)
+    return as_command(name, getattr(module, name)) if group is None else get_group(group)
+
+
+app = lazy_group(
+    "hushtable",
+    lambda: COMMANDS,
+    _made,
+    help_text="Publish tables about people with a promise that is written down and checked.",
 )
-for _command in COMMANDS:
-    app.command()(_command)
-for _group in GROUPS:
-    app.add_typer(_group)
 
 
 VERBOSE = ("-v", "--verbose")

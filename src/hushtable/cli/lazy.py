@@ -35,7 +35,13 @@ def lazy_group(
             super().__init__(**attributes)
             self.commands = _Commands(names, make)  # type: ignore[assignment]  # only read
 
-    return typer.Typer(name=name, cls=Group, no_args_is_help=True, help=help_text)
+    return typer.Typer(
+        name=name,
+        cls=Group,
+        no_args_is_help=True,
+        help=help_text,
+        pretty_exceptions_enable=False,
+    )
 
 
 def method_group(

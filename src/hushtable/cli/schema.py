@@ -6,16 +6,17 @@ import dataclasses
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from pydantic import ValidationError
 
 import hushtable as ht
 from hushtable.cli.options import AsJson, DataPath, SchemaPath
 from hushtable.cli.screen import console, print_json, print_lines
 from hushtable.errors import ParameterError
-from hushtable.file_format import FileFormat
+
+if TYPE_CHECKING:
+    from hushtable.file_format import FileFormat
 
 schema_group = typer.Typer(
     name="schema", no_args_is_help=True, help="Draft and check the public schema."
@@ -58,6 +59,12 @@ def draft(  # noqa: PLR0917 - the options of a command
     sheet: Annotated[
         str | None, typer.Option(help="Sheet of a workbook; by default the first.")
     ] = None,
+    first_line_is_names: Annotated[
+        bool,
+        typer.Option(
+            "--first-line-is-names", help="Even if the first line looks like somebody's row."
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Propose a schema for a table; what it took from the data is marked `confirm`."""
@@ -66,7 +73,12 @@ def draft(  # noqa: PLR0917 - the options of a command
     if out is not None and out.exists():
         raise ParameterError(f"{str(out)!r} exists; choose another file or remove it.")
     given = {"encoding": encoding, "delimiter": delimiter, "sheet": sheet}
-    made = drafted(data, codebook=codebook or (), reading=_reading(given))
+    made = drafted(
+        data,
+        codebook=codebook or (),
+        reading=_reading(given),
+        first_line_is_names=first_line_is_names,
+    )
     content = {
         "schema": made.schema.to_dict(),
         "remarks": {name: list(said) for name, said in made.remarks.items()},
@@ -94,6 +106,10 @@ def draft(  # noqa: PLR0917 - the options of a command
 
 
 def _reading(given: dict[str, str | None]) -> FileFormat:
+    from pydantic import ValidationError  # noqa: PLC0415 - slow to import
+
+    from hushtable.file_format import FileFormat  # noqa: PLC0415
+
     try:
         return FileFormat(**{name: said for name, said in given.items() if said is not None})
     except ValidationError as error:

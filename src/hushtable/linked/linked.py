@@ -18,7 +18,7 @@ noisy tables, with their number of buckets ``size`` and the ``std`` of their noi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -27,7 +27,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from hushtable.codes import numbers, to_values
+from hushtable.codes import below_each_other, numbers, to_values
 from hushtable.engine.sealed import SealedTables
 from hushtable.errors import ParameterError
 from hushtable.linked.drawing import (
@@ -44,11 +44,17 @@ from hushtable.methods.parameters import Parameters, parameter, whole
 from hushtable.methods.quilt.domains import values_of
 from hushtable.methods.quilt.meter import as_share
 from hushtable.methods.quilt.prior import PriorRows
-from hushtable.methods.quilt.quilt import LEAST_PARTICLES, Quilt, QuiltPlan, delta_or_zero
+from hushtable.methods.quilt.quilt import (
+    LEAST_PARTICLES,
+    Quilt,
+    QuiltPlan,
+    added_or_removed,
+    delta_or_zero,
+)
 from hushtable.methods.quilt.sewing import Patchwork
 from hushtable.predicate.facts import facts_of
 from hushtable.privacy.composition import concentrated_share
-from hushtable.privacy.guarantee import ApproxDP, Guarantee, PureDP
+from hushtable.privacy.guarantee import Guarantee
 from hushtable.privacy.noise import Noise
 from hushtable.schema import Schema
 from hushtable.schema.linked import LinkedSchema
@@ -162,14 +168,8 @@ class LinkedPlan(Plan[SealedTables]):
     @property
     def guarantees(self) -> tuple[Guarantee, ...]:
         """Differential privacy for one added or removed person, with all rows in all tables."""
-        epsilon, delta, unit = self.method.epsilon, self.method.delta, self.linked.unit
-        if not delta:
-            return (PureDP(epsilon=epsilon, unit=unit, neighbors="add-remove"),)
-        return (
-            ApproxDP(
-                epsilon=epsilon, delta=delta, unit=unit, neighbors="add-remove", rho=self.total
-            ),
-        )
+        method, unit = self.method, self.linked.unit
+        return (added_or_removed(method.epsilon, method.delta, unit, rho=self.total),)
 
     @property
     def conditions(self) -> tuple[str, ...]:
@@ -230,7 +230,7 @@ class LinkedPlan(Plan[SealedTables]):
         for name, released in made.items():
             tables |= {f"{name}.{kind}": released.tables[kind] for kind in KINDS}
             if steps[name]:
-                tables[f"{name}.{STEPS}"] = _written_steps(steps[name])
+                tables[f"{name}.{STEPS}"] = below_each_other([step.counts for step in steps[name]])
         return Released(
             tables=tables,
             settings={
@@ -308,18 +308,6 @@ class LinkedPlan(Plan[SealedTables]):
                 f"of `{table.parent}` do not count."
             )
         return notes
-
-
-def _written_steps(steps: Sequence[Step]) -> pa.Table:
-    """Write noisy tables of steps below each other: table, cell in C order, count."""
-    sizes = [step.counts.size for step in steps]
-    return pa.table(
-        {
-            "table": numbers(np.repeat(np.arange(len(steps), dtype=np.int32), sizes)),
-            "cell": numbers(np.concatenate([np.arange(n, dtype=np.int32) for n in sizes])),
-            "count": numbers(np.concatenate([step.counts.ravel() for step in steps])),
-        }
-    )
 
 
 def _without_notes(released: Released) -> dict[str, Any]:

@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import Any, Literal, Unpack
 
 from hushtable.engine import EngineName
-from hushtable.engine.linked import open_linked
+from hushtable.engine.linked import LinkedEngine, open_linked
 from hushtable.engine.phases import logged
 from hushtable.engine.silence import silenced
 from hushtable.files.progress import Progress, silent
 from hushtable.linked.linked import Linked
 from hushtable.methods.base import Forecast
-from hushtable.pipeline import carry_out, promise, require_worth
+from hushtable.pipeline import publish_plan
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.noise_sources import make_noise
-from hushtable.privacy.payment import Paying, Payment
+from hushtable.privacy.payment import Paying
 from hushtable.release import Release
 from hushtable.schema.linked import LinkedSchema
 
@@ -65,19 +65,13 @@ def publish_linked(
     schema = LinkedSchema.load(schema) if isinstance(schema, str | Path) else schema
     schema.require_confirmed()
     plan = method.plan(schema)
-    if not anyway:
-        require_worth(plan, rows)
-    payment = Payment(**paying)
-    promised = promise(plan, noise=source, payment=payment, out=out)
-    tables = open_linked(data, schema, engine=engine, memory_limit=memory_limit)
-    tables.check(schema)
-    return carry_out(
-        plan,
-        lambda: tables.connect(schema, noise=source),
-        promised=promised,
-        noise=source,
-        out=out,
-        payment=payment,
-        progress=progress,
-        before_charge=None if on_forecast is None else lambda: on_forecast(plan.forecast(rows)),
-    )
+
+    def ready() -> Callable[[], LinkedEngine]:
+        tables = open_linked(data, schema, engine=engine, memory_limit=memory_limit)
+        tables.check(schema)
+        return lambda: tables.connect(schema, noise=source)
+
+    return publish_plan(
+        plan, ready, noise=source, out=out, paying=paying, rows=rows, anyway=anyway,
+        on_forecast=on_forecast, progress=progress,
+    )  # fmt: skip

@@ -19,7 +19,7 @@ each its ``column``, ``size`` (how many buckets), ``parameter`` (the variance of
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -28,11 +28,11 @@ from typing import Any, Literal, Unpack
 import numpy as np
 import pyarrow as pa
 
-from hushtable.codes import as_numpy, numbers, to_values
+from hushtable.codes import as_numpy, below_each_other, numbers, to_values
 from hushtable.engine import EngineName
 from hushtable.engine.sealed import SealedTable, SealedWaves
 from hushtable.engine.silence import silenced
-from hushtable.engine.two_waves import open_waves, previous
+from hushtable.engine.two_waves import WaveEngines, open_waves, previous
 from hushtable.errors import ReleaseError
 from hushtable.files.progress import Progress, silent
 from hushtable.methods.base import CountError, Forecast, Plan, Released
@@ -40,12 +40,12 @@ from hushtable.methods.quilt.meter import TableMechanism
 from hushtable.methods.quilt.prior import PriorRows
 from hushtable.methods.quilt.quilt import Quilt, QuiltPlan, codes_drawn
 from hushtable.methods.quilt.sewing import Patchwork
-from hushtable.pipeline import carry_out, promise, require_worth
+from hushtable.pipeline import publish_plan
 from hushtable.prior import StoredPrior
 from hushtable.privacy.guarantee import Guarantee
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.noise_sources import make_noise
-from hushtable.privacy.payment import Paying, Payment
+from hushtable.privacy.payment import Paying
 from hushtable.recoding import Recoding
 from hushtable.release import Release
 from hushtable.schema import Schema
@@ -208,7 +208,7 @@ class PanelPlan(Plan[SealedWaves]):
         made = self.quilt.released(quilt, purse, pa.table(written))
         tables = {**made.tables, PERSONS: pa.table({"person": numbers(people.persons)})}
         if moves:
-            tables[MOVES] = _written(moves)
+            tables[MOVES] = below_each_other([move.counts for move in moves])
         return Released(tables=tables, settings=self._settings(made.settings, moves))
 
     def _measured(self, table: SealedTable, noise: Noise) -> list[Move]:
@@ -278,18 +278,6 @@ def _buckets(quilt: Patchwork) -> dict[str, np.ndarray[Any, np.dtype[np.int64]]]
     return found
 
 
-def _written(moves: Sequence[Move]) -> pa.Table:
-    """Write noisy tables below each other."""
-    sizes = [move.counts.size for move in moves]
-    return pa.table(
-        {
-            "table": numbers(np.repeat(np.arange(len(moves), dtype=np.int32), sizes)),
-            "cell": numbers(np.concatenate([np.arange(n, dtype=np.int32) for n in sizes])),
-            "count": numbers(np.concatenate([move.counts.ravel() for move in moves])),
-        }
-    )
-
-
 @silenced
 def publish_wave(
     data: Any,
@@ -310,19 +298,12 @@ def publish_wave(
     """
     progress("planning", 0.0)
     source = make_noise(noise)
-    schema = plan.schema
-    if not anyway:
-        require_worth(plan, None)
-    payment = Payment(**paying)
-    promised = promise(plan, noise=source, payment=payment, out=out)
-    tables = open_waves(data, before, engine=engine, memory_limit=memory_limit)
-    tables.check(schema)
-    return carry_out(
-        plan,
-        lambda: tables.connect(schema, noise=source),
-        promised=promised,
-        noise=source,
-        out=out,
-        payment=payment,
-        progress=progress,
+
+    def ready() -> Callable[[], WaveEngines]:
+        tables = open_waves(data, before, engine=engine, memory_limit=memory_limit)
+        tables.check(plan.schema)
+        return lambda: tables.connect(plan.schema, noise=source)
+
+    return publish_plan(
+        plan, ready, noise=source, out=out, paying=paying, anyway=anyway, progress=progress
     )

@@ -21,6 +21,7 @@ from hushtable.engine.addresses import is_address, name_at
 from hushtable.engine.codebook import Codebook, read_codebook
 from hushtable.engine.drafting.between import between_columns
 from hushtable.engine.drafting.columns import propose
+from hushtable.engine.drafting.first_line import require_names
 from hushtable.engine.drafting.people import Person, whose_rows
 from hushtable.engine.drafting.profile import MISSING_WORDS, Profile, profiles
 from hushtable.engine.drafting.proposal import Proposal, identifier
@@ -86,6 +87,7 @@ def draft(
     name: str | None = None,
     codebook: Codebook | Sequence[str | Path] = (),
     reading: FileFormat | None = None,
+    first_line_is_names: bool = False,
 ) -> Schema:
     """Propose a schema for a table, marking what came from the data as ``confirm``.
 
@@ -107,6 +109,8 @@ def draft(
         was not taken from the data.
     reading : FileFormat, optional
         What the file does not say of itself, such as an encoding.
+    first_line_is_names : bool
+        Take the first line of a text file for names even if it looks like somebody's row.
 
     Examples
     --------
@@ -118,7 +122,13 @@ def draft(
     >>> sex.values, sex.missing, sex.outside
     (('F', 'M'), 'category', 'missing')
     """
-    return drafted(data, name=name, codebook=codebook, reading=reading).schema
+    return drafted(
+        data,
+        name=name,
+        codebook=codebook,
+        reading=reading,
+        first_line_is_names=first_line_is_names,
+    ).schema
 
 
 @silenced
@@ -128,6 +138,7 @@ def drafted(
     name: str | None = None,
     codebook: Codebook | Sequence[str | Path] = (),
     reading: FileFormat | None = None,
+    first_line_is_names: bool = False,
 ) -> Draft:
     """Propose a schema as `draft` does, and say what a person would see.
 
@@ -154,6 +165,8 @@ def drafted(
     if n_rows == 0:
         raise DataError("the data has no rows to draft a schema from.")
     seen = list(profiles(source, header, n_rows))
+    if header.delimiter is not None and not first_line_is_names:
+        require_names(seen, book.columns)
     person = whose_rows([profile for profile in seen if profile.name not in book.columns])
     proposals = {
         profile.name: _told(book, profile.name) or _proposal(profile, person) for profile in seen

@@ -34,7 +34,7 @@ from hushtable.methods.quilt.prior import PriorRows
 from hushtable.methods.quilt.schedule import ROWS_SHARE, Schedule, schedule
 from hushtable.methods.quilt.sewing import Patchwork, divided, sew
 from hushtable.privacy.composition import concentrated_share
-from hushtable.privacy.guarantee import ApproxDP, Guarantee, PureDP
+from hushtable.privacy.guarantee import ApproxDP, Guarantee, PureDP, Unit
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.rational import as_rational
 from hushtable.schema import Schema
@@ -59,6 +59,15 @@ def delta_or_zero(name: str, given: Any) -> Fraction:
     if not 0 <= value < 1:
         raise ParameterError(f"{name} is {given}; it must be at least 0 and below 1.")
     return parameters.delta(name, value) if value else value
+
+
+def added_or_removed(
+    epsilon: Fraction, delta: Fraction, unit: Unit, *, rho: Fraction
+) -> PureDP | ApproxDP:
+    """Promise what a run that spends `rho` keeps for one unit more or less; pure at delta 0."""
+    if not delta:
+        return PureDP(epsilon=epsilon, unit=unit, neighbors="add-remove")
+    return ApproxDP(epsilon=epsilon, delta=delta, unit=unit, neighbors="add-remove", rho=rho)
 
 
 def _reason(name: str, given: Any) -> str:
@@ -238,14 +247,8 @@ class QuiltPlan(Plan[SealedTable]):
     @property
     def guarantees(self) -> tuple[Guarantee, ...]:
         """Differential privacy for one added or removed unit."""
-        epsilon, delta, unit = self.method.epsilon, self.method.delta, self.schema.unit
-        if not delta:
-            return (PureDP(epsilon=epsilon, unit=unit, neighbors="add-remove"),)
-        return (
-            ApproxDP(
-                epsilon=epsilon, delta=delta, unit=unit, neighbors="add-remove", rho=self.total
-            ),
-        )
+        method, unit = self.method, self.schema.unit
+        return (added_or_removed(method.epsilon, method.delta, unit, rho=self.total),)
 
     @property
     def conditions(self) -> tuple[str, ...]:

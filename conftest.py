@@ -1,0 +1,3 @@
+"""For all tests, the examples in docstrings included."""
+
+pytest_plugins = ["repeatable"]

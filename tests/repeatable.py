@@ -1,0 +1,56 @@
+"""Draws that repeat: what a test draws from `SecureNoise` hangs on its name and the shift alone.
+
+Tests publish as users do, with the operating system's randomness. A claim about what comes out
+then fails once in so many runs, and nobody can look at that run again. So within a test, and within
+each fixture, the words behind `SecureNoise` come from a seed instead: another one for every test,
+and for every shift (see `seeds.py`). The samplers, and the class, stay what they are. Processes
+that a test starts or forks draw from the operating system.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+
+from hushtable.privacy.bit_reader import Words
+from hushtable.privacy.noise import SecureNoise, SeededNoise
+from seeds import shifted
+
+_streams: list[SeededNoise] = []
+_from_the_system = SecureNoise._words
+
+
+def _words(self: SecureNoise, n: int) -> Words:
+    return _streams[-1]._words(n) if _streams else _from_the_system(self, n)
+
+
+SecureNoise._words = _words  # type: ignore[method-assign]
+os.register_at_fork(after_in_child=_streams.clear)  # a child would repeat its parent's draws
+
+
+def _drawing(name: str) -> Generator[None, Any, Any]:
+    _streams.append(SeededNoise(shifted(zlib.crc32(name.encode()))))
+    try:
+        return (yield)
+    finally:
+        if _streams:  # none in a child
+            _streams.pop()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Give a test draws of its own."""
+    return (yield from _drawing(item.nodeid))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(
+    fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
+) -> Generator[None, Any, Any]:
+    """Give a fixture draws of its own: tests may share it, and any of them may be first."""
+    name = (fixturedef.baseid, fixturedef.argname, str(getattr(request, "param_index", 0)))
+    return (yield from _drawing(" ".join(name)))
