@@ -14,8 +14,8 @@ independent columns: counted exactly, and where a method promises epsilon with n
 epsilon, an even part of it for each column), which share of 95 % intervals holds by kind of
 question and how wide those of counts are (median, as a share of the rows), how many rows came out,
 and CPU seconds. A method whose cells are too many for all columns gets the target and two columns
-of few values, marked *; of it, and of alpha-beta, 20 releases are asked, since all answers of one
-hang on few draws. One for numbers alone gets those that are never missing, and carries the target,
+of few values, marked *; of it, of alpha-beta and of samples 20 releases are asked, since all
+answers of one hang on the same draws. One for numbers alone gets those that are never missing, and carries the target,
 marked +.
 
 Flags: `majority` where a tree is worse than the majority by more than two standard errors,
@@ -298,7 +298,7 @@ def on_table(
     accuracy, off = learned(made, test, target), pairs_off(made, train)
     alone = pairs_off(independent(train, own, getattr(method, "epsilon", None)), train)
     releases = [release]
-    again = which == FEW or isinstance(method, ht.AlphaBeta)
+    again = which == FEW or isinstance(method, ht.AlphaBeta | RandomSampling)
     for number in range(1, RELEASES if again else 1):
         at = folder / f"{out.name}-{number}"
         releases.append(

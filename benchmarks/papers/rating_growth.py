@@ -70,7 +70,7 @@ def shown(split: Split, name: str) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.papers.rating_growth")
-    parser.add_argument("millions", nargs="*", type=float, default=[1, 10])
+    parser.add_argument("millions", nargs="*", type=float, default=[])
     parser.add_argument("--movielens", action="store_true")
     given = parser.parse_args()
     if given.movielens:
