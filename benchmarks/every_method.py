@@ -15,8 +15,8 @@ epsilon, an even part of it for each column), which share of 95 % intervals hold
 question and how wide those of counts are (median, as a share of the rows), how many rows came out,
 and CPU seconds. A method whose cells are too many for all columns gets the target and two columns
 of few values, marked *; of it, of alpha-beta and of samples 20 releases are asked, since all
-answers of one hang on the same draws. One for numbers alone gets those that are never missing, and carries the target,
-marked +.
+answers of one hang on the same draws. One for numbers alone gets those that are never missing, and
+carries the target, marked +.
 
 Flags: `majority` where a tree is worse than the majority by more than two standard errors,
 `independent` where pairs are off by more than those of independent columns, and the kinds of
