@@ -37,6 +37,9 @@ def test_suppressed_sampled_and_replaced_rows_are_said() -> None:
     assert ROWS not in suppressing.forecast(many, rows=5_000).lines
     assert SAID in str(sampling.forecast(few, rows=1_000).lines[ROWS])
     assert ROWS not in sampling.forecast(few, rows=1_000_000).lines
+    apart = ht.Columns(epsilon=1, delta="1e-6", k=10, max_columns=1, columns=[["x0", "y"]])
+    assert SAID in str(apart.forecast(schema_of(1), rows=2_000).lines[ROWS])
+    assert ROWS not in apart.forecast(schema_of(1), rows=1_000_000).lines
     replaced = Frapp(retention="1/4").forecast(many, rows=5_000).lines[ROWS]
     assert str(replaced).startswith("about 75%")
     method = ht.AlphaBeta(prior_factor=1, n_public=1000, gamma="1/2")
