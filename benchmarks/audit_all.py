@@ -1,6 +1,6 @@
 """Audit every method as it is with the auditor's defaults: none may be accused.
 
-python benchmarks/audit_all.py [part of a name ...]
+python -m benchmarks.audit_all [part of a name ...]
 
 Each run draws from the operating system, as a release does, so that two runs have nothing in common
 but the inputs they try. A method that keeps its promises is accused with probability 1e-6 at most.

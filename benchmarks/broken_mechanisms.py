@@ -1,6 +1,6 @@
 """Audit every broken mechanism of the tests with the auditor's defaults, and print what it took.
 
-python benchmarks/broken_mechanisms.py [part of a name ...]
+python -m benchmarks.broken_mechanisms [part of a name ...]
 """
 
 from __future__ import annotations

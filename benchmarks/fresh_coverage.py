@@ -8,7 +8,9 @@ population*. Questions are drawn anew each time (`benchmarks.drawn_questions`). 
 line of FILE, which a second run goes on with; ``--show`` prints the table of what is there.
 
 The error of a share is that between releases, not between answers: those of one release hang
-together.
+together. The last two columns say where no interval could hold less often, whatever its length:
+answers that are the truth itself, which even an interval of one value holds, and intervals without
+ends.
 """
 
 from __future__ import annotations
@@ -143,6 +145,8 @@ class Asked:
                 "width": (answer.high - answer.low) / 2,
                 "true": float(true), "value": answer.value,
                 "model": any("No measured" in note for note in answer.notes),
+                "noise_std": answer.privacy_std, "model_std": answer.model_std,
+                "exact": bool(abs(answer.value - true) <= slack),
             }  # fmt: skip
         return line
 
@@ -189,8 +193,8 @@ def show(given: argparse.Namespace) -> None:
     for line in _lines(given.out):
         groups[line["table"], line["kind"], line["epsilon"]].append(line)
     print("| table | answers | epsilon | releases | n | refused | people hold | half width | "
-          "population holds | half width | without privacy |")  # fmt: skip
-    print("|" + " --- |" * 11)
+          "population holds | half width | without privacy | exact | without ends |")  # fmt: skip
+    print("|" + " --- |" * 13)
     order = {kind: place for place, kind in enumerate(KINDS)}
     for (table, kind, epsilon), lines in sorted(
         groups.items(), key=lambda item: (item[0][0], order[item[0][1]], float(item[0][2]))
@@ -203,7 +207,11 @@ def show(given: argparse.Namespace) -> None:
         for scope in SCOPES:
             cells += [_held(told, scope), f"{np.median([x[scope]['width'] for x in told]):.3g}"]
         sampling = np.median([line["sampling"] for line in told])
-        print("| " + " | ".join([*cells, f"{sampling:.3g}"]) + " |")
+        people = [line["people"] for line in told]
+        exact = np.mean([answer.get("exact", math.nan) for answer in people])
+        endless = np.mean([math.isinf(answer["width"]) for answer in people])
+        ends = (f"{sampling:.3g}", f"{exact:.0%}", f"{endless:.0%}")
+        print("| " + " | ".join([*cells, *ends]) + " |")
 
 
 def _held(lines: list[dict[str, Any]], scope: str) -> str:

@@ -1,7 +1,7 @@
 """Make the pictures of the workbench from the embedded sample: every screen, in a real browser.
 
-``PYTHONPATH=tests python docs/screenshots.py FOLDER`` writes them light, dark and narrow; without
-FOLDER only those that the documents show are written, to ``docs/images``.
+``PYTHONPATH=tests python docs/screenshots.py FOLDER`` writes them light, dark, narrow and zoomed;
+without FOLDER only those that the documents show are written, to ``docs/images``.
 """
 
 from __future__ import annotations
@@ -14,19 +14,24 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import pyarrow.csv as pa_csv
 from PIL import Image
 
-from browser import Browser
+from browser import PATIENCE, Browser
 from hushtable.datasets import sample
 from hushtable.web import words
 
 IMAGES = Path(__file__).parent / "images"
 SHOWN = (
-    "projects", "data", "schema", "ledger", "plan", "advisor", "rehearse", "publish", "report",
-    "analyst",
+    "projects", "overview", "data", "schema", "tree", "ledger", "plan", "advisor", "rehearse",
+    "publish", "progress", "report", "analyst",
 )  # fmt: skip
+VIEWS: dict[str, dict[str, Any]] = {
+    "": {}, "-dark": {"dark": True}, "-narrow": {"width": 400},
+    "-zoomed": {"width": 640},  # what 200 % leaves of a window of 1280
+}  # fmt: skip
 WAITING = (words.COUNTING, words.CHECKING)  # a page that is not whole yet says so
 _COLORS = 96  # of a small picture
 
@@ -52,9 +57,14 @@ class Desk:
         self.browser.value(f"document.querySelector({json.dumps(selector + ' button')}).click()")
         self.browser.wait_for_load()
 
+    def see_progress(self) -> None:
+        """Wait until the job of the page is well under way."""
+        while self.browser.value("document.querySelector('progress')?.value ?? 1") < 0.3:
+            time.sleep(0.1)
+
     def finish_job(self) -> None:
         """Wait until the job of the page is over."""
-        until = time.monotonic() + 300
+        until = time.monotonic() + PATIENCE
         while self.browser.value("document.querySelector('#state').dataset.status") in {
             "starting", "running",
         }:  # fmt: skip
@@ -71,6 +81,23 @@ def address_of(process: subprocess.Popen[str]) -> str:
     raise RuntimeError("the server did not start")
 
 
+def look_through(browser: Browser) -> None:
+    """Scroll down: parts of a page are filled in when they come into view, and make it longer."""
+    place = 0
+    while place < browser.value("document.body.scrollHeight"):
+        browser.value(f"window.scrollTo(0, {place})")
+        time.sleep(0.1)
+        place += 400
+
+
+def make_small(picture: Path, end: int) -> None:
+    """Cut off what is empty, and make do with few colors; those of large areas stay as they are."""
+    shot = Image.open(picture).convert("RGB")
+    shot = shot.crop((0, 0, shot.width, min(shot.height, end)))
+    few = shot.quantize(_COLORS, Image.Quantize.MAXCOVERAGE, kmeans=3, dither=Image.Dither.NONE)
+    few.save(picture, optimize=True)
+
+
 def main(folder: Path | None) -> None:
     """Walk through all screens and take pictures of them."""
     root = Path(tempfile.gettempdir(), "pictures")  # a path that looks well in a picture
@@ -81,19 +108,16 @@ def main(folder: Path | None) -> None:
 
         def shoot(name: str, path: str | None = None) -> None:
             where = path or browser.value("location.pathname + location.search")
-            views = {"": {}} if folder is None else {
-                "": {}, "-dark": {"dark": True}, "-narrow": {"width": 400},
-            }  # fmt: skip
+            views = {"": {}} if folder is None else VIEWS
             if folder is None and name not in SHOWN:
                 return
             for suffix, view in views.items():
                 address = where if where.startswith("http") else desk.root + where
                 browser.open(address, **view)
-                browser.value("window.scrollTo(0, document.body.scrollHeight)")
-                until = time.monotonic() + 30
+                look_through(browser)
+                until = time.monotonic() + PATIENCE
                 while any(said in browser.value("document.body.innerText") for said in WAITING):
-                    if time.monotonic() > until:
-                        break
+                    assert time.monotonic() < until, f"{name} does not become whole"
                     time.sleep(0.2)
                 time.sleep(0.6)
                 browser.value("window.scrollTo(0, 0)")
@@ -102,10 +126,11 @@ def main(folder: Path | None) -> None:
                     continue
                 if name == "analyst":
                     browser.value("document.getElementById('ask').scrollIntoView()")
-                shot = IMAGES / f"{name}.png"
-                browser.screenshot(shot, whole=False)
-                few = Image.open(shot).convert("RGB").quantize(_COLORS, Image.Quantize.MAXCOVERAGE)
-                few.save(shot, optimize=True)
+                browser.screenshot(IMAGES / f"{name}.png", whole=False)
+                end = browser.value(
+                    "document.querySelector('footer').getBoundingClientRect().bottom"
+                )
+                make_small(IMAGES / f"{name}.png", round(end) + 24)
             if folder is not None:
                 browser.open(address)
 
@@ -141,9 +166,10 @@ def main(folder: Path | None) -> None:
             browser.open(f"{desk.root}/p/visits/plan?method=quilt&rows=12000")
             desk.submit("form.sliders")
             shoot("rehearse", "/p/visits/rehearse")
-            desk.submit("form[action$='/rehearse']", rows="2000")
-            time.sleep(3)
+            desk.submit("form[action$='/rehearse']")
             shoot("job-running")
+            desk.see_progress()
+            shoot("progress")
             desk.finish_job()
             shoot("job-done")
             shoot("rehearsal", "/p/visits/rehearsals/001")

@@ -25,6 +25,8 @@ CHROMIUM = next(
     None,
 )
 
+PATIENCE = 600  # seconds for whatever comes in the end, on however busy a machine
+
 
 class Browser:
     """Open pages and say what they load, log and look like."""
@@ -72,7 +74,7 @@ class Browser:
         trace: TracebackType | None,
     ) -> None:
         self._process.terminate()
-        self._process.wait(20)
+        self._process.wait(PATIENCE)
         os.close(self._read)
         os.close(self._write)
         self._profile.cleanup()
@@ -93,7 +95,7 @@ class Browser:
         if session:
             command["sessionId"] = session
         os.write(self._write, json.dumps(command).encode() + b"\0")
-        deadline = time.monotonic() + 600
+        deadline = time.monotonic() + PATIENCE
         while True:
             message = self._message(deadline)
             if message.get("id") == number:
@@ -120,7 +122,7 @@ class Browser:
 
     def wait_for_load(self) -> None:
         """Wait until a page that is under way has come."""
-        deadline = time.monotonic() + 600
+        deadline = time.monotonic() + PATIENCE
         while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
             self.events.append(self._message(deadline))
         self.value("document.readyState")  # takes in what was said until now

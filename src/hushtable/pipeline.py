@@ -398,7 +398,8 @@ def _looking(progress: Progress) -> Callable[[int, float], None]:
     def heard(n_looks: int, share: float) -> None:
         nonlocal furthest
         furthest = min(max(furthest, share), 1.0)  # parts of a table are paid for one by one
-        progress(counted("counting", f"{n_looks:,} noisy answers"), 0.1 + 0.8 * furthest)
+        drawn = f"{n_looks:,} noisy answer{'s' * (n_looks != 1)}"
+        progress(counted("counting", drawn), 0.1 + 0.8 * furthest)
 
     return heard
 

@@ -323,15 +323,10 @@ def needed_epsilon(
 def _error_at(
     method: Method, schema: Schema, epsilon: Fraction, *, rows: int | None, share: float
 ) -> CountError:
-    at = method.at_epsilon(schema, epsilon)
-    _require_counted(at, schema)
-    return at.count_error(schema, rows=rows, share=share)
-
-
-def _require_counted(method: Method, schema: Schema) -> None:
-    promised = method.guarantee(schema)
-    if not any(isinstance(promise, PureDP | ApproxDP) for promise in promised):
+    made = method.at_epsilon(schema, epsilon).plan(schema)
+    if not any(isinstance(promise, PureDP | ApproxDP) for promise in made.guarantees):
         raise Refused(f"{method.name} promises no epsilon here.")
+    return made.count_error(rows=rows, share=share)
 
 
 def _rounded_up(epsilon: Fraction) -> Fraction:

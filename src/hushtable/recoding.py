@@ -24,7 +24,7 @@ class Recoding(ABC):
 
     Parameters
     ----------
-    labels : tuple
+    labels : sequence
         What each new code is called, without those that are apart.
     n_values : int
         Number of old codes, without those that are apart.
@@ -34,7 +34,7 @@ class Recoding(ABC):
         The names of the column's special values, which have codes of their own.
     """
 
-    labels: tuple[Value, ...]
+    labels: Sequence[Value]
     n_values: int
     has_missing: bool
     special: tuple[str, ...] = field(default=(), kw_only=True)

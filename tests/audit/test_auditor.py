@@ -248,9 +248,10 @@ def test_a_person_of_many_rows_is_drawn_anew_in_every_run() -> None:
         }
     )
     table = TableInput(schema, tuple((x,) for x in range(10)), (0,) * 10)
-    engine, seen = table.open(SeededNoise(shifted(1))), set()
+    noise = SeededNoise(shifted(1))
+    engine, seen = table.open(noise), set()
     for _ in range(60):
-        engine.renew()
+        engine.renew(noise)
         cells = engine.counts(["x"])
         assert cells.counts.tolist() == [1]
         seen.add(int(cells.codes[0, 0]))

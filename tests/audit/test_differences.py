@@ -163,11 +163,17 @@ def test_swept_pairs_are_neighbors(relation: Any) -> None:
 
 def test_schemas_with_persons_missing_cells_and_taxonomies_are_tried() -> None:
     found = dict(sweep.variants(predicted_schema(None), ContingencyTable(epsilon=1).plan))
-    assert len(found) == 3
+    assert len(found) == 4
     persons = found["persons of two rows"]
     assert persons.unit.max_rows == 2
-    for pair in sweep.swept(persons, "add-remove", [0, 3]):
-        assert rows_apart(pair) == 2
+    # Rows of one kind, of two, and more than count.
+    for n, n_apart, n_kinds in ((0, 2, 1), (1, 2, 2), (2, 4, 2)):
+        for pair in sweep.swept(persons, "add-remove", [n]):
+            assert isinstance(pair.one, TableInput)
+            assert rows_apart(pair) == n_apart
+            assert len(set(pair.one.rows[n:])) == n_kinds
+    wide = found["columns of every kind"].attributes.values()
+    assert {"number", "date", "boolean"} <= {column.type for column in wide}
     assert any(column.missing_code is not None
                for column in found["cells may be missing"].attributes.values())  # fmt: skip
     assert list(sweep.variants(predicted_schema(None), refuse)) == []

@@ -16,6 +16,7 @@ from hushtable.audit.neighbors import Pair
 from hushtable.audit.prices import Cost, delta_of, own_price
 from hushtable.audit.subject import Prepared, Subject
 from hushtable.audit.white_box import WhiteBox, faults_of_count_mechanism
+from hushtable.engine import memory
 from hushtable.engine.sealed import seal
 from hushtable.methods.base import Released
 from hushtable.privacy.choices import SealedScores, TopChoices
@@ -126,17 +127,85 @@ def test_a_draw_that_departs_from_its_sampler_is_seen(monkeypatch: pytest.Monkey
     assert "departs from its exact sampler" in fault_of(lambda s, n: {"c": opened(s, n, 4)})
 
 
-def test_persons_of_more_rows_than_count_are_left_out() -> None:
-    """Which of their rows count is a matter of chance, and differs between neighbors."""
+def crowd(*, first: bool) -> Pair:
+    """Give people of three rows each, of which one counts, and one more of them."""
     schema = made_schema(
         {"who": {"role": "identifier"}, "x": whole(3)},
         {"kind": "person", "column": "who", "max_rows": 1},
     )
-    many = TableInput(schema, ((0,), (1,)), (0, 0))
-    subject = Subject(None, schema, Prepared((PROMISED,), lambda *_: Released({})), SecureNoise())  # type: ignore[arg-type]
-    box = WhiteBox([(subject, "tried", [Pair("many", many, TableInput(schema, (), ()))])])
-    assert box.finding(1e-9, Clock()) is None
-    assert box.n_pairs == 0
+    people = [tuple((x, who) for x in range(3)) for who in range(20)]
+    ordered = [row for rows in (people[::-1] if first else people) for row in rows]
+    sides = [
+        TableInput(schema, tuple((x,) for x, _ in rows), tuple(who for _, who in rows))
+        for rows in (ordered, [row for row in ordered if row[1] < 19])
+    ]
+    return Pair("a crowd", *sides)
+
+
+def watch_crowd(pair: Pair) -> tuple[WhiteBox, Any]:
+    def run(engine: Any, noise: Noise) -> Released:
+        account = Account(Promise(Fraction(1)))
+        return Released({}, {"c": opened(seal(engine, account), noise)})
+
+    subject = Subject(None, pair.one.schema, Prepared((PROMISED,), run), SecureNoise())  # type: ignore[arg-type, union-attr]
+    box = WhiteBox([(subject, "tried", [pair] * 5)])
+    return box, box.finding(1e-9, Clock())
+
+
+def test_people_of_more_rows_than_count_have_the_same_ones_in_both_tables() -> None:
+    box, finding = watch_crowd(crowd(first=False))
+    assert box.n_pairs == 5
+    assert finding.verdict == "NO VIOLATION FOUND"
+
+
+def test_people_who_would_change_the_coins_of_others_are_left_out() -> None:
+    box, finding = watch_crowd(crowd(first=True))
+    assert (box.n_pairs, finding) == (0, None)
+
+
+def test_all_rows_of_a_person_are_seen_where_one_is_booked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "_bounded", lambda persons, *_: np.arange(len(persons)))
+    _, finding = watch_crowd(crowd(first=False))
+    assert "moves by 3 in all between neighbors; 1 was booked" in finding.witness.event
+
+
+def test_parts_that_have_rows_in_common_are_seen() -> None:
+    def apart(source: Any, noise: Noise) -> Any:
+        parts = counts(source).divided([0, 1])
+        return {"c": [noise.open(part, Laplace(Fraction(1)), "a part").tolist() for part in parts]}
+
+    def overlapping(source: Any, noise: Noise) -> Any:
+        whole = counts(source)
+        parts = [
+            Sealed(inside(whole), whole.sensitivity, part.part) for part in whole.divided([0, 1])
+        ]
+        return {"c": [noise.open(part, Laplace(Fraction(1)), "a part").tolist() for part in parts]}
+
+    assert fault_of(apart) == ""
+    assert "2 parts of table move between neighbors" in fault_of(overlapping)
+
+
+def test_what_is_done_once_in_many_runs_is_seen() -> None:
+    def release(source: Any, noise: Noise) -> Any:
+        found: dict[str, Any] = {"c": opened(source, noise)}
+        if noise.integer_below(10**12) == 0:
+            found["n"] = int(inside(source.n_rows())[0])
+        return found
+
+    assert "n differs" in fault_of(release)
+
+
+def test_the_noise_of_a_draw_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = [0]
+    real = Noise.discrete_laplace
+
+    def draw(self: Noise, scale: Fraction, *, size: int) -> Any:
+        drawn = real(self, scale, size=size)
+        kept[0] = int(drawn[0])
+        return drawn
+
+    monkeypatch.setattr(Noise, "discrete_laplace", draw)
+    assert "drawn differs" in fault_of(lambda s, n: {"c": opened(s, n), "drawn": kept[0]})
 
 
 # --- prices ---------------------------------------------------------------------------------------

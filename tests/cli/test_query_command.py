@@ -68,3 +68,18 @@ def test_wrong_questions_are_told_at_once_and_leave_no_file(
     assert "list of values" in both.err
     assert "'nosuch'" in both.err
     assert "nothing is asked" in run("query", release).err
+
+
+def test_all_that_is_wrong_with_a_question_is_told_at_once(run: Run, release: Path) -> None:
+    done = run("query", release, "age < 0", "--quantile", "sex:2", "--by", "nosuch")
+    assert (done.code, done.out) == (2, "")
+    said = " ".join(done.err.split())
+    for words in ("'sex' is a list of values", "'nosuch' is not a published column",
+                  "a quantile is between 0 and 1, not 2.0", "empty by the schema"):  # fmt: skip
+        assert words in said
+    done = run("query", release, "age < 0", "--regress", "log(age) ~ nosuch + sex")
+    assert (done.code, done.out) == (2, "")
+    said = " ".join(done.err.split())
+    for words in ("'log(age)' is no term", "'nosuch' is not a published column", "write C(sex)",
+                  "empty by the schema"):  # fmt: skip
+        assert words in said

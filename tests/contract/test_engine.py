@@ -33,6 +33,7 @@ from contract.engine_checks import (
     check_far_bounds,
     check_large_domain,
     check_marginals,
+    check_random_tables,
     check_random_tables_with_other_values,
     check_recodings,
     check_small_tables,
@@ -129,6 +130,7 @@ ONCE_READ = {
     check_far_bounds,
     check_large_domain,
     check_marginals,
+    check_random_tables,
     check_random_tables_with_other_values,
     check_small_tables,
 }

@@ -56,6 +56,7 @@ from hushtable.engine.linked import open_linked
 from hushtable.engine.rules import N_RULES
 from hushtable.engine.spark import writing as spark_writing
 from hushtable.engine.sql import engine as sql
+from hushtable.engine.two_waves import open_waves
 from hushtable.errors import DataError, ParameterError, ReleaseError, TooLarge
 from hushtable.methods import (
     AlphaBeta,
@@ -798,3 +799,13 @@ def test_the_layout_does_not_depend_on_the_data(
         assert release.table().num_rows == 0
         assert list(release.statement.tables["data"].parts) == parts
         assert release.table().schema.names == ["cell", "kind", "count"]
+
+
+@pytest.mark.parametrize("in_spark", [(True, False), (False, True), (True, True)])
+def test_waves_of_a_panel_are_refused(
+    session: Any, tmp_path: Path, in_spark: tuple[bool, bool]
+) -> None:
+    table = pa.table({"id": ["a", "b"], "age": [1, 2]})
+    waves = [to_spark(session, table, tmp_path) if there else table for there in in_spark]
+    with pytest.raises(ParameterError, match="cannot read tables of Spark"):
+        open_waves(*waves)

@@ -162,18 +162,35 @@ def test_rules_that_are_a_little_wrong_are_broken() -> None:
 # --- twenty publishers at each border -------------------------------------------------------------
 
 RACE = """
-import os, sys
+import os, signal, sys
 from fractions import Fraction
 from hushtable.errors import BudgetExceeded
+from hushtable.privacy import ledger_file as file
 from hushtable.privacy.composition import concentrated_share
 from hushtable.privacy.guarantee import ApproxDP, PureDP, Unit
 from hushtable.privacy.ledger import Ledger
 
 ROW = {"unit": Unit(kind="row"), "neighbors": "add-remove"}
-path, kind = sys.argv[1:]
+path, kind, n_killed = sys.argv[1], sys.argv[2], int(sys.argv[3])
 epsilon, delta = Fraction(1), Fraction(1, 10**6)
 quilt = ApproxDP(epsilon=epsilon, delta=delta, rho=concentrated_share(epsilon, delta), **ROW)
 small = PureDP(epsilon=Fraction(1, 2), **ROW)
+
+def die_before(statement):
+    connect, seen = file._connect, []
+
+    def see(_):
+        seen.append(1)
+        if len(seen) == statement:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def dying(*arguments):
+        connection = connect(*arguments)
+        connection.set_trace_callback(see)
+        return connection
+
+    file._connect = dying
+
 start, started = os.pipe()
 children = []
 for number in range(20):
@@ -183,30 +200,48 @@ for number in range(20):
         status = 2
         try:
             book = Ledger.open(path)
+            if number < n_killed:
+                die_before(1 + number)
             os.close(started)
             os.read(start, 1)  # returns for all at once, when the parent closes its end
             try:
                 while True:
-                    book.charge([promise], purpose=kind)
+                    entry = book.charge([promise], purpose=kind)
+                    os.write(1, f"{entry.receipt}\\n".encode())  # one write: lines stay whole
             except BudgetExceeded:
                 status = 0
         finally:
             os._exit(status)
     children.append(child)
 os.close(started)
-sys.exit(any(os.waitpid(child, 0)[1] for child in children))
+ends = [os.waitpid(child, 0)[1] for child in children]
+died = sum(end == signal.SIGKILL for end in ends)
+os.write(1, f"died {died}\\n".encode())
+sys.exit(any(end not in (0, signal.SIGKILL) for end in ends))
 """
 
+N_KILLED = 8
+"""How many of the twenty are killed, each before another of its first statements."""
 
+
+@pytest.mark.parametrize("n_killed", [0, N_KILLED], ids=["all live", "some are killed"])
 @pytest.mark.parametrize("kind", ["quilt", "pure", "both"])
-def test_twenty_processes_race_at_the_border(kind: str, tmp_path: Path) -> None:
+def test_twenty_processes_race_at_the_border(kind: str, n_killed: int, tmp_path: Path) -> None:
     path = tmp_path / "book"
     Ledger.create(path, epsilon=3, delta="1e-5")
-    subprocess.run([sys.executable, "-c", RACE, str(path), kind], check=True, timeout=300)
+    command = [sys.executable, "-c", RACE, str(path), kind, str(n_killed)]
+    done = subprocess.run(command, check=True, timeout=300, capture_output=True, text=True)
+    *told, died = done.stdout.splitlines()
+    n_died = int(died.removeprefix("died "))
+    assert n_died >= n_killed // 2  # the first statements come before any refusal
     book = Ledger.open(path)
     state = book._read()
     assert state.account is not None
     assert state.account.allows(state.spent)
+    # Nobody who was told of a charge goes without one; the dead may have one that nobody heard of.
+    receipts = {entry.receipt for entry in book.entries()}
+    assert set(told) <= receipts
+    assert len(receipts) <= len(told) + n_died
     if kind == "quilt":  # the border of the concentrated account
         assert len(book.entries()) == 8
         assert not state.account.basic.covers(state.spent.basic)
@@ -308,6 +343,67 @@ def test_a_kill_between_any_two_statements_leaves_all_or_nothing(
             break
         n_killed += 1
     assert n_killed >= 5
+
+
+def life(book: Ledger, told: Any) -> None:
+    """Do all that writes to a ledger, one after the other, and tell after each."""
+    kept = book.reserve([quilt(1, "1e-6")], purpose="kept for later")
+    told()
+    paid = book.charge([quilt(1, "1e-6")], purpose="a first release")
+    told()
+    drawn = book.charge([quilt("1/2", "1e-7")], purpose="drawn", reservation=kept)
+    told()
+    book.mark_released(paid.id, "ab" * 32)
+    told()
+    book.void(drawn.id, "the disk was full")
+    told()
+    book.release_reservation(kept)
+    told()
+
+
+def test_a_kill_anywhere_in_a_life_loses_nothing_that_was_told(tmp_path: Path) -> None:
+    """Reserve, charge, draw, mark as released, take back: a prefix is on record, and goes on."""
+    spent_after = [NOTHING]
+    book = Ledger.create(tmp_path / "whole", epsilon=3, delta="1e-5")
+    life(book, lambda: spent_after.append(book._read().spent))
+    n_records = len(book._read().digests)
+    assert n_records == len(spent_after)
+
+    statement, killed, seen = 0, True, set()
+    while killed:
+        statement += 1
+        path, heard = tmp_path / f"book{statement}", tmp_path / f"heard{statement}"
+        Ledger.create(path, epsilon=3, delta="1e-5")
+        heard.touch()
+
+        def act(book: Ledger, heard: Path = heard) -> None:
+            def told() -> None:
+                with heard.open("a") as file:
+                    file.write("x")
+
+            life(book, told)
+
+        killed = killed_at(path, act, statement)
+        n_told = len(heard.read_text())
+        state = Ledger.open(path)._read()  # opens, and keeps every rule
+        n_written = len(state.digests) - 1  # the first is the ledger itself
+        seen.add((n_told, n_written))
+        assert n_told <= n_written <= n_told + killed
+        assert state.spent == spent_after[n_written]
+        # The border stays where it was: as many fit as had fitted without the kill.
+        book = Ledger.open(path)
+        for reservation in book.reservations():
+            if reservation.status == "open":
+                book.release_reservation(reservation.id)
+        more = 0
+        while book.quote([quilt(1, "1e-6")]).fits:
+            book.charge([quilt(1, "1e-6")], purpose="x")
+            more += 1
+        account = book._read().account
+        assert account is not None
+        assert account.allows(book._read().spent)
+        assert more == account.room(spent_after[n_written], Loss.of(quilt(1, "1e-6")))
+    assert {told for told, _ in seen} == set(range(n_records))
 
 
 # --- reservations, split and joined ---------------------------------------------------------------

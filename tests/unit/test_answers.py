@@ -178,6 +178,27 @@ def test_all_that_is_wrong_is_told_at_once(release: Release) -> None:
     assert "empty by the schema" in told[3]
 
 
+def test_quantiles_and_formulas_are_told_all_that_is_wrong_at_once(release: Release) -> None:
+    with pytest.raises(ParameterError) as caught:
+        release.quantile("sex", 2, "age < 0", by=["nosuch"])
+    told = "\n".join(caught.value.problems)
+    assert len(caught.value.problems) == 4
+    assert "column 'sex' is a list of values" in told
+    assert "cross table" in told  # what to ask instead
+    assert "column 'nosuch' is not a published column; there are age, " in told
+    assert "the group is empty by the schema" in told
+    assert "a quantile is between 0 and 1, not 2." in told
+    with pytest.raises(ParameterError) as caught:
+        release.regression("log(age) ~ nosuch + sex", "age < 0")
+    told = "\n".join(caught.value.problems)
+    assert len(caught.value.problems) == 4
+    assert "'log(age)' is no term of a formula" in told
+    assert "make such a column before publishing" in told
+    assert "column 'nosuch' is not a published column" in told
+    assert "write C(sex) for its groups" in told
+    assert "the group is empty by the schema" in told
+
+
 @pytest.mark.parametrize("probability", [-0.1, 1.5, math.nan, "half"])
 def test_a_quantile_is_between_0_and_1(release: Release, probability: object) -> None:
     with pytest.raises(ParameterError, match="between 0 and 1"):

@@ -175,7 +175,8 @@ def test_progress_counts_the_noisy_answers_as_the_budget_goes(tmp_path: Path) ->
 
     method = ht.Quilt(epsilon=1, delta="1e-6", particles=1000)
     ht.publish(ht.sample(), ht.sample_schema(), method, out=tmp_path / "quilt", progress=progress)
-    assert [said for said, _ in looks] == [f"{n} noisy answers" for n in range(1, len(looks) + 1)]
+    told = [f"{n} noisy answer{'s' * (n != 1)}" for n in range(1, len(looks) + 1)]
+    assert [said for said, _ in looks] == told
     assert len(looks) >= 4
     shares = [share for _, share in looks]
     assert shares == sorted(shares)

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hushtable.estimate.row_functions import RowFunction
+from hushtable.estimate.row_functions import RowFunction, is_code
 from hushtable.methods.quilt.estimator import QuiltEstimator, missed
 from hushtable.methods.quilt.field_error import FieldError, Missed, Spread, _interaction
 from hushtable.methods.quilt.measured_tables import MeasuredTable, MeasuredTables
@@ -439,6 +439,25 @@ def test_errors_of_sums_over_rows_are_possible_together(monkeypatch: pytest.Monk
     for covariance in (found.privacy, found.model):
         assert np.linalg.eigvalsh(covariance)[0] >= -1e-9
         assert covariance.diagonal().min() >= 1.0
+
+
+def test_sums_that_stand_apart_cost_no_covariance(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cross table of 1,000 cells is 1,000 sums apart: decomposing their matrix took seconds."""
+
+    def unwanted(*_: object) -> None:
+        raise AssertionError("a covariance was looked into that has none")
+
+    monkeypatch.setattr("hushtable.methods.quilt.estimator.no_less", unwanted)
+    book = release()
+    cells = [is_code("a", SCHEMA.attributes["a"], a) * is_code("c", SCHEMA.attributes["c"], c)
+             for a, c in product(range(2), range(4))]  # fmt: skip
+    found = book._sums_of_rows(cells, False)
+    assert (found.privacy.diagonal() > 0).all()
+    for place, cell in enumerate(cells):  # as each by itself
+        alone = release()._sums_of_rows([cell], False)
+        assert found.values[place] == alone.values[0]
+        assert found.privacy[place, place] == alone.privacy[0, 0]
+        assert found.model[place, place] == alone.model[0, 0]
 
 
 def test_nothing_seen_is_not_nothing_known() -> None:

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import datetime
+import importlib.util
 import json
 import sqlite3
+import ssl
+import threading
 from decimal import Decimal
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from typing import ClassVar
 
 import duckdb
 import openpyxl
@@ -15,6 +21,11 @@ import pyarrow as pa
 import pyarrow.feather
 import pyreadstat
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 
 import hushtable as ht
 from hushtable.engine import connect, door
@@ -255,6 +266,94 @@ def test_no_row_is_read_before_the_charge(kind, tmp_path, monkeypatch):
 def test_bad_addresses_are_refused(data, error, words):
     with pytest.raises(error, match=words):
         door.open(data)
+
+
+class Shelf(SimpleHTTPRequestHandler):
+    """Hand out the files of a folder to those who know the password, and go on elsewhere."""
+
+    seen: ClassVar[list[str | None]] = []
+
+    def do_GET(self):
+        self.seen.append(self.headers["Authorization"])
+        if self.path.startswith("/moved/"):
+            self.send_response(302)
+            self.send_header("Location", self.path.removeprefix("/moved"))
+            self.end_headers()
+        elif self.path.startswith("/closed/") and self.seen[-1] != "Basic bWU6cMOkc3M=":
+            self.send_error(401)
+        else:
+            super().do_GET()
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def web(tmp_path, monkeypatch):
+    """Serve a folder on the loopback, by http and by https with a certificate of our own."""
+    (tmp_path / "closed").mkdir()
+    for place in (tmp_path, tmp_path / "closed"):
+        (place / "the table.csv").write_text(text())
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    now = datetime.datetime.now(datetime.UTC)
+    day = datetime.timedelta(days=1)
+    made = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(),
+                                now - day, now + day)
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .sign(key, hashes.SHA256())
+    )  # fmt: skip
+    pem = tmp_path / "server.pem"
+    whole = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    pem.write_bytes(whole + made.public_bytes(Encoding.PEM))
+    Shelf.seen.clear()
+    servers = []
+    for sealed in (False, True):
+        server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Shelf, directory=str(tmp_path)))
+        if sealed:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(pem)
+            server.socket = context.wrap_socket(server.socket, server_side=True)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        servers.append(server)
+    monkeypatch.setenv("no_proxy", "*")
+    yield *(server.server_address[1] for server in servers), pem
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+def test_files_on_web_servers(web, monkeypatch):
+    plain, sealed, pem = web
+    for address in (
+        f"http://localhost:{plain}/the table.csv",
+        f"http://localhost:{plain}/moved/the%20table.csv",
+        f"http://me:p%C3%A4ss@localhost:{plain}/closed/the table.csv",
+    ):
+        assert connect(address, SCHEMA).histograms(["sex"])["sex"].tolist() == [2, 2]
+    with pytest.raises(DataError, match="HTTPError 401") as caught:
+        ht.draft(f"http://me:wrong@localhost:{plain}/closed/the table.csv")
+    assert "wrong" not in str(caught.value)
+    # The name and the password go to the place that was named, and not where it leads.
+    Shelf.seen.clear()
+    connect(f"http://me:p%C3%A4ss@localhost:{plain}/moved/the%20table.csv", SCHEMA)
+    assert Shelf.seen == ["Basic bWU6cMOkc3M=", None]
+    with pytest.raises(DataError, match="HTTPError 404"):
+        ht.draft(f"http://localhost:{plain}/nothing.csv")
+    address = f"https://localhost:{sealed}/the table.csv"
+    with pytest.raises(DataError, match="cannot be fetched"):  # nobody vouches for the server
+        ht.draft(address)
+    monkeypatch.setenv("SSL_CERT_FILE", str(pem))
+    assert connect(address, SCHEMA).histograms(["sex"])["sex"].tolist() == [2, 2]
+    assert ht.draft(address).columns["sex"].values == ("F", "M")
+
+
+def test_a_file_system_that_is_not_installed_is_named():
+    if importlib.util.find_spec("s3fs"):
+        pytest.skip("s3fs is installed")
+    with pytest.raises(DataError, match="cannot be fetched: Install s3fs"):
+        door.open("s3://bucket/t.csv")
 
 
 def test_damaged_files_are_refused_without_their_content(tmp_path):

@@ -5,12 +5,16 @@ from __future__ import annotations
 import html
 import io
 import json
+import re
+import shlex
 import zipfile
 from pathlib import Path
 
 import pyarrow.csv as pa_csv
 import pytest
+from typer.testing import CliRunner
 
+from hushtable.cli.app import app
 from hushtable.datasets import sample, sample_schema
 from hushtable.methods import NoisyCounts
 from hushtable.pipeline import publish
@@ -174,6 +178,28 @@ def test_a_rehearsal_shows_the_whole_report_and_touches_nothing(published: DeskC
     assert "with the private table" not in text
     assert set((published.folder / "visits" / "releases").iterdir()) == before
     assert "/p/visits/rehearsals/001" in published.get("/p/visits/rehearse").text
+
+
+def test_the_commands_that_are_shown_do_the_same(
+    published: DeskClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = {"method": "noisy-counts", "epsilon": "2", "mechanism": "pure", "rows": "300"}
+    published.post("/p/visits/plan", **plan)
+    monkeypatch.chdir(published.folder / "visits")
+    said = {}
+    for screen in ("report", "rehearse"):
+        page = html.unescape(published.get(f"/p/visits/{screen}").text)
+        (shown,) = re.findall(r"<pre[^>]*>(.*?)</pre>", page, re.DOTALL)
+        assert shown.startswith(f"cd {published.folder / 'visits'}\n")
+        for line in shown.splitlines()[1:]:
+            words_of = shlex.split(line)
+            said[words_of[1]] = words_of[1:]
+    assert list(said) == ["serve", "evaluate", "dossier", "compare", "plan"]
+    for name in ("dossier", "plan"):  # the others are those of the jobs below
+        done = CliRunner().invoke(app, said[name])
+        assert done.exit_code == 0, done.output
+    assert (published.folder / "visits" / said["dossier"][-1]).is_file()
+    assert "Rehearsed on" in done.output
 
 
 def test_a_release_is_evaluated_inside(published: DeskClient) -> None:

@@ -161,9 +161,43 @@ def test_every_method_has_its_form(name: str) -> None:
     filled = {field.name: field.value for field in fields if field.value}
     read = read_parameters(name, filled, schema)
     assert set(read) <= {field.name for field in fields}
-    if name not in {"alpha-beta", "columns", "random-sampling"}:  # which need choices of their own
+    if name != "columns":  # which needs a choice of its own
         method = make_method(name, read)
         assert make_method(name, method.parameters()) == method
+
+
+def test_a_field_that_was_left_empty_stays_empty(project: DeskClient) -> None:
+    pure = {"method": "noisy-counts", "epsilon": "1", "mechanism": "pure", "generalize:age": "20"}
+    assert "delta" in project.get("/p/visits/plan?method=noisy-counts").text
+    project.post("/p/visits/plan", **pure)
+    page = project.get("/p/visits/plan").text
+    assert re.search(r'name="delta" value=""', page)
+    assert not problems(project.get("/p/visits/plan"))
+    fresh = project.get("/p/visits/plan?method=quilt").text
+    assert re.search(r'name="delta" value="0.000001"', fresh)
+
+
+def test_wherever_a_slider_stands_the_field_takes_it() -> None:
+    """A slider of whole numbers gives whole ones; its ends are what the method takes."""
+    schema = sample_schema()
+    seen = set()
+    for name in METHODS:
+        for field in fields_of(name, {}, schema):
+            if field.slider is None:
+                continue
+            seen.add(field.name)
+            for end in field.slider:
+                number = 10**end
+                given = str(round(number)) if field.whole else f"{number:.12f}"
+                filled = {one.name: one.value for one in fields_of(name, {}, schema) if one.value}
+                if name == "columns":
+                    filled["clusters"] = "2"
+                if field.name == "d":
+                    filled["gamma"] = "0.9"  # which d must stay below
+                elif field.name == "gamma":
+                    filled["d"] = "0.0001"
+                make_method(name, read_parameters(name, filled | {field.name: given}, schema))
+    assert seen >= {"epsilon", "delta", "k", "gamma", "d", "retention", "rate"}
 
 
 def test_options_are_those_of_the_command_line() -> None:
@@ -361,7 +395,6 @@ def test_a_schema_changed_after_the_ledger_needs_a_word(project: DeskClient) -> 
 
 def test_a_report_runs_nothing(project: DeskClient) -> None:
     reports = project.folder / "visits" / "reports"
-    reports.mkdir()
     (reports / "one.html").write_text("<style>p{}</style><p>INTERNAL</p>")
     answer = project.get("/p/visits/reports/one.html")
     assert "sandbox" in answer.headers["content-security-policy"]
@@ -385,7 +418,6 @@ def test_files_of_a_project_are_those_of_the_command_line(project: DeskClient) -
 
 def test_a_dossier_is_written(project: DeskClient) -> None:
     out = project.folder / "visits" / "releases" / "one"
-    out.parent.mkdir(mode=0o700)
     book = project.folder / "visits" / "table.ledger"
     publish(sample(), sample_schema(), make_method("quilt", {"epsilon": 1}), out=out, ledger=book)
     assert project.post("/p/visits/dossier").status_code == 400

@@ -11,11 +11,12 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
-from hushtable.cli.web import workbench
+from hushtable.cli.web import serve, workbench
 from hushtable.errors import ParameterError
+from hushtable.web import words
 from hushtable.web.analyst import make_analyst_page
 from hushtable.web.desk import ROUTES, make_desk
-from hushtable.web.security import POLICY, Door
+from hushtable.web.security import POLICY, Door, own_names
 from hushtable.web.server import require_loopback
 
 from .desk_client import MAX_UPLOAD, PORT, DeskClient, problems
@@ -195,7 +196,7 @@ def test_what_a_link_leads_out_to_is_refused(project: DeskClient, tmp_path: Path
     assert "linked" not in project.get("/").text
     assert project.get("/p/linked/").status_code == 400
     for room in ("reports", "rehearsals", "releases"):
-        (project.folder / "visits" / room).mkdir()
+        (project.folder / "visits" / room).mkdir(exist_ok=True)
     (project.folder / "visits" / "reports" / "one.html").symlink_to(outside / "report.html")
     (project.folder / "visits" / "rehearsals" / "001").symlink_to(outside)
     (project.folder / "visits" / "releases" / "one").symlink_to(outside)
@@ -305,6 +306,53 @@ def test_markup_is_shown_as_text(desk: DeskClient) -> None:
     refusal = desk.get(f"/p/{evil}/")
     assert refusal.status_code == 400
     assert "<img" not in refusal.text
+
+
+@pytest.mark.parametrize("path", ["/", "/answer", "/rows.csv", "/static/style.css"])
+def test_the_analysts_page_answers_to_its_own_names(release: Any, path: str) -> None:
+    page = make_analyst_page(release, names={*own_names(PORT), "clinic.example:8443"})
+    client = TestClient(page)
+    answered = {
+        host: client.get(path, headers={"host": host}).status_code
+        for host in (
+            f"127.0.0.1:{PORT}", f"localhost:{PORT}", f"LOCALHOST:{PORT}", f"[::1]:{PORT}",
+            "clinic.example:8443", "clinic.example", f"evil.example:{PORT}", "localhost", "",
+            f"localhost:{PORT}.evil.example",
+        )
+    }  # fmt: skip
+    assert list(answered.values()) == [200] * 5 + [400] * 5
+    refused = client.get(path, headers={"host": "evil.example"})
+    assert refused.text == words.UNKNOWN_NAME
+    assert refused.headers["content-security-policy"] == POLICY
+
+
+@pytest.mark.parametrize(
+    ("options", "hosts"),
+    [
+        ({}, {"127.0.0.1", "localhost"}),
+        ({"name": ["Clinic.example"]}, {"127.0.0.1", "localhost", "clinic.example"}),
+        ({"host": "0.0.0.0"}, {"127.0.0.1", "localhost", "clinic.example", "evil.example"}),  # noqa: S104
+        ({"host": "0.0.0.0", "name": ["clinic.example"]},  # noqa: S104
+         {"127.0.0.1", "localhost", "clinic.example"}),
+    ],
+    ids=["loopback", "behind a proxy", "open to all", "open under a name"],
+)  # fmt: skip
+def test_serve_knows_its_names(
+    release: Any, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], hosts: set[str]
+) -> None:
+    answered = set()
+
+    def run(app: Any, held: Any, *, root_path: str, ready: Any) -> None:
+        port = held.getsockname()[1]
+        held.close()
+        for host in ("127.0.0.1", "localhost", "clinic.example", "evil.example"):
+            named = f"{host}:{port}" if "." not in host or host[0].isdecimal() else host
+            if TestClient(app, base_url=f"http://{named}").get("/answer").status_code == 200:
+                answered.add(host)
+
+    monkeypatch.setattr("hushtable.web.server.run", run)
+    serve(release.folder, **{"port": 0, **options})
+    assert answered == hosts
 
 
 @pytest.mark.parametrize("path", ["/", "/answer", "/rows.csv", "/static/style.css"])

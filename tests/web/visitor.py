@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from browser import Browser
+from browser import PATIENCE, Browser
 from hushtable.privacy.ledger import Ledger
 from hushtable.release import Release
 
@@ -34,7 +34,7 @@ class Server:
 
     def stop(self, *, kill: bool = False) -> None:
         (self.process.kill if kill else self.process.terminate)()
-        self.process.wait(20)
+        self.process.wait(PATIENCE)
 
 
 class Visitor:
@@ -72,7 +72,7 @@ class Visitor:
         )
 
     def until(self, expression: str, holds: Any) -> Any:
-        deadline = time.monotonic() + 600
+        deadline = time.monotonic() + PATIENCE
         while not holds(value := self.browser.value(expression)):
             assert time.monotonic() < deadline, (expression, value)
             time.sleep(0.1)
@@ -150,7 +150,7 @@ def require_in_hand(visitor: Visitor, folder: Path, downloads: Path) -> None:
         "Browser.setDownloadBehavior", behavior="allow", downloadPath=str(downloads)
     )
     visitor.browser.value("document.querySelector('a[href$=\".zip\"]').click()")
-    deadline = time.monotonic() + 300
+    deadline = time.monotonic() + PATIENCE
     while not (downloads / "visits-1.zip").exists():
         assert time.monotonic() < deadline
         time.sleep(0.1)

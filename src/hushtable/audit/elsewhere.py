@@ -90,11 +90,10 @@ def checked(subject: Subject, inputs: Sequence[Input]) -> Finding:
             n_runs += 2
             problems |= dict.fromkeys(f"{who} was asked for randomness." for who in heard)
             if runs[0] != runs[1]:
-                differs = sorted(
-                    name
-                    for name in runs[0].keys() | runs[1].keys()
-                    if runs[0].get(name) != runs[1].get(name)
-                )[0]
+                every = runs[0].keys() | runs[1].keys()
+                differing = [name for name in every if runs[0].get(name) != runs[1].get(name)]
+                # A number says more than the digest of all.
+                differs = min(differing, key=lambda name: ("=" in name, name))
                 problems[
                     f"With the same noise twice, {differs} was not the same: something else was "
                     "drawn, or a clock was read."

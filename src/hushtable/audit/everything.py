@@ -8,18 +8,19 @@ looked at byte by byte besides.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import io
 import json
 import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 
-from hushtable.audit.features import Features, features
+from hushtable.audit.features import Features, features, read_value
+from hushtable.audit.hearing import listening
+from hushtable.engine.silence import silenced
 from hushtable.files.written_rows import bare
 from hushtable.methods.base import Released
 from hushtable.schema import Schema
@@ -31,6 +32,9 @@ MOST_NUMBERS = 300
 
 MOST_PLACES = 300
 """Rows of one table whose order is looked at one by one; a digest is about all of them."""
+
+JUST_NOW = 3600.0
+"""Seconds since a file was written, at most, if nobody gave it another time."""
 
 
 def everything(released: Released, schema: Schema) -> Features:
@@ -49,7 +53,11 @@ def everything(released: Released, schema: Schema) -> Features:
     for name, table in released.tables.items():
         written = bare(table, schema)
         found[f"{name}: {_types(written)}"] = 1.0
+        # Every value in its place: whatever no other feature tells differs here.
+        found[f"all of {name}={_digest(repr(written.to_pydict()).encode())}"] = 1.0
         _read_order(name, written, schema, found)
+    settings = json.dumps(released.settings, default=repr)
+    found[f"all settings, in their order={_digest(settings.encode())}"] = 1.0
     for place, note in enumerate(released.settings.get("notes", ())):
         _read_text(f"notes[{place}]", str(note), found)
     for file, text in released.attachments.items():
@@ -69,6 +77,8 @@ def folder(path: Path) -> Features:
         found[f"size of {name}"] = float(len(content))
         found[f"bytes of {name}={_digest(content)}"] = 1.0
         found[f"mode of {name}"] = float(file.stat().st_mode)
+        if abs(time.time() - file.stat().st_mtime) > JUST_NOW:
+            found[f"time of {name}"] = float(file.stat().st_mtime)
         if file.suffix == ".parquet":
             _read_parquet(name, file, found)
         elif file.suffix == ".json":
@@ -79,11 +89,13 @@ def folder(path: Path) -> Features:
 
 
 def seen_of(act: Callable[[], Features]) -> Features:
-    """List what is seen of something that publishes: of what it prints and how it fails, too."""
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+    """List what is seen of something that publishes: of what it prints and how it fails, too.
+
+    Nobody else in this process is heard, and what is silenced in a release is silenced here.
+    """
+    with listening() as printed:
         try:
-            found = act()
+            found = silenced(act)()
         except Exception as error:
             found = refused(error)
     if printed.getvalue():
@@ -92,9 +104,13 @@ def seen_of(act: Callable[[], Features]) -> Features:
 
 
 def refused(error: Exception) -> Features:
-    """List what is seen of a refusal: its kind and every word."""
+    """List what is seen of a refusal: its kind and every word, and what led to it."""
     found: Features = {f"refused: {type(error).__name__}": 1.0}
     _read_text("refusal", str(error), found)
+    for place, note in enumerate(getattr(error, "__notes__", ())):
+        _read_text(f"note {place + 1} of the refusal", note, found)
+    if error.__cause__ is not None:
+        _read_text("cause of the refusal", str(error.__cause__), found)
     return found
 
 
@@ -136,10 +152,8 @@ def _read_json(path: str, value: Any, found: Features) -> None:
             _read_json(f"{path}[{place}]", part, found)
     elif isinstance(value, str):
         _read_text(path, value, found)
-    elif isinstance(value, bool) or value is None:
-        found[f"{path}={value}"] = 1.0
     else:
-        found[path] = float(value)
+        read_value(path, value, found)
 
 
 def _read_parquet(name: str, file: Path, found: Features) -> None:

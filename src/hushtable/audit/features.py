@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Collection, Mapping
+from numbers import Integral
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +18,11 @@ import pyarrow as pa
 from hushtable.methods.base import Released
 
 Features = dict[str, float]
+
+_WHOLE = 2**53
+"""Up to here a float is any whole number."""
+
+_HUGE = 2**1000
 
 _PROSE = {"notes"}  # sentences for people, made of what is published anyway
 _NAMES = {"column", "view"}  # numbers that say what a row belongs to, as the schema's columns do
@@ -60,20 +66,40 @@ def _read_table(name: str, table: pa.Table, attributes: Collection[str], found: 
             found[place] = found.get(place, 0.0) + 1.0
         for column, values in columns.items():
             if column not in keys:
-                _read_value(f"{place}.{column}", values[row], found)
+                read_value(f"{place}.{column}", values[row], found)
     for column, values in columns.items():
         if column not in keys and pa.types.is_integer(table.schema.field(column).type):
-            found[f"{name} sum of {column}"] = float(sum(v for v in values if v is not None))
+            found[f"{name} sum of {column}"] = as_float(sum(v for v in values if v is not None))
 
 
-def _read_value(path: str, value: Any, found: Features) -> None:
-    if isinstance(value, bool) or value is None or isinstance(value, str | list | dict):
+def read_value(path: str, value: Any, found: Features) -> None:
+    """Add what is seen of a single value.
+
+    Examples
+    --------
+    >>> found: Features = {}
+    >>> read_value("total", 2**60 + 1, found)
+    >>> read_value("made", "today", found)
+    >>> list(found)
+    ['total=1152921504606846977', 'total, last bits', 'total', 'made=today']
+    """
+    is_whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if not is_whole and (not isinstance(value, float) or math.isnan(value)):
         found[f"{path}={value}"] = 1.0
         return
-    found[path] = found.get(path, 0.0) + float(value)
+    if is_whole and abs(value) > _WHOLE:
+        # A float has no room for all digits.
+        found[f"{path}={value}"] = 1.0
+        found[f"{path}, last bits"] = float(value % _WHOLE)
+    found[path] = found.get(path, 0.0) + as_float(value)
     if isinstance(value, float) and math.isfinite(value):
         # Which doubles can be reached tells where a float sampler started from.
         found[f"{path}, lowest bit"] = _lowest_bit(value)
+
+
+def as_float(value: Any) -> float:
+    """Give a number as a float, however large it is."""
+    return float(max(-_HUGE, min(value, _HUGE))) if isinstance(value, Integral) else float(value)
 
 
 def _lowest_bit(value: float) -> float:
@@ -97,11 +123,11 @@ def _read_setting(path: str, value: Any, found: Features) -> None:
     elif isinstance(value, list):
         found[f"length of {path}"] = float(len(value))
         if value and all(type(part) is int for part in value):
-            found[f"largest of {path}"] = float(max(value))
-            found[f"sum of {path}"] = float(sum(value))
+            found[f"largest of {path}"] = as_float(max(value))
+            found[f"sum of {path}"] = as_float(sum(value))
         elif value:
             found[f"{path}={json.dumps(value)}"] = 1.0
         for place, part in enumerate(value):
             _read_setting(f"{path}[{place}]", part, found)
     else:
-        _read_value(path, value, found)
+        read_value(path, value, found)

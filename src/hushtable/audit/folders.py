@@ -6,11 +6,14 @@ import contextlib
 import shutil
 import tempfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from hushtable.audit.everything import folder, seen_of
 from hushtable.audit.features import Features
+from hushtable.audit.inputs import Input
+from hushtable.audit.subject import SameCoins, Subject
 from hushtable.methods.base import Plan
 from hushtable.pipeline import carry_out
 from hushtable.privacy.noise import Noise
@@ -24,6 +27,35 @@ def scratch() -> Iterator[Path]:
     """Give a folder that is gone afterwards: in memory, where the system has such a place."""
     with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as place:
         yield Path(place)
+
+
+@dataclass
+class Written(Subject):
+    """Run a method through the pipeline, and look at the folder.
+
+    Parameters
+    ----------
+    plan : Plan
+        What is run.
+    place : Path
+        Where folders are made, one after the other.
+    """
+
+    plan: Plan[Any] | None = None
+    place: Path = Path()
+
+    @classmethod
+    def of(cls, subject: Subject, plan: Plan[Any], place: Path) -> Written:
+        """Take the method and the inputs of another one."""
+        return cls(subject.method, subject.schema, subject.prepared, subject.noise, plan=plan,
+                   place=place)  # fmt: skip
+
+    def seen_with(self, given: Input, noise: Noise) -> Features:
+        """Publish once with other noise, and list all there is to see of the folder."""
+        assert self.plan is not None  # noqa: S101 - made by `of`
+        self.n_runs += 1
+        opened = self.opened(given, SameCoins())
+        return published(self.plan, opened, noise, self.place)
 
 
 def published(plan: Plan[Any], opened: Any, noise: Noise, place: Path) -> Features:

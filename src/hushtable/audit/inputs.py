@@ -77,8 +77,9 @@ class CodedTable(MemoryEngine):
         self.__dict__["_encoded"] = (columns, persons)  # in place of the cached property
         self._answers: dict[Any, Any] = {}
 
-    def renew(self) -> None:
+    def renew(self, noise: Noise) -> None:
         """Choose the rows that count anew, where a person has more than may count."""
+        self._noise = noise
         if self._is_random:
             self.__dict__.pop("_rows_and_persons", None)
             self._answers.clear()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,7 +13,7 @@ from hushtable.audit.cases import Case
 from hushtable.audit.coverage import Lines, changes, lines_of
 from hushtable.audit.differences import Look
 from hushtable.audit.features import Features
-from hushtable.audit.folders import published, scratch
+from hushtable.audit.folders import Written, published, scratch
 from hushtable.audit.inputs import Input, TableInput
 from hushtable.audit.loss import LossClaim
 from hushtable.audit.neighbors import Pair
@@ -27,13 +28,16 @@ VARIANT_SIZES = (0, 1, 2, 5, 9, 10, 11, 29, 30, 39, 40, 49, 50, 60, 99, 100, 128
 """Rows of tables under other schemas."""
 
 FOLDER_SIZES = (0, 5, 40, 150)
-"""Rows of tables whose release is looked at on disk."""
+"""Rows of tables whose release is looked at on disk, or that have several columns more."""
 
 GRAPH_SIZES = (*range(1, 41), 49, 50, 63, 64, 99, 100)
 """Edges of graphs in a few shapes."""
 
 FAR_SIZES = (sweep.MOST_ROWS, 512, 1024, 2048, 4096, 8192)
 """Sizes between which a change of the lines executed is looked for."""
+
+LARGE = 50_000
+"""Rows of a table that is larger than all others."""
 
 SEEDS = (1, 2)
 """Coins with which lines are traced."""
@@ -66,6 +70,24 @@ def looks_at(
             yield from _folder(claim, subject, plan, is_given=is_given)
 
 
+def watched_for(
+    claim: LossClaim, case: Case[Any], subject: Subject, *, is_given: bool
+) -> Iterator[tuple[Subject, str, list[Pair]]]:
+    """Give the neighbors to watch: all those to try, of some of them the folder, and large ones."""
+    plan = plan_of(subject)
+    is_graph = isinstance(subject.method, GraphMethod)
+    for number, tried in enumerate(neighbors_for(claim, case, subject, is_given=is_given)):
+        yield tried
+        if plan is None or number > 0:
+            continue
+        with scratch() as place:
+            pairs = _pairs_for_folders(claim, subject, is_given=is_given)
+            yield Written.of(subject, plan, place), "the folder", pairs
+        if not is_given and not is_graph and subject.schema.rows is None:
+            large = itertools.islice(sweep.swept(subject.schema, claim.relation, [LARGE]), 2)
+            yield subject, "large tables", list(large)
+
+
 def neighbors_for(
     claim: LossClaim, case: Case[Any], subject: Subject, *, is_given: bool
 ) -> Iterator[tuple[Subject, str, list[Pair]]]:
@@ -86,14 +108,14 @@ def neighbors_for(
     if claim.relation == "add-remove" and subject.schema.rows is not None:
         return  # the number of rows is public, and one row more would not be
     for name, other in _variants(claim, case, subject):
-        pairs = list(sweep.swept(other.schema, claim.relation, VARIANT_SIZES))
-        yield other, f"tables where {name}", pairs
+        is_wide = len(other.schema.attributes) > len(subject.schema.attributes) + 1
+        sizes = FOLDER_SIZES if is_wide else VARIANT_SIZES
+        yield other, f"tables where {name}", list(sweep.swept(other.schema, claim.relation, sizes))
     plan = plan_of(subject)
-    sizes = sweep.sizes_of(plan)
+    many = sweep.sizes_of(plan)
     if plan is not None:
-        sizes = sorted({*sizes, *_turns(subject, plan)})
-    swept = list(sweep.swept(subject.schema, claim.relation, sizes))
-    yield subject, "tables of many sizes", swept
+        many = sorted({*many, *_turns(subject, plan)})
+    yield subject, "tables of many sizes", list(sweep.swept(subject.schema, claim.relation, many))
 
 
 def plan_of(subject: Subject) -> Plan[Any] | None:
@@ -113,11 +135,7 @@ def _folder(
     claim: LossClaim, subject: Subject, plan: Plan[Any], *, is_given: bool
 ) -> Iterator[Look]:
     """Look at the folder as it is written, for some of the neighbors."""
-    pairs: list[Pair] = list(claim.pairs)[:: max(1, len(claim.pairs) // 8)][:8]
-    is_graph = isinstance(subject.method, GraphMethod)
-    if not is_given and not is_graph and subject.schema.rows is None:
-        swept = sweep.swept(subject.schema, claim.relation, FOLDER_SIZES)
-        pairs += list(swept)
+    pairs = _pairs_for_folders(claim, subject, is_given=is_given)
     with scratch() as place:
 
         def see(given: Input) -> Features:
@@ -125,6 +143,14 @@ def _folder(
             return published(plan, subject.opened(given), subject.noise, place)
 
         yield Look("the folder", see, pairs)
+
+
+def _pairs_for_folders(claim: LossClaim, subject: Subject, *, is_given: bool) -> list[Pair]:
+    pairs: list[Pair] = list(claim.pairs)[:: max(1, len(claim.pairs) // 8)][:8]
+    is_graph = isinstance(subject.method, GraphMethod)
+    if not is_given and not is_graph and subject.schema.rows is None:
+        pairs += list(sweep.swept(subject.schema, claim.relation, FOLDER_SIZES))
+    return pairs
 
 
 def _turns(subject: Subject, plan: Plan[Any]) -> list[int]:

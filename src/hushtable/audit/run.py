@@ -12,7 +12,7 @@ from hushtable.audit.cases import Case
 from hushtable.audit.claims import BEYOND_DELTA, LOG_RATIO, SingleTest, loss_claims
 from hushtable.audit.clock import Clock
 from hushtable.audit.differences import DifferenceTest
-from hushtable.audit.looks import looks_at, neighbors_for, some_inputs
+from hushtable.audit.looks import looks_at, some_inputs, watched_for
 from hushtable.audit.loss import LossClaim, LossTest
 from hushtable.audit.neighbors import Pair
 from hushtable.audit.repeats import RepeatTest
@@ -223,7 +223,7 @@ def _quick_tests(
     is_given = pairs is not None
     boxes = [
         WhiteBox(
-            neighbors_for(claim, case, subject, is_given=is_given),
+            watched_for(claim, case, subject, is_given=is_given),
             is_counted=not claim.measure.startswith(LOG_RATIO),
         )
         for claim in about_neighbors

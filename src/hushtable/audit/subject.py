@@ -14,8 +14,22 @@ from hushtable.errors import HushtableError
 from hushtable.methods.base import Released
 from hushtable.methods.parameters import Parameters
 from hushtable.privacy.guarantee import Guarantee
-from hushtable.privacy.noise import Noise
+from hushtable.privacy.noise import Integers, Noise, SeededNoise
 from hushtable.schema import Schema
+
+
+class SameCoins(SeededNoise):
+    """Choose rows by the same coins in every run, and at every request from the first on.
+
+    So a request that is longer by the coins of one person more gives all others those they had.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(0)
+
+    def uniform_below(self, n: int, *, size: int) -> Integers:
+        """Draw from the beginning of the stream."""
+        return SeededNoise(0).uniform_below(n, size=size)
 
 
 @dataclass(frozen=True)
@@ -91,13 +105,13 @@ class Subject:
     outlook: Outlook = field(default_factory=Outlook)
     _opened: dict[Input, Any] = field(default_factory=dict)
 
-    def opened(self, given: Input) -> Any:
+    def opened(self, given: Input, coins: Noise | None = None) -> Any:
         """Give what the method reads of an input; opened once, rows that count chosen anew."""
         if given not in self._opened:
             self._opened[given] = given.open(self.noise)
         opened = self._opened[given]
         if isinstance(opened, CodedTable):
-            opened.renew()
+            opened.renew(coins or self.noise)
         return opened
 
     def released(self, given: Input) -> Released:
@@ -124,6 +138,15 @@ class Subject:
     def seen_in_full(self, given: Input) -> Features:
         """Run the method once and list all there is to see; a failure of any kind is seen, too."""
         return seen_of(lambda: everything(self.released(given), self.schema))
+
+    def seen_with(self, given: Input, noise: Noise) -> Features:
+        """Run the method once with other noise, and list all there is to see.
+
+        Which rows count where somebody has too many is chosen by the same coins each time.
+        """
+        self.n_runs += 1
+        opened = self.opened(given, SameCoins())
+        return seen_of(lambda: everything(self.prepared.run(opened, noise), self.schema))
 
     def samples(self, given: Input, n: int) -> Samples:
         """Run the method `n` times."""

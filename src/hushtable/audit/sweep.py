@@ -69,10 +69,17 @@ def swept(schema: Schema, relation: Neighbors, sizes: Iterable[int]) -> Iterator
                     TableInput(schema, (*base, two)),
                 )
             elif schema.unit.kind == "person":
-                yield with_and_without(schema, name, base, [rows_of(n + 1)[-1]])
+                rows = _of_a_person(rows_of(n + 1)[-1], corners, schema.unit.max_rows or 1, n)
+                yield with_and_without(schema, name, base, rows)
             else:
                 yield Pair(name, TableInput(schema, tuple(rows_of(n + 1))),
                            TableInput(schema, base))  # fmt: skip
+
+
+def _of_a_person(row: Row, corners: Sequence[Row], most: int, n: int) -> list[Row]:
+    """Give somebody one kind of rows, several, or more of them than may count, in turn."""
+    others = [corner for corner in corners if corner != row] or [row]
+    return ([row], [row, *others][: max(most, 2)], [row] * most + others[:1] * most)[n % 3]
 
 
 def swept_graphs(sizes: Iterable[int], *, listed: bool) -> Iterator[Pair]:
@@ -163,7 +170,7 @@ def sizes_of(plan: Any, most: int = MOST_ROWS) -> list[int]:
 
 
 def variants(schema: Schema, fits: Callable[[Schema], Any]) -> Iterator[tuple[str, Schema]]:
-    """Give the schema with persons of two rows, with missing cells, and with taxonomies.
+    """Give the schema with persons of two rows, missing cells, a taxonomy, and more columns.
 
     Only those for which `fits` does not raise.
     """
@@ -195,7 +202,18 @@ def variants(schema: Schema, fits: Callable[[Schema], Any]) -> Iterator[tuple[st
                 **columns,
             },
         },
-    }
+        "columns of every kind": {
+            **document,
+            "columns": {
+                "how-much": {"type": "number", "low": 0, "high": 1, "step": 0.5},
+                "which-year": {"type": "date", "low": "2020-01-01", "high": "2021-12-31",
+                               "step": "year"},
+                "one-of-two": {"type": "boolean"},
+                "two-of-two": {"type": "boolean"},
+                **columns,
+            },
+        },
+    }  # fmt: skip
     for name, content in changed.items():
         try:
             other = Schema.from_dict(content)

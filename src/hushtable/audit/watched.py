@@ -18,14 +18,19 @@ from unittest import mock
 
 import numpy as np
 
+from hushtable.privacy.bit_reader import Words
 from hushtable.privacy.domain_mechanism import NoisyCells
 from hushtable.privacy.mechanism import Mechanism
 from hushtable.privacy.noise import SeededNoise
-from hushtable.privacy.spending import Account, Sensitivity
+from hushtable.privacy.spending import Account, Part, Sensitivity
 
 FAR = 50
 """Scales by which outcomes are moved in runs that try what hardly ever happens."""
 
+
+N_COINS = 1000
+"""Requests whose first word is one that hardly ever falls; then there is an end to it, since some
+samplers draw until a word is another one."""
 
 DRAWS = ("draw", "draw_some")
 """How mechanisms let something out; what one calls inside another is one draw."""
@@ -49,6 +54,8 @@ class Draw:
         What it let out.
     seed : int
         The seed of the noise that it drew from.
+    parts : tuple of Part
+        The parts of what was counted that paid for it.
     """
 
     what: str
@@ -57,6 +64,7 @@ class Draw:
     exact: Any
     outcome: Any
     seed: int
+    parts: tuple[Part, ...] = ()
 
 
 class WatchedNoise(SeededNoise):
@@ -72,28 +80,48 @@ class WatchedNoise(SeededNoise):
         Whether noisy numbers are moved to where they hardly ever are.
     rows : int
         Rows of one unit, for what is booked row by row.
+    coins : int, optional
+        The first word of requests for coins that are not a mechanism's: one that hardly ever falls.
     """
 
     def __init__(
-        self, seed: int, *, script: Sequence[Draw] = (), far: bool = False, rows: int = 1
+        self,
+        seed: int,
+        *,
+        script: Sequence[Draw] = (),
+        far: bool = False,
+        rows: int = 1,
+        coins: int | None = None,
     ) -> None:
         super().__init__(seed)
+        self._coins, self._n_coins = coins, 0
         self.seed, self.script, self.far, self.rows = seed, script, far, rows
         self.draws: list[Draw] = []
         self.accounts: list[Account] = []
         self._n_booked = 0
 
+    def _words(self, n: int) -> Words:
+        words = super()._words(n)
+        if self._coins is not None and self._n_coins < N_COINS:
+            words[:1] = self._coins
+            self._n_coins += 1
+        return words
+
     def drawn(self, mechanism: Any, exact: Any, draw: Callable[[Any], Any]) -> Any:
-        """Record a draw, or repeat the one of the script."""
+        """Record a draw, or repeat the one of the script.
+
+        What is repeated is drawn all the same, from other words, and forgotten: nothing but what a
+        draw lets out may be known of it, neither its words nor its noise.
+        """
         place = len(self.draws)
         seed = 1_000_003 * self.seed + place
-        outcome = (
-            self.script[place].outcome
-            if place < len(self.script)
-            else self._moved(mechanism, draw(SeededNoise(seed)), place)
-        )
-        what, sensitivity = self._booked(mechanism)
-        self.draws.append(Draw(what, mechanism, sensitivity, _kept(exact), outcome, seed))
+        if place < len(self.script):
+            draw(SeededNoise(-seed - 1))
+            outcome = self.script[place].outcome
+        else:
+            outcome = self._moved(mechanism, draw(SeededNoise(seed)), place)
+        what, sensitivity, parts = self._booked(mechanism)
+        self.draws.append(Draw(what, mechanism, sensitivity, _kept(exact), outcome, seed, parts))
         return _kept(outcome)
 
     def _moved(self, mechanism: Any, outcome: Any, place: int) -> Any:
@@ -104,7 +132,7 @@ class WatchedNoise(SeededNoise):
         scale = getattr(mechanism, "scale", None) or math.sqrt(getattr(mechanism, "variance", 0))
         return _moved_away(outcome, scale, place) if isinstance(outcome, np.ndarray) else outcome
 
-    def _booked(self, mechanism: Any) -> tuple[str, Sensitivity | None]:
+    def _booked(self, mechanism: Any) -> tuple[str, Sensitivity | None, tuple[Part, ...]]:
         """Find what a draw was booked as: the last opening of an account that is still unused."""
         openings = [(opening, account.promise) for account in self.accounts
                     for opening in account.openings]  # fmt: skip
@@ -113,8 +141,9 @@ class WatchedNoise(SeededNoise):
                 self._n_booked += 1
                 by_rows = promise is not None and promise.of_row
                 moved = opening.sensitivity
-                return opening.what, replace(moved, rows=self.rows) if by_rows else moved
-        return "", None
+                moved = replace(moved, rows=self.rows) if by_rows else moved
+                return opening.what, moved, opening.parts
+        return "", None, ()
 
 
 def _moved_away(numbers: Any, scale: Any, place: int) -> Any:

@@ -15,30 +15,35 @@ Why each of these is a violation is said in ``auditor.md``.
 
 from __future__ import annotations
 
-import math
+import datetime
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from hushtable.audit.bounds import EventTally, at_least, at_most
+from hushtable.audit.bounds import EventTally
 from hushtable.audit.clock import Clock
-from hushtable.audit.everything import everything, seen_of
-from hushtable.audit.features import Features
+from hushtable.audit.draws import (
+    FaultError,
+    check_choices,
+    check_counts,
+    check_sampler,
+    faults_of_count_mechanism,
+    is_telling,
+)
 from hushtable.audit.inputs import Input, TableInput
 from hushtable.audit.neighbors import Pair
 from hushtable.audit.prices import own_price, spent_at_most
 from hushtable.audit.report import Finding, Witness
 from hushtable.audit.subject import Subject
 from hushtable.audit.watched import Draw, Watched, WatchedNoise, watched, watching
-from hushtable.privacy.bit_reader import BitReader
 from hushtable.privacy.count_mechanisms import CountMechanism
-from hushtable.privacy.domain_mechanism import DomainMechanism
 from hushtable.privacy.guarantee import ApproxDP, PureDP
-from hushtable.privacy.mechanism import Gaussian, Laplace
-from hushtable.privacy.noise import SecureNoise, SeededNoise
+from hushtable.privacy.spending import Part
+from hushtable.privacy.splits import WayChoice
+from hushtable.privacy.tuple_counts import CommonTuples
 
 PROMISE = (
     "What is published hangs on nothing but what was drawn and paid for, at no more than was "
@@ -49,18 +54,18 @@ PROMISE = (
 MOST_LAWS = 8
 """Mechanisms for single counts that are held against their law, at most."""
 
-LAW_DRAWS = 20_000
-"""Draws that a mechanism for single counts is held against its law by."""
+MOST_WAY_LAWS = 3
+"""Choices among ways that are held against their law, at most."""
 
 MOST_WAYS = 1000
 """Ways of one run that are looked at one by one."""
 
+COINS = (None, 0, None, None, 2**64 - 1)
+"""What the first word of coins is, pair by pair; None for any. So what is done once in a million
+runs is done in some of these."""
+
 ENOUGH = 20
 """Pairs without a single draw of a mechanism, after which no more are watched."""
-
-
-class FaultError(Exception):
-    """Say what is wrong with a run."""
 
 
 @dataclass
@@ -82,6 +87,7 @@ class WhiteBox:
     n_draws: int = 0
     _error: float = 0.0
     _silent: int = 0
+    _n_ways: int = 0
     _checked: set[str] = field(default_factory=set)
 
     def finding(self, error: float, clock: Clock) -> Finding | None:
@@ -97,7 +103,7 @@ class WhiteBox:
                         break
                     if self.n_pairs == ENOUGH and not self.n_draws:
                         return None
-                    if not _is_plain(pair.one):
+                    if not _is_coupled(pair):
                         continue
                     try:
                         self._watch(subject, pair.one, pair.two, number)
@@ -127,16 +133,20 @@ class WhiteBox:
         """Run two neighbors with the same outcomes, and compare."""
         far = seed % 4 == 3
         rows = subject.schema.unit.max_rows or 1
-        first = _run(subject, one, WatchedNoise(seed, far=far, rows=rows))
-        second = _run(subject, two, WatchedNoise(seed, script=first.draws, rows=rows))
+        coins, today = COINS[seed % len(COINS)], _today()
+        first = _run(subject, one, WatchedNoise(seed, far=far, rows=rows, coins=coins))
+        second = _run(subject, two, WatchedNoise(seed, script=first.draws, rows=rows, coins=coins))
         self.n_pairs += 1
         self.n_draws += len(first.draws)
+        if _today() != today:
+            return  # a release has its date
         for run in (first, second):
             _check_account(run, subject)
         if not far:
             for draw in first.draws:
-                _check_sampler(draw)
+                check_sampler(draw)
                 self._check_law(draw.mechanism)
+            self._check_ways(first.draws)
         if not first.draws and not second.draws:
             # A method that opens sealed counts in other runs publishes nothing else in these.
             self._silent += first.seen != second.seen
@@ -151,25 +161,37 @@ class WhiteBox:
         if isinstance(mechanism, CountMechanism) and repr(mechanism) not in self._checked:
             self._checked.add(repr(mechanism))
             if len(self._checked) <= MOST_LAWS:
-                _check_counts(mechanism, error=self._error / MOST_LAWS)
+                check_counts(mechanism, error=self._error / (2 * MOST_LAWS))
+
+    def _check_ways(self, draws: Sequence[Draw]) -> None:
+        """Check a choice among ways by its law, where another law would tell, a few times."""
+        if self._n_ways == MOST_WAY_LAWS:
+            return
+        for draw in draws:
+            if isinstance(draw.mechanism, WayChoice) and is_telling(draw):
+                self._n_ways += 1
+                check_choices(draw, error=self._error / (2 * MOST_WAY_LAWS))
+                return
 
 
 def _run(subject: Subject, given: Input, noise: WatchedNoise) -> Watched:
-    def see(noise: WatchedNoise) -> Features:
-        subject.n_runs += 1
-        return seen_of(
-            lambda: everything(subject.prepared.run(subject.opened(given), noise), subject.schema)
-        )
-
-    return watched(see, noise)
+    return watched(lambda noise: subject.seen_with(given, noise), noise)
 
 
-def _is_plain(given: Input) -> bool:
-    """Tell whether all rows count, so that which ones do is not a matter of chance."""
-    if not isinstance(given, TableInput) or given.schema.unit.kind != "person":
+def _today() -> datetime.date:
+    return datetime.datetime.now(datetime.UTC).date()
+
+
+def _is_coupled(pair: Pair) -> bool:
+    """Tell whether the same coins choose the same rows of all who are in both tables.
+
+    Each row has its coin, in the order of rows: whoever is in one table alone must come last.
+    """
+    if not isinstance(pair.one, TableInput) or not isinstance(pair.two, TableInput):
         return True
-    owners = given.persons or range(len(given.rows))
-    return max(Counter(owners).values(), default=0) <= (given.schema.unit.max_rows or 1)
+    both = len(pair.two.rows) if len(pair.two.rows) < len(pair.one.rows) else len(pair.two.rows) - 1
+    sides = [(given.rows[:both], (given.persons or ())[:both]) for given in (pair.one, pair.two)]
+    return sides[0] == sides[1]
 
 
 # --- two runs -------------------------------------------------------------------------------------
@@ -190,11 +212,15 @@ def check_same(one: Watched, two: Watched, *, is_counted: bool) -> None:
             f"{len(one.draws)} draws on one input and {len(two.draws)} on its neighbor, after the "
             "same outcomes"
         )
+    if is_counted:
+        _check_parts(one, two)
     if one.seen != two.seen:
-        names = sorted(
+        differing = {
             name for name in one.seen.keys() | two.seen.keys()
             if one.seen.get(name) != two.seen.get(name)
-        )  # fmt: skip
+        }  # fmt: skip
+        # What is about everything at once tells least.
+        names = sorted(differing, key=lambda name: (name.startswith("all "), name))
         raise FaultError(
             f"with the same outcomes of all {len(one.draws)} draws and the same other coins, "
             f"{names[0]} differs (and {len(names) - 1} more)"
@@ -226,6 +252,44 @@ def _check_distance(one: Draw, two: Draw, number: int) -> None:
             raise FaultError(
                 f"{place} moves by {seen} {how} between neighbors; {allowed} was booked"
             )
+
+
+def _check_parts(one: Watched, two: Watched) -> None:
+    """Hold divisions against the neighbors: one unit is in no more parts than it has steps."""
+    moved: set[int] = set()
+    steps = 0
+    for a, b in zip(one.draws, two.draws, strict=True):
+        if a.sensitivity is None or not a.sensitivity.divisible:
+            continue
+        steps = max(steps, a.sensitivity.rows)
+        for part in _parts_that_moved(a, b):
+            moved.update(id(above) for above in part.line())
+    for account in one.accounts:
+        for whole in account.parts:
+            for division in whole.divisions or ():
+                n = sum(id(part) in moved for part in division)
+                if n > steps:
+                    raise FaultError(
+                        f"{n} parts of {whole!r} move between neighbors that differ in {steps} "
+                        "steps; they were paid for as if no two had a step in common"
+                    )
+
+
+def _parts_that_moved(one: Draw, two: Draw) -> list[Part]:
+    """Say in which parts what two draws saw differs; none where that is not known."""
+    if _is_ways(one.exact):
+        changed = _moved_ways(one.exact, two.exact)
+    elif _is_scores(one.exact):
+        changed = _moved_scores(one.exact, two.exact)
+    else:
+        changed = _moved(one.exact, two.exact)
+    if changed is None:
+        return []
+    if len(one.parts) == 1:
+        return [*one.parts] if np.any(changed) else []
+    if len(one.parts) != len(changed):
+        return []
+    return [part for part, row in zip(one.parts, changed, strict=True) if np.any(row)]
 
 
 def _check_scores(one: Draw, two: Draw, place: str) -> None:
@@ -276,6 +340,9 @@ def _moved(one: Any, two: Any) -> Any:
     """Give by how much each number differs; None where that is not known here."""
     if isinstance(one, np.ndarray) and isinstance(two, np.ndarray) and one.shape == two.shape:
         return one.astype(np.int64) - two.astype(np.int64)
+    if isinstance(one, CommonTuples) and isinstance(two, CommonTuples):
+        both = _counted(one), _counted(two)
+        return np.array([both[0][t] - both[1][t] for t in both[0] | both[1]] or [0], np.int64)
     if hasattr(one, "codes") and hasattr(one, "counts") and hasattr(two, "counts"):
         found: Counter[tuple[int, ...]] = Counter()
         for cells, sign in ((one, 1), (two, -1)):
@@ -285,39 +352,14 @@ def _moved(one: Any, two: Any) -> Any:
     return None
 
 
-# --- one draw -------------------------------------------------------------------------------------
-
-
-def _check_sampler(draw: Draw) -> None:
-    """Compare a draw with the exact sampler on the same words, for mechanisms known here."""
-    expected = _expected(draw)
-    if expected is not None and not np.array_equal(expected, _numbers(draw.outcome)):
-        raise FaultError(
-            f"{type(draw.mechanism).__name__} ({draw.what}) departs from its exact sampler"
-        )
-
-
-def _numbers(outcome: Any) -> Any:
-    return np.asarray(outcome.noisy if hasattr(outcome, "noisy") else outcome).ravel()
-
-
-def _expected(draw: Draw) -> Any:
-    mechanism, exact = draw.mechanism, draw.exact
-    stream = SeededNoise(draw.seed)
-    reader = BitReader(stream._words)
-    if type(mechanism) is Laplace and isinstance(exact, np.ndarray):
-        a, b = mechanism.scale.numerator, mechanism.scale.denominator
-        return exact.ravel() + [reader.laplace(a, b) for _ in range(exact.size)]
-    if type(mechanism) is Gaussian and isinstance(exact, np.ndarray):
-        a, b = mechanism.variance.numerator, mechanism.variance.denominator
-        scale = math.isqrt(a // b) + 1
-        return exact.ravel() + [reader.gaussian(a, b, scale) for _ in range(exact.size)]
-    if type(mechanism) is DomainMechanism and mechanism.threshold is None:
-        full = np.zeros(mechanism.domain.size, np.int64)
-        full[mechanism.domain.pack(exact.codes)[:, 0]] = exact.counts
-        a, b = (1 / mechanism.rate).numerator, (1 / mechanism.rate).denominator
-        return full + [reader.laplace(a, b) for _ in range(len(full))]
-    return None
+def _counted(common: CommonTuples) -> Counter[Any]:
+    """Count tuples, those of few records, which were left out, as one record less than these."""
+    tuples, found = common.tuples, Counter[Any]()
+    for at, count in enumerate(tuples.counts):
+        where = slice(int(tuples.starts[at]), int(tuples.starts[at + 1]))
+        elements = (*tuples.items[where].tolist(), *tuples.values[where].tolist())
+        found[int(tuples.groups[at]), elements] = int(count) - common.at_least + 1
+    return found
 
 
 # --- the account ----------------------------------------------------------------------------------
@@ -344,57 +386,6 @@ def _check_account(run: Watched, subject: Subject) -> None:
                 f"the run spent {spent.told()}, by prices computed anew; promised were epsilon "
                 f"{epsilon:g} and delta {delta:g}"
             )
-
-
-def _check_counts(mechanism: CountMechanism, *, error: float) -> None:
-    """Check a mechanism for single counts: its masses keep the promise, its draws the masses."""
-    k = getattr(mechanism, "k", 1)
-    half = mechanism.release_count(0.5) if hasattr(mechanism, "k") else 5
-    for fault in faults_of_count_mechanism(mechanism, range(max(0, k - 2), half + 8)):
-        raise FaultError(fault)
-    counts = sorted({max(0, k - 1), k, half, half + 3})
-    for count in counts:
-        mass = mechanism.mass(count)
-        drawn = mechanism.noisy(np.full(LAW_DRAWS, count, np.int64), SecureNoise())
-        for least in sorted({1, max(count, 1), half}):
-            chance = sum(p for value, p in mass.items() if value >= least)
-            tally = EventTally(int((drawn >= least).sum()), LAW_DRAWS)
-            share = error / (6 * len(counts))
-            if (
-                not at_least(tally, error=share)
-                <= chance + 1e-9
-                <= at_most(tally, error=share) + 2e-9
-            ):
-                raise FaultError(
-                    f"{type(mechanism).__name__} publishes at least {least} for {count} rows in "
-                    f"{tally.hits:,} of {LAW_DRAWS:,} draws; its law says {chance * LAW_DRAWS:,.1f}"
-                )
-
-
-def faults_of_count_mechanism(mechanism: CountMechanism, counts: Sequence[int]) -> Iterator[str]:
-    """Check by its exact masses that a mechanism for one count keeps its epsilon and delta.
-
-    Examples
-    --------
-    >>> from fractions import Fraction
-    >>> from hushtable.privacy.count_mechanisms import OneSidedGeometric
-    >>> tight = OneSidedGeometric(epsilon=Fraction(1), delta=Fraction(1, 100), k=5)
-    >>> list(faults_of_count_mechanism(tight, range(30)))
-    []
-    """
-    epsilon, delta = float(mechanism.epsilon), float(getattr(mechanism, "delta", 0))
-    for count in counts:
-        masses = [mechanism.mass(count), mechanism.mass(count + 1)]
-        for one, two in (masses, masses[::-1]):
-            excess = sum(
-                max(0.0, chance - math.exp(epsilon) * two.get(value, 0.0))
-                for value, chance in one.items()
-            )
-            if excess > delta * (1 + 1e-9) + 1e-12:
-                yield (
-                    f"{type(mechanism).__name__} at {count} and {count + 1} rows needs a delta of "
-                    f"{excess:.3g}; {delta:g} was promised"
-                )
 
 
 __all__ = ["PROMISE", "FaultError", "WhiteBox", "faults_of_count_mechanism", "own_price"]

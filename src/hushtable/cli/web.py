@@ -56,6 +56,13 @@ def serve(
     release: ReleasePath,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Port = 8000,
+    name: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Name (with its port, unless usual) by which a proxy calls the page; "
+            "may be repeated."
+        ),
+    ] = None,
     root_path: Annotated[
         str, typer.Option(help="Path under which a reverse proxy shows the page.")
     ] = "",
@@ -63,13 +70,18 @@ def serve(
     """Show a release in a browser, to ask it questions; reads nothing else."""
     with needing("web", "the browser's page"):
         from hushtable.web.analyst import make_analyst_page  # noqa: PLC0415 - an extra
+        from hushtable.web.security import LOOPBACK, own_names  # noqa: PLC0415
         from hushtable.web.server import listen, run  # noqa: PLC0415
-    app = make_analyst_page(ht.Release.load(release))
+    opened = ht.Release.load(release)
     held = listen(host, port)
+    taken: int = held.getsockname()[1]
+    # Shown to other machines, it may have any name, unless one was said.
+    names = own_names(taken) | {each.lower() for each in name or ()}
+    known = names if name or host in LOOPBACK else None
     named = f"[{host}]" if ":" in host else host
-    address = f"http://{named}:{held.getsockname()[1]}{root_path}/"
+    address = f"http://{named}:{taken}{root_path}/"
     run(
-        app,
+        make_analyst_page(opened, names=known),
         held,
         root_path=root_path.rstrip("/"),
         ready=lambda: console.print(f"{release} is at {address}", highlight=False, soft_wrap=True),

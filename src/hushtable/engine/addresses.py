@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import shutil
+from base64 import b64encode
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
+from urllib.error import HTTPError
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
+from urllib.request import Request, urlopen
 
-from hushtable.errors import DataError, ParameterError
+from hushtable.errors import DataError, HushtableError, ParameterError
 from hushtable.extras import needing
 from hushtable.files.scratch import spill_folder
 
 DATABASES = {"duckdb": "duckdb", "sqlite": "sqlite", "postgres": "postgres",
              "postgresql": "postgres"}  # fmt: skip
 
-_QUERY = "hushtable_query"  # what is asked of a DuckDB, as a view that only this session has
+WEB = ("http", "https")
+WEB_TIMEOUT = 60.0  # seconds that a web server may be silent
+
+_QUERY = "hushtable_query"  # what is asked of a database, as a view that only this session has
 
 
 def is_address(data: Any) -> bool:
@@ -73,8 +79,10 @@ def _table(address: str) -> Any:
             connection = ibis.connect(where)
         if table is not None:
             return connection.table(table)
-        if parts.scheme == "duckdb":  # where ibis asks for types by a call that DuckDB has dropped
+        if parts.scheme != "sqlite":  # where the way in which ibis asks for types fails
             connection.con.execute(f"CREATE TEMP VIEW {_QUERY} AS {query}")
+            if DATABASES[parts.scheme] == "postgres":
+                connection.con.commit()  # an error later on would take it back
             return connection.table(_QUERY)
         return connection.sql(query)
     except DataError:
@@ -101,16 +109,44 @@ def _copy(address: str) -> Path:
 
     Even if that is killed: it is where private rows lie that do not fit memory.
     """
+    file = Path(spill_folder()) / (Path(urlsplit(address).path).name or "data")
+    scheme = urlsplit(address).scheme
+    fetch = _opened_web if scheme in WEB else _opened_elsewhere
+    try:
+        with fetch(address) as there, file.open("wb") as here:
+            shutil.copyfileobj(there, here)
+    except HushtableError:
+        raise
+    except Exception as error:  # file systems raise what they like, with passwords in it
+        what = type(error).__name__ + (f" {error.code}" if isinstance(error, HTTPError) else "")
+        raise DataError(
+            f"{scheme}://: the file cannot be fetched ({what}); check the address, and that you "
+            "may read it."
+        ) from None
+    return file
+
+
+def _opened_web(address: str) -> Any:
+    """Open a file on a web server; a name and a password in the address are sent to it alone."""
+    parts = urlsplit(address)
+    head = {}
+    if parts.username is not None:
+        told = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+        head["Authorization"] = "Basic " + b64encode(told.encode()).decode()
+    host = parts.netloc.rpartition("@")[2]
+    plain = urlunsplit((parts.scheme, host, quote(parts.path, safe="/%"), parts.query, ""))
+    asked = Request(plain)  # noqa: S310 - http or https
+    for name, value in head.items():
+        asked.add_unredirected_header(name, value)
+    return urlopen(asked, timeout=WEB_TIMEOUT)  # noqa: S310
+
+
+def _opened_elsewhere(address: str) -> Any:
     scheme = urlsplit(address).scheme
     with needing("files", f"{scheme}://"):
         import fsspec  # noqa: PLC0415 - an extra
-    file = Path(spill_folder()) / (Path(urlsplit(address).path).name or "data")
     try:
-        with fsspec.open(address, "rb") as there, file.open("wb") as here:
-            shutil.copyfileobj(there, here)
-    except Exception as error:  # file systems raise what they like
-        raise DataError(
-            f"{scheme}://: the file cannot be fetched ({type(error).__name__}); check the address, "
-            "and that what fsspec needs for it is installed."
-        ) from None
-    return file
+        fsspec.get_filesystem_class(scheme)
+    except (ImportError, ValueError) as error:  # says what to install, or that there is no such
+        raise DataError(f"{scheme}://: the file cannot be fetched: {error}.") from None
+    return fsspec.open(address, "rb")

@@ -110,15 +110,15 @@ def open_waves(
 ) -> OpenedWaves:
     """Open a private wave, and the one before it where there is one; reads headers and no row."""
     given = {NOW: now} if before is None else {NOW: now, BEFORE: before}
+    if before is not None and (engine == "spark" or any(map(is_in_spark, given.values()))):
+        raise ParameterError(
+            "people of a panel are followed by DuckDB, which cannot read tables of Spark; give "
+            "both waves as files, frames or tables of a database, and leave the engine at auto."
+        )
     opened = {
         name: open_one(data, engine=engine, memory_limit=memory_limit)
         for name, data in given.items()
     }
-    if before is not None and any(is_in_spark(table.data) for table in opened.values()):
-        raise ParameterError(
-            "people of a panel are followed by DuckDB, which cannot read tables of Spark; give "
-            "both waves as files, frames or tables of a database."
-        )
     return OpenedWaves(opened)
 
 

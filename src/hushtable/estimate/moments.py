@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.estimate.base import Estimate, Scope
-from hushtable.estimate.quantiles import NORMAL
+from hushtable.estimate.quantiles import GAP_REACH, NORMAL, between_ends
 from hushtable.estimate.row_functions import (
     ONE,
     Floats,
@@ -275,39 +275,41 @@ def variance(ask: Ask, numbers: Numbers, *, scope: Scope) -> Estimate:
 
 
 def quantile(ask: Ask, numbers: Numbers, probability: float, *, scope: Scope) -> Estimate:
-    """Give the least value that at least this share of the rows do not exceed."""
+    """Give the least value that at least this share of the rows do not exceed.
+
+    A value is not it if noise apart too few rows are at or below it, or too many below it. The two
+    are as many rows apart as have the value: where these are many, one of them alone can go wrong,
+    and `between_ends` reaches less far.
+    """
     column, name = numbers.column, numbers.name
     left = numbers.where.factors.get(name, np.ones(column.size))[: column.n_values] > 0
     there = np.flatnonzero(left)
     base = present(name, column) * numbers.where
     notes: tuple[str, ...] = ()
     scales: list[tuple[float, float, float]] = []
+    codes = np.arange(column.size)
+    at_once = max(1, _MAX_NUMBERS // column.size)
 
-    known: dict[int, tuple[float, float]] = {}
+    known: dict[int, tuple[float, ...]] = {}
 
-    def surplus(places: NDArray[np.int64]) -> tuple[Floats, Floats]:
+    def surplus(places: NDArray[np.int64]) -> Surplus:
         """Give how many rows too many are at or below each value, and how far that may be off."""
         new = [place for place in places.tolist() if place not in known]
-        at_once = max(1, _MAX_NUMBERS // column.size)
         for start in range(0, len(new), at_once):
             known.update(_surplus(new[start : start + at_once]))
-        found = np.array([known[place] for place in places.tolist()])
-        return found[:, 0], found[:, 1]
+        return Surplus(*np.array([known[place] for place in places.tolist()]).T)
 
-    def _surplus(places: list[int]) -> dict[int, tuple[float, float]]:
+    def _surplus(places: list[int]) -> dict[int, tuple[float, ...]]:
         nonlocal notes
         functions = []
         for code in there[places].tolist():
-            factor = np.where(np.arange(column.size) <= code, 1.0 - probability, -probability)
+            factor = np.where(codes <= code, 1.0 - probability, -probability)
             functions.append(RowFunction({name: factor}) * base)
         functions.append(base)
         found = ask(functions)
         notes = found.notes
         n_rows = max(float(found.values[-1]), 1.0)
-        variances = found.reach_squared().diagonal()[:-1].copy()
         sampling = probability * (1 - probability) * n_rows
-        if scope == "population":
-            variances = variances + NORMAL**2 * sampling
         scales.append(
             (
                 float(np.median(found.privacy.diagonal()[:-1])),
@@ -315,11 +317,25 @@ def quantile(ask: Ask, numbers: Numbers, probability: float, *, scope: Scope) ->
                 sampling,
             )
         )
-        # Half a row, since counts are whole.
-        reach = np.sqrt(np.maximum(variances, 0.0)) + 0.5
-        return dict(zip(places, zip(found.values[:-1], reach, strict=True), strict=False))
+        parts = [part[:-1] for part in (found.values, *_errors(found, sampling, scope))]
+        return dict(zip(places, zip(*parts, strict=True), strict=True))
 
-    first, last, value = _crossing(surplus, len(there))
+    def mass(blocks: Sequence[tuple[int, int]]) -> Floats:
+        """Give how many rows at least have one of the values after the first, up to the last."""
+        least: list[float] = []
+        for start in range(0, len(blocks), at_once):
+            functions = []
+            for first, last in blocks[start : start + at_once]:
+                inside = (codes > (there[first] if first >= 0 else -1)) & (codes <= there[last])
+                functions.append(RowFunction({name: inside.astype(np.float64)}) * base)
+            found = ask(functions)
+            drawn, model = _errors(found, np.maximum(found.values, 0.0), scope)
+            least += (
+                found.values - np.hypot(GAP_REACH * drawn, GAP_REACH / NORMAL * model)
+            ).tolist()
+        return np.array(least)
+
+    first, last, value = _crossing(surplus, mass, len(there))
     low_code, high_code, code = there[[first, last, value]].tolist()
     # To a standard deviation of rows belongs one of values: the reach tells how much.
     privacy, model, sampling = scales[-1]
@@ -351,17 +367,51 @@ def name_of_quantile(probability: float, name: str) -> str:
     return f"median of {name}" if probability == 0.5 else f"quantile {probability:g} of {name}"
 
 
+@dataclass(frozen=True, eq=False)
+class Surplus:
+    """How many rows too many are at or below values, and how far that may be off.
+
+    Parameters
+    ----------
+    values : array
+        Rows, less those that a quantile leaves there.
+    drawn : array
+        Standard deviation from noise and from sampling.
+    model : array
+        Half of the interval of what the release leaves open. It lies on one side as it happens, so
+        it is never reached for less.
+    """
+
+    values: Floats
+    drawn: Floats
+    model: Floats
+
+    def reach(self, deviations: Floats | float) -> Floats:
+        """Say how far values may be off; half a row more, since counts are whole."""
+        return np.asarray(np.hypot(deviations * self.drawn, self.model) + 0.5)
+
+
+def _errors(found: Sums, sampling: Floats | float, scope: Scope) -> tuple[Floats, Floats]:
+    """Give the standard deviation of what is drawn, and the half-interval of what is not known."""
+    drawn = (found.privacy_reach / NORMAL) ** 2 * found.privacy.diagonal()
+    if scope == "population":
+        drawn = drawn + sampling
+    model = found.model_reach**2 * found.model.diagonal()
+    return np.sqrt(np.maximum(drawn, 0.0)), np.sqrt(np.maximum(model, 0.0))
+
+
 def _crossing(
-    surplus: Callable[[NDArray[np.int64]], tuple[Floats, Floats]], size: int
+    surplus: Callable[[NDArray[np.int64]], Surplus],
+    mass: Callable[[Sequence[tuple[int, int]]], Floats],
+    size: int,
 ) -> tuple[int, int, int]:
     """Find the first and the last place that may be the crossing, and the likeliest."""
     n_first = min(size, max(_FEW_THRESHOLDS, min(_ALL_THRESHOLDS, _MAX_NUMBERS // size)))
     places = np.unique(np.linspace(0, size - 1, n_first).astype(np.int64))
     while True:
-        found, reach = surplus(places)
-        before = np.concatenate([[-1.0], (found - reach)[:-1]])
-        may_be = (found + reach >= 0) & (before < 0)
-        may_be[-1] |= not may_be.any()
+        at_places = surplus(places)
+        found = at_places.values
+        may_be = _not_rejected(places, at_places, mass)
         hits = np.flatnonzero(may_be)
         first, last = int(hits[0]), int(hits[-1])
         # Between the last place that is too low for sure and the first, nothing was tried.
@@ -384,3 +434,30 @@ def _crossing(
     down = min(int(below[-1]) + 1, len(places) - 1) if len(below) else 0
     middle = min(max((up + down) // 2, first), last)
     return int(places[first]), int(places[last]), int(places[middle])
+
+
+def _not_rejected(
+    places: NDArray[np.int64],
+    at: Surplus,
+    mass: Callable[[Sequence[tuple[int, int]]], Floats],
+) -> NDArray[np.bool_]:
+    """Say which places may be the crossing, or have it among the values after the one before."""
+    before = Surplus(*(np.append(0.0, part[:-1]) for part in (at.values, at.drawn, at.model)))
+    before.values[0] = -np.inf  # nobody is below the first
+
+    def kept(deviations: Floats | float) -> NDArray[np.bool_]:
+        enough = at.values + at.reach(deviations) >= 0
+        return np.asarray(enough & (before.values - before.reach(deviations) < 0))
+
+    may_be = kept(between_ends(0.0))
+    hits = np.flatnonzero(may_be)
+    if len(hits):
+        blocks = [(int(places[hit - 1]) if hit else -1, int(places[hit])) for hit in hits.tolist()]
+        spreads = [np.hypot(one.drawn, one.model / NORMAL)[hits] for one in (at, before)]
+        widest = np.maximum(np.maximum(*spreads), 1e-12)
+        gaps = np.floor(100 * np.clip(mass(blocks) / widest, 0.0, 9.0)) / 100
+        deviations = np.full(len(places), between_ends(0.0))
+        deviations[hits] = [between_ends(float(gap)) for gap in gaps]
+        may_be &= kept(deviations)
+    may_be[-1] |= not may_be.any()
+    return may_be

@@ -45,14 +45,40 @@ def replace_whole(path: Path, text: str) -> None:
     _put(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644), part, path, text)
 
 
-def _put(handle: int, part: Path, path: Path, text: str) -> None:
+def replace_own(path: Path, text: str, *, lasting: bool = True) -> None:
+    """Write a text file for its owner alone in the place of an older one; the last writer wins.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    text : str
+        What is to stand in it.
+    lasting : bool
+        Whether it must outlive a power cut; what is written many times a minute need not.
+
+    Examples
+    --------
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for text in ("one", "two"):
+    ...         replace_own(Path(folder, "note.txt"), text)
+    ...     Path(folder, "note.txt").read_text()
+    'two'
+    """
+    handle, part = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-part-")
+    _put(handle, Path(part), path, text, lasting=lasting)
+
+
+def _put(handle: int, part: Path, path: Path, text: str, *, lasting: bool = True) -> None:
     """Bring a text to the disk beside its place, then rename the file."""
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)
-        sync(part)
+        if lasting:
+            sync(part)
         part.replace(path)
-        sync(path.parent)
+        if lasting:
+            sync(path.parent)
     finally:
         part.unlink(missing_ok=True)
 

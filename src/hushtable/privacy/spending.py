@@ -242,17 +242,18 @@ class Part:
 
     def common(self, other: Part) -> Part:
         """Give the smallest part that two parts are in."""
-        above = {id(part) for part in self._line()}
-        return next(part for part in other._line() if id(part) in above)
+        above = {id(part) for part in self.line()}
+        return next(part for part in other.line() if id(part) in above)
 
-    def _line(self) -> Iterable[Part]:
+    def line(self) -> Iterable[Part]:
+        """Give it and all that it is a part of, up to the whole."""
         part: Part | None = self
         while part is not None:
             yield part
             part = part.parent
 
     def __repr__(self) -> str:
-        line = [part.name for part in self._line()]
+        line = [part.name for part in self.line()]
         return " > ".join(reversed(line))
 
 

@@ -107,8 +107,14 @@ def rows_of(text: str) -> int | None:
 
 
 def _delta(rows: int | None) -> str:
-    """Give a chance so small that not one person in a hundred such tables is at stake."""
-    delta = 1e-6
-    while rows is not None and delta * rows > 0.01:
-        delta /= 10
-    return f"{delta:.9f}".rstrip("0")
+    """Give a chance so small that not one person in a hundred such tables is at stake.
+
+    Examples
+    --------
+    >>> _delta(None), _delta(12_000), _delta(10**9)
+    ('0.000001', '0.0000001', '0.00000000001')
+    """
+    zeros = 5  # between the point and the 1
+    while rows is not None and rows > 10 ** (zeros - 1):
+        zeros += 1
+    return f"0.{'0' * zeros}1"

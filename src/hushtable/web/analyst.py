@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 
 from starlette.applications import Starlette
@@ -20,18 +20,21 @@ from hushtable.web import words
 from hushtable.web.answers import Answers
 from hushtable.web.pages import ask
 from hushtable.web.render import STATIC, page
-from hushtable.web.security import Shield
+from hushtable.web.security import Named, Shield
 
 
-def make_analyst_page(release: Release) -> Starlette:
+def make_analyst_page(release: Release, *, names: Collection[str] | None = None) -> Starlette:
     """Make the program that answers questions about one release.
 
     Parameters
     ----------
     release : Release
         All that it ever reads.
+    names : collection of str, optional
+        What it may be called by, see `Named`; by anything where nothing is said.
     """
     answers = Answers(release)
+    named = [Middleware(Named, names=names, told=words.UNKNOWN_NAME)] if names is not None else []
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -40,7 +43,7 @@ def make_analyst_page(release: Release) -> Starlette:
 
     return Starlette(
         routes=[*ask.routes(lambda _: answers), Mount("/static", StaticFiles(directory=STATIC))],
-        middleware=[Middleware(Shield), Middleware(GZipMiddleware, minimum_size=1000)],
+        middleware=[Middleware(Shield), *named, Middleware(GZipMiddleware, minimum_size=1000)],
         exception_handlers={HushtableError: _refused, HTTPException: _not_there},
         lifespan=lifespan,
     )

@@ -6,18 +6,20 @@ import shlex
 
 
 def spell(*words: str) -> str:
-    """Write a command.
+    r"""Write a command.
 
     Examples
     --------
     >>> print(spell("hushtable", "query", "release", "sex = 'F'"))
     hushtable query release "sex = 'F'"
+    >>> print(spell("hushtable", "query", "release", "\"work-class\" = 'Private'"))
+    hushtable query release "\"work-class\" = 'Private'"
     """
     return " ".join(map(_word, words))
 
 
 def _word(word: str) -> str:
     # Double quotes are easier on the eye than what single ones take to hold a single one.
-    if "'" in word and not any(sign in word for sign in '"$`\\!'):
-        return f'"{word}"'
+    if "'" in word and not any(sign in word for sign in "$`\\!"):
+        return '"' + word.replace('"', '\\"') + '"'
     return shlex.quote(word)

@@ -31,7 +31,7 @@ from hushtable.web.pages import (
 from hushtable.web.pages.frame import around, project_of
 from hushtable.web.pages.look import Shelf, look
 from hushtable.web.render import STATIC, page
-from hushtable.web.security import Door, Guard, NotAllowed, Shield, TooMuch
+from hushtable.web.security import Door, Guard, Named, NotAllowed, Shield, TooMuch, own_names
 from hushtable.web.workbench import Workbench
 
 ROUTES = [
@@ -73,6 +73,7 @@ def make_desk(bench: Workbench, *, door: Door, port: int, max_upload: int) -> St
         routes=[*ROUTES, look(shelf), Mount("/static", StaticFiles(directory=STATIC))],
         middleware=[
             Middleware(Shield, headers={"Cache-Control": "no-store"}),
+            Middleware(Named, names=own_names(port), told=words.FOREIGN_HOST),
             Middleware(Guard, door=door, port=port, max_upload=max_upload),
         ],
         exception_handlers={HushtableError: _refused, HTTPException: _not_there},

@@ -240,7 +240,7 @@ def _grid(x: Axis, y: Axis, x_label: str, y_label: str) -> list[str]:
 
 def _page_svg(body: list[str], described: str) -> str:
     return (
-        f'<svg class="chart" viewBox="0 -8 640 308" role="img" aria-label="{escape(described)}">'
+        f'<svg class="chart" viewBox="-20 -8 660 308" role="img" aria-label="{escape(described)}">'
         + "".join(body)
         + "</svg>"
     )

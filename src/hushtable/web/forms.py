@@ -17,12 +17,19 @@ from hushtable.schema.moments import OnCalendar
 from hushtable.web.render import amount
 
 # What a custodian chooses first; the rest is folded away.
-FIRST = ("epsilon", "delta", "k", "retention", "max_columns", "gamma", "d")
+FIRST = (
+    "epsilon", "delta", "k", "retention", "rate", "max_columns", "gamma", "d", "n_public",
+)  # fmt: skip
 _CUTS = "width, or cuts such as 18,40,65"
-_SLIDERS = {"epsilon": (-2, 1), "delta": (-9, -4), "k": (0.31, 2.5)}
+_SLIDERS = {
+    "epsilon": (-2, 1), "delta": (-9, -4), "k": (0.3, 2.5), "retention": (-2, -0.05),
+    "rate": (-3, -0.05), "max_columns": (0, 1), "gamma": (-2, -0.05), "d": (-6, -0.5),
+    "n_public": (2, 9),
+}  # fmt: skip
+_WHOLE = {"k", "max_columns", "n_public"}
 _START = {
     "epsilon": "1", "delta": "0.000001", "k": "10", "max_columns": "2", "retention": "0.2",
-    "gamma": "0.5", "n_public": "20000", "prior_factor": "1",
+    "rate": "0.1", "gamma": "0.2", "d": "0.001", "n_public": "30000",
 }  # fmt: skip
 
 
@@ -44,6 +51,8 @@ class Field:
         For a choice.
     slider : pair of float, optional
         Ends of a slider, as powers of ten.
+    whole : bool
+        Whether the slider gives whole numbers.
     required : bool
         Whether it must be filled in.
     first : bool
@@ -58,6 +67,7 @@ class Field:
     value: str = ""
     choices: tuple[str, ...] = ()
     slider: tuple[float, float] | None = None
+    whole: bool = False
     required: bool = False
     first: bool = False
     rules: tuple[tuple[str, str, str], ...] = ()
@@ -74,8 +84,22 @@ def methods() -> list[tuple[str, str, bool]]:
     return sorted(found, key=lambda method: (method[2], method[0] != "quilt", method[0]))
 
 
-def fields_of(name: str, given: Mapping[str, Any], schema: Schema) -> list[Field]:
-    """Describe the form of a method, filled with parameters as plain data."""
+def fields_of(
+    name: str, given: Mapping[str, Any], schema: Schema, *, fresh: bool = True
+) -> list[Field]:
+    """Describe the form of a method, filled with parameters as plain data.
+
+    Parameters
+    ----------
+    name : str
+        The method.
+    given : mapping
+        Its parameters, as far as they were chosen.
+    schema : Schema
+        The public schema.
+    fresh : bool
+        Whether nobody chose yet: a field that was left empty on purpose stays so.
+    """
     kind = _kind(name)
     hints, said = get_type_hints(kind), kind.help()
     fields = []
@@ -86,7 +110,7 @@ def fields_of(name: str, given: Mapping[str, Any], schema: Schema) -> list[Field
             and declared.default_factory is dataclasses.MISSING
         )
         value = given.get(declared.name)
-        if value is None and (required or declared.name in {"delta", "k"}):
+        if value is None and (required or fresh):
             value = _START.get(declared.name)
         if value is None and not required and declared.default is not dataclasses.MISSING:
             value = declared.default
@@ -114,8 +138,10 @@ def fields_of(name: str, given: Mapping[str, Any], schema: Schema) -> list[Field
             fields.append(Field(kind="list", value=shown, **common))
         elif declared.name not in _FILES:
             shown = "" if value is None else _text(value)
-            slider = _SLIDERS.get(declared.name)
-            fields.append(Field(kind="text", value=shown, slider=slider, **common))
+            fields.append(Field(
+                kind="text", value=shown, slider=_SLIDERS.get(declared.name),
+                whole=declared.name in _WHOLE, **common,
+            ))  # fmt: skip
     return fields
 
 

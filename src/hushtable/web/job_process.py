@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -63,6 +64,9 @@ class _Diary:
 
 def main(folder: Path) -> None:
     """Do the work of a job."""
+    # Whoever starts the workbench in the background of a shell has it ignore interrupts, and what
+    # it starts, too: then nothing could be canceled.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     diary = _Diary(folder)
     try:
         job = Job(folder)

@@ -2,8 +2,8 @@
 
 A job is a folder: ``job.json`` says what is to be done, ``state.json`` how far it is or how it
 ended, and ``held`` is locked for as long as the job's process lives: the lock is taken before it is
-started, and handed to it. So it does not matter
-who looks: a closed browser, a killed workbench and one that was started again all find the same.
+started, and handed to it. So it does not matter who looks: a closed browser, a killed workbench and
+one that was started again all find the same.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from hushtable.errors import ParameterError, Refused
+from hushtable.files.whole_file import replace_own
 from hushtable.web.workbench import Project
 
 try:
@@ -200,11 +201,8 @@ def _new_folder(room: Path) -> Path:
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Replace a small file as a whole, for its owner alone."""
-    part = path.with_name(f".{path.name}.{os.getpid()}")
-    with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-        json.dump(content, file)
-    part.replace(path)
+    """Replace a small file of a job as a whole."""
+    replace_own(path, json.dumps(content), lasting=False)
 
 
 def _read(path: Path) -> dict[str, Any]:

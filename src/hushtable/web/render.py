@@ -19,6 +19,7 @@ from hushtable.estimate.base import COUNTED, Estimate
 from hushtable.files.progress import duration
 from hushtable.web import words
 from hushtable.web.drawing import Reach
+from hushtable.web.security import REPORT_POLICY
 
 STATIC = Path(__file__).parent / "static"
 
@@ -39,6 +40,7 @@ def _environment() -> Environment:
         "duration": duration,
         "figures": figures,
         "reach": Reach,
+        "sentence": sentence,
     }
     made.globals |= {"t": words, "version": __version__}
     return made
@@ -47,6 +49,13 @@ def _environment() -> Environment:
 def page(request: Request, template: str, /, status: int = 200, **content: Any) -> HTMLResponse:
     """Answer with a page, or with the part of one that a script asked for."""
     return HTMLResponse(fill(request, template, **content), status)
+
+
+def report_page(path: Path) -> HTMLResponse:
+    """Answer with a report: a page that brings its style along, and runs nothing."""
+    return HTMLResponse(
+        path.read_text(encoding="utf-8"), headers={"Content-Security-Policy": REPORT_POLICY}
+    )
 
 
 def fill(request: Request, template: str, /, **content: Any) -> str:
@@ -81,6 +90,17 @@ def figures(estimate: Estimate) -> tuple[str, str, str]:
     if estimate.what in COUNTED and all(map(math.isfinite, numbers)):
         return number(numbers[0]), number(numbers[1]), number(numbers[2])
     return estimate.figures()
+
+
+def sentence(text: str) -> str:
+    """Begin with a capital letter, and leave the rest.
+
+    Examples
+    --------
+    >>> sentence("pairs of columns"), sentence("")
+    ('Pairs of columns', '')
+    """
+    return text[:1].upper() + text[1:]
 
 
 def amount(written: str | Fraction) -> str:

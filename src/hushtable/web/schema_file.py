@@ -1,13 +1,13 @@
 """Edit a schema's file as a person would: comments and order stay, and steps can be undone.
 
 Every edit is tried on a copy, checked as a whole, and written only if the schema is still valid, so
-the file on disk always is. The version before goes into ``history/``.
+the file on disk always is. It may hold what came from the data, so it is its owner's alone. The
+version before goes into ``history/``.
 """
 
 from __future__ import annotations
 
 import io
-import os
 import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -20,6 +20,7 @@ from ruamel.yaml.error import YAMLError
 from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 
 from hushtable.errors import ParameterError, SchemaError
+from hushtable.files.whole_file import replace_own
 from hushtable.files.yaml_text import read_yaml
 from hushtable.schema import Schema
 
@@ -156,7 +157,7 @@ class SchemaFile:
         versions = self._versions()
         if not versions:
             raise ParameterError("there is nothing to undo.")
-        _write_whole(self.path, versions[-1].read_text(encoding="utf-8"))
+        replace_own(self.path, versions[-1].read_text(encoding="utf-8"))
         versions[-1].unlink()
 
     def _versions(self) -> list[Path]:
@@ -185,19 +186,10 @@ class SchemaFile:
             versions = self._versions()
             number = int(versions[-1].stem.rpartition("-")[2]) + 1 if versions else 1
             self._history.mkdir(mode=0o700, exist_ok=True)
-            _write_whole(self._history / f"schema-{number:06d}.yaml", before)
+            replace_own(self._history / f"schema-{number:06d}.yaml", before)
             for old in versions[: -_MAX_HISTORY + 1]:
                 old.unlink()
-        _write_whole(self.path, text)
-
-
-def _write_whole(path: Path, text: str) -> None:
-    """Write for the owner alone, whole or not at all: it may hold what came from the data."""
-    part = path.with_name(f".{path.name}.{os.getpid()}")
-    part.unlink(missing_ok=True)
-    with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(text)
-    part.replace(path)
+        replace_own(self.path, text)
 
 
 def _column(content: CommentedMap, name: str) -> CommentedMap:

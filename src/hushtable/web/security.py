@@ -2,15 +2,16 @@
 
 The desk shows what only the custodian may see, so it listens to this machine alone, takes nobody
 without the token of its first address, and believes no write that another site could have made.
-What it hands out is stored nowhere. The analyst's page shows a release, which is public: it only
-reads, and has no secrets.
+What it hands out is stored nowhere. The analyst's page shows a release, which the promise covers:
+it only reads, and has no secrets. Neither answers to a foreign name, where its own are known: a
+site elsewhere may let its name lead to this machine, and its scripts would read what is here.
 """
 
 from __future__ import annotations
 
 import hmac
 import secrets
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
@@ -96,6 +97,39 @@ class Shield:
                 await PlainTextResponse(told, 500)(scope, receive, sending)
 
 
+def own_names(port: int) -> set[str]:
+    """Give the names that a browser on this machine calls a port by."""
+    names = ("127.0.0.1", "localhost", "[::1]")
+    # Browsers leave the usual port out.
+    return {f"{name}:{port}" for name in names} | (set(names) if port == 80 else set())
+
+
+class Named:
+    """Answer only whoever calls by a name that is known.
+
+    Parameters
+    ----------
+    app : ASGI application
+        What answers.
+    names : collection of str
+        What the header ``Host`` may say, in small letters.
+    told : str
+        What others are told.
+    """
+
+    def __init__(self, app: ASGIApp, *, names: Collection[str], told: str) -> None:
+        self._app = app
+        self._names = frozenset(names)
+        self._told = told
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request pass, or refuse it."""
+        known = scope["type"] != "http" or Headers(scope=scope).get("host", "").lower() in (
+            self._names
+        )
+        await (self._app if known else PlainTextResponse(self._told, 400))(scope, receive, send)
+
+
 @dataclass(frozen=True)
 class Door:
     """Let in whoever knows the token, and recognize them by a cookie afterwards.
@@ -153,7 +187,7 @@ class Guard:
     door : Door
         Whom it lets in.
     port : int
-        Where it listens: part of the names that a browser may call it by.
+        Where it listens: each desk on a machine has a cookie of its own.
     max_upload : int
         Bytes that may be sent to a path that ends in ``/upload``.
     """
@@ -161,10 +195,6 @@ class Guard:
     def __init__(self, app: ASGIApp, *, door: Door, port: int, max_upload: int) -> None:
         self._app = app
         self._door = door
-        names = ("127.0.0.1", "localhost", "[::1]")
-        self._hosts = {f"{name}:{port}" for name in names}
-        if port == 80:
-            self._hosts |= set(names)  # browsers leave the usual port out
         self._cookie = f"hushtable-{port}"
         self._max_upload = max_upload
 
@@ -190,9 +220,6 @@ class Guard:
     def _refusal(self, scope: Scope) -> Response | None:
         """Answer instead of the desk, or give nothing and let the request pass."""
         request = Request(scope)
-        host = request.headers.get("host", "")
-        if host not in self._hosts:
-            return PlainTextResponse(words.FOREIGN_HOST, 400)
         if request.method not in {"GET", "HEAD", "POST"}:
             return PlainTextResponse(words.METHOD_NOT_ALLOWED, 405)
         if scope["path"].startswith("/static/"):

@@ -13,6 +13,10 @@ FOREIGN_HOST = (
     "This address is not the workbench's. Open the address that the terminal printed; behind "
     "another name the workbench answers nobody."
 )
+UNKNOWN_NAME = (
+    "This page does not answer to the name that it was called by. Open the address that the "
+    "terminal printed; behind a reverse proxy, start it with --name NAME, as visitors write it."
+)
 METHOD_NOT_ALLOWED = "This cannot be done here."
 WRONG_TOKEN = (
     "The token is wrong, or was for one visit only. Open the address that the terminal "  # noqa: S105
@@ -531,7 +535,7 @@ PUBLIC_TABLE_PATH = "Its path; it must be public, as nothing is charged"
 NOT_THE_PRIVATE_TABLE = "that is the private table; a rehearsal is free and must not read it."
 REHEARSE_BUTTON = "Rehearse {method}"
 SKIP_REHEARSAL = "Go on to publish"
-SAME_COMMAND_STAND_IN = "The command that does the same with a stand-in of your own"
+REHEARSE_COMMAND = "The command that rehearses, and says how far counts are off"
 REPORT_OF_REHEARSAL = (
     "Internal. A rehearsal: this report compares a release of a stand-in with that stand-in. The "
     "private table was not read. What is said about errors of noise carries over; what is said "
@@ -578,6 +582,7 @@ SAY_SAME_PEOPLE = (
     "Nothing was done and nothing charged."
 )
 REASON_TO_GIVE = "REASON"
+ENTRY_TO_GIVE = "ENTRY"
 ANYWAY = "Publish it all the same"
 PUBLISH_BUTTON = "Charge the ledger and publish"
 OTHER_NAME = "Name of the release"
@@ -651,8 +656,7 @@ REPORTS = "Reports"
 REPORTS_INTERNAL = (
     "Internal. Reports compare with the private table and are not covered by the promise."
 )
-SERVE_COMMAND = "Show the release to analysts in a browser"
-EVALUATE_COMMAND = "The command that evaluates it"
+REPORT_COMMANDS = "The commands that show it to analysts, evaluate, write a dossier and compare"
 
 # --- what screens refuse --------------------------------------------------------------------------
 

@@ -27,6 +27,7 @@ from typing import Any
 from hushtable.engine.header import ENDINGS
 from hushtable.errors import HushtableError, ParameterError, ReleaseError
 from hushtable.files.scratch import spill_folder
+from hushtable.files.whole_file import replace_own
 from hushtable.privacy.guarantee import Guarantee
 from hushtable.privacy.ledger import Ledger
 from hushtable.privacy.ledger_records import Quote
@@ -112,10 +113,7 @@ class Project:
     def choose(self, **chosen: Any) -> None:
         """Remember choices beside earlier ones."""
         content = self.settings | chosen
-        part = self.folder / f".project.json.{os.getpid()}"
-        part.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-        part.chmod(0o600)
-        part.replace(self.folder / "project.json")
+        replace_own(self.folder / "project.json", json.dumps(content, indent=2) + "\n")
 
     @property
     def data(self) -> str | None:
@@ -243,7 +241,10 @@ class Workbench:
                 raise ParameterError(f"{name!r} exists; choose another name.") from None
         except OSError as error:
             raise ParameterError(f"cannot make {name!r}: {error.strerror}.") from None
-        Project(path).choose()
+        made = Project(path)
+        for room in ("releases", "reports"):  # where commands write to
+            made.room(room)
+        made.choose()
         return self.project(name)
 
     def project(self, name: str) -> Project:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -292,17 +292,19 @@ def _bins(values: Values) -> Intervals:
     The ends and zero, where values pile up, get their own.
     """
     n = values.column.n_values
-    alone = {0, n - 1, *values.zero}
-    starts = {*range(0, n, -(-n // N_BINS)), *alone, *(code + 1 for code in alone)} - {n}
+    starts = _starts(n, frozenset({0, n - 1, *values.zero}))
     has_missing = values.column.missing_code is not None
     # Nobody reads their labels: the column is cut further, and published by that.
     return Intervals(
-        tuple(range(len(starts))),
-        n,
-        has_missing,
-        tuple(sorted(starts)),
-        special=values.column.special_names,
+        range(len(starts)), n, has_missing, starts, special=values.column.special_names
     )
+
+
+@lru_cache(maxsize=4)  # plans of one schema are made by the dozen, and these are a million numbers
+def _starts(n: int, alone: frozenset[int]) -> tuple[int, ...]:
+    """Cut so many values into bins of one width, and some of them out."""
+    starts = {*range(0, n, -(-n // N_BINS)), *alone, *(code + 1 for code in alone)} - {n}
+    return tuple(sorted(starts))
 
 
 def _level(column: Categorical) -> int | None:

@@ -277,9 +277,9 @@ class QuiltEstimator(Estimator):
             both = error.of(names, added[i] + added[j], _added(one, two))
             privacy[i, j] = privacy[j, i] = (both.privacy - privacy[i, i] - privacy[j, j]) / 2
             model[i, j] = model[j, i] = (both.model - model[i, i] - model[j, j]) / 2
-        return Sums(
-            values, no_less(privacy), no_less(model), NORMAL, MODELED_REACH, notes=(_MODELED,)
-        )
+        if together:
+            privacy, model = no_less(privacy), no_less(model)
+        return Sums(values, privacy, model, NORMAL, MODELED_REACH, notes=(_MODELED,))
 
     def _from_rows(self, columns: tuple[str, ...], predicate: Predicate) -> Estimate:
         """Answer from the rows, with what may be wrong with them."""

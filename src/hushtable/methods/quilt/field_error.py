@@ -67,6 +67,7 @@ _FEW = 20  # values with fewer rows are looked at through rows of other values, 
 _STAND_INS = 5.0  # for how many rows these count
 _MAX_STAND_INS = 50_000
 _MAX_LOOKED_INTO = 100_000  # cells of two columns that are told by single values
+_FEW_COLUMNS = 4  # whose stand-ins are remembered from one question to the next
 _MAX_KEPT = 5000  # rows whose cells are remembered from one question to the next
 
 
@@ -202,6 +203,7 @@ class FieldError:
         self._bucketed: dict[str, Integers] = {}
         self._columns: dict[str, ColumnNoise] = {}
         self._codes_of_values: dict[str, tuple[Integers, Integers]] = {}
+        self._posed: dict[str, dict[str, Integers]] = {}
         self._counts: dict[tuple[tuple[str, ...], frozenset[str]], tuple[Integers, Floats]] = {}
 
     def of(self, columns: Sequence[str], added: Floats, function: ValueOf) -> Spread:
@@ -321,11 +323,15 @@ class FieldError:
     def _stand_ins(self, name: str, values: Integers, function: ValueOf) -> Floats:
         """Give what rows would add on average if they had a certain value."""
         n = max(16, min(500, _MAX_STAND_INS // len(values)))
-        codes = {
-            other: np.tile(taken, len(values))
-            for other, taken in self._some_rows(tuple(self.codes), n).items()
-        }
-        codes[name] = np.repeat(self._ends(name)[0][values], n)
+        codes = self._posed.get(name)  # which values are rare is the same for all questions
+        if codes is None:
+            codes = {
+                other: np.tile(taken, len(values))
+                for other, taken in self._some_rows(tuple(self.codes), n).items()
+            }
+            codes[name] = np.repeat(self._ends(name)[0][values], n)
+            if len(self.codes) <= _FEW_COLUMNS:
+                self._posed[name] = codes
         return np.asarray(function(codes).reshape(len(values), n).mean(axis=1))
 
     def _some_rows(self, columns: Sequence[str], n: int) -> dict[str, Integers]:

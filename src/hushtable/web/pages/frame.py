@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
@@ -90,4 +90,10 @@ def go(request: Request, project: Project, where: str = "") -> Response:
 
 def command(project: Project, *said: str) -> str:
     """Spell a command, to be given in the project's folder."""
-    return f"{spell('cd', str(project.folder))}\n{spell('hushtable', *said)}"
+    return commands(project, said)
+
+
+def commands(project: Project, *each: Sequence[str]) -> str:
+    """Spell several commands, to be given in the project's folder."""
+    lines = [spell("hushtable", *said) for said in each]
+    return "\n".join([spell("cd", str(project.folder)), *lines])

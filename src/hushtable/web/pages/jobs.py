@@ -47,7 +47,7 @@ def _told(request: Request, project: Project, job: Job) -> dict[str, Any]:
 def _left(request: Request, project: Project, job: Job, elapsed: float) -> str | None:
     """Say how long it will still take: by the last such run, else by how far it is."""
     usual = jobs_of(request).seconds_before(project, job)
-    if usual is not None and usual > elapsed:
+    if usual is not None and usual - elapsed >= 1:
         return words.LEFT_AS_BEFORE.format(time=duration(usual - elapsed))
     # Only publishing says its share of the whole; other jobs say that of each phase.
     left = seconds_left(elapsed, float(job.state["share"])) if job.kind == "publish" else None

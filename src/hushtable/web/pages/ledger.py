@@ -39,7 +39,11 @@ def show(request: Request) -> Response:
         protects=book.unit.describe(),
         drawn=_drawn(content),
         command=command(project, "ledger", "show", "table.ledger"),
-    )
+        voiding=command(
+            project, "ledger", "void", "table.ledger", words.ENTRY_TO_GIVE,
+            "--reason", words.REASON_TO_GIVE,
+        ),
+    )  # fmt: skip
 
 
 def _drawn(content: dict[str, Any]) -> str:

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from hushtable.errors import HushtableError
-from hushtable.methods.base import Method
+from hushtable.methods.base import Method, Plan
 from hushtable.planning import Want, error_curve, needed_epsilon
 from hushtable.privacy.rational import as_rational
 from hushtable.schema import Schema
@@ -40,7 +40,7 @@ def show(request: Request) -> Response:
     settings, asked = project.settings, dict(request.query_params)
     name = asked.get("method") or settings.get("method") or "quilt"
     known = settings.get("parameters", {}) if name == settings.get("method") else {}
-    fields = fields_of(name, {**known, **asked}, schema)
+    fields = fields_of(name, {**known, **asked}, schema, fresh=not known)
     rows = asked.get("rows") or settings.get("rows") or schema.rows or ""
     filled = {field.name: field.value for field in fields} | {
         f"{field.name}:{column}": value
@@ -71,8 +71,7 @@ def save(request: Request, form: FormData) -> Response:
 
 def _live(project: Project, schema: Schema, name: str, given: Mapping[str, str]) -> dict[str, Any]:
     """Give all that is known of a method before data is read, or why it is refused."""
-    rows = rows_of(given.get("rows", ""))
-    rows = schema.rows if rows is None else rows
+    rows = schema.expected_rows(rows_of(given.get("rows", "")))
     try:
         method = make_method(name, read_parameters(name, given, schema))
         made = method.plan(schema)
@@ -87,26 +86,26 @@ def _live(project: Project, schema: Schema, name: str, given: Mapping[str, str])
         "unprotected": list(
             dict.fromkeys(s for promise in made.guarantees for s in promise.unprotected)
         ),
-        "conditions": list(schema.conditions),
+        "conditions": list(made.conditions),
         "split": {step: float(share) for step, share in forecast.split.items()},
         "forecast": dict(forecast.lines),
         "memory": forecast.memory_mb,
-        "table": _errors(method, schema, rows),
+        "table": _errors(made, rows),
         "want": _wanted(method, schema, given, rows),
         "command": command(
             project, "plan", name, "schema.yaml", *options(method),
             *(("--rows", str(rows)) if rows is not None else ()),
         ),
     }  # fmt: skip
-    return content | _curves(method, schema, rows) | {"quote": _quote(project, method, schema)}
+    return content | _curves(method, made, rows) | {"quote": _quote(project, made)}
 
 
-def _errors(method: Method, schema: Schema, rows: int | None) -> list[tuple[float, Any, str]]:
+def _errors(made: Plan[Any], rows: int | None) -> list[tuple[float, Any, str]]:
     """Say how far counts of some shares will be off, or why that is not known."""
     found: list[tuple[float, Any, str]] = []
     for share in SHARES:
         try:
-            error = method.count_error(schema, rows=rows, share=share)
+            error = made.count_error(rows=rows, share=share)
             part = error.half_width / (share * rows) if rows else None
             found.append((share, (error.half_width, part), error.assumes))
         except HushtableError as refusal:
@@ -129,8 +128,9 @@ def _wanted(
     return {"problems": (), "epsilon": f"{float(epsilon):g}", "error": error.half_width}
 
 
-def _curves(method: Method, schema: Schema, rows: int | None) -> dict[str, Any]:
+def _curves(method: Method, made: Plan[Any], rows: int | None) -> dict[str, Any]:
     """Draw the error against epsilon, and those of other methods beside it."""
+    schema = made.schema
     own = getattr(method, "epsilon", None)
     lines: list[tuple[str, Any]] = []
     beside: list[tuple[str, float | None, str]] = []
@@ -138,7 +138,8 @@ def _curves(method: Method, schema: Schema, rows: int | None) -> dict[str, Any]:
         try:
             other = method if name == method.name else _like(name, method)
             lines.append((name, error_curve(other, schema, rows=rows).known))
-            error = other.count_error(schema, rows=rows, share=0.01)
+            plan = made if other is method else other.plan(schema)
+            error = plan.count_error(rows=rows, share=0.01)
             beside.append((name, error.half_width, error.assumes))
         except HushtableError as refusal:
             beside.append((name, None, refusal.problems[0]))
@@ -167,10 +168,10 @@ def _like(name: str, method: Method) -> Method:
     return make_method(name, given)
 
 
-def _quote(project: Project, method: Method, schema: Schema) -> dict[str, Any] | None:
+def _quote(project: Project, made: Plan[Any]) -> dict[str, Any] | None:
     """Say what the ledger would be charged, if there is one."""
     try:
-        found = project.quote(method.guarantee(schema), schema)
+        found = project.quote(made.guarantees, made.schema)
         return None if found is None else found[0].to_dict()
     except HushtableError as refusal:
         return {"fits": False, "problems": list(refusal.problems)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from starlette.datastructures import FormData
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from hushtable.errors import ParameterError
@@ -21,7 +21,7 @@ from hushtable.web.pages.frame import (
     texts,
     writes,
 )
-from hushtable.web.security import REPORT_POLICY
+from hushtable.web.render import report_page
 from hushtable.web.workbench import Project
 
 
@@ -29,18 +29,19 @@ def show(request: Request) -> Response:
     """Show what will be rehearsed, and earlier rehearsals."""
     project = project_of(request)
     method, said = None, ""
+    rows = min(project.settings.get("rows") or USUAL_ROWS, MAX_ROWS)
     if isinstance(project.settings.get("method"), str):
         method = make_method(project.settings["method"], project.settings["parameters"])
         said = command(
-            project, "publish", method.name, "STAND-IN.csv", "schema.yaml",
-            "--out", "rehearsals/NAME", *options(method),
+            project, "plan", method.name, "schema.yaml", *options(method), "--rows", str(rows),
+            "--rehearse",
         )  # fmt: skip
     return screen(
         request,
         project,
         "rehearse",
         method=method,
-        rows=min(project.settings.get("rows") or USUAL_ROWS, MAX_ROWS),
+        rows=rows,
         most=MAX_ROWS,
         rehearsals=_rehearsals(project),
         tables=bench_of(request).tables(),
@@ -78,9 +79,7 @@ def report(request: Request) -> Response:
     path = project.made("rehearsals", name) / "report.html"
     if not path.is_file() or path.is_symlink():
         raise ParameterError(words.NO_REHEARSAL.format(name=name))
-    return HTMLResponse(
-        path.read_text(encoding="utf-8"), headers={"Content-Security-Policy": REPORT_POLICY}
-    )
+    return report_page(path)
 
 
 def _rehearsals(project: Project, *, finished: bool = True) -> list[str]:

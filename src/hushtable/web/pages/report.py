@@ -8,15 +8,16 @@ from pathlib import Path
 
 from starlette.datastructures import FormData
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response, StreamingResponse
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from hushtable.errors import HushtableError, ParameterError
 from hushtable.release import STATEMENT, STATEMENT_FOR_PEOPLE, Release
 from hushtable.web import words
 from hushtable.web.commands import spell
-from hushtable.web.pages.frame import command, go, jobs_of, project_of, screen, texts, writes
-from hushtable.web.security import REPORT_POLICY
+from hushtable.web.pages.frame import commands, go, jobs_of, project_of, screen, texts, writes
+from hushtable.web.render import report_page
+from hushtable.web.workbench import Project
 
 
 def show(request: Request) -> Response:
@@ -28,19 +29,42 @@ def show(request: Request) -> Response:
             found.append((name, project.release(name), ""))
         except HushtableError as error:
             found.append((name, None, str(error)))
-    newest = found[0][0] if found else "NAME"
     return screen(
         request,
         project,
         "report",
         found=found,
         reports=list(reversed(project.reports())),
-        serve=command(project, "serve", f"releases/{newest}"),
-        command=command(
-            project, "evaluate", f"releases/{newest}", project.data or "TABLE",
-            "--out", f"reports/{newest}.html",
-        ),
-    )  # fmt: skip
+        command=_commands(project, [name for name, release, _ in found if release]),
+    )
+
+
+def _commands(project: Project, names: list[str]) -> str:
+    """Spell what the buttons of the screen do, for the newest release or all of them."""
+    if not names:
+        return ""
+    data = project.data or "TABLE"
+    said = [
+        ["serve", f"releases/{names[0]}"],
+        _evaluating(data, names[0], _new_report(project, names[0])),
+        _judging(project, names, _new_report(project, "dossier")),
+    ]
+    if len(names) > 1:
+        said.append(_comparing(data, names, _new_report(project, "compare")))
+    return commands(project, *said)
+
+
+def _evaluating(data: str, name: str, target: str) -> list[str]:
+    return ["evaluate", f"releases/{name}", data, "--out", f"reports/{target}"]
+
+
+def _comparing(data: str, names: list[str], target: str) -> list[str]:
+    return ["compare", data, *(f"releases/{name}" for name in names), "--out", f"reports/{target}"]
+
+
+def _judging(project: Project, names: list[str], target: str) -> list[str]:
+    ledger = ["--ledger", project.ledger_path.name] if project.ledger_path.exists() else []
+    return ["dossier", *(f"releases/{name}" for name in names), *ledger, "-o", f"reports/{target}"]
 
 
 def evaluate(request: Request, form: FormData) -> Response:
@@ -48,12 +72,11 @@ def evaluate(request: Request, form: FormData) -> Response:
     project, given = project_of(request), texts(form)
     name, data = given.get("release", ""), project.require_data()
     project.release(name)
-    target = _new_report(project.room("reports"), name)
-    asked = ["hushtable", "evaluate", f"releases/{name}", data]
-    said = spell(*asked, "--out", f"reports/{target}")
+    target = _new_report(project, name)
     job = jobs_of(request).start(
-        project, "evaluate", data=data, release=name, name=target, command=said
-    )
+        project, "evaluate", data=data, release=name, name=target,
+        command=spell("hushtable", *_evaluating(data, name, target)),
+    )  # fmt: skip
     return go(request, project, f"jobs/{job.id}")
 
 
@@ -62,12 +85,11 @@ def compare(request: Request, form: FormData) -> Response:
     project, names = project_of(request), _ticked(request, form)
     if len(names) < 2:
         raise ParameterError(words.TICK_TWO)
-    target, data = _new_report(project.room("reports"), "compare"), project.require_data()
-    asked = ["hushtable", "compare", data, *(f"releases/{n}" for n in names)]
-    said = spell(*asked, "--out", f"reports/{target}")
+    target, data = _new_report(project, "compare"), project.require_data()
     job = jobs_of(request).start(
-        project, "compare", data=data, releases=names, name=target, command=said
-    )
+        project, "compare", data=data, releases=names, name=target,
+        command=spell("hushtable", *_comparing(data, names, target)),
+    )  # fmt: skip
     return go(request, project, f"jobs/{job.id}")
 
 
@@ -76,7 +98,7 @@ def dossier(request: Request, form: FormData) -> Response:
     project, names = project_of(request), _ticked(request, form)
     if not names:
         raise ParameterError(words.TICK_SOME)
-    target = _new_report(project.room("reports"), "dossier")
+    target = _new_report(project, "dossier")
     job = jobs_of(request).start(project, "dossier", releases=names, name=target)
     return go(request, project, f"jobs/{job.id}")
 
@@ -97,9 +119,7 @@ def report(request: Request) -> Response:
     path = project.made("reports", name)
     if path.suffix != ".html" or not path.is_file():
         raise ParameterError(words.NO_REPORT.format(name=name))
-    return HTMLResponse(
-        path.read_text(encoding="utf-8"), headers={"Content-Security-Policy": REPORT_POLICY}
-    )
+    return report_page(path)
 
 
 def download(request: Request) -> Response:
@@ -129,9 +149,10 @@ def _files(release: Release) -> list[str]:
     return [STATEMENT, STATEMENT_FOR_PEOPLE, *tables, *release.statement.attachments]
 
 
-def _new_report(room: Path, stem: str) -> str:
+def _new_report(project: Project, stem: str) -> str:
+    """Give the name of a report that is not there yet."""
     number, name = 1, f"{stem}.html"
-    while (room / name).exists():
+    while (project.folder / "reports" / name).exists():
         number += 1
         name = f"{stem}-{number}.html"
     return name

@@ -20,7 +20,10 @@ document.addEventListener("input", (event) => {
   const given = event.target;
   if (given.dataset.slides) {
     const field = document.getElementById(given.dataset.slides);
-    field.value = Number(Math.pow(10, Number(given.value)).toPrecision(2)).toString();
+    const number = Math.pow(10, Number(given.value));
+    field.value = "whole" in given.dataset
+      ? Math.round(Number(number.toPrecision(2))).toString()
+      : Number(number.toPrecision(2)).toFixed(12).replace(/\.?0+$/, "");
   } else if (given.dataset.slider) {
     const slider = document.getElementById(given.dataset.slider);
     const number = Number(given.value);

@@ -1,0 +1,195 @@
+"""Hold single draws against the law of their mechanism: word by word, or by many draws.
+
+Why each departure is a violation is said in ``auditor.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from hushtable.audit.bounds import EventTally, at_least, at_most
+from hushtable.audit.watched import Draw
+from hushtable.privacy.bit_reader import BitReader
+from hushtable.privacy.choices import TopChoices
+from hushtable.privacy.count_mechanisms import CountMechanism
+from hushtable.privacy.degree_mechanisms import MiddleCuts
+from hushtable.privacy.domain_mechanism import DomainMechanism
+from hushtable.privacy.mechanism import Gaussian, Laplace
+from hushtable.privacy.noise import SecureNoise, SeededNoise
+from hushtable.privacy.splits import ScoreChoice, WayChoice
+
+LAW_DRAWS = 20_000
+"""Draws that a mechanism for single counts is held against its law by."""
+
+WAY_DRAWS = 1_000
+"""Draws that a choice among ways is held against its law by."""
+
+TELLING = 0.1
+"""By so much the law of a choice must change if it is made twice as sharp: more than six standard
+deviations of as many draws."""
+
+
+class FaultError(Exception):
+    """Say what is wrong with a run."""
+
+
+def check_sampler(draw: Draw) -> None:
+    """Compare a draw with the exact sampler on the same words, for mechanisms known here."""
+    expected = _expected(draw)
+    if expected is not None and not np.array_equal(expected, _numbers(draw.outcome)):
+        raise FaultError(
+            f"{type(draw.mechanism).__name__} ({draw.what}) departs from its exact sampler"
+        )
+
+
+def _numbers(outcome: Any) -> Any:
+    return np.asarray(outcome.noisy if hasattr(outcome, "noisy") else outcome).ravel()
+
+
+def _expected(draw: Draw) -> Any:
+    mechanism, exact = draw.mechanism, draw.exact
+    stream = SeededNoise(draw.seed)
+    reader = BitReader(stream._words)
+    if isinstance(mechanism, ScoreChoice):
+        mechanism, exact = TopChoices(mechanism.eta), exact._replace(most=1)
+    if isinstance(mechanism, TopChoices):
+        return _chosen(mechanism, exact, stream)
+    if isinstance(mechanism, MiddleCuts):
+        return _cut(mechanism, exact, stream)
+    if isinstance(mechanism, Laplace) and isinstance(exact, np.ndarray):
+        a, b = mechanism.scale.numerator, mechanism.scale.denominator
+        return exact.ravel() + [reader.laplace(a, b) for _ in range(exact.size)]
+    if isinstance(mechanism, Gaussian) and isinstance(exact, np.ndarray):
+        a, b = mechanism.variance.numerator, mechanism.variance.denominator
+        scale = math.isqrt(a // b) + 1
+        return exact.ravel() + [reader.gaussian(a, b, scale) for _ in range(exact.size)]
+    if isinstance(mechanism, DomainMechanism) and mechanism.threshold is None:
+        full = np.zeros(mechanism.domain.size, np.int64)
+        full[mechanism.domain.pack(exact.codes)[:, 0]] = exact.counts
+        a, b = (1 / mechanism.rate).numerator, (1 / mechanism.rate).denominator
+        return full + [reader.laplace(a, b) for _ in range(len(full))]
+    return None
+
+
+def _chosen(mechanism: TopChoices, exact: Any, noise: SeededNoise) -> list[int]:
+    """Choose as is booked: each choice for its epsilon, among what those before have left."""
+    values = np.asarray(exact.values, np.int64)
+    kinds = tuple(range(len(values))) if mechanism.alike is None else mechanism.alike
+    left, chosen = list(range(len(values))), list[int]()
+    while left and len(chosen) < mechanism.k:
+        place = left[
+            noise.choose(
+                values[left], epsilon=mechanism.epsilon, sensitivity=Fraction(exact.most),
+                monotone=exact.monotone, rule=mechanism.rule,
+            )
+        ]  # fmt: skip
+        if place >= len(kinds):  # stop
+            break
+        chosen.append(place)
+        left = [at for at in left if at >= len(kinds) or kinds[at] != kinds[place]]
+    return chosen
+
+
+def _cut(mechanism: MiddleCuts, exact: Any, noise: SeededNoise) -> list[int]:
+    """Cut runs as is booked; give the ends of what is left."""
+    cut: list[int] = []
+    for begin, end in mechanism.runs:
+        run = exact[begin:end]
+        if len(run) == 1:
+            cut += [begin, end]
+            continue
+        scores = [int(min(run[:at].sum(), run[at:].sum())) for at in range(1, len(run))]
+        place = noise.choose(scores, epsilon=mechanism.rate, sensitivity=Fraction(1), monotone=True)
+        middle = begin + place + 1
+        cut += [begin, middle, middle, end]
+    return cut
+
+
+def _law_of_ways(mechanism: WayChoice, exact: Any, *, sharper: int = 1) -> Any:
+    """Give the probability of each run of ways: as many as it has, by weight and score."""
+    scores = np.concatenate([ways.scores for ways in exact]).astype(float)
+    weights = np.concatenate(
+        [ways.n_ways * float(weight) for ways, weight in zip(exact, mechanism.weights, strict=True)]
+    )
+    law = weights * np.exp(sharper * float(mechanism.eta) * (scores - scores.max()))
+    return law / law.sum()
+
+
+def is_telling(draw: Draw) -> bool:
+    """Tell whether a choice that is twice as sharp would be seen to be."""
+    laws = [_law_of_ways(draw.mechanism, draw.exact, sharper=by) for by in (1, 2)]
+    return bool(np.abs(laws[0] - laws[1]).max() > TELLING)
+
+
+def check_choices(draw: Draw, *, error: float) -> None:
+    """Draw a choice many times, and count how often each run of ways is hit."""
+    exact, law, source = draw.exact, _law_of_ways(draw.mechanism, draw.exact), SecureNoise()
+    starts = np.cumsum([0, *(len(ways.scores) for ways in exact)])
+    hits = np.zeros(len(law), np.int64)
+    for _ in range(WAY_DRAWS):
+        which, way = draw.mechanism.draw(exact, source)
+        run = int(np.searchsorted(exact[which].starts, way, side="right")) - 1
+        hits[starts[which] + run] += 1
+    for chance, n in zip(law, hits, strict=True):
+        tally, share = EventTally(int(n), WAY_DRAWS), error / (2 * len(law))
+        if not at_least(tally, error=share) <= chance + 1e-9 <= at_most(tally, error=share) + 2e-9:
+            raise FaultError(
+                f"{type(draw.mechanism).__name__} ({draw.what}) makes a choice in {n:,} of "
+                f"{WAY_DRAWS:,} draws; its law says {chance * WAY_DRAWS:,.1f}"
+            )
+
+
+def check_counts(mechanism: CountMechanism, *, error: float) -> None:
+    """Check a mechanism for single counts: its masses keep the promise, its draws the masses."""
+    k = getattr(mechanism, "k", 1)
+    half = mechanism.release_count(0.5) if hasattr(mechanism, "k") else 5
+    for fault in faults_of_count_mechanism(mechanism, range(max(0, k - 2), half + 8)):
+        raise FaultError(fault)
+    counts = sorted({max(0, k - 1), k, half, half + 3})
+    for count in counts:
+        mass = mechanism.mass(count)
+        drawn = mechanism.noisy(np.full(LAW_DRAWS, count, np.int64), SecureNoise())
+        for least in sorted({1, max(count, 1), half}):
+            chance = sum(p for value, p in mass.items() if value >= least)
+            tally = EventTally(int((drawn >= least).sum()), LAW_DRAWS)
+            share = error / (6 * len(counts))
+            if (
+                not at_least(tally, error=share)
+                <= chance + 1e-9
+                <= at_most(tally, error=share) + 2e-9
+            ):
+                raise FaultError(
+                    f"{type(mechanism).__name__} publishes at least {least} for {count} rows in "
+                    f"{tally.hits:,} of {LAW_DRAWS:,} draws; its law says {chance * LAW_DRAWS:,.1f}"
+                )
+
+
+def faults_of_count_mechanism(mechanism: CountMechanism, counts: Sequence[int]) -> Iterator[str]:
+    """Check by its exact masses that a mechanism for one count keeps its epsilon and delta.
+
+    Examples
+    --------
+    >>> from fractions import Fraction
+    >>> from hushtable.privacy.count_mechanisms import OneSidedGeometric
+    >>> tight = OneSidedGeometric(epsilon=Fraction(1), delta=Fraction(1, 100), k=5)
+    >>> list(faults_of_count_mechanism(tight, range(30)))
+    []
+    """
+    epsilon, delta = float(mechanism.epsilon), float(getattr(mechanism, "delta", 0))
+    for count in counts:
+        masses = [mechanism.mass(count), mechanism.mass(count + 1)]
+        for one, two in (masses, masses[::-1]):
+            excess = sum(
+                max(0.0, chance - math.exp(epsilon) * two.get(value, 0.0))
+                for value, chance in one.items()
+            )
+            if excess > delta * (1 + 1e-9) + 1e-12:
+                yield (
+                    f"{type(mechanism).__name__} at {count} and {count + 1} rows needs a delta of "
+                    f"{excess:.3g}; {delta:g} was promised"
+                )

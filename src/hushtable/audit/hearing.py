@@ -1,0 +1,110 @@
+"""What a run prints: by its own thread and those that it starts, and by no other.
+
+An audit may share its process with others: a server, a notebook, a second audit. What these print
+goes where it always goes. So the standard streams are replaced once for all that listen, from the
+first that begins to the last that ends, and each thread is asked whose it is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+_listening: dict[int, io.StringIO] = {}
+"""By the number of a thread: where its words are kept."""
+
+
+class _Stream:
+    """A standard stream that is another one for threads that are listened to."""
+
+    def __init__(self, real: Any) -> None:
+        self.real = io.StringIO() if real is None else real
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(_listening.get(threading.get_ident(), self.real), name)
+
+
+class _Ears:
+    """Replace the standard streams, and how threads are started, while anybody listens."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._n_listening = 0
+        self._before: tuple[Any, Any, Any] = (None, None, None)
+        self._streams: tuple[Any, Any] = (None, None)
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._n_listening == 0:
+                self._before = sys.stdout, sys.stderr, threading.Thread.start
+                self._streams = _Stream(sys.stdout), _Stream(sys.stderr)
+                sys.stdout, sys.stderr = self._streams
+                threading.Thread.start = _starting(threading.Thread.start)  # type: ignore[method-assign]
+            self._n_listening += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._n_listening -= 1
+            if self._n_listening:
+                return
+            # What somebody else has put there meanwhile stays.
+            if sys.stdout is self._streams[0]:
+                sys.stdout = self._before[0]
+            if sys.stderr is self._streams[1]:
+                sys.stderr = self._before[1]
+            threading.Thread.start = self._before[2]  # type: ignore[method-assign]
+
+
+_EARS = _Ears()
+
+
+def _starting(start: Callable[[threading.Thread], None]) -> Callable[[threading.Thread], None]:
+    """Start threads so that those of a thread that is listened to are listened to as well."""
+
+    def started(thread: threading.Thread) -> None:
+        heard = _listening.get(threading.get_ident())
+        if heard is not None:
+            run = thread.run
+
+            def listened() -> None:
+                with _kept_in(heard):
+                    run()
+
+            thread.run = listened  # type: ignore[method-assign]
+        start(thread)
+
+    return started
+
+
+@contextlib.contextmanager
+def _kept_in(heard: io.StringIO) -> Iterator[None]:
+    mine = threading.get_ident()
+    before = _listening.get(mine)
+    _listening[mine] = heard
+    try:
+        yield
+    finally:
+        if before is None:
+            del _listening[mine]
+        else:
+            _listening[mine] = before
+
+
+@contextlib.contextmanager
+def listening() -> Iterator[io.StringIO]:
+    r"""Keep what this thread prints, and the threads that it starts, until the end.
+
+    Examples
+    --------
+    >>> with listening() as heard:
+    ...     print("read 12 rows")
+    >>> heard.getvalue()
+    'read 12 rows\n'
+    """
+    heard = io.StringIO()
+    with _EARS, _kept_in(heard):
+        yield heard

@@ -1,0 +1,125 @@
+"""What is heard of a run: its own words, those of its threads, and nobody else's."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import warnings
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from hushtable.audit.everything import seen_of
+from hushtable.audit.features import Features
+from hushtable.audit.hearing import listening
+
+
+def beside(speak: Callable[[], None]) -> None:
+    """Let somebody else, who was there before, speak now."""
+    asked, done = threading.Event(), threading.Event()
+
+    def other() -> None:
+        asked.wait()
+        speak()
+        done.set()
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    with listening() as heard:
+        asked.set()
+        done.wait()
+    thread.join()
+    assert not heard.getvalue()
+
+
+def test_others_in_the_process_are_not_heard(capsys: pytest.CaptureFixture[str]) -> None:
+    """A server that logs a request is no part of a run, and its words arrive."""
+    beside(lambda: print("GET /release 200", file=sys.stderr))
+    beside(lambda: print("done"))
+    assert capsys.readouterr() == ("done\n", "GET /release 200\n")
+
+
+def test_threads_that_others_start_meanwhile_are_not_heard(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def serve() -> None:
+        answering = threading.Thread(target=lambda: print("answered"))
+        answering.start()
+        answering.join()
+
+    beside(serve)
+    assert capsys.readouterr().out == "answered\n"
+
+
+def test_threads_of_the_run_are_heard() -> None:
+    def run() -> Features:
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(lambda number: print(f"part {number}"), range(1)))
+        return {"rows": 3.0}
+
+    assert seen_of(run)["what is printed, number 1"] == 0.0
+
+
+def test_runs_side_by_side_hear_themselves(capsys: pytest.CaptureFixture[str]) -> None:
+    """They end in another order than they began, and nothing is left behind."""
+    before = sys.stdout, sys.stderr, threading.Thread.start
+    first_in, second_in = threading.Event(), threading.Event()
+    heard: dict[str, str] = {}
+
+    def first() -> None:
+        with listening() as mine:
+            first_in.set()
+            second_in.wait()
+            print("first")
+        heard["first"] = mine.getvalue()
+
+    def second(thread: threading.Thread) -> None:
+        first_in.wait()
+        with listening() as mine:
+            second_in.set()
+            thread.join()
+            print("second")
+        heard["second"] = mine.getvalue()
+
+    one = threading.Thread(target=first)
+    two = threading.Thread(target=second, args=(one,))
+    two.start()
+    one.start()
+    two.join()
+    assert heard == {"first": "first\n", "second": "second\n"}
+    assert (sys.stdout, sys.stderr, threading.Thread.start) == before
+    print("after")
+    assert capsys.readouterr().out == "after\n"
+
+
+def test_a_stream_that_somebody_replaces_meanwhile_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Mine:
+        def write(self, text: str) -> None: ...
+
+    other = Mine()
+    monkeypatch.setattr(sys, "stdout", sys.stdout)
+    with listening():
+        sys.stdout = other  # type: ignore[assignment]
+    assert sys.stdout is other
+
+
+def test_a_warning_that_is_shown_once_is_no_difference() -> None:
+    """In a release nobody hears it; here the first of two runs would."""
+
+    def run() -> Features:
+        warnings.warn("numbers are divided by zero", RuntimeWarning, stacklevel=2)
+        return {"rows": 3.0}
+
+    assert seen_of(run) == seen_of(run) == {"rows": 3.0}
+
+
+def test_an_error_of_a_library_is_seen_as_it_is_published() -> None:
+    """The message is withheld from a release, so it tells neighbors apart for nobody."""
+
+    def run(value: str) -> Features:
+        return {"rows": float(int(value))}
+
+    one, two = (seen_of(lambda value=value: run(value)) for value in ("b24", "c25"))  # type: ignore[misc]
+    assert one == two
+    assert one["refused: InternalError"] == 1.0
