@@ -6,15 +6,16 @@ The drawing brings its own ground, so that it is readable whatever page it stand
 from __future__ import annotations
 
 from html import escape
-from itertools import pairwise
 
-import numpy as np
 from benchmarks.papers.figure import Curve, Figure, Panel
 
 from hushtable.web.drawing import Axis
 
 WIDTH, ROOM, HEIGHT = 420.0, 330.0, 230.0
 """Of a panel: its whole width, and the width and height of what is drawn in it."""
+
+BESIDE, APART = 280.0, 14.0
+"""What is left of the width where levels have names beside it, and the height of such a name."""
 
 LEFT, TOP, FOOT, LINE, LETTER = 56.0, 34.0, 46.0, 18.0, 6.6
 COLORS = (
@@ -29,12 +30,11 @@ DECADES = 5
 DASHES = ("", "6 3", "2 3")
 STYLE = (
     "text{font:12px system-ui,sans-serif;fill:#1a2027}.soft{fill:#5c6773}.strong{font-weight:600}"
-    ".ground{fill:#fff}.halo{paint-order:stroke;stroke:#fff;stroke-width:3px}"
+    ".ground{fill:#fff}.lead{stroke:#5c6773;fill:none}"
     ".grid{stroke:#e3e7eb;fill:none}.level{stroke:#5c6773;stroke-dasharray:3 4}"
     + "".join(f".c{n}{{stroke:{color};fill:{color}}}" for n, color in enumerate(COLORS))
     + "@media(prefers-color-scheme:dark){text{fill:#e8ecf0}.soft{fill:#a3adb8}.ground{fill:#15191e}"
-    ".halo{stroke:#15191e}"
-    ".grid{stroke:#2f363d}.level{stroke:#a3adb8}"
+    ".grid{stroke:#2f363d}.level,.lead{stroke:#a3adb8}"
     + "".join(f".c{n}{{stroke:{color};fill:{color}}}" for n, color in enumerate(DARK))
     + "}.line{fill:none;stroke-width:1.8}.bar{fill:none;stroke-width:1.2}"
     ".printed{fill:none;stroke-width:2.2}"
@@ -46,11 +46,13 @@ def drawn(figure: Figure) -> str:
     columns = min(len(figure.panels), 2)
     lines = -(-len(figure.panels) // columns)
     names = list(dict.fromkeys(c.name for panel in figure.panels for c in panel.curves))
-    width = columns * WIDTH
+    wide, room = _rooms(figure)
+    width = columns * wide
     body = []
     for place, panel in enumerate(figure.panels):
-        x, y = place % columns * WIDTH, place // columns * (TOP + HEIGHT + FOOT)
-        body.append(f'<g transform="translate({x:g} {y:g})">{_panel(figure, panel, names)}</g>')
+        x, y = place % columns * wide, place // columns * (TOP + HEIGHT + FOOT)
+        panel_text = _panel(figure, panel, names, room)
+        body.append(f'<g transform="translate({x:g} {y:g})">{panel_text}</g>')
     legend, deep = _legend(figure, names, width)
     top = lines * (TOP + HEIGHT + FOOT) + 4
     body.append(f'<g transform="translate(0 {top:g})">{legend}</g>')
@@ -64,7 +66,7 @@ def drawn(figure: Figure) -> str:
     )
 
 
-def _panel(figure: Figure, panel: Panel, names: list[str]) -> str:
+def _panel(figure: Figure, panel: Panel, names: list[str], room: float) -> str:
     points = [point for curve in panel.curves for point in curve.points]
     xs = [point.x for point in points]
     x_low, x_high = min(xs), max(xs)
@@ -72,7 +74,7 @@ def _panel(figure: Figure, panel: Panel, names: list[str]) -> str:
         x_low, x_high = x_low / 1.15, x_high * 1.15
     else:
         x_low, x_high = x_low - 0.04 * (x_high - x_low), x_high + 0.04 * (x_high - x_low)
-    x = Axis(x_low, x_high, LEFT, LEFT + ROOM, log=figure.x_log)
+    x = Axis(x_low, x_high, LEFT, LEFT + room, log=figure.x_log)
     y = _upright(figure)
     parts = [f'<text class="strong" x="{LEFT:g}" y="18">{escape(panel.title)}</text>']
     for tick in x.ticks:
@@ -82,7 +84,7 @@ def _panel(figure: Figure, panel: Panel, names: list[str]) -> str:
         )
     for tick in y.ticks:
         parts.append(
-            f'<path class="grid" d="M{LEFT:g} {y(tick):.1f}h{ROOM:g}"/><text class="soft" '
+            f'<path class="grid" d="M{LEFT:g} {y(tick):.1f}h{room:g}"/><text class="soft" '
             f'x="{LEFT - 6:g}" y="{y(tick) + 4:.1f}" text-anchor="end">{tick:,.10g}</text>'
         )
     if figure.diagonal:
@@ -91,12 +93,12 @@ def _panel(figure: Figure, panel: Panel, names: list[str]) -> str:
             f'<path class="level" d="M{x(low):.1f} {y(low):.1f}L{x(high):.1f} {y(high):.1f}"/>'
         )
     for value in panel.levels.values():
-        parts.append(f'<path class="level" d="M{LEFT:g} {y(value):.1f}h{ROOM:g}"/>')
+        parts.append(f'<path class="level" d="M{LEFT:g} {y(value):.1f}h{room:g}"/>')
     for curve in panel.curves:
         parts.append(_curve(figure, curve, names.index(curve.name), x, y))
-    parts += _level_names(figure, panel, x, y)
+    parts += _level_names(panel, room, y)
     parts.append(
-        f'<text class="soft" x="{LEFT + ROOM / 2:g}" y="{TOP + HEIGHT + 34:g}" '
+        f'<text class="soft" x="{LEFT + room / 2:g}" y="{TOP + HEIGHT + 34:g}" '
         f'text-anchor="middle">{escape(figure.x_label)}</text>'
         f'<text class="soft" transform="rotate(-90 12 {TOP + HEIGHT / 2:g})" x="12" '
         f'y="{TOP + HEIGHT / 2:g}" text-anchor="middle">{escape(figure.y_label)}</text>'
@@ -104,44 +106,29 @@ def _panel(figure: Figure, panel: Panel, names: list[str]) -> str:
     return "\n".join(parts)
 
 
-def _level_names(figure: Figure, panel: Panel, x: Axis, y: Axis) -> list[str]:
-    """Write the name of each level where it covers least, above its line or below."""
-    right = LEFT + ROOM
-    covered = [place for curve in panel.curves for place in _places(figure, curve, x, y)]
-    for value in panel.levels.values():
-        covered += [(at, y(value)) for at in np.arange(LEFT, right, 4.0)]
-    parts = []
-    for name, value in panel.levels.items():
-        text = f"{name}: {value:.4g}"
-        wide = len(text) * LETTER
-        left, base = min(
-            (
-                (left, base)
-                for left in np.linspace(right - 3 - wide, LEFT + 3, 12)
-                for base in (y(value) - 5, y(value) + 14)
-                if base - 10 > TOP and base < TOP + HEIGHT
-            ),
-            key=lambda place: sum(
-                place[0] - 3 < at < place[0] + wide + 3 and place[1] - 12 < up < place[1] + 3
-                for at, up in covered
-            ),
+def _level_names(panel: Panel, room: float, y: Axis) -> list[str]:
+    """Write the name of each level to the right of its line, none over another."""
+    right, parts, last = LEFT + room, [], 0.0
+    for name, value in sorted(panel.levels.items(), key=lambda level: y(level[1])):
+        last = max(y(value), last + APART)
+        parts.append(
+            f'<path class="lead" d="M{right:g} {y(value):.1f}L{right + 9:g} {last:.1f}"/>'
+            f'<text class="soft" x="{right + 12:g}" y="{last + 4:.1f}">'
+            f"{escape(_level(name, value))}</text>"
         )
-        covered += [(at, base - 4) for at in np.arange(left, left + wide, 1.0)]
-        parts.append(f'<text class="soft halo" x="{left:.1f}" y="{base:.1f}">{escape(text)}</text>')
     return parts
 
 
-def _places(figure: Figure, curve: Curve, x: Axis, y: Axis) -> list[tuple[float, float]]:
-    """Give places that a curve and its bars go through, close to each other."""
-    places = []
-    for point in curve.points:
-        ends = (_height(figure, y, end) for end in (point.low, point.high))
-        places += [(x(point.x), at) for at in np.linspace(*ends, 12)]
-    for one, two in () if curve.printed else pairwise(curve.points):
-        across = np.linspace(x(one.x), x(two.x), 40)
-        upward = np.linspace(_height(figure, y, one.y), _height(figure, y, two.y), 40)
-        places += zip(across, upward, strict=True)
-    return places
+def _level(name: str, value: float) -> str:
+    return f"{name}: {value:.4g}"
+
+
+def _rooms(figure: Figure) -> tuple[float, float]:
+    """Give the width of a panel, and of what is drawn in it: levels have their names beside it."""
+    names = [_level(*level) for panel in figure.panels for level in panel.levels.items()]
+    if not names:
+        return WIDTH, ROOM
+    return LEFT + BESIDE + 18 + max(map(len, names)) * LETTER, BESIDE
 
 
 def _height(figure: Figure, y: Axis, value: float) -> float:
@@ -159,8 +146,8 @@ def _upright(figure: Figure) -> Axis:
         low = max(min(values) / 1.6, high / 10**DECADES)
         return Axis(low, high, TOP + HEIGHT, TOP, log=True)
     ends = [end for point in points for end in (point.low, point.high, point.y)] + levels
-    room = (0.1 if levels else 0.06) * (max(ends) - min(ends))  # a level has its name above it
-    return Axis(min(ends) - room, max(ends) + room, TOP + HEIGHT, TOP)
+    edge = 0.06 * (max(ends) - min(ends))
+    return Axis(min(ends) - edge, max(ends) + edge, TOP + HEIGHT, TOP)
 
 
 def _curve(figure: Figure, curve: Curve, number: int, x: Axis, y: Axis) -> str:

@@ -1,7 +1,6 @@
-"""Figures 4 and 5 of the RPS paper: degree sequences of Caltech, UNC and Enron against epsilon.
+"""Figures 4 and 5 of the RPS paper: degree sequences of its four graphs against epsilon.
 
-Run by ``python -m benchmarks.papers 001``; needs the graphs. The paper's fourth graph, Georgetown,
-is not at hand.
+Run by ``python -m benchmarks.papers 001``; needs the graphs.
 
 Figure 4 is the Kolmogorov-Smirnov distance, figure 5 the earth mover's distance W1 between degree
 distributions (the paper prints the formula of W2 and speaks of W1). Panel (a) of the paper sets the
@@ -32,6 +31,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DATA = Path(os.environ.get("HUSHTABLE_DATA", ROOT.parent / "shared" / "data")) / "graphs"
 GRAPHS = {
     "Caltech": ("fb100_Caltech36.edges.txt.gz", 128),
+    "Georgetown": ("fb100_Georgetown15.edges.txt.gz", 256),
     "UNC": ("fb100_UNC28.edges.txt.gz", 256),
     "Enron": ("snap_email-Enron.edges.txt.gz", 256),
 }
@@ -111,9 +111,13 @@ def printed(bound: int) -> Method:
 
 def loaded(name: str) -> tuple[Graph, Graph]:
     """Read a graph: with its nodes listed, as the papers know them, and as edges alone."""
-    file, _ = GRAPHS[name]
-    edges_only = read_graph(DATA / file)
-    return read_graph(DATA / file, nodes=edges_only.ids.to_pylist()), edges_only
+    path = DATA / GRAPHS[name][0]
+    if not path.exists():
+        raise SystemExit(
+            f"{path} is missing: the edges of {name}, a line with two node numbers each"
+        )
+    edges_only = read_graph(path)
+    return read_graph(path, nodes=edges_only.ids.to_pylist()), edges_only
 
 
 def methods(name: str, graph: Graph, edges_only: Graph) -> dict[str, tuple[Method, Graph]]:

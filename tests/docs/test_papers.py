@@ -209,20 +209,25 @@ def test_002_figures_1_to_6(shared_data: Path, number: str) -> None:
     asked = {band: list(uncertain.boxes(table, rng, band, uncertain.N_QUERIES))}
     method = uncertain.settings(table, k, carry=False)["regions"]
     found = uncertain.box_errors(table, "regions", method, asked)[band]
-    point = kept("002")[number].panels[0]["regions"].at(sum(band) / 2 if by_size else k)
-    assert found == pytest.approx(point.y, rel=0.02)
+    panel, at = kept("002")[number].panels[0], sum(band) / 2 if by_size else k
+    point = panel["regions"].at(at)
+    assert abs(found - point.y) <= farthest(point) + 0.02 * point.y
+    assert abs(panel["condensation"].at(at).y - point.y) > farthest(point) or number == "6"
+
+
+def farthest(point: Point) -> float:
+    """Say how far one of the seeds may be from the mean of all: n - 1 standard errors."""
+    return (len(uncertain.SEEDS) - 1) * (point.high - point.low) / 2
 
 
 @pytest.mark.parametrize(("number", "name"), [("7", "G20.D10K"), ("8", "Adult")])
 def test_002_figures_7_and_8(shared_data: Path, number: str, name: str) -> None:
     assert shared_data
     panel, k = kept("002")[number].panels[0], uncertain.KS[0]
-    again = [uncertain.accuracies(name, k, s, only="regions") for s in uncertain.SEEDS]
-    for label, kept_value in (
-        ("regions", panel["regions"].at(k).y),
-        (uncertain.RAW, panel.levels[uncertain.RAW]),
-    ):
-        assert np.mean([found[label] for found in again]) == pytest.approx(kept_value, abs=0.5)
+    again = uncertain.accuracies(name, k, uncertain.SEEDS[0], only="regions")
+    point = panel["regions"].at(k)
+    assert abs(again["regions"] - point.y) <= farthest(point) + 0.5
+    assert panel["condensation"].at(k).y - point.y > farthest(point) + 0.5  # is noticed
 
 
 @pytest.fixture(scope="module")

@@ -208,16 +208,20 @@ class Answers:
     def _quantiles_by_counts(
         self, column: str, probability: float, where: str | None, by: Sequence[str], scope: Scope
     ) -> Answer:
-        groups = self._groups(by)
-        answers = tuple(
-            self._quantile_by_counts(
-                column, probability, _clause(self._conditions(by, group), where), scope
-            )
-            for group in groups
-        )
         if not by:
-            return answers[0]
-        return EstimateTable(tuple(by), tuple(self._key(by, g) for g in groups), answers)
+            return self._quantile_by_counts(column, probability, where, scope)
+        groups, answers = self._groups(by), []
+        for group in groups:
+            clause = _clause(self._conditions(by, group), where)
+            try:
+                answers.append(self._quantile_by_counts(column, probability, clause, scope))
+            except Refused as refusal:
+                if isinstance(refusal, TooLarge):
+                    raise
+                answers.append(_unknown(refusal))
+        what = moments.name_of_quantile(probability, column)
+        named = tuple(replace(answer, what=what) for answer in answers)
+        return EstimateTable(tuple(by), tuple(self._key(by, g) for g in groups), named)
 
     def _quantile_by_counts(
         self, column: str, probability: float, where: str | None, scope: Scope
@@ -226,28 +230,33 @@ class Answers:
         number, name = self._number(column), quoted(column)
         base = self._count(_clause([f"{name} IS NOT NULL"], where), scope)
 
-        def reaches(code: int, end: str, rows: float) -> bool:
-            clause = _clause([f"{name} <= {number.value(code)!r}"], where)
-            return bool(getattr(self._count(clause, scope), end) >= rows * probability)
+        def up_to(code: int) -> Estimate:
+            clause = _clause([f"{name} <= {_written(number.value(code))}"], where)
+            return self._count(clause, scope)
 
-        def first(end: str, rows: float) -> float:
+        def first(end: str, rows: float) -> int:
             low, high = 0, number.n_values - 1
             while low < high:
                 middle = (low + high) // 2
-                if reaches(middle, end, rows):
+                if getattr(up_to(middle), end) >= rows * probability:
                     high = middle
                 else:
                     low = middle + 1
-            return moments.value_at(number, [low])[0]
+            return low
 
-        value = first("value", base.value)
-        low, high = min(value, first("high", base.low)), max(value, first("low", base.high))
+        code = first("value", base.value)
+        ends = min(code, first("high", base.low)), max(code, first("low", base.high))
+        value, low, high = moments.value_at(number, (code, *ends))
+        # As much of it is noise as of the count up to the value.
+        at = up_to(code)
+        std, known = (high - low) / (2 * NORMAL), at.std or 1.0
         return Estimate(
             value=value,
             low=low,
             high=high,
-            privacy_std=0.0,
-            model_std=(high - low) / (2 * NORMAL),
+            privacy_std=std * at.privacy_std / known,
+            model_std=std * at.model_std / known if at.std else std,
+            sampling_std=std * at.sampling_std / known,
             scope=scope,
             what=moments.name_of_quantile(probability, column),
             notes=base.notes,
@@ -384,10 +393,8 @@ class Answers:
             value = column.value(code) if code < column.n_values else column.name(code)
             if code == column.missing_code:
                 made.append(f"{quoted(name)} IS NULL")
-            elif isinstance(value, str):
-                made.append(f"{quoted(name)} = '" + value.replace("'", "''") + "'")
             else:
-                made.append(f"{quoted(name)} = {value!r}")
+                made.append(f"{quoted(name)} = {_written(value)}")
         return made
 
     def _by(
@@ -438,6 +445,11 @@ def quoted(name: str) -> str:
 def _raise(problems: Sequence[str]) -> None:
     if problems:
         raise ParameterError(list(dict.fromkeys(problems)))
+
+
+def _written(value: object) -> str:
+    """Write a value for a WHERE clause."""
+    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else repr(value)
 
 
 def _clause(conditions: Sequence[str], where: str | None) -> str | None:

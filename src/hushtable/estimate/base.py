@@ -232,7 +232,8 @@ class Estimator(ABC):
     """Whether `sums` tells counts as well as `count` does; it answers many at once."""
 
     quantiles_by_counts: bool = False
-    """Whether quantiles must be told from counts, since `sums` takes no ranges."""
+    """Whether quantiles must be told from counts: where `sums` takes no ranges, or takes rows as
+    spread inside cells that a quantile cuts, while counts allow for all of them at one value."""
 
     @property
     def asked(self) -> Schema:

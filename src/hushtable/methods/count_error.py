@@ -22,6 +22,15 @@ _FINE = 1 / 100
 _MAX_POINTS = 1 << 17
 """Longer sums, always of 16 counts or more, are approximated."""
 
+WIDE = 1 / 8
+"""Rows drawn inside cells say little where counts by one column have wider intervals."""
+
+_OFF = 0.1
+"""Rows that are further off by chance alone are said to be few."""
+
+ROWS = "rows as published"
+"""The line of a forecast that says what rows are worth by themselves."""
+
 
 def n_asked(share: float, n_cells: int) -> int:
     """Count the cells of a question that asks for a share of the rows, if all hold equally many."""
@@ -154,9 +163,78 @@ def _cut_through(n_cuts: int, chance: float, size: int) -> float:
 
 
 def width_line(width: float) -> dict[str, str]:
-    """Write the width to expect as a line of a forecast."""
+    """Write the width to expect as a line of a forecast, and what it means for the rows."""
     wide = "as wide as the table" if width >= 1 else f"about {width:.0%} of the rows wide"
-    return {"interval of a count by one column, typically": wide}
+    return {"interval of a count by one column, typically": wide, **rows_line(width)}
+
+
+def rows_line(width: float) -> dict[str, str]:
+    """Say what rows are worth that are drawn inside cells through which so much is cut."""
+    if width < WIDE:
+        return {}
+    return {
+        ROWS: "drawn inside few, wide cells: two columns together may come out further off than "
+        "columns that are counted one by one. Ask for counts, or publish fewer columns."
+    }
+
+
+def inside_cells(*, n_cells: float, sizes: Sequence[int], n_columns: int) -> dict[str, str]:
+    """Say what rows are worth that are drawn inside so many cells, counted without noise.
+
+    Examples
+    --------
+    >>> inside_cells(n_cells=100_000, sizes=[5, 8], n_columns=2)
+    {}
+    >>> list(inside_cells(n_cells=100, sizes=[30] * 12, n_columns=12))
+    ['rows as published']
+    """
+    n_cuts = int(math.log2(max(n_cells, 1)))
+    exact = CountError(half_width=0.0, std=0.0, assumes="")
+    return rows_line(
+        width_through_cells(n_cuts=n_cuts, sizes=sizes, n_columns=n_columns, error=exact, rows=1)
+    )
+
+
+def left_out_line(share: float) -> dict[str, str]:
+    """Say what rows are worth of which up to such a share is left out with rare tuples."""
+    if share < WIDE:
+        return {}
+    return {
+        ROWS: f"up to {min(share, 1):.0%} may be left out with rare tuples: two columns together "
+        "may come out further off than columns that are counted one by one."
+    }
+
+
+def few_rows_line(n_rows: float, sizes: Sequence[int]) -> dict[str, str]:
+    """Say what so few rows are worth: how far off two columns are in them, by chance alone.
+
+    Each column is taken in tenths, with rows spread evenly: of n rows a share p is off by about
+    sqrt(2 p / (pi n)), and half of the sum over c cells is sqrt(c / (2 pi n)).
+
+    Examples
+    --------
+    >>> few_rows_line(10_000, [2, 5, 80])
+    {}
+    >>> list(few_rows_line(100, [2, 5, 80]))
+    ['rows as published']
+    """
+    cells = np.mean([math.sqrt(min(size, 10)) for size in sizes]) ** 2
+    off = cells / math.sqrt(2 * math.pi * max(n_rows, 1))
+    if off < _OFF:
+        return {}
+    return {
+        ROWS: f"about {n_rows:,.0f}: two columns together may be off by {min(off, 1):.0%}, further "
+        "than columns that are counted one by one, and what is learned from so few rows may do "
+        "no better than naming the most frequent class."
+    }
+
+
+def replaced_line(share: float) -> dict[str, str]:
+    """Say what rows are worth of which so large a share is of nobody."""
+    return {
+        ROWS: f"about {share:.0%} are drawn at random over the domain: counts allow for them, but "
+        "rows taken as they are may tell less than columns that are counted one by one."
+    }
 
 
 def coins_error(

@@ -23,7 +23,7 @@ from hushtable.methods.alpha_beta.observers import readable, require_bound, requ
 from hushtable.methods.alpha_beta.views import ViewMemory
 from hushtable.methods.alpha_beta.written_tuples import written_tuples
 from hushtable.methods.base import CountError, Forecast, Method, Plan, Released, misfits
-from hushtable.methods.count_error import coins_error, needed_rows
+from hushtable.methods.count_error import coins_error, needed_rows, replaced_line
 from hushtable.methods.parameters import parameter, rational, whole
 from hushtable.privacy.bounded_adversary import Adversary, Ratios, solve, solve_repeated
 from hushtable.privacy.guarantee import BoundedAdversary, Guarantee, PureDP, check_epsilon
@@ -421,9 +421,9 @@ class AlphaBetaPlan(Plan[SealedTable]):
             lines[f"standard deviation of a count over {share:.0%} of the domain, about"] = spread
         if n_tuples:
             kept = float(noise.alpha) * n_tuples
-            lines["share of true tuples among those published, about"] = kept / (
-                kept + noise.expected
-            )
+            true = kept / (kept + noise.expected)
+            lines["share of true tuples among those published, about"] = true
+            lines |= replaced_line(1 - true)
         if self.d is not None and n_tuples and n_tuples > self.d * schema.domain.size:
             lines["warning"] = (
                 f"knowing only that there are about {n_tuples:,} tuples gives each a chance of "

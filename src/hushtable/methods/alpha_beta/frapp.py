@@ -17,7 +17,7 @@ from hushtable.engine.sealed import SealedTable
 from hushtable.errors import ParameterError
 from hushtable.methods.alpha_beta.written_tuples import written_tuples
 from hushtable.methods.base import CountError, Forecast, Method, Plan, Released
-from hushtable.methods.count_error import coins_error, needed_rows
+from hushtable.methods.count_error import coins_error, needed_rows, replaced_line
 from hushtable.methods.parameters import parameter, part
 from hushtable.privacy.bounded_adversary import odds_limit
 from hushtable.privacy.guarantee import Guarantee, PureDP, check_epsilon
@@ -117,6 +117,7 @@ class FrappPlan(Plan[SealedTable]):
         lines: dict[str, str | float | int] = {
             "share of rows that are kept": retention,
             "number of rows": "published exactly",
+            **replaced_line(1 - retention),
         }
         rows = schema.expected_rows(rows)
         if rows is not None:

@@ -41,7 +41,7 @@ from hushtable.engine.sealed import SealedTable
 from hushtable.errors import ParameterError, Refused, TooLarge
 from hushtable.methods import parameters
 from hushtable.methods.base import CountError, Forecast, Method, Plan, Released, misfits
-from hushtable.methods.count_error import mechanism_error
+from hushtable.methods.count_error import left_out_line, mechanism_error
 from hushtable.methods.counts.basket_sizes import class_of_sizes, size_ends
 from hushtable.methods.counts.cells import QUANTILES, TYPICAL_ROWS, commonest, describe_noise
 from hushtable.methods.counts.column_choice import (
@@ -461,6 +461,12 @@ class ColumnsPlan(Plan[SealedTable]):
                 f"{rows:,} rows are too few: a tuple is published half of the time if {half:,} "
                 "records have it. Lower max_columns, publish fewer columns, or spend more."
             )
+        if rows and not self.listing and self.method.columns:
+            most = max(
+                recoded_domain(self.schema, list(names), self.recode).size
+                for names in self.method.columns
+            )
+            lines |= left_out_line((half - 1) * most / rows)
         return lines
 
     def _split(self) -> dict[str, Fraction]:

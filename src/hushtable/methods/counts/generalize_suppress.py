@@ -14,6 +14,7 @@ import pyarrow as pa
 from hushtable.engine.sealed import SealedTable
 from hushtable.methods import parameters
 from hushtable.methods.base import Forecast, Method, Plan, Released, misfits
+from hushtable.methods.count_error import left_out_line
 from hushtable.methods.counts.cells import (
     COUNT,
     TYPICAL_ROWS,
@@ -93,6 +94,7 @@ class GeneralizeSuppressPlan(Plan[SealedTable]):
         }
         if rows is not None:
             lines["rows per tuple, if spread evenly"] = rows / self.n_cells
+            lines |= left_out_line((self.method.k - 1) * self.n_cells / max(rows, 1))
         held = min(self.n_cells, max(1, TYPICAL_ROWS if rows is None else rows))
         return Forecast(
             lines=lines, split={}, n_cells=self.n_cells, memory_mb=memory_mb(self.schema, held)

@@ -15,7 +15,7 @@ import pyarrow as pa
 from hushtable.engine.sealed import SealedTable
 from hushtable.errors import ParameterError
 from hushtable.methods.base import CountError, Forecast, Method, Plan, Released, misfits
-from hushtable.methods.count_error import coins_error, needed_rows
+from hushtable.methods.count_error import coins_error, few_rows_line, needed_rows
 from hushtable.methods.counts.cells import TYPICAL_ROWS, label_tuples, memory_mb
 from hushtable.methods.parameters import parameter, part
 from hushtable.privacy.guarantee import Guarantee, NoGuarantee
@@ -84,6 +84,8 @@ class RandomSamplingPlan(Plan[SealedTable]):
         }
         if rows is not None:
             lines["rows, about"] = round(float(self.method.rate) * rows)
+            sizes = [column.size for column in self.schema.attributes.values()]
+            lines |= few_rows_line(float(self.method.rate) * rows, sizes)
             lines["standard deviation of a count of half the rows"] = self.count_error(
                 rows=rows, share=0.5
             ).std

@@ -59,6 +59,8 @@ class TotalError:
 class GeneralizedEstimator(Estimator):
     """Answer counts from a release of generalized groups, and map other rows to its cuts."""
 
+    quantiles_by_counts = True
+
     def _open(self) -> None:
         """Take from the statement and the tables what answers need."""
         self.recode = {name: _recoding(cut) for name, cut in self.settings["columns"].items()}

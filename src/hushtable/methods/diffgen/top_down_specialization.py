@@ -13,6 +13,7 @@ import numpy as np
 
 from hushtable.engine.sealed import SealedTable
 from hushtable.methods.base import Forecast, Method, Plan, Released
+from hushtable.methods.count_error import inside_cells
 from hushtable.methods.diffgen.cut_drawing import draw_cuts
 from hushtable.methods.diffgen.generalized_table import generalized_table
 from hushtable.methods.diffgen.specialize import (
@@ -91,8 +92,15 @@ class TopDownSpecializationPlan(Plan[SealedTable]):
         most = schema.domain.size if rows is None else rows // self.method.k * n_classes
         held = 100_000 if rows is None else rows
         memory = 8e-6 * held * (2 * len(schema.attributes) + 6)
+        lines: dict[str, str | float | int] = {"groups by class, at most": most}
+        if rows is not None:
+            lines |= inside_cells(
+                n_cells=rows / self.method.k,
+                sizes=[schema.attributes[name].size for name in self.predictors],
+                n_columns=len(schema.attributes),
+            )
         return Forecast(
-            lines={"groups by class, at most": most},
+            lines=lines,
             split={},
             n_cells=schema.domain.size,
             memory_mb=max(1.0, memory),

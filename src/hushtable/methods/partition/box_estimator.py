@@ -32,6 +32,8 @@ Integers = NDArray[np.int64]
 class BoxEstimator(Estimator):
     """Answer counts from boxes of exact counts; only what is cut leaves anything open."""
 
+    quantiles_by_counts = True
+
     def _open(self) -> None:
         """Take from the statement and the tables what answers need."""
         self._plan = Mondrian(**self.parameters).plan(self.schema)

@@ -63,6 +63,8 @@ Floats = NDArray[np.float64]
 class RegionEstimator(Estimator):
     """Answer counts from a release of regions."""
 
+    quantiles_by_counts = True
+
     def _open(self) -> None:
         """Take from the statement and the tables what answers need."""
         self._method = Partition(**self.parameters)

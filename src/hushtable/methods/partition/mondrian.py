@@ -20,6 +20,7 @@ from hushtable.engine.base import Engine
 from hushtable.engine.sealed import SealedTable, seal
 from hushtable.errors import ParameterError, Refused
 from hushtable.methods.base import Forecast, Method, Plan, Released, misfits
+from hushtable.methods.count_error import inside_cells
 from hushtable.methods.parameters import parameter, whole
 from hushtable.methods.partition.axes import Axis, ordered_axis_of
 from hushtable.methods.partition.regions import COUNT, distinct_parts, part_values
@@ -233,6 +234,11 @@ class MondrianPlan(Plan[SealedTable]):
         }
         if rows is not None:
             lines["groups, at most"] = rows // self.method.k
+            lines |= inside_cells(
+                n_cells=rows / self.method.k,
+                sizes=[axis.size for axis in self.axes],
+                n_columns=len(self.schema.attributes),
+            )
         held = TYPICAL_ROWS if rows is None else max(rows, 1)
         n_cells = math.prod(axis.size for axis in self.axes)
         memory = held * 8 * (3 * len(self.axes) + 4) / 1e6 + 1

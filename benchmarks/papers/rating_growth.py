@@ -1,0 +1,85 @@
+"""How the error of predicted ratings falls as there are more of them: paper 000 beyond its figures.
+
+``python -m benchmarks.papers.rating_growth [MILLIONS ...]`` generates ratings of 500 movies with a
+known structure (`columns_figures.generate`), publishes those of all but 5,000 people at epsilon 5,
+k 10, with a column for each movie, and prints the error on the asked half of these people's ratings
+beside that of each movie's average. The *limit* has the exact counts, of all ratings or of those
+that k people gave: what noise takes away is between it and the release, what columns take away is
+between it and raw data. ``--movielens`` does the same for MovieLens 1M.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+import numpy as np
+from benchmarks.papers.columns_figures import DATA, Split, generate, movielens, try_columns
+
+from hushtable.learn import RatingModel
+
+HELD_OUT = 5_000
+K = 10
+STARS = 5
+SETTINGS = {"epsilon": 5, "delta": "1e-5", "k": K}
+RATED = 5.2  # ratings of a person that `generate` draws, on average
+
+
+def of_size(millions: float) -> Split:
+    """Generate ratings; hold out so many people that asking takes no longer than learning."""
+    ratings = generate(n_people=round(millions * 1e6 / RATED))
+    split = Split.of(ratings)
+    people = np.unique(split.asked.user)[:HELD_OUT]
+    return Split(split.train, *(part.take(np.isin(part.user, people))
+                                for part in (split.known, split.asked)))  # fmt: skip
+
+
+def movie_average(split: Split) -> float:
+    """Give the error of each movie's average in the raw training data."""
+    train, n = split.train, split.train.n_movies
+    counts = np.bincount(train.movie, minlength=n)
+    average = np.bincount(train.movie, train.rating, n) / np.maximum(counts, 1)
+    return float(np.sqrt(np.mean((average[split.asked.movie] - split.asked.rating) ** 2)))
+
+
+def limit(split: Split, k: int) -> float:
+    """Learn from the exact counts of each movie's ratings, of those that k people gave."""
+    train, n = split.train, split.train.n_movies
+    counts = np.bincount(train.movie * STARS + train.rating - 1, minlength=n * STARS)
+    kept = np.flatnonzero(counts >= k)
+    pairs = np.array([(number, f"m{number // STARS}") for number in kept.tolist()], object)
+    model = RatingModel().fit(pairs, kept % STARS + 1.0, counts[kept].astype(float))
+    return split.score(model)
+
+
+def shown(split: Split, name: str) -> None:
+    """Print the errors of one set."""
+    alone = [[f"m{movie}"] for movie in range(split.train.n_movies)]
+    print(f"{name}: {len(split.train.user):,} ratings; movie average {movie_average(split):.4f}")
+    for k in (1, K):
+        found = limit(split, k)
+        print(f"  limit, a column for each movie, k = {k}: {found:.4f}", flush=True)
+    for max_columns in (10, 20, 40, 80):
+        found = try_columns(split, **SETTINGS, columns=alone, max_columns=max_columns)
+        print(
+            f"  a column for each movie, c* = {max_columns}: {found['rmse']:.4f}, "
+            f"{found['movies published']} movies published",
+            flush=True,
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.papers.rating_growth")
+    parser.add_argument("millions", nargs="*", type=float, default=[])
+    parser.add_argument("--movielens", action="store_true")
+    given = parser.parse_args()
+    if given.movielens:
+        shown(Split.of(movielens(DATA)), "MovieLens 1M, 500 movies")
+    for millions in given.millions:
+        start = time.process_time()
+        shown(of_size(millions), f"generated, {millions:g} million")
+        print(f"  {time.process_time() - start:.0f} s of CPU", flush=True)
+
+
+if __name__ == "__main__":
+    main()
