@@ -66,6 +66,9 @@ AxisCells = Sequence[NDArray[np.int64] | None]
 MISFIT = 1.0
 """A table whose fit is off by more than so many standard deviations of noise is reported."""
 
+SEEN = 0.001
+"""And by more than this share of all rows: where noise is a few rows, nobody sees as many."""
+
 
 def tables_of(quilt: Patchwork) -> dict[str, pa.Table]:
     """Write what the rows were drawn from."""
@@ -223,7 +226,7 @@ def _notes(quilt: Patchwork, purse: Purse, misfit: Any, n_rows: int) -> list[str
     bad = [
         " x ".join(names[column] for column in table.group)
         for table, off in zip(quilt.field.tables, misfit, strict=True)
-        if off > MISFIT
+        if off > MISFIT and off * float(np.mean(table.std)) > SEEN * quilt.total
     ]
     if bad:
         notes.append(
