@@ -21,6 +21,7 @@ from hushtable.privacy.degree_mechanisms import MiddleCuts
 from hushtable.privacy.domain_mechanism import DomainMechanism
 from hushtable.privacy.mechanism import Gaussian, Laplace
 from hushtable.privacy.noise import SecureNoise, SeededNoise
+from hushtable.privacy.row_replacement import RowReplacement
 from hushtable.privacy.splits import ScoreChoice, WayChoice
 
 LAW_DRAWS = 20_000
@@ -51,7 +52,7 @@ def _numbers(outcome: Any) -> Any:
     return np.asarray(outcome.noisy if hasattr(outcome, "noisy") else outcome).ravel()
 
 
-def _expected(draw: Draw) -> Any:
+def _expected(draw: Draw) -> Any:  # noqa: PLR0911 - one for each mechanism
     mechanism, exact = draw.mechanism, draw.exact
     stream = SeededNoise(draw.seed)
     reader = BitReader(stream._words)
@@ -61,6 +62,8 @@ def _expected(draw: Draw) -> Any:
         return _chosen(mechanism, exact, stream)
     if isinstance(mechanism, MiddleCuts):
         return _cut(mechanism, exact, stream)
+    if isinstance(mechanism, RowReplacement):
+        return _replaced(mechanism, exact, stream)
     if isinstance(mechanism, Laplace) and isinstance(exact, np.ndarray):
         a, b = mechanism.scale.numerator, mechanism.scale.denominator
         return exact.ravel() + [reader.laplace(a, b) for _ in range(exact.size)]
@@ -93,6 +96,15 @@ def _chosen(mechanism: TopChoices, exact: Any, noise: SeededNoise) -> list[int]:
         chosen.append(place)
         left = [at for at in left if at >= len(kinds) or kinds[at] != kinds[place]]
     return chosen
+
+
+def _replaced(mechanism: RowReplacement, exact: Any, noise: SeededNoise) -> Any:
+    """Replace rows as is booked; give the codes of all, in their order."""
+    codes = np.repeat(exact.codes, exact.counts, axis=0)
+    others = np.flatnonzero(~noise.bernoulli(mechanism.retention, size=len(codes)))
+    for place, size in enumerate(exact.domain.shape):
+        codes[others, place] = noise.uniform_below(size, size=len(others))
+    return np.array(sorted(codes.tolist()), np.int64).ravel()
 
 
 def _cut(mechanism: MiddleCuts, exact: Any, noise: SeededNoise) -> list[int]:

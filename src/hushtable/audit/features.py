@@ -99,7 +99,9 @@ def read_value(path: str, value: Any, found: Features) -> None:
 
 def as_float(value: Any) -> float:
     """Give a number as a float, however large it is."""
-    return float(max(-_HUGE, min(value, _HUGE))) if isinstance(value, Integral) else float(value)
+    if isinstance(value, Integral):
+        return float(max(-_HUGE, min(int(value), _HUGE)))
+    return float(value)
 
 
 def _lowest_bit(value: float) -> float:

@@ -43,7 +43,7 @@ class _Ears:
                 self._before = sys.stdout, sys.stderr, threading.Thread.start
                 self._streams = _Stream(sys.stdout), _Stream(sys.stderr)
                 sys.stdout, sys.stderr = self._streams
-                threading.Thread.start = _starting(threading.Thread.start)  # type: ignore[method-assign]
+                threading.Thread.start = _starting(self._before[2])  # type: ignore[assignment, method-assign]
             self._n_listening += 1
 
     def __exit__(self, *_: object) -> None:
