@@ -162,7 +162,7 @@ def publish_plan(
     """
     if not anyway:
         _require_worth(plan, rows)
-    payment = Payment(**paying)
+    payment = Payment.of(paying)
     promised = _promise(plan, noise=noise, payment=payment, out=out, whole=whole)
     return carry_out(
         plan,

@@ -63,6 +63,27 @@ class Payment:
     state_decision: bool = False
     book: Ledger | None = field(init=False)
 
+    @classmethod
+    def of(cls, paying: Paying) -> Payment:
+        """Take what was said about who pays, or say what is not known of it.
+
+        Examples
+        --------
+        >>> Payment.of({"purpose": "yearly table", "anyhow": True})  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+            ...
+        hushtable.errors.ParameterError: 'anyhow' is not known here; of who pays ...
+        """
+        known = ", ".join(Paying.__annotations__)
+        problems = [
+            f"{name!r} is not known here; of who pays one may say {known}."
+            for name in paying
+            if name not in Paying.__annotations__
+        ]
+        if problems:
+            raise ParameterError(problems)
+        return cls(**paying)
+
     def __post_init__(self) -> None:
         problems = []
         if self.ledger is None:
