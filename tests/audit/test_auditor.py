@@ -311,7 +311,7 @@ def passes(method: Any, runs: int, seconds: float | None) -> None:
 
 @pytest.mark.parametrize("method", REAL, ids=label)
 def test_the_methods_as_they_are_pass(method: Any) -> None:
-    passes(method, REAL[method], 1.5)
+    passes(method, REAL[method], 0.7)
 
 
 @pytest.mark.long

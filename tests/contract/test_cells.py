@@ -343,7 +343,7 @@ SQLITE = {"text": "TEXT", "number_text": "TEXT", "boolean": "BOOLEAN", "int8": "
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=pytest.mark.long) if n == "int8" else n for n in SQLITE]
+    "name", [pytest.param(n, marks=pytest.mark.long) if "int" in n else n for n in SQLITE]
 )
 @pytest.mark.parametrize("engine", ["auto", pytest.param("memory", marks=pytest.mark.long)])
 def test_cells_of_a_table_of_sqlite(name: str, engine: str, tmp_path: Path) -> None:
@@ -362,14 +362,10 @@ def test_cells_of_a_table_of_sqlite(name: str, engine: str, tmp_path: Path) -> N
     check(name, make, engine)
 
 
-OFTEN_ON_SPARK = ("boolean",)
-ON_SPARK = [
-    name if name in OFTEN_ON_SPARK else pytest.param(name, marks=pytest.mark.long)
-    for name in RAW
-    if name not in ("duration", "time", "uint64", "null")
-]
+ON_SPARK = [name for name in RAW if name not in ("duration", "time", "uint64", "null")]
 
 
+@pytest.mark.long  # every type is read by Spark in `test_spark.py`, too
 @pytest.mark.parametrize("name", ON_SPARK)
 @pytest.mark.xdist_group("spark")
 def test_cells_of_a_table_of_spark(name: str, spark: Any, tmp_path: Path) -> None:

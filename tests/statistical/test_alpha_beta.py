@@ -34,8 +34,8 @@ FALSE_ALARM = 1e-6
     ],
 )
 def test_interval_of_two_coins(q: int, n_items: int, low: str, high: str) -> None:
-    """1500 draws each: at least 95 % are covered, up to a false alarm of 1e-6."""
-    noise, runs = SecureNoise(), 1500
+    """600 draws each: at least 95 % are covered, up to a false alarm of 1e-6."""
+    noise, runs = SecureNoise(), 600
     p_low, p_high = Fraction(low), Fraction(high)
     intervals: dict[int, tuple[float, float]] = {}
     hits = misses_of_bernstein = 0

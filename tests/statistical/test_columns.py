@@ -76,7 +76,7 @@ def test_intervals_hold_the_truth() -> None:
         "a = 1 AND c = 2": int(np.sum((a == 1) & (c == 2))),
         "a = 1 OR c IS NULL": int(np.sum((a == 1) | (c == -1))),
     }
-    runs = 150
+    runs = 100
     least = binom.ppf(ALPHA, runs, 0.95)
     for parameters in (
         {"columns": [["a", "b"], ["c"]], "max_columns": 2},
