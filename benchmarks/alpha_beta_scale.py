@@ -1,6 +1,6 @@
 """How long alpha-beta takes on Adult's 648,023,040 tuples and beyond, next to one pass over them.
 
-Run as ``python benchmarks/alpha_beta_scale.py``; needs Adult under ``$HUSHTABLE_DATA`` or
+Run as ``python -m benchmarks.alpha_beta_scale``; needs Adult under ``$HUSHTABLE_DATA`` or
 ``../shared/data``. The pass draws one fair coin for each tuple of the domain with the same sampler
 and counts heads. Two faster ones stand beside it: "unpacked" reads one random bit per tuple into an
 array element of its own, "packed" counts ones 64 at a time and never looks at a tuple.

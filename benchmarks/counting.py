@@ -1,6 +1,6 @@
 """How long counting takes, next to plain DuckDB SQL on the same Parquet file.
 
-Run as ``python benchmarks/counting.py``. Prints ratios; the machine's speed cancels out.
+Run as ``python -m benchmarks.counting``. Prints ratios; the machine's speed cancels out.
 """
 
 from __future__ import annotations

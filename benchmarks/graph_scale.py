@@ -1,6 +1,6 @@
 """How long publishing a graph takes, against reading its edge list with DuckDB or pyarrow.
 
-Run as ``python benchmarks/graph_scale.py [--large]``. The first part uses UNC (766,800 edges) where
+Run as ``python -m benchmarks.graph_scale [--large]``. The first part uses UNC (766,800 edges) where
 it is found under ``$HUSHTABLE_DATA`` or ``../shared/data``; the second generated graphs of up to a
 million edges, ten million with ``--large``.
 """

@@ -1,6 +1,6 @@
 """How much faster the exact samplers are than OpenDP's vector Laplace on integers.
 
-Run as ``python benchmarks/noise.py``. Times are medians; only ratios are worth comparing between
+Run as ``python -m benchmarks.noise``. Times are medians; only ratios are worth comparing between
 machines.
 """
 

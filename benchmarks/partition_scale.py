@@ -1,6 +1,6 @@
 """Time and memory of `partition` against the number of rows and the depth.
 
-Run as ``python benchmarks/partition_scale.py [--rows 100000 1000000] [--depth 10 50]``. Rows are
+Run as ``python -m benchmarks.partition_scale [--rows 100000 1000000] [--depth 10 50]``. Rows are
 generated, ten columns of the kinds that Adult has. Each run is a process of its own, so that the
 peak of its memory can be told; it is set against the forecast and against one count of the table.
 """
