@@ -26,6 +26,7 @@ import pyarrow as pa
 from hushtable.engine import EngineName
 from hushtable.errors import ParameterError, Refused, ReleaseError
 from hushtable.estimate.base import Estimate
+from hushtable.files.exported_rows import export_rows
 from hushtable.files.progress import Progress, silent
 from hushtable.files.scratch import Scratch, why_not_written
 from hushtable.files.whole_file import sync
@@ -34,7 +35,7 @@ from hushtable.pipeline import digest_of, publish
 from hushtable.privacy.decision import Decision
 from hushtable.privacy.ledger import Entry, Ledger
 from hushtable.privacy.noise import Noise
-from hushtable.release import Release, export_rows
+from hushtable.release import Release
 from hushtable.schema import Schema
 from hushtable.series.answers import SeriesAnswers
 from hushtable.series.check import problems_of
