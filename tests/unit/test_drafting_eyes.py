@@ -48,6 +48,17 @@ def test_ids_that_differ_are_row_numbers():
     assert made.schema.unit.kind == "row"
 
 
+def test_rows_that_are_left_out_of_a_person_are_said():
+    who = [*"aaaabbc", None]
+    schema = Schema.from_dict({
+        "name": "t", "unit": {"kind": "person", "column": "who", "max_rows": 2},
+        "columns": {"who": {"role": "identifier"}, "x": {"type": "integer", "low": 0, "high": 9}},
+    })  # fmt: skip
+    found = misfits(pa.table({"who": who, "x": range(8)}), schema)
+    assert [(one.kind, one.n_rows) for one in found] == [("nobody", 1), ("surplus", 2)]
+    assert "column 'who': 2 rows are more than the 2 of a person that count" in str(found[1])
+
+
 def test_very_few_people_with_very_many_rows_do_not_set_the_bound():
     ids = [*np.repeat(np.arange(100), 3).tolist(), *[1000] * 100]
     *_, made = seen(ids, name="patient_id")
