@@ -38,6 +38,7 @@ def two() -> exp.Expression:
     ("where", "part"),
     [
         ("abs(age) = 1", "'ABS(age)'"),
+        ("Birth.outcome = 1", 'goes in double quotes: "Birth.outcome"'),
         ("coalesce(age, 1) = 1", "'COALESCE(age, 1)'"),
         ("anything(age)", "'ANYTHING(age)'"),
         ("random() > 0.5", "'RANDOM()'"),
@@ -64,7 +65,7 @@ def two() -> exp.Expression:
         ("age = $1", "'$1'"),
         ("age = :x", "x'"),
         ("age = #1", "'#1'"),
-        ("t.age = 1", "'t.age'"),
+        ("t.age = 1", '"t.age"'),
         ("*", "'*'"),
         ("age ** 2 = 1", "2)'"),
         ("age // 2 = 1", "'age // 2'"),
