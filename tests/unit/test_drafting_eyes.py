@@ -81,6 +81,7 @@ MOMENT = datetime.datetime(2024, 3, 1, tzinfo=datetime.UTC)
     ([f"{i % 40} days" for i in range(N)],
      {"type": "duration", "low": 0, "high": 39, "step": "day"}),
     ([i % 3 == 0 for i in range(N)], {"type": "boolean"}),
+    ([str(i % 3 == 0) for i in range(N)], {"type": "boolean"}),
 ])  # fmt: skip
 def test_moments_lengths_and_truth_values_are_proposed_as_what_they_are(values, content):
     column, _, made = seen(values)

@@ -62,7 +62,7 @@ def propose(profile: Profile) -> Proposal:
         return identifier(f"it has more than {len(profile.values):,} different values")
     if personal := _personal(profile):
         return identifier(personal)
-    if profile.family == "boolean":
+    if profile.family == "boolean" or _are_truths(profile):
         found = Proposal({"type": "boolean"})
     else:
         found = _number(profile) or propose_moment(profile) or _listed(profile)
@@ -76,6 +76,11 @@ def propose(profile: Profile) -> Proposal:
     if len(profile.values) == 1 and not has_missing:
         found.remarks.append("the same in all rows: it tells nothing, and may be left out.")
     return found
+
+
+def _are_truths(profile: Profile) -> bool:
+    """Say whether texts are truth values, as other programs write them."""
+    return {str(value).lower() for value in profile.values} == {"true", "false"}
 
 
 def _personal(profile: Profile) -> str:
