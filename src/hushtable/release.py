@@ -27,7 +27,7 @@ from hushtable.errors import (
     TooLarge,
 )
 from hushtable.estimate import Estimate, Estimator
-from hushtable.estimate.answers import Answers, Family
+from hushtable.estimate.answers import Answer, Answers, Family
 from hushtable.estimate.base import Scope
 from hushtable.estimate.combine import combine, drawn_frame, generator, some_rows
 from hushtable.estimate.drawing import Generator
@@ -68,6 +68,10 @@ __all__ = [
     "Statement",
     "sha256_of",
 ]
+
+
+By = str | Sequence[str]
+"""A column whose groups are answered one by one, or several."""
 
 
 class SeededReleaseWarning(HushtableWarning):
@@ -253,16 +257,16 @@ class Release:
         where: str,
         *,
         of: str | None = None,
-        by: str | Sequence[str] = (),
+        by: By = (),
         scope: Scope = "people",
-    ) -> Estimate | EstimateTable:
+    ) -> Answer:
         """Estimate the share of rows that satisfy a condition, among all or among those of `of`."""
         with self._fitting():
             return self._answers.share(where, of, _names(by), scope)
 
     def crosstab(
         self,
-        by: str | Sequence[str],
+        by: By,
         where: str | None = None,
         *,
         family: Family = "each",
@@ -290,40 +294,26 @@ class Release:
             )
 
     def mean(
-        self,
-        column: str,
-        where: str | None = None,
-        *,
-        by: str | Sequence[str] = (),
-        scope: Scope = "people",
-    ) -> Estimate | EstimateTable:
+        self, column: str, where: str | None = None, *, by: By = (), scope: Scope = "people"
+    ) -> Answer:
         """Estimate the mean of a numeric column, of all rows or of each group of `by`."""
-        with self._fitting():
-            return self._answers.statistic("mean", column, where, _names(by), scope)
+        return self._statistic("mean", column, where, by, scope)
 
     def sum(
-        self,
-        column: str,
-        where: str | None = None,
-        *,
-        by: str | Sequence[str] = (),
-        scope: Scope = "people",
-    ) -> Estimate | EstimateTable:
+        self, column: str, where: str | None = None, *, by: By = (), scope: Scope = "people"
+    ) -> Answer:
         """Estimate the sum of a numeric column."""
-        with self._fitting():
-            return self._answers.statistic("sum", column, where, _names(by), scope)
+        return self._statistic("sum", column, where, by, scope)
 
     def variance(
-        self,
-        column: str,
-        where: str | None = None,
-        *,
-        by: str | Sequence[str] = (),
-        scope: Scope = "people",
-    ) -> Estimate | EstimateTable:
+        self, column: str, where: str | None = None, *, by: By = (), scope: Scope = "people"
+    ) -> Answer:
         """Estimate the variance of a numeric column."""
+        return self._statistic("variance", column, where, by, scope)
+
+    def _statistic(self, name: str, column: str, where: str | None, by: By, scope: Scope) -> Answer:
         with self._fitting():
-            return self._answers.statistic("variance", column, where, _names(by), scope)
+            return self._answers.statistic(name, column, where, _names(by), scope)
 
     def quantile(
         self,
@@ -331,21 +321,16 @@ class Release:
         probability: float,
         where: str | None = None,
         *,
-        by: str | Sequence[str] = (),
+        by: By = (),
         scope: Scope = "people",
-    ) -> Estimate | EstimateTable:
+    ) -> Answer:
         """Estimate the least value that at least this share of the rows do not exceed."""
         with self._fitting():
             return self._answers.quantile(column, probability, where, _names(by), scope)
 
     def median(
-        self,
-        column: str,
-        where: str | None = None,
-        *,
-        by: str | Sequence[str] = (),
-        scope: Scope = "people",
-    ) -> Estimate | EstimateTable:
+        self, column: str, where: str | None = None, *, by: By = (), scope: Scope = "people"
+    ) -> Answer:
         """Estimate the median of a numeric column."""
         return self.quantile(column, 0.5, where, by=by, scope=scope)
 
@@ -355,9 +340,9 @@ class Release:
         other: str,
         where: str | None = None,
         *,
-        by: str | Sequence[str] = (),
+        by: By = (),
         scope: Scope = "people",
-    ) -> Estimate | EstimateTable:
+    ) -> Answer:
         """Estimate the correlation of two numeric columns."""
         with self._fitting():
             return self._answers.correlation(one, other, where, _names(by), scope)
@@ -460,7 +445,7 @@ class Release:
         m: int = 20,
         seed: int | None = None,
         scope: Scope = "people",
-    ) -> Estimate | EstimateTable:
+    ) -> Answer:
         """Compute something from several frames and give it with an interval.
 
         Parameters
@@ -525,7 +510,7 @@ def export_rows(rows: Callable[[], pa.Table], path: Path, schema: Schema) -> Non
             pa_csv.write_csv(formula_safe(frame), part)
 
 
-def _names(by: str | Sequence[str]) -> tuple[str, ...]:
+def _names(by: By) -> tuple[str, ...]:
     return (by,) if isinstance(by, str) else tuple(by)
 
 
