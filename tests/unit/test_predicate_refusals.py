@@ -115,8 +115,8 @@ def two() -> exp.Expression:
         ("gae = 1", "no column 'gae' (did you mean 'age'?); the columns are age, price"),
         ("marital = 'ever'", '"Marital status"'),
         ('sex = "F"', "text goes in single quotes"),
-        ("id = 3", "column 'id' identifies people and is never released"),
-        ("ID IS NULL", "never released"),
+        ("id = 3", "column 'id' is not published in this release"),
+        ("ID IS NULL", "not published"),
         # values
         ("sex = 'X'", "column 'sex' has no value 'X'; its values are 'F', 'M'"),
         ("sex = 'f'", "did you mean 'F'?"),
