@@ -269,7 +269,9 @@ def _require_worth(plan: Plan[Any], rows: int | None) -> None:
         [
             f"the forecast is that this release tells nothing: {why}",
             f"The forecast is for {expected:,} rows{said}. Nothing was charged and nothing read. "
-            "To publish all the same, say so (anyway=True, --anyway).",
+            "A plan with fewer columns (--columns) or a larger epsilon may tell something; "
+            "hushtable plan shows how much. To publish all the same, say so (anyway=True, "
+            "--anyway).",
         ]
     )
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -53,6 +53,8 @@ from hushtable.statement import (
     TableFile,
     check_seeded,
 )
+
+_Answer = TypeVar("_Answer", Estimate, EstimateTable, Estimate | EstimateTable)
 
 __all__ = [
     "SEEDED",
@@ -214,9 +216,16 @@ class Release:
             where = look_up(where, self.schema, tables)
         with self._fitting():
             answer = self._impossible(where) or self._estimator.count(where)
-        answer = replace(answer, what=self._estimator.counted)
+        return self._about(replace(answer, what=self._estimator.counted))
+
+    def _about(self, answer: _Answer) -> _Answer:
+        """Say which rows an answer is about, where a person has several."""
         bounded = self._estimator.bounded
-        return replace(answer, notes=(*answer.notes, bounded)) if bounded else answer
+        if not bounded:
+            return answer
+        if isinstance(answer, EstimateTable):
+            return replace(answer, estimates=tuple(map(self._about, answer.estimates)))
+        return replace(answer, notes=(*answer.notes, bounded))
 
     def _impossible(self, where: str) -> Estimate | None:
         """Answer a question that the schema's rules answer."""
@@ -247,7 +256,7 @@ class Release:
             sampled from.
         """
         with self._fitting():
-            return self._answers.total(where, scope)
+            return self._about(self._answers.total(where, scope))
 
     def share(
         self,
@@ -259,7 +268,7 @@ class Release:
     ) -> Answer:
         """Estimate the share of rows that satisfy a condition, among all or among those of `of`."""
         with self._fitting():
-            return self._answers.share(where, of, _names(by), scope)
+            return self._about(self._answers.share(where, of, _names(by), scope))
 
     def crosstab(
         self,
@@ -286,8 +295,10 @@ class Release:
             What the intervals are about.
         """
         with self._fitting():
-            return self._answers.crosstab(
-                _names(by), where, family=family, margins=margins, scope=scope
+            return self._about(
+                self._answers.crosstab(
+                    _names(by), where, family=family, margins=margins, scope=scope
+                )
             )
 
     def mean(
@@ -310,7 +321,7 @@ class Release:
 
     def _statistic(self, name: str, column: str, where: str | None, by: By, scope: Scope) -> Answer:
         with self._fitting():
-            return self._answers.statistic(name, column, where, _names(by), scope)
+            return self._about(self._answers.statistic(name, column, where, _names(by), scope))
 
     def quantile(
         self,
@@ -323,7 +334,9 @@ class Release:
     ) -> Answer:
         """Estimate the least value that at least this share of the rows do not exceed."""
         with self._fitting():
-            return self._answers.quantile(column, probability, where, _names(by), scope)
+            return self._about(
+                self._answers.quantile(column, probability, where, _names(by), scope)
+            )
 
     def median(
         self, column: str, where: str | None = None, *, by: By = (), scope: Scope = "people"
@@ -342,7 +355,7 @@ class Release:
     ) -> Answer:
         """Estimate the correlation of two numeric columns."""
         with self._fitting():
-            return self._answers.correlation(one, other, where, _names(by), scope)
+            return self._about(self._answers.correlation(one, other, where, _names(by), scope))
 
     def regression(
         self,
@@ -367,7 +380,9 @@ class Release:
             What the intervals are about.
         """
         with self._fitting():
-            return self._answers.regression(formula, where, logistic=logistic, scope=scope)
+            return self._about(
+                self._answers.regression(formula, where, logistic=logistic, scope=scope)
+            )
 
     # --- rows -------------------------------------------------------------------------------------
 

@@ -202,7 +202,11 @@ class Statement(BaseModel):
             + f"## Parameters\n\n| parameter | value |\n|---|---|\n{parameters}\n\n"
             f"## The data\n\n| table | file | rows |\n|---|---|---|\n{tables}\n\n"
             + (f"{notes}\n\n" if notes else "")
-            + (f"Cells of the private table that did not fit:\n\n{fits}\n\n" if fits else "")
+            + (
+                f"Cells of the private table that did not fit, if there were any:\n\n{fits}\n\n"
+                if fits
+                else ""
+            )
             + (
                 f"Every published row keeps these rules; private rows that broke one counted as "
                 f"they were:\n\n{rules}\n\n"

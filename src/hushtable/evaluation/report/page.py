@@ -203,7 +203,8 @@ def headlines(content: Mapping[str, Any]) -> Iterator[dict[str, str]]:
             value = "no finding"
             note = (
                 f"about privacy without a control table: {n} of {len(attacks)} do better than a "
-                "naive attacker, and what a release tells about everybody counts there, too"
+                "naive attacker, and what a release tells about everybody counts there, too; give "
+                "rows that were not published as --control"
             )
         yield {"what": "Attacks", "value": value, "note": note}
 
