@@ -20,8 +20,8 @@ from hushtable.estimate.published import Block
 from hushtable.evaluation.metric import Measured, share_metric
 from hushtable.evaluation.repeats import over_repeats
 from hushtable.evaluation.rows import CodedRows, is_ordered
-from hushtable.evaluation.utility.marginals import coarse_bins
 from hushtable.evaluation.utility.models import MODELS, CodedTable, LearningTask
+from hushtable.evaluation.utility.value_shares import coarse_bins
 from hushtable.files.progress import Progress, silent
 from hushtable.recoding import Recoding
 from hushtable.schema import Column
