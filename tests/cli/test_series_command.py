@@ -50,7 +50,7 @@ def test_a_series_from_plan_to_trend(run: Run, files: Path) -> None:
     assert [release["wave"] for release in shown["releases"]] == [1, 2, 3]
     assert shown["left"] == 1
     told = run("series", "show", folder).out
-    assert "epsilon 6 and delta 1e-6" in told
+    assert "epsilon 6 and delta 0.000001" in told
     assert "Releases left: 1" in told
     level = json.loads(run("series", "count", folder, "sex = 'f'", "--json").out)
     assert abs(level["value"] - 1050) < 100
