@@ -516,11 +516,45 @@ def test_004_6_a_coin_for_every_copy_is_caught(monkeypatch: Patch) -> None:
     """
     real = UniformInsertions.keep
 
-    def by_copy(self: UniformInsertions, codes: Any, noise: Noise) -> Any:
-        return np.logical_or.reduce([real(self, codes, noise) for _ in range(5)])
+    def by_copy(self: UniformInsertions, codes: Any, counts: Any, noise: Noise) -> Any:
+        return np.logical_or.reduce([real(self, codes, counts, noise) for _ in range(5)])
 
     monkeypatch.setattr(UniformInsertions, "keep", by_copy)
     assert_caught(attacked(AlphaBeta(d="1/10", gamma="1/2"), 200), finding=1)
+
+
+ROWS_COUNTED = AlphaBeta(alpha="4/5", beta="1/10", max_copies=4)
+
+
+def test_the_whole_of_alpha_for_the_first_row_is_caught(monkeypatch: Patch) -> None:
+    """There: 0.9 and 0.1, promised a ratio of 3; missed with probability below 1e-6."""
+    real = UniformInsertions.keep
+
+    def at_once(self: UniformInsertions, codes: Any, counts: Any, noise: Noise) -> Any:
+        return real(self, codes, np.maximum(counts, self.copies), noise)
+
+    monkeypatch.setattr(UniformInsertions, "keep", at_once)
+    assert_caught(attacked(ROWS_COUNTED, 400))
+
+
+def test_rows_beyond_the_most_that_count_are_caught(monkeypatch: Patch) -> None:
+    """A fifth row would make sure of its tuple: not there with 0.1, and with 0.
+
+    Promised is a ratio of 3; missed with probability below 1e-6.
+    """
+
+    def uncut(self: UniformInsertions, codes: Any, counts: Any, noise: Noise) -> Any:
+        shares = [self.alpha * count / self.copies for count in counts.tolist()]
+        coins = [noise.bernoulli(min(self.beta + one, Fraction(1)), size=1) for one in shares]
+        return np.array(coins, np.bool_).reshape(-1)
+
+    monkeypatch.setattr(UniformInsertions, "keep", uncut)
+    assert_caught(attacked(ROWS_COUNTED, 800))
+
+
+def test_rows_that_are_counted_are_not_taken_for_broken() -> None:
+    """The right mechanism, on the same inputs with as many runs."""
+    assert "VIOLATION" not in verdicts(attacked(ROWS_COUNTED, 800))
 
 
 @pytest.mark.long

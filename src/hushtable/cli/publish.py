@@ -22,7 +22,8 @@ from hushtable.cli.options import (
     SchemaPath,
     with_method_options,
 )
-from hushtable.cli.screen import console, one_bar, print_json
+from hushtable.cli.plain import print_json
+from hushtable.cli.screen import console, one_bar
 
 
 def _publish_command(kind: type[ht.Method]) -> Callable[..., None]:

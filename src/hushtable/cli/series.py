@@ -20,7 +20,8 @@ from hushtable.cli.options import (
     SchemaPath,
     stated_decision,
 )
-from hushtable.cli.screen import console, one_bar, print_json, tell, visible
+from hushtable.cli.plain import print_json, visible
+from hushtable.cli.screen import console, one_bar, tell
 from hushtable.errors import ParameterError
 
 if TYPE_CHECKING:
