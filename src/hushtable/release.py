@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from pydantic import ValidationError
@@ -34,13 +33,11 @@ from hushtable.estimate.drawing import Generator
 from hushtable.estimate.estimate_table import EstimateTable
 from hushtable.estimate.published import Published
 from hushtable.file_format import FileFormat
+from hushtable.files.exported_rows import export_rows
 from hushtable.files.memory import physical_memory
-from hushtable.files.no_formula import formula_safe
 from hushtable.files.notebook import html_list, html_table
-from hushtable.files.scratch import Scratch, why_not_written
 from hushtable.files.stored_rows import stored_rows
-from hushtable.files.whole_file import sha256_of, sync
-from hushtable.files.written_rows import write_parquet
+from hushtable.files.whole_file import sha256_of
 from hushtable.methods.registry import estimator_for
 from hushtable.privacy.guarantee import Unit
 from hushtable.recoding import Recoding
@@ -511,20 +508,6 @@ class Release:
         export_rows(self.frame, path, self.schema)
 
 
-def export_rows(rows: Callable[[], pa.Table], path: Path, schema: Schema) -> None:
-    """Write rows to a new ``.csv`` or ``.parquet`` file; they are made once it can be written."""
-    if path.suffix not in {".csv", ".parquet"}:
-        raise ReleaseError(f"cannot export to {path.name!r}: use a .csv or .parquet file.")
-    if path.exists():
-        raise ReleaseError(f"{str(path)!r} exists; choose another name or remove it.")
-    frame = rows()
-    with _whole_file(path) as part:
-        if path.suffix == ".parquet":
-            write_parquet(frame, part, schema)
-        else:
-            pa_csv.write_csv(formula_safe(frame), part)
-
-
 def _names(by: By) -> tuple[str, ...]:
     return (by,) if isinstance(by, str) else tuple(by)
 
@@ -567,19 +550,3 @@ def _require_memory(table: TableFile, n_columns: int) -> None:
             f"{table.file} has {table.rows:,} rows and {n_columns} columns, which need about "
             f"{needed / 2**30:,.0f} GB of memory; this machine has {there / 2**30:,.0f} GB."
         )
-
-
-@contextmanager
-def _whole_file(path: Path) -> Iterator[Path]:
-    """Write beside the target and rename, so that a file is there whole or not at all."""
-    try:
-        scratch = Scratch(path.parent, f".{path.name}-part-")
-        try:
-            part = scratch.folder / path.name
-            yield part
-            sync(part)
-            part.rename(path)
-        finally:
-            scratch.close()
-    except OSError as error:
-        raise ReleaseError(f"cannot write {str(path)!r}: {why_not_written(error)}.") from error

@@ -542,7 +542,7 @@ def test_the_whole_of_alpha_for_the_first_row_is_caught(monkeypatch: Patch) -> N
         return real(self, codes, np.maximum(counts, self.copies), noise)
 
     monkeypatch.setattr(UniformInsertions, "keep", at_once)
-    assert_caught(attacked(ROWS_COUNTED, 400))
+    assert_caught(attacked(ROWS_COUNTED, 200))
 
 
 def test_rows_beyond_the_most_that_count_are_caught(monkeypatch: Patch) -> None:
@@ -557,9 +557,10 @@ def test_rows_beyond_the_most_that_count_are_caught(monkeypatch: Patch) -> None:
         return np.array(coins, np.bool_).reshape(-1)
 
     monkeypatch.setattr(UniformInsertions, "keep", uncut)
-    assert_caught(attacked(ROWS_COUNTED, 800))
+    assert_caught(attacked(ROWS_COUNTED, 400))
 
 
+@pytest.mark.long
 def test_rows_that_are_counted_are_not_taken_for_broken() -> None:
     """The right mechanism, on the same inputs with as many runs."""
     assert "VIOLATION" not in verdicts(attacked(ROWS_COUNTED, 800))

@@ -116,6 +116,9 @@ def _forget_others(error: BaseException) -> None:
         done.add(id(link))
         if hasattr(link, "__notes__") and not isinstance(link, HushtableError):
             link.__notes__ = [note for note in link.__notes__ if isinstance(note, OwnNote)]
+        if isinstance(link, HushtableError):
+            told = ("problems", "__notes__")
+            link.__dict__ = {name: value for name, value in vars(link).items() if name in told}
         own = link.__cause__ if isinstance(link.__cause__, HushtableError) else None
         link.__cause__, link.__context__, link.__suppress_context__ = own, None, True
         link = own

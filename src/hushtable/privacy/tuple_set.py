@@ -110,7 +110,7 @@ class NextView(Mechanism):
     """
 
     law: Law
-    past: Past
+    past: Past = field(repr=False)  # private, and no part of how noisy a view is
     views: int
     repeats: bool
 
@@ -133,7 +133,7 @@ class NextView(Mechanism):
             fresh = TupleSet(table.domain, table.keys[~is_among(table.keys, past.seen)])
             past.views.append(fresh.perturbed(self.law, noise))
             past.seen = merged(past.seen, fresh.keys)
-            return past.views
+            return list(past.views)
         if past.views and not np.array_equal(past.seen, table.keys):
             raise Refused(
                 "the table has changed since the first view, and algorithm-4 keeps its promise "
@@ -141,7 +141,7 @@ class NextView(Mechanism):
             )
         past.seen = table.keys
         past.views.append(table.seen_again(past.views, self.law, self.views, noise))
-        return past.views
+        return list(past.views)
 
 
 def is_among(keys: Keys, others: Keys) -> NDArray[np.bool_]:
