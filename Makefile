@@ -11,6 +11,9 @@ TOOLS := .venv-tools
 demo: $(VENV)/installed
 	$(BIN)/hushtable demo
 
+# Tests start many processes: what one of them compiles, the others read.
+test test-long test-oldest: export PYTHONDONTWRITEBYTECODE :=
+
 test: $(VENV)/installed-dev
 	@command -v java > /dev/null || echo "No Java, so the tests on Spark are skipped: apt install \
 	openjdk-17-jre-headless (or any Java 17 or 21 on PATH) to run them."

@@ -9,9 +9,9 @@ import typer
 
 import hushtable as ht
 from hushtable.cli.options import AsJson, ReleasePath
+from hushtable.cli.plain import print_json
 from hushtable.cli.question import QueryOptions, require, write
 from hushtable.cli.question import show as show_answer
-from hushtable.cli.screen import console, print_json, tell
 from hushtable.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ def show(release: ReleasePath, as_json: AsJson = False) -> None:
         print_json(statement.model_dump(mode="json", by_alias=True))
     else:
         from rich.markdown import Markdown  # noqa: PLC0415 - slow to import
+
+        from hushtable.cli.screen import console  # noqa: PLC0415
 
         console.print(Markdown(statement.for_people()))
 
@@ -89,6 +91,8 @@ def export(
     as_json: AsJson = False,
 ) -> None:
     """Write the microdata rows of a release to a file."""
+    from hushtable.cli.screen import tell  # noqa: PLC0415 - slow to import
+
     opened = ht.Release.load(release)
     opened.export(out)
     tell(f"Wrote {out}: {opened.n_rows:,} rows.", as_json=as_json, file=str(out),

@@ -106,6 +106,8 @@ class Field:
         How strongly noise is shrunk.
     lines : sequence of BucketLine or None
         For each column where its codes lie, if they have an order.
+    patience : int
+        How many times as many sweeps as usual the last fits take.
 
     Attributes
     ----------
@@ -134,9 +136,10 @@ class Field:
         seed: int,
         shrinkage: float = SHRINKAGE,
         lines: Sequence[BucketLine | None] = (),
+        patience: int = 1,
     ) -> None:
         self.sizes: Group = tuple(len(marginal) for marginal in marginals)
-        self.total, self.shrinkage = float(total), shrinkage
+        self.total, self.shrinkage, self.patience = float(total), shrinkage, patience
         self.tables: list[FactorTable] = []
         self.lines = list(lines) if lines else [None] * len(self.sizes)
         self.alike = [1.0] * len(self.sizes)
@@ -370,7 +373,7 @@ class Field:
             if len(self.rows) >= n_particles and self.effective_share > LEAST_GROWN:
                 break
             self._move(max(n_particles, len(self.rows)), 1)
-            for _ in range(N_SETTLING):
+            for _ in range(self.patience * N_SETTLING):
                 self.sweep()
 
     @property
