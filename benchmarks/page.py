@@ -5,8 +5,8 @@ PrivBayes of `dpmm`, on generated data that everybody has. Times are of the proc
 memory is what the kernel says; each is of a process of its own with one thread (counting: of one
 that does nothing else), so imports, reading and writing are in it. Ratios are of theirs to ours:
 above 1, ours takes less. dpmm wants other versions than hushtable does: give an interpreter that
-has it (``--peers-python`` or ``$HUSHTABLE_PEERS_PYTHON``), or the page goes without. SmartNoise's
-synthesizers need a package that no index has (private-pgm), so they are not on it.
+has it (``--peers-python`` or ``$HUSHTABLE_PEERS_PYTHON``), or leave ``--peers`` empty. SmartNoise's
+synthesizers, which bring PyTorch along, are not on it.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from hushtable.engine import connect
 
 EPSILON = "1.0"
 PEERS = ("aim-lite", "aim", "mst", "privbayes")
+LITE = "aim-lite is AIM with 40 rounds, 250 iterations and 4 MB; its defaults take hours."
 HEAD = "| what | CPU s | peak MB | ratio of CPU | ratio of memory |"
 RULE = "| --- | --- | --- | --- | --- |"
 
@@ -189,12 +190,11 @@ def page(given: argparse.Namespace, folder: Path) -> str:
         "## Synthetic rows",
         f"The embedded sample, 12,000 rows of 5 columns, epsilon {EPSILON}, delta {DELTA}, means "
         f"of {given.runs} runs with their standard errors. The error is the mean total variation "
-        "distance over all pairs of columns. aim-lite is AIM with 40 rounds, 250 iterations and "
-        "4 MB, since its defaults take hours on tables of many columns.",
+        f"distance over all pairs of columns.{' ' + LITE if 'aim-lite' in given.peers else ''}",
         "\n".join(synthesis_lines(given.peers, given.runs, given.peers_python)),
         "On larger tables, and by what classifiers learn: `python -m benchmarks.peers` and "
-        "[quilt](../src/hushtable/methods/quilt/quilt.md). SmartNoise's synthesizers need a "
-        "package that no index has and are not here.",
+        "[quilt](../src/hushtable/methods/quilt/quilt.md), where AIM is, too. SmartNoise's "
+        "synthesizers, which bring PyTorch along, were not run.",
     ]
     return "\n\n".join(parts) + "\n"
 

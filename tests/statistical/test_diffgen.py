@@ -20,10 +20,10 @@ from scipy.stats import binom, chi2
 import diffgen_oracle as oracle
 from hushtable.domain import Domain
 from hushtable.engine import connect
+from hushtable.methods.diffgen.parts import Span
 from hushtable.methods.diffgen.specialize import (
     ClassCounts,
     Cuts,
-    Span,
     specialize_as_printed,
     specialize_jointly,
 )

@@ -7,7 +7,6 @@ needed, so that help and everything small come at once.
 
 from __future__ import annotations
 
-import gc
 import logging
 import sys
 import traceback
@@ -108,7 +107,6 @@ def _every_command(
 
 def main() -> None:
     """Run the command line; every refusal is one message and an exit code."""
-    gc.set_threshold(200_000)  # what is imported stays: looking it through for garbage is in vain
     debug = "--debug" in sys.argv
     if debug:
         sys.argv.remove("--debug")

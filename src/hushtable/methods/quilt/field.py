@@ -73,6 +73,9 @@ LEAST_GROWN = 0.6
 LOST = 0.1
 """Share of the weight, beyond noise, by which a single column may be off; else all starts anew."""
 
+LOST_NEAR, LOST_STDS = 0.002, 3.0
+"""The same in a fit with patience: its share of the weight, and so many standard deviations."""
+
 N_LAST_SWEEPS = 30
 """Sweeps of the last fit, at most."""
 
@@ -213,8 +216,9 @@ class Field:
         """Whether the particles are not where single columns are: a fit that went wrong, rarely."""
         single = [table for table in self.tables if len(table.group) == 1]
         answers = self.answers([table.group for table in single])
+        share, stds = (LOST, 2.0) if self.patience == 1 else (LOST_NEAR, LOST_STDS)
         return any(
-            not np.abs(table.counts - answer).sum() <= LOST * self.total + 2 * table.std.sum()
+            not np.abs(table.counts - answer).sum() <= share * self.total + stds * table.std.sum()
             for table, answer in zip(single, answers, strict=True)
         )
 
