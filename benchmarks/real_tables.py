@@ -165,11 +165,12 @@ def confirmed(schema: ht.Schema, target: str | None = None) -> ht.Schema:
     return ht.Schema.from_dict(content)
 
 
-def methods(schema: ht.Schema) -> Iterator[Method]:
-    yield ht.Quilt(epsilon=1, delta="1e-6")
-    yield ht.NoisyCounts(epsilon=1, delta="1e-6", k=10, row_count_share="1/20")
-    yield ht.DiffGen(epsilon=1)
-    yield ht.Partition(epsilon=1)
+METHODS: tuple[Method, ...] = (
+    ht.Quilt(epsilon=1, delta="1e-6"),
+    ht.NoisyCounts(epsilon=1, delta="1e-6", k=10, row_count_share="1/20"),
+    ht.DiffGen(epsilon=1),
+    ht.Partition(epsilon=1),
+)
 
 
 def narrow(schema: ht.Schema) -> list[str]:
@@ -179,7 +180,9 @@ def narrow(schema: ht.Schema) -> list[str]:
     return [*sorted(others, key=lambda name: schema.attributes[name].size)[:2], target]
 
 
-def taken(name: str, packages: Path, folder: Path, questions: int) -> Iterator[dict[str, Any]]:
+def taken(
+    name: str, packages: Path, folder: Path, questions: int, methods: list[str]
+) -> Iterator[dict[str, Any]]:
     data = TABLES[name](packages, folder)
     started = time.process_time()
     made = drafted(data)
@@ -191,7 +194,7 @@ def taken(name: str, packages: Path, folder: Path, questions: int) -> Iterator[d
     broken = [misfit for misfit in misfits(data, schema) if misfit.refused]
     yield {"table": name, "step": "check", "cpu": time.process_time() - started,
            "note": f"{len(broken)} refused"}  # fmt: skip
-    for method in methods(schema):
+    for method in (one for one in METHODS if not methods or one.name in methods):
         out = folder / f"{name}-{method.name}"
         started, note = time.process_time(), ""
         method.forecast(schema, rows=ROWS[name])
@@ -236,13 +239,15 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(TABLES))
     parser.add_argument("--from", dest="given", type=Path, help="Folder of downloaded packages.")
     parser.add_argument("--questions", type=int, default=5)
+    names = [method.name for method in METHODS]
+    parser.add_argument("--method", dest="methods", action="append", choices=names, default=[])
     given = parser.parse_args()
     print(f"{'table':10} {'step':13} {'CPU s':>7} {'evaluate':>9} {'rows out':>9} "
           f"{'held':>6} {'width':>7}  note")  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
         packages = fetched(Path(folder), given.given)
         for name in given.names or TABLES:
-            for row in taken(name, packages, Path(folder), given.questions):
+            for row in taken(name, packages, Path(folder), given.questions, given.methods):
                 held, width = row.get("coverage"), row.get("width")
                 print(
                     f"{row['table']:10} {row['step']:13} {row['cpu']:7.1f} "

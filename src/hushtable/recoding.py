@@ -106,7 +106,7 @@ class ValueGroups(Recoding):
 class Intervals(Recoding):
     """Cut an ordered column; ``starts[new]`` is the first old code of each interval."""
 
-    starts: tuple[int, ...]
+    starts: Sequence[int]
 
     def _map(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
         return np.searchsorted(np.asarray(self.starts), codes, side="right").astype(np.int64) - 1

@@ -9,11 +9,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from pydantic import ValidationError
@@ -27,20 +26,18 @@ from hushtable.errors import (
     TooLarge,
 )
 from hushtable.estimate import Estimate, Estimator
-from hushtable.estimate.answers import Answers, Family
+from hushtable.estimate.answers import Answer, Answers, Family
 from hushtable.estimate.base import Scope
 from hushtable.estimate.combine import combine, drawn_frame, generator, some_rows
 from hushtable.estimate.drawing import Generator
 from hushtable.estimate.estimate_table import EstimateTable
 from hushtable.estimate.published import Published
 from hushtable.file_format import FileFormat
+from hushtable.files.exported_rows import export_rows
 from hushtable.files.memory import physical_memory
-from hushtable.files.no_formula import formula_safe
 from hushtable.files.notebook import html_list, html_table
-from hushtable.files.scratch import Scratch, why_not_written
 from hushtable.files.stored_rows import stored_rows
-from hushtable.files.whole_file import sha256_of, sync
-from hushtable.files.written_rows import write_parquet
+from hushtable.files.whole_file import sha256_of
 from hushtable.methods.registry import estimator_for
 from hushtable.privacy.guarantee import Unit
 from hushtable.recoding import Recoding
@@ -57,6 +54,8 @@ from hushtable.statement import (
     check_seeded,
 )
 
+_Answer = TypeVar("_Answer", Estimate, EstimateTable, Estimate | EstimateTable)
+
 __all__ = [
     "SEEDED",
     "SEEDED_MARK",
@@ -68,6 +67,10 @@ __all__ = [
     "Statement",
     "sha256_of",
 ]
+
+
+By = str | Sequence[str]
+"""A column whose groups are answered one by one, or several."""
 
 
 class SeededReleaseWarning(HushtableWarning):
@@ -213,9 +216,16 @@ class Release:
             where = look_up(where, self.schema, tables)
         with self._fitting():
             answer = self._impossible(where) or self._estimator.count(where)
-        answer = replace(answer, what=self._estimator.counted)
+        return self._about(replace(answer, what=self._estimator.counted))
+
+    def _about(self, answer: _Answer) -> _Answer:
+        """Say which rows an answer is about, where a person has several."""
         bounded = self._estimator.bounded
-        return replace(answer, notes=(*answer.notes, bounded)) if bounded else answer
+        if not bounded:
+            return answer
+        if isinstance(answer, EstimateTable):
+            return replace(answer, estimates=tuple(map(self._about, answer.estimates)))
+        return replace(answer, notes=(*answer.notes, bounded))
 
     def _impossible(self, where: str) -> Estimate | None:
         """Answer a question that the schema's rules answer."""
@@ -246,23 +256,23 @@ class Release:
             sampled from.
         """
         with self._fitting():
-            return self._answers.total(where, scope)
+            return self._about(self._answers.total(where, scope))
 
     def share(
         self,
         where: str,
         *,
         of: str | None = None,
-        by: str | Sequence[str] = (),
+        by: By = (),
         scope: Scope = "people",
-    ) -> Estimate | EstimateTable:
+    ) -> Answer:
         """Estimate the share of rows that satisfy a condition, among all or among those of `of`."""
         with self._fitting():
-            return self._answers.share(where, of, _names(by), scope)
+            return self._about(self._answers.share(where, of, _names(by), scope))
 
     def crosstab(
         self,
-        by: str | Sequence[str],
+        by: By,
         where: str | None = None,
         *,
         family: Family = "each",
@@ -285,45 +295,33 @@ class Release:
             What the intervals are about.
         """
         with self._fitting():
-            return self._answers.crosstab(
-                _names(by), where, family=family, margins=margins, scope=scope
+            return self._about(
+                self._answers.crosstab(
+                    _names(by), where, family=family, margins=margins, scope=scope
+                )
             )
 
     def mean(
-        self,
-        column: str,
-        where: str | None = None,
-        *,
-        by: str | Sequence[str] = (),
-        scope: Scope = "people",
-    ) -> Estimate | EstimateTable:
+        self, column: str, where: str | None = None, *, by: By = (), scope: Scope = "people"
+    ) -> Answer:
         """Estimate the mean of a numeric column, of all rows or of each group of `by`."""
-        with self._fitting():
-            return self._answers.statistic("mean", column, where, _names(by), scope)
+        return self._statistic("mean", column, where, by, scope)
 
     def sum(
-        self,
-        column: str,
-        where: str | None = None,
-        *,
-        by: str | Sequence[str] = (),
-        scope: Scope = "people",
-    ) -> Estimate | EstimateTable:
+        self, column: str, where: str | None = None, *, by: By = (), scope: Scope = "people"
+    ) -> Answer:
         """Estimate the sum of a numeric column."""
-        with self._fitting():
-            return self._answers.statistic("sum", column, where, _names(by), scope)
+        return self._statistic("sum", column, where, by, scope)
 
     def variance(
-        self,
-        column: str,
-        where: str | None = None,
-        *,
-        by: str | Sequence[str] = (),
-        scope: Scope = "people",
-    ) -> Estimate | EstimateTable:
+        self, column: str, where: str | None = None, *, by: By = (), scope: Scope = "people"
+    ) -> Answer:
         """Estimate the variance of a numeric column."""
+        return self._statistic("variance", column, where, by, scope)
+
+    def _statistic(self, name: str, column: str, where: str | None, by: By, scope: Scope) -> Answer:
         with self._fitting():
-            return self._answers.statistic("variance", column, where, _names(by), scope)
+            return self._about(self._answers.statistic(name, column, where, _names(by), scope))
 
     def quantile(
         self,
@@ -331,21 +329,18 @@ class Release:
         probability: float,
         where: str | None = None,
         *,
-        by: str | Sequence[str] = (),
+        by: By = (),
         scope: Scope = "people",
-    ) -> Estimate | EstimateTable:
+    ) -> Answer:
         """Estimate the least value that at least this share of the rows do not exceed."""
         with self._fitting():
-            return self._answers.quantile(column, probability, where, _names(by), scope)
+            return self._about(
+                self._answers.quantile(column, probability, where, _names(by), scope)
+            )
 
     def median(
-        self,
-        column: str,
-        where: str | None = None,
-        *,
-        by: str | Sequence[str] = (),
-        scope: Scope = "people",
-    ) -> Estimate | EstimateTable:
+        self, column: str, where: str | None = None, *, by: By = (), scope: Scope = "people"
+    ) -> Answer:
         """Estimate the median of a numeric column."""
         return self.quantile(column, 0.5, where, by=by, scope=scope)
 
@@ -355,12 +350,12 @@ class Release:
         other: str,
         where: str | None = None,
         *,
-        by: str | Sequence[str] = (),
+        by: By = (),
         scope: Scope = "people",
-    ) -> Estimate | EstimateTable:
+    ) -> Answer:
         """Estimate the correlation of two numeric columns."""
         with self._fitting():
-            return self._answers.correlation(one, other, where, _names(by), scope)
+            return self._about(self._answers.correlation(one, other, where, _names(by), scope))
 
     def regression(
         self,
@@ -385,7 +380,9 @@ class Release:
             What the intervals are about.
         """
         with self._fitting():
-            return self._answers.regression(formula, where, logistic=logistic, scope=scope)
+            return self._about(
+                self._answers.regression(formula, where, logistic=logistic, scope=scope)
+            )
 
     # --- rows -------------------------------------------------------------------------------------
 
@@ -460,7 +457,7 @@ class Release:
         m: int = 20,
         seed: int | None = None,
         scope: Scope = "people",
-    ) -> Estimate | EstimateTable:
+    ) -> Answer:
         """Compute something from several frames and give it with an interval.
 
         Parameters
@@ -511,21 +508,7 @@ class Release:
         export_rows(self.frame, path, self.schema)
 
 
-def export_rows(rows: Callable[[], pa.Table], path: Path, schema: Schema) -> None:
-    """Write rows to a new ``.csv`` or ``.parquet`` file; they are made once it can be written."""
-    if path.suffix not in {".csv", ".parquet"}:
-        raise ReleaseError(f"cannot export to {path.name!r}: use a .csv or .parquet file.")
-    if path.exists():
-        raise ReleaseError(f"{str(path)!r} exists; choose another name or remove it.")
-    frame = rows()
-    with _whole_file(path) as part:
-        if path.suffix == ".parquet":
-            write_parquet(frame, part, schema)
-        else:
-            pa_csv.write_csv(formula_safe(frame), part)
-
-
-def _names(by: str | Sequence[str]) -> tuple[str, ...]:
+def _names(by: By) -> tuple[str, ...]:
     return (by,) if isinstance(by, str) else tuple(by)
 
 
@@ -567,19 +550,3 @@ def _require_memory(table: TableFile, n_columns: int) -> None:
             f"{table.file} has {table.rows:,} rows and {n_columns} columns, which need about "
             f"{needed / 2**30:,.0f} GB of memory; this machine has {there / 2**30:,.0f} GB."
         )
-
-
-@contextmanager
-def _whole_file(path: Path) -> Iterator[Path]:
-    """Write beside the target and rename, so that a file is there whole or not at all."""
-    try:
-        scratch = Scratch(path.parent, f".{path.name}-part-")
-        try:
-            part = scratch.folder / path.name
-            yield part
-            sync(part)
-            part.rename(path)
-        finally:
-            scratch.close()
-    except OSError as error:
-        raise ReleaseError(f"cannot write {str(path)!r}: {why_not_written(error)}.") from error

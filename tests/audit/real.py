@@ -54,7 +54,7 @@ REAL: dict[Any, int] = {
     RandomSampling(rate="1/5"): RUNS,
     TopDownSpecialization(k=3): RUNS,
     # Each run looks for safe levels of noise by simulation anew, which takes 14 ms.
-    Uncertain(k=3, eta="1/5", edges="wrap"): 1_000,
+    Uncertain(k=3, eta="1/5", edges="wrap"): 200,
     Uncertain(k=3): RUNS,
 }  # fmt: skip
 """The methods, and how often each is run in CI."""

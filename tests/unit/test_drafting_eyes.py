@@ -48,6 +48,17 @@ def test_ids_that_differ_are_row_numbers():
     assert made.schema.unit.kind == "row"
 
 
+def test_rows_that_are_left_out_of_a_person_are_said():
+    who = [*"aaaabbc", None]
+    schema = Schema.from_dict({
+        "name": "t", "unit": {"kind": "person", "column": "who", "max_rows": 2},
+        "columns": {"who": {"role": "identifier"}, "x": {"type": "integer", "low": 0, "high": 9}},
+    })  # fmt: skip
+    found = misfits(pa.table({"who": who, "x": range(8)}), schema)
+    assert [(one.kind, one.n_rows) for one in found] == [("nobody", 1), ("surplus", 2)]
+    assert "column 'who': 2 rows are more than the 2 of a person that count" in str(found[1])
+
+
 def test_very_few_people_with_very_many_rows_do_not_set_the_bound():
     ids = [*np.repeat(np.arange(100), 3).tolist(), *[1000] * 100]
     *_, made = seen(ids, name="patient_id")
@@ -70,6 +81,7 @@ MOMENT = datetime.datetime(2024, 3, 1, tzinfo=datetime.UTC)
     ([f"{i % 40} days" for i in range(N)],
      {"type": "duration", "low": 0, "high": 39, "step": "day"}),
     ([i % 3 == 0 for i in range(N)], {"type": "boolean"}),
+    ([str(i % 3 == 0) for i in range(N)], {"type": "boolean"}),
 ])  # fmt: skip
 def test_moments_lengths_and_truth_values_are_proposed_as_what_they_are(values, content):
     column, _, made = seen(values)
@@ -106,6 +118,39 @@ def test_what_becomes_an_identifier_says_why(name, values, words):
     assert column.confirm == ("role",)
     assert why.startswith("not published: ")
     assert words in why
+
+
+@pytest.mark.parametrize(("name", "values", "kind"), [
+    ("months_since_last_visit", [str(i % 97) for i in range(N)], "integer"),
+    ("account_percent", [str(i % 30 / 4) for i in range(N)], "number"),
+    ("license_issue_date", [f"2024-0{1 + i % 9}-{1 + i % 28:02}" for i in range(N)], "date"),
+    ("clinic_name", [f"ward {i % 40}" for i in range(N)], "categorical"),
+])  # fmt: skip
+def test_a_word_in_a_name_makes_no_identifier_of_numbers_days_and_places(name, values, kind):
+    assert seen(values, name=name)[0].type == kind
+
+
+def test_numbers_of_phones_are_identifiers():
+    column, why, _ = seen([str(5550000 + 7 * i - i % 2) for i in range(N)], name="phone")
+    assert column.role == "identifier"
+    assert "persons" in why or "all differ" in why
+
+
+def test_blanks_are_no_values():
+    column, _, made = seen(["   " if i % 9 == 0 else f"{i % 61}.5 " for i in range(N)])
+    assert (column.type, column.missing) == ("number", "category")
+    assert made.schema.missing_values == ("", "   ")
+
+
+def test_numbers_but_for_a_few_words_are_said():
+    _, why, _ = seen(["n.d." if i == 5 else f"{i}.5" for i in range(N)])
+    assert "numbers but for 'n.d.'" in why
+
+
+def test_what_is_not_published_explains_nothing():
+    names = [f"name{i % 50}" for i in range(N)]
+    made = seen(names, name="first_name", sex=["FM"[i % 50 % 2] for i in range(N)])[2]
+    assert "sex" not in made.remarks
 
 
 def test_codes_among_numbers():

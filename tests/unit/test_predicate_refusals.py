@@ -38,6 +38,7 @@ def two() -> exp.Expression:
     ("where", "part"),
     [
         ("abs(age) = 1", "'ABS(age)'"),
+        ("Birth.outcome = 1", 'goes in double quotes: "Birth.outcome"'),
         ("coalesce(age, 1) = 1", "'COALESCE(age, 1)'"),
         ("anything(age)", "'ANYTHING(age)'"),
         ("random() > 0.5", "'RANDOM()'"),
@@ -64,7 +65,7 @@ def two() -> exp.Expression:
         ("age = $1", "'$1'"),
         ("age = :x", "x'"),
         ("age = #1", "'#1'"),
-        ("t.age = 1", "'t.age'"),
+        ("t.age = 1", '"t.age"'),
         ("*", "'*'"),
         ("age ** 2 = 1", "2)'"),
         ("age // 2 = 1", "'age // 2'"),
@@ -114,8 +115,8 @@ def two() -> exp.Expression:
         ("gae = 1", "no column 'gae' (did you mean 'age'?); the columns are age, price"),
         ("marital = 'ever'", '"Marital status"'),
         ('sex = "F"', "text goes in single quotes"),
-        ("id = 3", "column 'id' identifies people and is never released"),
-        ("ID IS NULL", "never released"),
+        ("id = 3", "column 'id' is not published in this release"),
+        ("ID IS NULL", "not published"),
         # values
         ("sex = 'X'", "column 'sex' has no value 'X'; its values are 'F', 'M'"),
         ("sex = 'f'", "did you mean 'F'?"),

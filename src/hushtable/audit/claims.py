@@ -204,7 +204,7 @@ class SingleTest:
             n_inputs += 1
             published.append(0)
             for run in range(each):
-                if self.clock.seconds is not None and self.clock.now() > self.clock.seconds:
+                if self.clock.is_over():
                     break
                 try:
                     released = self.subject.released(given)

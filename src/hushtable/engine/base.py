@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 # Negative codes mark rows that break a rule of the schema, while they are being encoded.
 MISSING, UNREADABLE, OUTSIDE = -1, -2, -3
 
-MisfitKind = Literal["missing", "unreadable", "outside", "nobody", "rule"]
+MisfitKind = Literal["missing", "unreadable", "outside", "nobody", "surplus", "rule"]
 
 MAX_HISTOGRAM = 10_000_000  # cells of one dense histogram
 MAX_GROUP = 12  # columns of one dense table
@@ -41,7 +41,7 @@ class RuleBreak:
     refused: bool
 
     def __str__(self) -> str:
-        return f"column {self.column!r}: {self.n_rows} rows {self.rule}."
+        return f"column {self.column!r}: {self.n_rows:,} rows {self.rule}."
 
 
 class Engine(Protocol):

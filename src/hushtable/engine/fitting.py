@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from hushtable.engine.base import RuleBreak
+from hushtable.engine.base import Engine, RuleBreak
 from hushtable.engine.door import connect
 from hushtable.engine.header import Data
 from hushtable.engine.rules import CODES, rule_break
 from hushtable.predicate import parse
 from hushtable.predicate.rules import rules_of
+from hushtable.privacy.unit import Unit
 from hushtable.schema import Identifier, Schema
 
 
@@ -34,12 +35,28 @@ def misfits(data: Data, schema: Schema) -> list[RuleBreak]:
     column 'age': 1 rows cannot be read as a whole number, and count as missing (missing: category).
     column 'age': 1 rows lie outside 0 to 99, and count as the nearest bound (outside: clip).
     """
+    strict = connect(data, _strict(schema))
     fitting = [
         found if found.kind == "nobody"
         else rule_break(schema, found.column, CODES[found.kind], found.n_rows)
-        for found in connect(data, _strict(schema)).rule_breaks()
+        for found in strict.rule_breaks()
     ]  # fmt: skip
-    return [*fitting, *_broken_rules(data, schema)]
+    n_nobody = sum(found.n_rows for found in fitting if found.kind == "nobody")
+    return [*fitting, *_left_out(data, strict, n_nobody), *_broken_rules(data, schema)]
+
+
+def _left_out(data: Data, strict: Engine, n_nobody: int) -> list[RuleBreak]:
+    """Count the rows of persons who have more than the unit lets count."""
+    unit = strict.schema.unit
+    if unit.column is None:
+        return []
+    by_row = connect(data, strict.schema.model_copy(update={"unit": Unit(kind="row")}))
+    n_rows = by_row.n_rows() - n_nobody - strict.n_rows()
+    said = (
+        f"are more than the {unit.max_rows} of a person that count, and are left out; which of a "
+        "person's rows, chance decides (unit: max_rows)"
+    )
+    return [RuleBreak(unit.column, said, n_rows, "surplus", refused=False)] if n_rows else []
 
 
 def _broken_rules(data: Data, schema: Schema) -> list[RuleBreak]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import logging
 import sys
 import threading
@@ -49,10 +50,18 @@ def silenced(function: Callable[P, R]) -> Callable[P, R]:
     >>> read()  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     hushtable.errors.InternalError: internal error (ValueError); its message is withheld, since ...
+
+    A call that does not fit the function is refused as ever: that names arguments, not values.
+
+    >>> read("a private value")
+    Traceback (most recent call last):
+    TypeError: too many positional arguments
     """
+    signature = inspect.signature(function)
 
     @functools.wraps(function)
     def quiet(*args: P.args, **kwargs: P.kwargs) -> R:
+        signature.bind(*args, **kwargs)
         with _SILENCE:
             try:
                 return function(*args, **kwargs)

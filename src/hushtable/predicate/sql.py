@@ -430,7 +430,7 @@ class _Reader:
         column = self._schema.columns[name]
         if isinstance(column, Identifier):
             raise PredicateError(
-                f"column {name!r} identifies people and is never released, so nothing can be asked "
+                f"column {name!r} is not published in this release, so nothing can be asked "
                 "about it."
             )
         quoted = bool(written.args.get("quoted")) or not _PLAIN.fullmatch(name)

@@ -170,7 +170,10 @@ def _refused(tree: Node) -> list[str]:
             problems.append(f"{quote(node)} is not allowed in a clause; allowed are {_ALLOWED}.")
             continue
         must, may = _NODES[type(node)]
-        if present - must - may:
+        if isinstance(node, exp.Column) and node.args.get("table"):
+            name = ".".join(part.name for part in node.parts)
+            problems.append(f'a column whose name has a dot goes in double quotes: "{name}".')
+        elif present - must - may:
             problems.append(f"{quote(node)} is not allowed in this form; allowed are {_ALLOWED}.")
         elif must - present:
             problems.append(f"{quote(node)} lacks a part.")

@@ -16,6 +16,7 @@ from hushtable.engine.drafting.readings import (
     NumberRead,
     are_addresses,
     as_number,
+    few_that_are_no_numbers,
     has_leading_zero,
     is_free_text,
     is_nan_text,
@@ -35,10 +36,18 @@ _OFTEN = 1.5  # rows with the same text, on average, from which that is worth sa
 
 _LISTED = ("categorical", "boolean")  # types without bounds to be clipped to
 
-_PERSONAL = re.compile(
+_NAMED = re.compile(
     r"(^|[_ .-])(first|last|sur|full|middle|maiden)?[_ .-]?(name|names|firstname|lastname|surname"
-    r"|first|last|e?mail|phone|telephone|mobile|address|street|ssn|passport|licence|license"
-    r"|iban|account)($|[_ .-])",
+    r"|first|last|e?mail|address|street)($|[_ .-])",
+    re.IGNORECASE,
+)
+_NUMBERED = re.compile(
+    r"(^|[_ .-])(phone|telephone|mobile|ssn|passport|licence|license|iban|account)($|[_ .-])",
+    re.IGNORECASE,
+)
+_OF_A_THING = re.compile(
+    r"(^|[_ .-])(clinic|hospital|ward|department|school|course|company|brand|product|item|drug|test"
+    r"|city|town|county|country|state|region|station|species|breed)[_ .-]?names?$",
     re.IGNORECASE,
 )
 
@@ -53,7 +62,7 @@ def propose(profile: Profile) -> Proposal:
         return identifier(f"it has more than {len(profile.values):,} different values")
     if personal := _personal(profile):
         return identifier(personal)
-    if profile.family == "boolean":
+    if profile.family == "boolean" or _are_truths(profile):
         found = Proposal({"type": "boolean"})
     else:
         found = _number(profile) or propose_moment(profile) or _listed(profile)
@@ -69,16 +78,37 @@ def propose(profile: Profile) -> Proposal:
     return found
 
 
+def _are_truths(profile: Profile) -> bool:
+    """Say whether texts are truth values, as other programs write them."""
+    return {str(value).lower() for value in profile.values} == {"true", "false"}
+
+
 def _personal(profile: Profile) -> str:
     """Say why a column points at persons; "" if it does not seem to."""
     if profile.family != "text":
         return ""
     if are_addresses(profile.values):
         return "these are e-mail addresses"
-    if len(profile.values) > FEW_ROWS and _PERSONAL.search(profile.name):
-        many = len(profile.values)
+    many = len(profile.values)
+    if many > FEW_ROWS and _is_named_so(profile):
         return f"by its name it points at persons, and it has {many:,} different values"
     return ""
+
+
+def _is_named_so(profile: Profile) -> bool:
+    """Say whether a column has the name of what tells persons apart, and could.
+
+    A name is no number or day (``months_since_last_visit``), and a number of an account or a phone
+    does not repeat often (``account_percent``).
+    """
+    named = bool(_NAMED.search(profile.name)) and not _OF_A_THING.search(profile.name)
+    if not named and not _NUMBERED.search(profile.name):
+        return False
+    if propose_moment(profile) is not None:
+        return False
+    if all(as_number(value) is not None for value in profile.values):
+        return bool(_NUMBERED.search(profile.name)) and 2 * len(profile.values) > profile.n_values
+    return True
 
 
 # --- numbers --------------------------------------------------------------------------------------
@@ -174,6 +204,11 @@ def _listed(profile: Profile) -> Proposal:
         found.remarks.append(
             "numbers with marks of thousands? Write them without. If these are decimal commas, say "
             "so (reading: {decimal: ','}) and give the column type: number."
+        )
+    if words := few_that_are_no_numbers(values):
+        found.remarks.append(
+            f"numbers but for {', '.join(map(repr, words))}: to publish numbers, name such words "
+            "under missing_values and give the column a type for numbers."
         )
     if with_a_sign(values):
         found.remarks.append("numbers with a sign; write them without it to publish numbers.")

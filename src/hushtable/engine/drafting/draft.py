@@ -36,11 +36,10 @@ from hushtable.schema import Schema
 with needing("publish", "drafting"):
     import ibis
 
-_TARGET = re.compile(
-    r"(^|[_ .-])(target|class|label|outcome|response|y|income|default|churn|recid|credit[_ ]?risk"
-    r"|diagnosis)($|[_ .-])",
-    re.IGNORECASE,
+_TARGET = (
+    r"(target|class|label|outcome|response|y|income|default|churn|recid|credit[_ ]?risk|diagnosis)"
 )
+_BEGINS_OR_ENDS = re.compile(rf"^{_TARGET}($|[_ .-])|[_ .-]{_TARGET}$", re.IGNORECASE)
 _FEW_CLASSES = 10
 
 
@@ -178,7 +177,8 @@ def drafted(
     if target is not None:
         _make_target(proposals[target], seen[header.names.index(target)])
     remarks = {name: list(made.remarks) for name, made in proposals.items()}
-    for column, remark in between_columns(seen):
+    published = [p for p in seen if proposals[p.name].content.get("role") != "identifier"]
+    for column, remark in between_columns(published):
         remarks[column].append(remark)
     remarks[""] = _about_the_table(person, renamed, target)
     absent = [column for column in book.columns if column not in header.names]
@@ -212,7 +212,7 @@ def _target(seen: Sequence[Profile], proposals: Mapping[str, Proposal]) -> str |
     likely = [
         profile.name
         for profile in seen
-        if _TARGET.search(profile.name)
+        if _BEGINS_OR_ENDS.search(profile.name)
         and 2 <= len(profile.values) <= _FEW_CLASSES
         and not proposals[profile.name].public
         and proposals[profile.name].content.get("type") in ("categorical", "boolean", "integer")
@@ -258,6 +258,12 @@ def _about_the_table(
     return about
 
 
+def _usual_place(word: str) -> tuple[int, str]:
+    """Sort words for "no value": the usual ones as they are listed, then blanks."""
+    usual = word in MISSING_WORDS
+    return MISSING_WORDS.index(word) if usual else len(MISSING_WORDS), word
+
+
 def _content(
     name: str,
     seen: Sequence[Profile],
@@ -274,7 +280,7 @@ def _content(
         unit = {"kind": "person", "column": person.column, "max_rows": person.max_rows}
         content["unit"] = unit
     return content | {
-        "missing_values": [word for word in MISSING_WORDS if word in words],
+        "missing_values": sorted(words, key=_usual_place),
         "reading": reading,
         "confirm": ["unit", "missing_values", "reading"],
         "columns": {

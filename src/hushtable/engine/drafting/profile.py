@@ -23,7 +23,10 @@ from hushtable.extras import needing
 with needing("publish", "drafting"):
     import ibis
 
-MISSING_WORDS = ("", "?", "NA", "N/A", "NaN", "nan", "NULL", "null")  # usual signs for no value
+MISSING_WORDS = (
+    "", "?", ".", "-", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NaT", "NULL", "null",
+)  # fmt: skip
+"""Usual signs for no value; so is a text of blanks alone."""
 
 MOST_VALUES = 200_000
 """A column of more distinct values is told by its bounds alone."""
@@ -133,7 +136,7 @@ def _profile(  # noqa: PLR0917 - the fields of a profile
 ) -> Profile:
     values = dictionary.to_pylist()
     is_value = np.array([not _is_nothing(value) for value in values], np.bool_)
-    words = frozenset(v for v in values if family == "text" and v in MISSING_WORDS)
+    words = frozenset(v for v in values if family == "text" and _is_nothing(v))
     if codes is not None:
         place = np.full(len(values) + 1, -1, np.int64)  # the last is that of -1
         place[:-1][is_value] = np.arange(np.count_nonzero(is_value))
@@ -147,7 +150,7 @@ def _profile(  # noqa: PLR0917 - the fields of a profile
 
 def _is_nothing(value: Any) -> bool:
     return (isinstance(value, float) and math.isnan(value)) or (
-        isinstance(value, str) and value in MISSING_WORDS
+        isinstance(value, str) and (value in MISSING_WORDS or not value.strip())
     )
 
 

@@ -20,6 +20,7 @@ from hushtable.engine.encode import (
 )
 
 _EDGE = 2**63
+_FEW_WORDS = 5  # that are no numbers, in a column of many numbers, may be signs for something
 _LONG = 400  # characters; longer ones are slow to turn into a number, and none
 
 _DECIMAL_COMMA = re.compile(r" *[+-]?[0-9]+,[0-9]+ *")
@@ -126,6 +127,20 @@ def with_a_sign(values: Sequence[str]) -> bool:
     return any(_SIGN.search(value) for value in values) and all(
         _SIGNED.fullmatch(value) for value in values
     )
+
+
+def few_that_are_no_numbers(values: Sequence[str]) -> list[str]:
+    """List the words that keep a column from being numbers, if they are few among many.
+
+    Examples
+    --------
+    >>> few_that_are_no_numbers([*map(str, range(40)), "n.d.", ">90"])
+    ['>90', 'n.d.']
+    >>> few_that_are_no_numbers(["1", "2", "3", "4 or more"])
+    []
+    """
+    words = sorted(value for value in values if as_number(value) is None)
+    return words if len(words) <= _FEW_WORDS and len(values) >= 20 * len(words) else []
 
 
 def day_format(values: Sequence[Any]) -> str | None:

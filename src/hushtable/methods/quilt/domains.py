@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import heapq
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -292,7 +293,7 @@ def _bins(values: Values) -> Intervals:
     The ends and zero, where values pile up, get their own.
     """
     n = values.column.n_values
-    starts = _starts(n, frozenset({0, n - 1, *values.zero}))
+    starts = EvenStarts(n, -(-n // N_BINS), frozenset({0, n - 1, *values.zero}))
     has_missing = values.column.missing_code is not None
     # Nobody reads their labels: the column is cut further, and published by that.
     return Intervals(
@@ -300,11 +301,39 @@ def _bins(values: Values) -> Intervals:
     )
 
 
-@lru_cache(maxsize=4)  # plans of one schema are made by the dozen, and these are a million numbers
-def _starts(n: int, alone: frozenset[int]) -> tuple[int, ...]:
-    """Cut so many values into bins of one width, and some of them out."""
-    starts = {*range(0, n, -(-n // N_BINS)), *alone, *(code + 1 for code in alone)} - {n}
-    return tuple(sorted(starts))
+class EvenStarts(Sequence[int]):
+    """The first codes of bins of one width, some of them cut out, made when they are read.
+
+    There may be a million of each column, and plans of one schema are made by the dozen, which
+    ask for their number alone.
+
+    Examples
+    --------
+    >>> starts = EvenStarts(10, 4, frozenset({0, 5, 9}))
+    >>> len(starts), list(starts)
+    (7, [0, 1, 4, 5, 6, 8, 9])
+    """
+
+    def __init__(self, n: int, width: int, alone: frozenset[int]) -> None:
+        self._even = range(0, n, width)
+        cut_out = {*alone, *(code + 1 for code in alone)} - {n}
+        self._others = sorted(code for code in cut_out if code not in self._even)
+
+    def __len__(self) -> int:
+        return len(self._even) + len(self._others)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Integers:
+        return np.sort(np.append(np.asarray(self._even, np.int64), self._others).astype(np.int64))
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(np.asarray(self).tolist())
+
+    @overload
+    def __getitem__(self, place: int) -> int: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[int]: ...
+    def __getitem__(self, place: int | slice) -> int | list[int]:
+        return list(self)[place]
 
 
 def _level(column: Categorical) -> int | None:

@@ -219,7 +219,7 @@ def _notes(quilt: Patchwork, purse: Purse, misfit: Any, n_rows: int) -> list[str
             f"Rare or neighboring values were merged before pairs were counted: {', '.join(merged)}"
             ". Rows have single values again, spread by the noisy counts of the column alone."
         )
-    if n_rows and quilt.total > 1.5 * n_rows:
+    if n_rows and quilt.total > 1.01 * n_rows:
         notes.append(f"Each row of `data` stands for {quilt.total / n_rows:.3g} rows of the table.")
     shares = ", ".join(f"{step} {float(share):.3f}" for step, share in purse.spent().items())
     notes.append(f"Shares of the budget that were spent: {shares}.")

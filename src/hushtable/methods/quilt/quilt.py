@@ -310,12 +310,12 @@ class QuiltPlan(Plan[SealedTable]):
         lines: dict[str, str | float | int] = {}
         if rows is None:
             lines["shown for"] = f"{TYPICAL_ROWS:,} rows, say; tell their number for better"
+        if wide := [values.name for values in self.values if is_wide(values)]:
+            lines["of many values, cut into intervals where people are, by noisy counts"] = (
+                ", ".join(wide)
+            )
         for values in self.values:
-            if is_wide(values):
-                lines[f"column {values.name!r} has too many values"] = (
-                    "cut into intervals where people are, by noisy counts"
-                )
-            elif isinstance(values.rule, int):
+            if not is_wide(values) and isinstance(values.rule, int):
                 lines[f"column {values.name!r} has too many values"] = (
                     f"counted in {values.n_values:,} groups of its taxonomy"
                 )
@@ -323,8 +323,9 @@ class QuiltPlan(Plan[SealedTable]):
         first = min(stages.one_ways / n_columns, 1.0)
         if rows is not None and rows < 3 * n_columns * self._std(first):
             lines["warning"] = (
-                f"{rows:,} rows are few for this budget: most values will be merged, and hardly "
-                "any dependence will be seen. Spend more, or publish fewer columns."
+                f"{rows:,} rows are few for {n_columns} columns and this budget: rare values will "
+                "be merged, and weak dependence will not be seen. Spend more, or publish fewer "
+                "columns."
             )
         return lines
 
