@@ -125,8 +125,8 @@ def maker(way: tuple[str, Callable[[pa.Table, Path], Any]], folder: Path) -> Mak
     return make
 
 
-# What comes of cells once they are read, whatever they were read from; DuckDB reads a text file anew
-# for each question.
+# What comes of cells once they are read, whatever they were read from; DuckDB reads a text file
+# anew for each question.
 ONCE_READ = {
     check_broken_rules,
     check_far_bounds,
