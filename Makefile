@@ -11,17 +11,22 @@ TOOLS := .venv-tools
 demo: $(VENV)/installed
 	$(BIN)/hushtable demo
 
+# Tests start many processes: what one of them compiles, the others read. Some wait for these, so
+# there is a worker more than the two processors that the suite is made for.
+test test-long test-oldest: export PYTHONDONTWRITEBYTECODE :=
+PYTEST := -m pytest -q -n 3 --dist loadgroup
+
 test: $(VENV)/installed-dev
 	@command -v java > /dev/null || echo "No Java, so the tests on Spark are skipped: apt install \
 	openjdk-17-jre-headless (or any Java 17 or 21 on PATH) to run them."
-	$(BIN)/python -m pytest -q -n 2 --dist loadgroup
+	$(BIN)/python $(PYTEST)
 
 test-long: $(VENV)/installed-dev
-	$(BIN)/python -m pytest -q -n 2 --dist loadgroup -m long
+	$(BIN)/python $(PYTEST) -m long
 
 # The oldest version of each library that pyproject.toml allows, and no newer one.
 test-oldest: $(OLDEST)/installed
-	$(OLDEST)/bin/python -m pytest -q -n 2 --dist loadgroup
+	$(OLDEST)/bin/python $(PYTEST)
 
 # Known vulnerabilities of the installed libraries; needs the network.
 audit: $(VENV)/installed-dev

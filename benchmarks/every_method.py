@@ -98,7 +98,7 @@ APART = -1
 """In the place of a code, where a column is not in a row since columns are published apart."""
 
 SAID = ("tells nothing", "at random", "larger than a typical", "counted one by one",
-        "will be suppressed")  # fmt: skip
+        "will be suppressed", "order of the whole range", "much less often than")  # fmt: skip
 """Words of a refusal or a forecast that say beforehand how little is to be had."""
 
 

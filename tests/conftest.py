@@ -22,6 +22,18 @@ settings.register_profile(
 )
 settings.load_profile("hushtable")
 
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep tests that share a fixture of their module in one process: it is made once."""
+    for item in items:
+        made = getattr(item, "_fixtureinfo", None)
+        if made is None or item.get_closest_marker("xdist_group"):
+            continue
+        if any(found[-1].scope == "module" for found in made.name2fixturedefs.values()):
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+
+
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 

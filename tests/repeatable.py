@@ -43,8 +43,10 @@ def _drawing(name: str) -> Generator[None, Any, Any]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Give a test draws of its own."""
-    return (yield from _drawing(item.nodeid))
+    """Give a test draws of its own, the same ones where tests are spread over processes."""
+    groups = sorted({str(mark.args[0]) for mark in item.iter_markers("xdist_group")})
+    name = item.nodeid.removesuffix(f"@{'_'.join(groups)}")
+    return (yield from _drawing(name))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -36,6 +36,7 @@ UNKNOWN = -1
 """Stands for a value that a schema does not have, where that is no reason to refuse a row."""
 
 _MOST_STEPS = 2.0**40  # of a grid, from zero, for codes to be told in double precision
+_SHORT = 20_000  # values that are gone through before Arrow's functions were imported
 _SMALL = 1 << 16  # columns with fewer codes have all their values written down
 
 
@@ -167,10 +168,7 @@ def to_codes(
         real[missing] = 0
         if _is_short(column, real):
             return np.where(missing, missing_code, _rounded(column, real))
-    encoded = values.unify_dictionaries().combine_chunks()
-    if not pa.types.is_dictionary(encoded.type):
-        encoded = encoded.dictionary_encode()
-    labels = encoded.dictionary.to_pylist()
+    labels, places = _distinct(values)
     if recoding is not None:
         known = _places(labels, recoding.names)
     elif isinstance(column, Categorical):
@@ -178,8 +176,23 @@ def to_codes(
     else:
         known = [column.code_of(label) for label in labels]
     table = np.array([*known, missing_code], np.int64)
-    codes: NDArray[np.int64] = table[as_numpy(encoded.indices, null=len(labels))]
+    codes: NDArray[np.int64] = table[places]
     return codes
+
+
+def _distinct(values: pa.ChunkedArray) -> tuple[list[Any], NDArray[np.int64]]:
+    """Give the values that there are, and where each is among them; null comes after them."""
+    if len(values) < _SHORT and not pa.types.is_dictionary(values.type):
+        each = values.to_pylist()
+        there = dict.fromkeys(value for value in each if value is not None)
+        place_of = {value: place for place, value in enumerate(there)}
+        places = [place_of.get(value, len(place_of)) for value in each]
+        return list(place_of), np.array(places, np.int64)
+    encoded = values.unify_dictionaries().combine_chunks()
+    if not pa.types.is_dictionary(encoded.type):
+        encoded = encoded.dictionary_encode()
+    labels = encoded.dictionary.to_pylist()
+    return labels, as_numpy(encoded.indices, null=len(labels))
 
 
 def _is_number(kind: pa.DataType) -> bool:

@@ -25,6 +25,7 @@ Every one carries ``problems``, a tuple of sentences; ``str()`` joins them, one 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 
 class HushtableError(Exception):
@@ -114,3 +115,14 @@ class OwnNote(str):
     """A note that hushtable wrote, which quotes no private value."""
 
     __slots__ = ()
+
+
+def shown(value: Any) -> str:
+    """Quote a value in a message, shortened; what holds others is named, not written out."""
+    if isinstance(value, dict | list | tuple | set):
+        return f"a {type(value).__name__}"
+    try:
+        text = repr(value)
+    except ValueError:  # a whole number of thousands of digits
+        return "a huge number"
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -24,7 +24,7 @@ class FileFormat(BaseModel):
     ('age', 'sex', 'age_2')
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, defer_build=True, extra="forbid")
 
     delimiter: str | None = Field(
         None, description="What separates the fields of a text file: one sign; \\t is a tab."

@@ -9,6 +9,7 @@ import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from fractions import Fraction
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
@@ -27,9 +28,7 @@ from hushtable.errors import (
     HushtableError,
     OwnNote,
     ParameterError,
-    PredicateError,
     Refused,
-    SchemaError,
 )
 from hushtable.estimate.associations import KEPT, as_plain, in_words
 from hushtable.extras import require
@@ -43,7 +42,7 @@ from hushtable.privacy.noise_sources import make_noise
 from hushtable.privacy.payment import Paying, Payment
 from hushtable.release import Release
 from hushtable.release_writer import ReleaseWriter
-from hushtable.schema import Identifier, Schema
+from hushtable.schema import Schema
 from hushtable.statement import SEEDED, LedgerReceipt, Statement
 
 if TYPE_CHECKING:
@@ -124,7 +123,11 @@ def publish(
         from hushtable.predicate.rules import rules_of  # noqa: PLC0415 - slow to import
 
         rules_of(schema)  # refuses those that cannot be read
-    whole, schema = schema, _only(schema, columns)
+    whole = schema
+    if columns is not None:
+        from hushtable.predicate.chosen_columns import only  # noqa: PLC0415 - slow to import
+
+        schema = only(schema, columns)
     method.refuse_data(data)
     plan = method.plan(schema)
 
@@ -177,51 +180,6 @@ def publish_plan(
         if on_forecast is None
         else lambda: on_forecast(plan.forecast(plan.schema.expected_rows(rows))),
     )
-
-
-def _only(schema: Schema, columns: Sequence[str] | None) -> Schema:
-    """Leave out all published columns but some, as if they were identifiers."""
-    if columns is None:
-        return schema
-    problems = [
-        f"{name!r} is not a published column; the schema has {', '.join(schema.attributes)}."
-        for name in columns
-        if name not in schema.attributes
-    ]
-    if problems or not columns:
-        raise ParameterError(problems or "columns: name at least one to publish.")
-    kept = {
-        name: column if name in columns or isinstance(column, Identifier) else _LEFT_OUT
-        for name, column in schema.columns.items()
-    }
-    # Rules and derived columns go with the columns that they are about.
-    plain = {**schema.to_dict(), "columns": kept, "rules": [], "derived": {}}
-    some = Schema.from_dict(plain)
-    derived = {
-        name: text for name, text in schema.derived.items() if _can_be_read(text, some, name)
-    }
-    some = Schema.from_dict(plain | {"derived": derived})
-    rules = [text for text in schema.rules if _can_be_read(text, some)]
-    return Schema.from_dict(plain | {"derived": derived, "rules": rules})
-
-
-def _can_be_read(text: str, schema: Schema, derived: str | None = None) -> bool:
-    """Say whether a rule, or a derived column, is about columns of a schema alone."""
-    from hushtable.predicate import parse  # noqa: PLC0415 - slow to import
-    from hushtable.predicate.sql import derived_operand  # noqa: PLC0415 - slow to import
-
-    try:
-        if derived is None:
-            parse(text, schema)
-        else:
-            with_it = Schema.from_dict(schema.to_dict() | {"derived": {derived: text}})
-            derived_operand(derived, with_it)
-    except (PredicateError, SchemaError):
-        return False
-    return True
-
-
-_LEFT_OUT = Identifier(role="identifier")
 
 
 @silenced
@@ -354,34 +312,10 @@ def carry_out(
             released = plan.accounted(open_source(), noise, heard=_looking(progress)).released
             released = _keeping_rules(released, schema, noise)
             progress("writing", 0.9)
-            statement = Statement(
-                method=method.name,
-                paper=method.paper,
-                parameters=method.parameters(),
-                guarantee=_in_short(promised) if noise.is_private else SEEDED,
-                guarantees=promised,
-                unprotected=(
-                    *dict.fromkeys(s for p in promised for s in p.unprotected),
-                    *plan.conditions,
-                    *([BARE.format(method.opens_bare)] if method.opens_bare else []),
-                ),
-                split={step: str(share) for step, share in split.items()},
-                public_schema=schema.to_dict(),
-                estimator=_told(
-                    {"kind": method.estimator_kind, **released.settings},
-                    schema,
-                    method.parameters(),
-                    released.tables,
-                ),
-                tables=writer.add_tables(released.tables, schema),
-                attachments=writer.add_attachments(released.attachments),
-                ledger=LedgerReceipt(receipt=entry.receipt, uncounted=book.holds_uncounted())
-                if book and entry
-                else None,
-                decision=payment.stated,
-                versions=_versions(),
-                created=datetime.datetime.now(datetime.UTC).date().isoformat(),
-            )
+            statement = _statement(
+                plan, released, writer, promised=promised, split=split, noise=noise,
+                payment=payment, entry=entry,
+            )  # fmt: skip
             writer.add_statement(statement)
             writer.make_durable()
             if book and entry:
@@ -391,6 +325,49 @@ def carry_out(
             writer.move_into_place()
     progress("done", 1.0)
     return Release(writer.folder, statement)
+
+
+def _statement(
+    plan: Plan[Any],
+    released: Released,
+    writer: ReleaseWriter,
+    *,
+    promised: tuple[Guarantee, ...],
+    split: Mapping[str, Fraction],
+    noise: Noise,
+    payment: Payment,
+    entry: Entry | None,
+) -> Statement:
+    """Write the tables, and say of the release what it is."""
+    method, schema, book = plan.method, plan.schema, payment.book
+    return Statement(
+        method=method.name,
+        paper=method.paper,
+        parameters=method.parameters(),
+        guarantee=_in_short(promised) if noise.is_private else SEEDED,
+        guarantees=promised,
+        unprotected=(
+            *dict.fromkeys(s for p in promised for s in p.unprotected),
+            *plan.conditions,
+            *([BARE.format(method.opens_bare)] if method.opens_bare else []),
+        ),
+        split={step: str(share) for step, share in split.items()},
+        public_schema=schema.to_dict(),
+        estimator=_told(
+            {"kind": method.estimator_kind, **released.settings},
+            schema,
+            method.parameters(),
+            released.tables,
+        ),
+        tables=writer.add_tables(released.tables, schema),
+        attachments=writer.add_attachments(released.attachments),
+        ledger=LedgerReceipt(receipt=entry.receipt, uncounted=book.holds_uncounted())
+        if book and entry
+        else None,
+        decision=payment.stated,
+        versions=_versions(),
+        created=datetime.datetime.now(datetime.UTC).date().isoformat(),
+    )
 
 
 def _looking(progress: Progress) -> Callable[[int, float], None]:

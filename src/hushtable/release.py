@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from pydantic import ValidationError
@@ -27,20 +26,18 @@ from hushtable.errors import (
     TooLarge,
 )
 from hushtable.estimate import Estimate, Estimator
-from hushtable.estimate.answers import Answers, Family
+from hushtable.estimate.answers import Answer, Answers, Family
 from hushtable.estimate.base import Scope
 from hushtable.estimate.combine import combine, drawn_frame, generator, some_rows
 from hushtable.estimate.drawing import Generator
 from hushtable.estimate.estimate_table import EstimateTable
 from hushtable.estimate.published import Published
 from hushtable.file_format import FileFormat
+from hushtable.files.exported_rows import export_rows
 from hushtable.files.memory import physical_memory
-from hushtable.files.no_formula import formula_safe
 from hushtable.files.notebook import html_list, html_table
-from hushtable.files.scratch import Scratch, why_not_written
 from hushtable.files.stored_rows import stored_rows
-from hushtable.files.whole_file import sha256_of, sync
-from hushtable.files.written_rows import write_parquet
+from hushtable.files.whole_file import sha256_of
 from hushtable.methods.registry import estimator_for
 from hushtable.privacy.guarantee import Unit
 from hushtable.recoding import Recoding
@@ -70,6 +67,10 @@ __all__ = [
     "Statement",
     "sha256_of",
 ]
+
+
+By = str | Sequence[str]
+"""A column whose groups are answered one by one, or several."""
 
 
 class SeededReleaseWarning(HushtableWarning):
@@ -262,16 +263,16 @@ class Release:
         where: str,
         *,
         of: str | None = None,
-        by: str | Sequence[str] = (),
+        by: By = (),
         scope: Scope = "people",
-    ) -> Estimate | EstimateTable:
+    ) -> Answer:
         """Estimate the share of rows that satisfy a condition, among all or among those of `of`."""
         with self._fitting():
             return self._about(self._answers.share(where, of, _names(by), scope))
 
     def crosstab(
         self,
-        by: str | Sequence[str],
+        by: By,
         where: str | None = None,
         *,
         family: Family = "each",
@@ -301,42 +302,26 @@ class Release:
             )
 
     def mean(
-        self,
-        column: str,
-        where: str | None = None,
-        *,
-        by: str | Sequence[str] = (),
-        scope: Scope = "people",
-    ) -> Estimate | EstimateTable:
+        self, column: str, where: str | None = None, *, by: By = (), scope: Scope = "people"
+    ) -> Answer:
         """Estimate the mean of a numeric column, of all rows or of each group of `by`."""
-        with self._fitting():
-            return self._about(self._answers.statistic("mean", column, where, _names(by), scope))
+        return self._statistic("mean", column, where, by, scope)
 
     def sum(
-        self,
-        column: str,
-        where: str | None = None,
-        *,
-        by: str | Sequence[str] = (),
-        scope: Scope = "people",
-    ) -> Estimate | EstimateTable:
+        self, column: str, where: str | None = None, *, by: By = (), scope: Scope = "people"
+    ) -> Answer:
         """Estimate the sum of a numeric column."""
-        with self._fitting():
-            return self._about(self._answers.statistic("sum", column, where, _names(by), scope))
+        return self._statistic("sum", column, where, by, scope)
 
     def variance(
-        self,
-        column: str,
-        where: str | None = None,
-        *,
-        by: str | Sequence[str] = (),
-        scope: Scope = "people",
-    ) -> Estimate | EstimateTable:
+        self, column: str, where: str | None = None, *, by: By = (), scope: Scope = "people"
+    ) -> Answer:
         """Estimate the variance of a numeric column."""
+        return self._statistic("variance", column, where, by, scope)
+
+    def _statistic(self, name: str, column: str, where: str | None, by: By, scope: Scope) -> Answer:
         with self._fitting():
-            return self._about(
-                self._answers.statistic("variance", column, where, _names(by), scope)
-            )
+            return self._about(self._answers.statistic(name, column, where, _names(by), scope))
 
     def quantile(
         self,
@@ -344,9 +329,9 @@ class Release:
         probability: float,
         where: str | None = None,
         *,
-        by: str | Sequence[str] = (),
+        by: By = (),
         scope: Scope = "people",
-    ) -> Estimate | EstimateTable:
+    ) -> Answer:
         """Estimate the least value that at least this share of the rows do not exceed."""
         with self._fitting():
             return self._about(
@@ -354,13 +339,8 @@ class Release:
             )
 
     def median(
-        self,
-        column: str,
-        where: str | None = None,
-        *,
-        by: str | Sequence[str] = (),
-        scope: Scope = "people",
-    ) -> Estimate | EstimateTable:
+        self, column: str, where: str | None = None, *, by: By = (), scope: Scope = "people"
+    ) -> Answer:
         """Estimate the median of a numeric column."""
         return self.quantile(column, 0.5, where, by=by, scope=scope)
 
@@ -370,9 +350,9 @@ class Release:
         other: str,
         where: str | None = None,
         *,
-        by: str | Sequence[str] = (),
+        by: By = (),
         scope: Scope = "people",
-    ) -> Estimate | EstimateTable:
+    ) -> Answer:
         """Estimate the correlation of two numeric columns."""
         with self._fitting():
             return self._about(self._answers.correlation(one, other, where, _names(by), scope))
@@ -477,7 +457,7 @@ class Release:
         m: int = 20,
         seed: int | None = None,
         scope: Scope = "people",
-    ) -> Estimate | EstimateTable:
+    ) -> Answer:
         """Compute something from several frames and give it with an interval.
 
         Parameters
@@ -528,21 +508,7 @@ class Release:
         export_rows(self.frame, path, self.schema)
 
 
-def export_rows(rows: Callable[[], pa.Table], path: Path, schema: Schema) -> None:
-    """Write rows to a new ``.csv`` or ``.parquet`` file; they are made once it can be written."""
-    if path.suffix not in {".csv", ".parquet"}:
-        raise ReleaseError(f"cannot export to {path.name!r}: use a .csv or .parquet file.")
-    if path.exists():
-        raise ReleaseError(f"{str(path)!r} exists; choose another name or remove it.")
-    frame = rows()
-    with _whole_file(path) as part:
-        if path.suffix == ".parquet":
-            write_parquet(frame, part, schema)
-        else:
-            pa_csv.write_csv(formula_safe(frame), part)
-
-
-def _names(by: str | Sequence[str]) -> tuple[str, ...]:
+def _names(by: By) -> tuple[str, ...]:
     return (by,) if isinstance(by, str) else tuple(by)
 
 
@@ -584,19 +550,3 @@ def _require_memory(table: TableFile, n_columns: int) -> None:
             f"{table.file} has {table.rows:,} rows and {n_columns} columns, which need about "
             f"{needed / 2**30:,.0f} GB of memory; this machine has {there / 2**30:,.0f} GB."
         )
-
-
-@contextmanager
-def _whole_file(path: Path) -> Iterator[Path]:
-    """Write beside the target and rename, so that a file is there whole or not at all."""
-    try:
-        scratch = Scratch(path.parent, f".{path.name}-part-")
-        try:
-            part = scratch.folder / path.name
-            yield part
-            sync(part)
-            part.rename(path)
-        finally:
-            scratch.close()
-    except OSError as error:
-        raise ReleaseError(f"cannot write {str(path)!r}: {why_not_written(error)}.") from error

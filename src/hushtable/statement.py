@@ -47,7 +47,7 @@ PartName = Annotated[str, Field(pattern=r"^part-[0-9]{5,9}\.parquet$")]
 class TableFile(BaseModel):
     """Name a table of the release and the digest of its file, or of each of its parts."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, defer_build=True, extra="forbid")
 
     file: str = Field(pattern=r"^(seeded-)?(data|data/[A-Za-z0-9_.-]+)\.parquet$")
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
@@ -76,7 +76,7 @@ class LedgerReceipt(BaseModel):
     It has no number: that would tell how many charges came before, failed ones included.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, defer_build=True, extra="forbid")
 
     receipt: str
     uncounted: bool = Field(
@@ -100,7 +100,7 @@ class Statement(BaseModel):
     data, never from the private table.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+    model_config = ConfigDict(frozen=True, defer_build=True, extra="forbid", populate_by_name=True)
 
     format: Literal[1] = 1
     method: str

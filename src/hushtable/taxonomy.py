@@ -16,8 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from hushtable.errors import TaxonomyError
-from hushtable.files.yaml_text import read_yaml, shown
+from hushtable.errors import TaxonomyError, shown
 
 ROOT = "*"
 MAX_LEVELS = 50  # trees are walked by recursion
@@ -143,6 +142,8 @@ class Taxonomy:
             raise TaxonomyError(
                 f"hierarchy file {path.name!r}: expected .csv, .txt, .yaml, .yml or .json."
             )
+        from hushtable.files.yaml_text import read_yaml  # noqa: PLC0415 - slow to import
+
         text = _text_of(path, encoding="utf-8")
         try:
             return cls.from_nested(read_yaml(text))

@@ -20,6 +20,7 @@ from hushtable.methods import (
     Uncertain,
 )
 from hushtable.methods.degrees.degrees import Degrees
+from hushtable.methods.diffgen.dp_c45 import DpC45
 from hushtable.methods.parameters import Parameters
 from hushtable.methods.partition.mondrian import Mondrian
 
@@ -28,6 +29,7 @@ RUNS = 5_000
 REAL: dict[Any, int] = {
     AlphaBeta(alpha="2/5", beta="1/10"): RUNS,
     AlphaBeta(d="1/10", gamma="1/2"): RUNS,
+    AlphaBeta(alpha="2/5", beta="1/10", views=2): RUNS,
     Columns(
         epsilon=1, delta="1/100", k=2, max_columns=1, columns=[["a"], ["b"]], count_share="1/5",
     ): RUNS,
@@ -39,6 +41,7 @@ REAL: dict[Any, int] = {
     Degrees(epsilon=1, max_degree=2): RUNS,
     Degrees(epsilon=1, max_degree=8, mechanism="partition"): RUNS,
     DiffGen(epsilon=1, specializations=1): RUNS,
+    DpC45(epsilon=1, depth=2): RUNS,
     Frapp(retention="1/5"): RUNS,
     GeneralizeSuppress(k=5): RUNS,
     Mondrian(k=3): RUNS,
@@ -51,7 +54,7 @@ REAL: dict[Any, int] = {
     RandomSampling(rate="1/5"): RUNS,
     TopDownSpecialization(k=3): RUNS,
     # Each run looks for safe levels of noise by simulation anew, which takes 14 ms.
-    Uncertain(k=3, eta="1/5", edges="wrap"): 1_000,
+    Uncertain(k=3, eta="1/5", edges="wrap"): 200,
     Uncertain(k=3): RUNS,
 }  # fmt: skip
 """The methods, and how often each is run in CI."""

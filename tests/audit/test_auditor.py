@@ -295,8 +295,8 @@ def test_records_that_fit_are_those_of_the_methods_own_check() -> None:
 LONG = 100_000
 
 
-def passes(method: Any, runs: int, seconds: float | None) -> None:
-    report = audit(method, runs=runs, seconds=seconds)
+def passes(method: Any, runs: int, seconds: float | None, largest: int) -> None:
+    report = audit(method, runs=runs, seconds=seconds, largest=largest)
     promised = [f for f in report.findings if f.reason != "nothing is promised"]
     told = "\n".join(report.lines())
     assert not any(f.verdict == "VIOLATION" for f in promised), told
@@ -311,13 +311,13 @@ def passes(method: Any, runs: int, seconds: float | None) -> None:
 
 @pytest.mark.parametrize("method", REAL, ids=label)
 def test_the_methods_as_they_are_pass(method: Any) -> None:
-    passes(method, REAL[method], 0.7)
+    passes(method, REAL[method], seconds=0.5, largest=1)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("method", REAL, ids=label)
 def test_the_methods_as_they_are_pass_at_length(method: Any) -> None:
-    passes(method, LONG, None)
+    passes(method, LONG, seconds=None, largest=3)
 
 
 @pytest.mark.long
@@ -477,7 +477,7 @@ def test_several_views_are_audited_together() -> None:
 
 
 def test_time_is_kept() -> None:
-    report = audit(ContingencyTable(epsilon=1), runs=10**9, seconds=2, largest=0)
+    report = audit(ContingencyTable(epsilon=1), runs=10**9, seconds=1, largest=0)
     assert report.verdict != "VIOLATION"
     assert report.findings[0].witness is not None
     assert 1 <= report.findings[0].witness.tally.runs < 10**6
@@ -522,7 +522,7 @@ def one_pair(method: Theirs, schema: Schema) -> Iterator[Pair]:
 def test_progress_is_told() -> None:
     told: list[float] = []
     audit(
-        ContingencyTable(epsilon=1), runs=200, noise=SecureNoise(),
+        ContingencyTable(epsilon=1), runs=200, seconds=1, largest=1, noise=SecureNoise(),
         progress=lambda what, share: told.append(share),
     )  # fmt: skip
     assert told == sorted(told)

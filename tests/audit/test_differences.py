@@ -163,7 +163,7 @@ def test_swept_pairs_are_neighbors(relation: Any) -> None:
 
 def test_schemas_with_persons_missing_cells_and_taxonomies_are_tried() -> None:
     found = dict(sweep.variants(predicted_schema(None), ContingencyTable(epsilon=1).plan))
-    assert len(found) == 4
+    assert len(found) == 5
     persons = found["persons of two rows"]
     assert persons.unit.max_rows == 2
     # Rows of one kind, of two, and more than count.

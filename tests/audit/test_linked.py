@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from hushtable.audit import linked as watching
 from hushtable.audit.linked import watch_linked
 from hushtable.audit.white_box import FaultError
 from hushtable.engine import linked as joins
 from hushtable.engine import memory
 from hushtable.engine.sealed import SealedTable, SealedTables
-from hushtable.linked.linked import Linked
+from hushtable.linked.linked import Linked, LinkedPlan
 from hushtable.privacy.spending import Account
 from hushtable.privacy.unit import Unit
 from hushtable.schema import Schema
@@ -151,6 +153,28 @@ def row_before_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(joins.ibis, "window", of_all)
 
 
+def prior_that_is_private(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let visits start from as many rows as there are private persons, not drawn ones."""
+    opened, seen = watching.open_linked, []
+
+    def remembered(data: Any, schema: LinkedSchema) -> Any:
+        seen.append(data)
+        return opened(data, schema)
+
+    prepared = LinkedPlan._prepared
+
+    def private(self: LinkedPlan, *given: Any) -> Any:
+        part = prepared(self, *given)
+        if part.prior is None:
+            return part
+        n = seen[-1]["persons"].num_rows
+        codes = {column: np.resize(rows, n) for column, rows in part.prior.codes.items()}
+        return replace(part, prior=replace(part.prior, codes=codes))
+
+    monkeypatch.setattr(watching, "open_linked", remembered)
+    monkeypatch.setattr(LinkedPlan, "_prepared", private)
+
+
 @pytest.mark.parametrize(
     ("break_it", "fault", "n_visits"),
     [
@@ -158,6 +182,7 @@ def row_before_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
         (bound_ignored, "moves by 9 in all between neighbors; 3 was booked", 9),
         (table_not_charged, "on all tables, by prices computed anew", 3),
         (row_before_of_another, "between neighbors|at most; their noise is for", 3),
+        (prior_that_is_private, "scores of draw|visits", 3),
     ],
 )
 def test_what_is_broken_is_caught(

@@ -17,15 +17,18 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from hushtable.audit.linked import watch_runs
+from hushtable.audit.white_box import FaultError
+from hushtable.engine import connect, memory
 from hushtable.errors import HushtableError, Refused
 from hushtable.methods.prior import Earlier
-from hushtable.methods.quilt.quilt import QuiltPlan
+from hushtable.methods.quilt.quilt import Quilt, QuiltPlan
 from hushtable.privacy.ledger import Entry, Ledger
 from hushtable.privacy.payment import Payment
 from hushtable.schema import Schema
 from hushtable.series import Series, SeriesPlan
 from hushtable.series import series as series_module
-from hushtable.series.waves import Wave, Waves
+from hushtable.series.waves import EarlierWaves, Wave, Waves
 
 N = 1500
 MAX_ROWS = 2
@@ -144,6 +147,49 @@ def test_noise_for_one_row_of_two_is_caught_by_the_account(
     monkeypatch.setattr(QuiltPlan, "purse", for_a_row)
     with pytest.raises(HushtableError):
         published(tmp_path)
+
+
+# --- neighbors of one wave ------------------------------------------------------------------------
+
+
+def second_wave(n_rows: int) -> pa.Table:
+    """Make the second wave with so many rows of a person who was not in the first."""
+    others = visits(2)
+    one = {"id": -1, "ward": "a", "days": 0, "home": "yes"}
+    return pa.concat_tables([others, pa.Table.from_pylist([one] * n_rows, others.schema)])
+
+
+def watch(first: Series, n_rows: int) -> int:
+    """Run the second wave, with the first as its prior, with and without the person's rows."""
+    prior = EarlierWaves(2, first.waves())
+    method = Quilt(epsilon=4, delta="1e-6", particles=1000, prior=prior)  # type: ignore[arg-type]
+
+    def counted(rows: int) -> Any:
+        return lambda coins: connect(second_wave(rows), schema(), noise=coins)
+
+    return watch_runs(method.plan(schema()), counted(n_rows), counted(0), seed=1)
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory: pytest.TempPathFactory) -> Series:
+    series = Series.create(tmp_path_factory.mktemp("waves") / "series", schema(), PLAN)
+    series.publish(visits(1))
+    return series
+
+
+@pytest.mark.parametrize("n_rows", [1, 2, 6])
+def test_a_person_in_a_later_wave_is_one_unit(first: Series, n_rows: int) -> None:
+    """The same draws, seen and paid: with as many rows as count, with fewer and with more."""
+    assert watch(first, n_rows) > 4
+
+
+def test_a_bound_that_is_ignored_is_caught(first: Series, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "_bounded", lambda persons, *_: np.arange(len(persons)))
+    with pytest.raises(FaultError, match="moves by 6 in all between neighbors; 2 was booked"):
+        watch(first, 6)
+
+
+# --- all waves ------------------------------------------------------------------------------------
 
 
 def test_a_prior_that_is_private_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -75,6 +75,8 @@ def test_publish_charges_once_and_answers(run: Run, clinic: Path) -> None:
     visits = pq.read_table(out / "data" / "visits.parquet")
     persons = pq.read_table(out / "data" / "persons.parquet")
     assert set(visits["person"].to_pylist()) <= set(persons["id"].to_pylist())
+    said = " ".join(done.out.split())
+    assert f"{persons.num_rows:,} rows of persons, {visits.num_rows:,} rows of visits." in said
     account = json.loads(run("ledger", "show", book, "--json").out)
     assert len(account["entries"]) == 1
     assert "rows of whom are used" in run("show", out).out

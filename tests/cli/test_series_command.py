@@ -49,7 +49,9 @@ def test_a_series_from_plan_to_trend(run: Run, files: Path) -> None:
     shown = json.loads(run("series", "show", folder, "--json").out)
     assert [release["wave"] for release in shown["releases"]] == [1, 2, 3]
     assert shown["left"] == 1
-    assert "Releases left: 1" in run("series", "show", folder).out
+    told = run("series", "show", folder).out
+    assert "epsilon 6 and delta 0.000001" in told
+    assert "Releases left: 1" in told
     level = json.loads(run("series", "count", folder, "sex = 'f'", "--json").out)
     assert abs(level["value"] - 1050) < 100
     rise = json.loads(run("series", "change", folder, "sex = 'f'", "--since", "1", "--json").out)

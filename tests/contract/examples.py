@@ -45,6 +45,7 @@ EXAMPLES: list[Method] = [
     AlphaBeta(d="3/10", n_public=6000, gamma="1/2"),
     AlphaBeta(prior_factor=1, n_public=6000, gamma="3/5", adversary="independent"),
     AlphaBeta(alpha="9/20", beta="1/20"),
+    AlphaBeta(alpha="9/20", beta="1/20", max_copies=3),
     AlphaBeta(
         prior_factor=1, n_public=6000, gamma="4/5", source={"region": [4, 2, 2, 1, 1]}
     ),
@@ -124,7 +125,8 @@ def n_counted(method: Method) -> int:
     """Count what a method's estimates are about in its table: rows, or distinct tuples."""
     rows = table(method).select(list(schema(method).attributes))
     if isinstance(method, AlphaBeta):
-        rows = rows.group_by(rows.column_names).aggregate([])
+        counts = rows.group_by(rows.column_names).aggregate([([], "count_all")])["count_all"]
+        return int(np.minimum(counts.to_numpy(), method.max_copies).sum())
     return int(rows.num_rows)
 
 

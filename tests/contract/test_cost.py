@@ -127,6 +127,8 @@ def alpha_beta_ladders() -> list[Ladder]:
                others={"beta": "1e-3"}),
         Ladder(method=AlphaBeta, parameter="beta", steps=BETAS, schema=wide(30),
                others={**ENDLESS, "alpha": "1/2"}),
+        Ladder(method=AlphaBeta, parameter="max_copies", steps=(1000, 10, 2, 1),
+               others={"alpha": "9/20", "beta": "1/20"}),
         Ladder(method=AlphaBeta, parameter="views", steps=(1, 2, 5, 20),
                others={"alpha": "9/20", "beta": "1/20"}),
         Ladder(method=AlphaBeta, parameter="view_rule", steps=("memoized", "algorithm-4"),

@@ -56,3 +56,23 @@ def test_a_count_of_degrees_imports_no_engine_and_no_compiler(tmp_path):
     method = Degrees(epsilon=1, population="endpoints")
     publish_graph(edges, method, out=tmp_path / "release")
     assert imported(tmp_path / "release", "degree >= 3") == ""
+
+
+QUERYING = """
+import sys
+from hushtable.cli.app import main
+try:
+    main()
+finally:
+    slow = {"numpy.random", "pyarrow.compute", "rich", "yaml"}
+    sys.stderr.write(" ".join(slow & {*sys.modules}))
+"""
+
+
+def test_a_query_imports_no_console_and_nothing_that_it_does_not_ask(tmp_path):
+    method = FIRST["noisy-counts"]
+    publish(table(method), schema(method), method, out=tmp_path / "release")
+    command = [sys.executable, "-c", QUERYING, "query", str(tmp_path / "release"), "sex = 'F'"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "rows (95 % interval" in done.stdout
+    assert done.stderr == ""

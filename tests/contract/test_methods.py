@@ -15,16 +15,42 @@ from hushtable.methods.listing import Listing
 from hushtable.methods.registry import listings
 from hushtable.statement import Statement
 from hushtable.testing import CHECKS, check_listing, check_source
-from hushtable.testing.laws import Check
+from hushtable.testing.laws import (
+    Check,
+    check_charge,
+    check_errors,
+    check_every_row,
+    check_full_disk,
+)
 
 METHODS_FOLDER = Path(inspect.getfile(Method)).parent
 SOURCES = sorted(METHODS_FOLDER.rglob("*.py"))
 
-every_method = pytest.mark.parametrize("method", EXAMPLES, ids=label)
+
+def _names(methods: list[Method]) -> set[str]:
+    return {method.name for method in methods}
+
+
+STATEMENTS = jsonschema.Draft202012Validator(Statement.model_json_schema(by_alias=True))
+
+# What hardly hangs on the parameters of a method is tried on its first example, and on all
+# of them in the long suite.
+ON_ONE = (check_charge, check_errors, check_every_row, check_full_disk)
+FIRST = [method for at, method in enumerate(EXAMPLES) if method.name not in _names(EXAMPLES[:at])]
+TRIED = [
+    pytest.param(
+        check,
+        method,
+        id=f"{check.__name__.removeprefix('check_')}-{label(method)}",
+        marks=[pytest.mark.long] if check in ON_ONE and method not in FIRST else [],
+    )
+    for check in CHECKS
+    for method in EXAMPLES
+]
 
 
 def test_every_registered_method_is_tried() -> None:
-    assert {method.name for method in EXAMPLES} == set(METHODS)
+    assert _names(EXAMPLES) == set(METHODS)
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.name)
@@ -37,10 +63,8 @@ def test_law_3_all_parts_are_there_and_the_proof_lies_beside_the_code(listing: L
     check_listing(listing)
 
 
-@every_method
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__.removeprefix("check_"))
+@pytest.mark.parametrize(("check", "method"), TRIED)
 def test_the_other_laws(check: Check, method: Method, tmp_path: Path) -> None:
     check(example(method), tmp_path)
     for statement in tmp_path.rglob("statement.json"):
-        document = json.loads(statement.read_text())
-        jsonschema.validate(document, Statement.model_json_schema(by_alias=True))
+        STATEMENTS.validate(json.loads(statement.read_text()))

@@ -12,7 +12,7 @@ import pytest
 from .scene import Commands, Scene
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Commands]:
     server = Commands(tmp_path_factory.mktemp("commands"))
     yield server

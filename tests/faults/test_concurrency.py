@@ -32,7 +32,7 @@ def test_several_publishes_into_one_folder(commands: Commands, scene: Scene) -> 
     assert len(Ledger.open(scene.ledger).entries()) == 1 + n_charged
 
 
-# One import, twenty forks; each publishes until the budget is gone.
+# One import, one release, twenty forks; each publishes until the budget is gone.
 PUBLISHERS = """
 import os, sys, traceback
 from fractions import Fraction
@@ -56,6 +56,7 @@ def work(worker):
             return
         number += 1
 
+publish(table, schema, method, out=root / "first")  # loads what each child would load again
 children = []
 for worker in range(n_workers):
     child = os.fork()

@@ -470,3 +470,22 @@ def test_runs_in_several_threads_are_silent_until_the_last_is_over() -> None:
     assert during == [sys.maxsize]
     assert silence_module._SILENCE._n_runs == 0
     assert (logging.root.manager.disable, list(warnings.filters), sys.unraisablehook) == before
+
+
+def test_what_hangs_on_an_error_of_our_own_stays_behind() -> None:
+    """A field for those who handle errors by program, the error before it, a line in a log."""
+
+    @silenced
+    def refuse() -> None:
+        logging.getLogger("hushtable.methods").error(MARK)
+        try:
+            raise DataError(f"{NUMBER} rows")
+        except DataError:
+            error = DataError("these rows are too much alike.")
+            error.rows = NUMBER  # type: ignore[attr-defined]
+            raise error  # noqa: B904 - the mistake itself
+
+    with pytest.raises(DataError) as caught:
+        refuse()
+    assert vars(caught.value) == {"problems": ("these rows are too much alike.",)}
+    assert caught.value.__context__ is None

@@ -10,14 +10,8 @@ import numpy as np
 import pytest
 
 from hushtable.methods.diffgen.diffgen import DiffGen
-from hushtable.methods.diffgen.specialize import (
-    Branch,
-    Choice,
-    ClassCounts,
-    Span,
-    choice_of,
-    top,
-)
+from hushtable.methods.diffgen.parts import Branch, Span, top
+from hushtable.methods.diffgen.specialize import Choice, ClassCounts, choice_of
 from hushtable.privacy.class_scores import BITS, InformationGain, Max, Score, exponent
 from hushtable.privacy.splits import Ways
 from hushtable.schema import Categorical, Integer, Schema

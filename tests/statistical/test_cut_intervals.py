@@ -69,9 +69,9 @@ def at_least(n: int) -> float:
 
 METHODS = [
     DiffGen(epsilon=1, specializations=10),
-    DiffGen(epsilon="1/10"),
+    pytest.param(DiffGen(epsilon="1/10"), marks=pytest.mark.long),
     Partition(epsilon=1),
-    Partition(epsilon="1/10"),
+    pytest.param(Partition(epsilon="1/10"), marks=pytest.mark.long),
 ]
 
 

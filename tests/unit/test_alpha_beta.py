@@ -559,7 +559,7 @@ def test_source_noise_has_exactly_its_probabilities() -> None:
 def test_source_tuples_are_kept_with_alpha_and_beta() -> None:
     law = SOURCE.plan(SMALL).noise
     codes = np.repeat([[0, 0], [29, 39]], 20_000, axis=0)
-    kept = law.keep(codes, SecureNoise())
+    kept = law.keep(codes, np.ones(len(codes), np.int64), SecureNoise())
     assert isinstance(law, SourceInsertions)
     for part, weight in ((kept[:20_000], 10), (kept[20_000:], 1)):
         p = float(law.alpha + law.beta_bounds(weight)[0])

@@ -119,7 +119,7 @@ def _same(one: Encoded, two: Encoded) -> None:
         assert _grouped(one.persons) == _grouped(two.persons)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)  # and every type in contract/test_cells.py
 @given(tables(), st.integers(0, 9))
 def test_the_codes_are_those_of_the_database(case: tuple[pa.Table, Schema], start: int) -> None:
     whole, schema = case

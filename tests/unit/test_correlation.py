@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hushtable.estimate.correlation import correlation
-from hushtable.estimate.moments import Numbers
+from hushtable.estimate.moments import ALL_POSSIBLE, Numbers, mean
 from hushtable.estimate.row_functions import ONE
 from hushtable.estimate.sums import Sums
 from hushtable.schema import Integer
@@ -88,3 +88,17 @@ def test_sampling_comes_on_top():
     population = asked(MEANS, np.zeros((5, 5)), scope="population")
     half = (population.high - population.low) / 2
     assert half == pytest.approx(1.96 * (1 - people.value**2) / N**0.5, rel=0.02)
+
+
+def test_an_interval_of_all_that_is_possible_says_so():
+    found = asked(MEANS, 0.1 * np.eye(5))
+    assert (found.low, found.high) == (-1.0, 1.0)
+    assert ALL_POSSIBLE in found.notes
+    assert ALL_POSSIBLE not in asked(MEANS, 1e-6 * np.eye(5)).notes
+
+
+@pytest.mark.parametrize(("spread", "says_so"), [(0.4, True), (0.01, False)])
+def test_so_does_one_of_a_mean(spread, says_so):
+    found = Sums(N * np.array([0.1, 1.0, 0.2]), np.zeros((3, 3)), (spread * N) ** 2 * np.eye(3))
+    answer = mean(lambda _: found, X, scope="people")
+    assert (ALL_POSSIBLE in answer.notes) == says_so

@@ -26,13 +26,8 @@ from hushtable.errors import DataError, ParameterError, ReleaseError, SchemaErro
 from hushtable.estimate.simplex import whole_on_simplex
 from hushtable.methods import DiffGen, NoisyCounts
 from hushtable.methods.diffgen.estimator import GeneralizedEstimator
-from hushtable.methods.diffgen.specialize import (
-    ClassCounts,
-    Cuts,
-    ListedValues,
-    base_measure,
-    recoding_of,
-)
+from hushtable.methods.diffgen.parts import ListedValues
+from hushtable.methods.diffgen.specialize import ClassCounts, Cuts, base_measure, recoding_of
 from hushtable.privacy.class_scores import (
     BITS,
     WEIGHT,

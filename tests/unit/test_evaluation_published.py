@@ -15,7 +15,8 @@ from hushtable.estimate.drawing import draw_inside
 from hushtable.estimate.published import Background
 from hushtable.evaluation.rows import CodedRows, read_rows
 from hushtable.evaluation.side_by_side import lay_side_by_side
-from hushtable.evaluation.utility.marginals import Binned, coarse_bins, total_variation
+from hushtable.evaluation.utility.marginals import Binned
+from hushtable.evaluation.utility.value_shares import coarse_bins, total_variation
 from hushtable.methods import Frapp
 from hushtable.pipeline import publish_graph
 from hushtable.recoding import recode

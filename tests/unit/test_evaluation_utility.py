@@ -15,12 +15,8 @@ from hushtable.estimate.simplex import on_simplex
 from hushtable.evaluation.rows import read_rows
 from hushtable.evaluation.side_by_side import lay_side_by_side
 from hushtable.evaluation.utility.closeness import measure_utility
-from hushtable.evaluation.utility.marginals import (
-    cramers_v,
-    largest_gap,
-    total_variation,
-    wasserstein,
-)
+from hushtable.evaluation.utility.marginals import cramers_v
+from hushtable.evaluation.utility.value_shares import largest_gap, total_variation, wasserstein
 from hushtable.evaluation.utility.workload import draw_questions
 from hushtable.predicate import parse
 from hushtable.schema import Schema

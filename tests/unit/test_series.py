@@ -183,10 +183,12 @@ def test_a_run_that_is_killed_after_the_charge_needs_a_word(
         with pytest.raises(KeyboardInterrupt):
             series.publish(wave(4))
     assert charges(series) == ["001", "002", "003", "004"]
+    assert series.summary()["lost"] == ["004"]
     with pytest.raises(Refused, match="its run was killed"):
         series.publish(wave(4))
     assert charges(series) == ["001", "002", "003", "004"]
     series.publish(wave(4), unseen="the machine was switched off")
+    assert series.summary()["lost"] == []
     assert charges(series) == ["001", "002", "003", "004"]  # once, the first is void
     assert series.summary()["left"] == 1
 

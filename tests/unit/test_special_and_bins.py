@@ -10,13 +10,8 @@ import pytest
 
 from hushtable.errors import ParameterError, SchemaError
 from hushtable.estimate.drawing import draw_inside, fresh
-from hushtable.methods.diffgen.specialize import (
-    ClassCounts,
-    Cuts,
-    largest_gains,
-    specialize_jointly,
-    top,
-)
+from hushtable.methods.diffgen.parts import largest_gains, top
+from hushtable.methods.diffgen.specialize import ClassCounts, Cuts, specialize_jointly
 from hushtable.methods.partition.axes import axis_of
 from hushtable.methods.partition.tree import apart_cuts
 from hushtable.methods.quilt.domains import values_of

@@ -19,7 +19,8 @@ from hushtable.errors import DataError, ParameterError, PredicateError, Refused
 from hushtable.kernels.anonymity import gaussian_scales, uniform_scales
 from hushtable.learn import UncertainNeighbors
 from hushtable.methods.uncertain.condensation import Condensation
-from hushtable.methods.uncertain.estimator import UncertainEstimator, interval_probability
+from hushtable.methods.uncertain.estimator import UncertainEstimator
+from hushtable.methods.uncertain.masses import interval_probability
 from hushtable.methods.uncertain.noise_reach import gaussian_reach, most_behind
 from hushtable.methods.uncertain.ruler import Ruler
 from hushtable.methods.uncertain.uncertain import Uncertain

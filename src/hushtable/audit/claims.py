@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,9 @@ from hushtable.privacy.guarantee import (
 from hushtable.schema import Categorical, Schema
 
 LOG_RATIO = "log likelihood ratio"
+ORDERED = 40
+"""Runs on rows in their order, and turned around."""
+
 BEYOND_DELTA = "epsilon, where delta is spent"
 
 
@@ -201,7 +204,7 @@ class SingleTest:
             n_inputs += 1
             published.append(0)
             for run in range(each):
-                if self.clock.seconds is not None and self.clock.now() > self.clock.seconds:
+                if self.clock.is_over():
                     break
                 try:
                     released = self.subject.released(given)
@@ -259,11 +262,14 @@ class SingleTest:
                 measure="chance of fewer than k", n_inputs=len(tables),
                 reason=f"every table was refused: {notes[0]}",
             )  # fmt: skip
+        if (told := self._told_by_order(worst[1])) is not None:
+            return told
         _, table, record = worst
         n_tested = self.clock.affordable(half, 1, half, 0.0)
         tally = EventTally(int(self._lacking(table, n_tested, 0.5)[record]), n_tested)
-        bound = at_least(tally, error=self.error)
-        least = visible_rate(n_tested, lambda seen: at_least(seen, error=self.error) > eta)
+        half_error = self.error / 2  # the other half is for the order
+        bound = at_least(tally, error=half_error)
+        least = visible_rate(n_tested, lambda seen: at_least(seen, error=half_error) > eta)
         measure, verdict = "chance of fewer than k", _verdict(bound > eta, least)
         return Finding(
             promise=self.promise.explain(),
@@ -281,6 +287,38 @@ class SingleTest:
             ),
             notes=tuple(notes),
         )  # fmt: skip
+
+    def _told_by_order(self, table: TableInput) -> Finding | None:
+        """Look whether records stand where their owners stood: then a place tells whose it is.
+
+        A table and the same rows turned around must be published alike, so that large values come
+        late equally often.
+        """
+        rows = tuple(sorted(table.rows))
+        rising, falling = (replace(table, rows=side) for side in (rows, rows[::-1]))
+        one, two = (
+            EventTally(sum(self._rises(side) for _ in range(ORDERED)), ORDERED)
+            for side in (rising, falling)
+        )
+        if at_least(one, error=self.error / 4) <= at_most(two, error=self.error / 4):
+            return None
+        said = "published records stand in the order of the table"
+        return Finding(
+            promise=self.promise.explain(),
+            verdict="VIOLATION",
+            n_inputs=2,
+            witness=Witness("the same records in another order", rising, falling, said, one, two),
+        )
+
+    def _rises(self, table: TableInput) -> bool:
+        """Publish once, and tell whether larger values come later."""
+        try:
+            data = self.subject.released(table).tables["data"]
+        except HushtableError:
+            return False
+        name = self.subject.method.plan(self.subject.schema).names[0]  # type: ignore[attr-defined]
+        found = np.asarray(data[name].to_pylist(), np.float64)
+        return bool((found - found.mean()) @ np.arange(len(found)) > 0)
 
     def _lacking(self, table: TableInput, n: int, done: float) -> NDArray[np.int64]:
         method: Any = self.subject.method

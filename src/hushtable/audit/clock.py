@@ -42,6 +42,10 @@ class Clock:
         """Tell whether half of the time has gone."""
         return self.seconds is not None and self.now() > self.seconds / 2
 
+    def is_over(self) -> bool:
+        """Tell whether all of the time has gone."""
+        return self.seconds is not None and self.now() > self.seconds
+
     def affordable(self, wanted: int, n_sides: int, n_before: int, started: float) -> int:
         """Say how many runs the rest of the time is enough for, by how long they took so far.
 

@@ -114,7 +114,7 @@ class DifferenceTest:
                 if tested is not None:
                     return tested
             self._seen.clear()
-            if self._is_over():
+            if self.clock.is_over():
                 break
         promise = (
             f"Nothing published differs with certainty between neighbors. {self.claim.promise}"
@@ -136,9 +136,6 @@ class DifferenceTest:
             n_inputs=n_pairs,
         )
 
-    def _is_over(self) -> bool:
-        return self.clock.seconds is not None and self.clock.now() > self.clock.seconds
-
     def _search(self, look: Look) -> tuple[list[Difference], int]:
         """Give the differences that were there in all runs, and how many pairs were tried."""
         pairs: list[Pair] = []
@@ -149,7 +146,7 @@ class DifferenceTest:
             self._run(look, [given for given in inputs if given not in self._seen], ROUNDS[0])
             pairs += self._told_apart(chunk)
             self.clock.tell("comparing", min(1.0, start / len(look.pairs)))
-            if self._is_over():
+            if self.clock.is_over():
                 break
         n_tried = min(len(look.pairs), start + CHUNK)
         for more, most in zip(ROUNDS[1:], KEPT, strict=True):

@@ -1,8 +1,10 @@
-"""Look for randomness that does not come from the noise layer.
+"""Look for randomness that does not come from the noise layer, and for what a run leaves behind.
 
 A run is a function of its input and its noise. With the same seed twice it must publish the same:
 what differs was drawn elsewhere, or is a clock's. And while it runs, nobody outside the noise layer
 may ask another generator, seeded or not: such draws are floats, or hang on the few bits of a seed.
+Nor does it leave a file or a variable of the environment, or talk to anybody: what is published is
+what it returns.
 """
 
 from __future__ import annotations
@@ -26,10 +28,14 @@ from hushtable.audit.features import Features
 from hushtable.audit.inputs import Input
 from hushtable.audit.report import Finding
 from hushtable.audit.subject import Subject
+from hushtable.audit.traces import traced
 from hushtable.errors import HushtableError
 from hushtable.privacy.noise import SeededNoise
 
-PROMISE = "Whatever a run draws, it draws from the noise that it was given."
+PROMISE = (
+    "Whatever a run draws, it draws from the noise that it was given; whatever it tells, it "
+    "publishes."
+)
 
 _LIBRARIES = tuple(
     {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
@@ -85,10 +91,11 @@ def checked(subject: Subject, inputs: Sequence[Input]) -> Finding:
     for given in inputs:
         _seen(subject, given, 1)  # what is imported late is imported now
         for seed in (1, 2):
-            with overheard() as heard:
+            with overheard() as heard, traced() as left:
                 runs = [_seen(subject, given, seed) for _ in range(2)]
             n_runs += 2
             problems |= dict.fromkeys(f"{who} was asked for randomness." for who in heard)
+            problems |= dict.fromkeys(f"While it ran, {what}." for what in left)
             if runs[0] != runs[1]:
                 every = runs[0].keys() | runs[1].keys()
                 differing = [name for name in every if runs[0].get(name) != runs[1].get(name)]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import time
 from collections.abc import Callable
@@ -68,17 +69,15 @@ def everything(released: Released, schema: Schema) -> Features:
 def folder(path: Path) -> Features:
     """List what is seen of a folder: its files, their sizes and bytes, and what Parquet tells."""
     found: Features = {}
+    _read_entry("the folder", path, found)
     for file in sorted(path.rglob("*")):
         name = str(file.relative_to(path))
-        if file.is_dir():
-            found[f"folder {name}"] = 1.0
+        _read_entry(name, file, found)
+        if file.is_symlink() or file.is_dir():
             continue
         content = file.read_bytes()
         found[f"size of {name}"] = float(len(content))
         found[f"bytes of {name}={_digest(content)}"] = 1.0
-        found[f"mode of {name}"] = float(file.stat().st_mode)
-        if abs(time.time() - file.stat().st_mtime) > JUST_NOW:
-            found[f"time of {name}"] = float(file.stat().st_mtime)
         if file.suffix == ".parquet":
             _read_parquet(name, file, found)
         elif file.suffix == ".json":
@@ -86,6 +85,20 @@ def folder(path: Path) -> Features:
         else:
             _read_text(name, content.decode("utf-8", "replace"), found)
     return found
+
+
+def _read_entry(name: str, file: Path, found: Features) -> None:
+    """Read what a file system tells of a file, a folder or a link beside what is in it."""
+    about = file.lstat()
+    found[f"mode of {name}"] = float(about.st_mode)
+    if abs(time.time() - about.st_mtime) > JUST_NOW:
+        found[f"time of {name}"] = float(about.st_mtime)
+    if file.is_symlink():
+        _read_text(f"where {name} leads", str(file.readlink()), found)
+    if hasattr(os, "listxattr"):  # there are none on other systems
+        for attribute in os.listxattr(file, follow_symlinks=False):
+            value = os.getxattr(file, attribute, follow_symlinks=False)
+            found[f"{attribute} of {name}={_digest(value)}"] = 1.0
 
 
 def seen_of(act: Callable[[], Features]) -> Features:

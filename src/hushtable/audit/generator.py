@@ -9,14 +9,16 @@ draw in ten thousand lies, and must be able to go further than any double.
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import math
 import os
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -169,8 +171,12 @@ def _repeats(noise: Noise) -> Iterator[str]:
     others = np.stack([fresh()._words(2) for _ in range(LONG)])
     if n_repeated(others):
         yield f"of {LONG:,} fresh sources, {n_repeated(others):,} begin as another did"
-    if _is_forked_alike(noise):
+    if not hasattr(os, "fork") or isinstance(noise, SeededNoise):  # which repeats itself: no secret
+        return
+    if _words_of_a_child(noise) == noise._words(4).tobytes():
         yield "a forked child draws the same words as its parent"
+    if _words_of_a_child(noise, at_noon=True) == _words_of_a_child(noise, at_noon=True):
+        yield "two processes of one number draw the same words when their clocks show the same"
 
 
 def n_repeated(words: NDArray[np.uint64]) -> int:
@@ -184,15 +190,19 @@ def n_repeated(words: NDArray[np.uint64]) -> int:
     return len(words) - len(np.unique(words, axis=0))
 
 
-def _is_forked_alike(noise: Noise) -> bool:
-    if not hasattr(os, "fork") or isinstance(noise, SeededNoise):  # which repeats itself: no secret
-        return False
+def _words_of_a_child(noise: Noise, *, at_noon: bool = False) -> bytes:
+    """Fork, and give the first words that the child draws.
+
+    With `at_noon` clocks stand still in it, and its number is not its own.
+    """
     reading, writing = os.pipe()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # the child draws words, nothing else
         child = os.fork()
     if child == 0:
         try:
+            if at_noon:
+                _stop_clocks()
             os.write(writing, noise._words(4).tobytes())
         finally:
             os._exit(0)
@@ -200,7 +210,26 @@ def _is_forked_alike(noise: Noise) -> bool:
     with os.fdopen(reading, "rb") as theirs:
         words = theirs.read()
     os.waitpid(child, 0)
-    return words == noise._words(4).tobytes()
+    return words
+
+
+_NOON = 1_600_000_000
+_CLOCKS = ("time", "monotonic", "perf_counter", "process_time", "thread_time")
+
+
+def _stop_clocks() -> None:
+    """Let all clocks show noon for the rest of this process, and give it another number."""
+    for name in _CLOCKS:
+        setattr(time, name, lambda: float(_NOON))
+        setattr(time, f"{name}_ns", lambda: _NOON * 10**9)
+
+    class Noon(datetime.datetime):
+        @classmethod
+        def now(cls, tz: datetime.tzinfo | None = None) -> Self:
+            return cls.fromtimestamp(_NOON, tz)
+
+    datetime.datetime = Noon  # type: ignore[misc]
+    os.getpid = os.getppid = lambda: 1
 
 
 def _uneven(noise: Noise, *, error: float) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What a run prints: by its own thread and those that it starts, and by no other.
+"""What a run prints or warns of: by its own thread and those that it starts, and by no other.
 
 An audit may share its process with others: a server, a notebook, a second audit. What these print
 goes where it always goes. So the standard streams are replaced once for all that listen, from the
@@ -11,8 +11,11 @@ import contextlib
 import io
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
+
+from hushtable.errors import HushtableWarning
 
 _listening: dict[int, io.StringIO] = {}
 """By the number of a thread: where its words are kept."""
@@ -34,16 +37,19 @@ class _Ears:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._n_listening = 0
-        self._before: tuple[Any, Any, Any] = (None, None, None)
+        self._before: tuple[Any, Any, Any, Any] = (None, None, None, None)
         self._streams: tuple[Any, Any] = (None, None)
 
     def __enter__(self) -> None:
         with self._lock:
             if self._n_listening == 0:
-                self._before = sys.stdout, sys.stderr, threading.Thread.start
+                self._before = (sys.stdout, sys.stderr, threading.Thread.start,
+                                warnings.showwarning)  # fmt: skip
                 self._streams = _Stream(sys.stdout), _Stream(sys.stderr)
                 sys.stdout, sys.stderr = self._streams
                 threading.Thread.start = _starting(self._before[2])  # type: ignore[assignment, method-assign]
+                warnings.showwarning = _warned(self._before[3])
+                warnings.filters.insert(0, _ALWAYS)  # type: ignore[attr-defined] # a list
             self._n_listening += 1
 
     def __exit__(self, *_: object) -> None:
@@ -57,6 +63,26 @@ class _Ears:
             if sys.stderr is self._streams[1]:
                 sys.stderr = self._before[1]
             threading.Thread.start = self._before[2]  # type: ignore[method-assign]
+            warnings.showwarning = self._before[3]
+            with contextlib.suppress(ValueError):
+                warnings.filters.remove(_ALWAYS)  # type: ignore[attr-defined] # a list
+
+
+_ALWAYS = ("always", None, HushtableWarning, None, 0)
+"""Elsewhere what was warned of once from one line is not warned of again."""
+
+
+def _warned(show: Callable[..., None]) -> Callable[..., None]:
+    """Show warnings of threads that are listened to there, and others as before."""
+
+    def shown(message: Any, category: Any, *given: Any, **named: Any) -> None:
+        heard = _listening.get(threading.get_ident())
+        if heard is None:
+            show(message, category, *given, **named)
+        else:
+            heard.write(f"{category.__name__}: {message}\n")
+
+    return shown
 
 
 _EARS = _Ears()

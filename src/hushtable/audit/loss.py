@@ -23,9 +23,6 @@ from hushtable.privacy.guarantee import Neighbors
 BLOCK = 256
 """Runs of the final test that are held at a time."""
 
-SEARCH_BLOCK = 32
-"""Runs of the search between two looks at the clock."""
-
 KEEP = 4
 """One of so many pairs stays in the search after each of its rounds."""
 
@@ -33,7 +30,7 @@ FINALISTS = 4
 """Pairs that stay in the search until its end."""
 
 FEWEST = 12
-"""Runs on an input before anything is concluded from them."""
+"""Runs on an input before anything is concluded from them, and between two looks at the clock."""
 
 
 @dataclass(frozen=True)
@@ -161,10 +158,10 @@ class LossTest:
         """Divide some runs evenly over the inputs of these pairs, as far as there is time."""
         inputs = list(dict.fromkeys(side for pair in pairs for side in (pair.one, pair.two)))
         each = max(FEWEST, budget // len(inputs))
-        for start in range(0, each, SEARCH_BLOCK):
+        for start in range(0, each, FEWEST):
             for given in inputs:
                 samples = self._seen.setdefault(given, Samples())
-                block = range(start, min(start + SEARCH_BLOCK, each))
+                block = range(start, min(start + FEWEST, each))
                 samples.add(self.subject.seen(given) for _ in block)
             self.clock.tell("searching", done / 2)
             if self.clock.is_half_over():

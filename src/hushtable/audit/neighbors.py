@@ -29,6 +29,9 @@ class Pair:
         Events to try besides those that are found.
     rare : bool
         Whether they are told apart by what delta allows: too rarely for a search to notice.
+    apart : bool
+        Whether they are no neighbors at all: then nothing is promised but that, given the same
+        outcomes of all draws, the same is published.
     """
 
     name: str
@@ -36,6 +39,7 @@ class Pair:
     two: Input
     hints: tuple[Event, ...] = ()
     rare: bool = False
+    apart: bool = False
 
 
 def with_and_without(

@@ -60,7 +60,7 @@ class RepeatTest:
         pair = self._pair()
         one: list[bytes] = []
         two: list[bytes] = []
-        while len(one) < min(FIRST, self.runs) and not self._is_over():
+        while len(one) < min(FIRST, self.runs) and not self.clock.is_over():
             one.append(self._digest(pair.one))
             two.append(self._digest(pair.two))
         n = len(one)
@@ -98,9 +98,6 @@ class RepeatTest:
                 f"the release is one of {len(known):,} that this input had before", *tallies,
             ),
         )  # fmt: skip
-
-    def _is_over(self) -> bool:
-        return self.clock.seconds is not None and self.clock.now() > self.clock.seconds
 
     def _pair(self) -> Pair:
         """Take the largest inputs: releases with most in them are least alike by chance."""

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
-from types import CodeType, FunctionType
+from types import CellType, CodeType, FunctionType
 from typing import Any
 
 from hushtable.audit.inputs import GraphInput, Row, TableInput
@@ -26,6 +27,9 @@ MOST_ROWS = 300
 
 LARGEST_CONSTANT = 5_000
 """Numbers of a plan up to this one are tried as sizes."""
+
+MOST_LARGE, MOST_NAMED = 300_000, 6
+"""Larger ones up to this one are tried on copies of a row, so many of them."""
 
 Rows = Callable[[int], Sequence[Row]]
 
@@ -82,6 +86,35 @@ def _of_a_person(row: Row, corners: Sequence[Row], most: int, n: int) -> list[Ro
     return ([row], [row, *others][: max(most, 2)], [row] * most + others[:1] * most)[n % 3]
 
 
+def far_apart(schema: Schema, relation: Neighbors, sizes: Sequence[int]) -> Iterator[Pair]:
+    """List tables that have little in common: empty and full ones, and of different rows.
+
+    Where rows are exchanged, how many there are is public, and stays the same.
+    """
+    corners, shaped = corner_cells(schema), list(shapes(schema).values())
+    middle = tuple(size // 2 for size in schema.domain.shape)
+    for n in sizes:
+        tables: list[Sequence[Row]] = [[corners[0]] * n, [corners[-1]] * n]
+        if relation != "replace":
+            tables = [shaped[2](n), [], [corners[-1]] * (n // 3), [middle] * n]
+        for one, two in itertools.pairwise(tables):
+            yield Pair(
+                f"{len(one)} rows, and {len(two)} others",
+                TableInput(schema, tuple(one)),
+                TableInput(schema, tuple(two)),
+                apart=True,
+            )
+    if relation != "replace":
+        # The same rows in another order are the same table.
+        rows = tuple(shaped[2](max(sizes)))
+        yield Pair(
+            "rows in another order",
+            TableInput(schema, rows),
+            TableInput(schema, rows[::-1]),
+            apart=True,
+        )
+
+
 def swept_graphs(sizes: Iterable[int], *, listed: bool) -> Iterator[Pair]:
     """List graphs of so many nodes, with and without one of them."""
     for n in sizes:
@@ -93,10 +126,20 @@ def swept_graphs(sizes: Iterable[int], *, listed: bool) -> Iterator[Pair]:
             ("leaves of a star, and its hub", star, "hub"),
             ("pairs", pairs, f"left{n - 1}"),
             ("edges in a row", line, f"node{n}"),
+            ("edges of few nodes", tuple(_tangled(n)), "node0"),
         ):
             nodes = tuple(dict.fromkeys(end for edge in edges for end in edge))
             if node in nodes:
                 yield graph_pair(f"{n} {shape}", GraphInput(nodes, edges, listed), node)
+
+
+def _tangled(n: int) -> Iterator[tuple[str, str]]:
+    """Give edges among so few nodes that bounds on degrees leave many of them out."""
+    n_nodes = max(4, math.isqrt(3 * n))
+    places = list(itertools.combinations(range(n_nodes), 2))
+    for at in range(min(n, len(places))):
+        one, two = places[at * 37 % len(places)] if len(places) % 37 else places[at]
+        yield f"node{one}", f"node{two}"
 
 
 # --- which sizes ----------------------------------------------------------------------------------
@@ -115,17 +158,15 @@ def constants(plan: Any, limit: int = LARGEST_CONSTANT) -> list[int]:
     True
     """
     found: set[int] = set()
-    _collect(plan, found, limit, set())
+    met: set[int] = set()
+    _collect(plan, found, limit, met)
     for kind in type(plan).__mro__:
         if kind.__module__ in {"builtins", "abc", "typing"}:
             continue
         for value in vars(sys.modules[kind.__module__]).values():
-            inner = value.fget if isinstance(value, property) else value
-            if isinstance(inner, FunctionType):
-                _named(inner.__code__, found, limit)
+            _collect(value, found, limit, met)
         for value in vars(kind).values():
-            if isinstance(value, FunctionType):
-                _named(value.__code__, found, limit)
+            _collect(value.fget if isinstance(value, property) else value, found, limit, met)
     return sorted(found)
 
 
@@ -138,18 +179,31 @@ def _collect(value: Any, found: set[int], limit: int, met: set[int]) -> None:
     if isinstance(value, int):
         if 1 < abs(value) <= limit:
             found.add(abs(value))
-    elif isinstance(value, Fraction):
-        _collect(value.numerator, found, limit, met)
-        _collect(value.denominator, found, limit, met)
-    elif dataclasses.is_dataclass(value) and not isinstance(value, type | Schema):
-        for part in dataclasses.fields(value):
-            _collect(getattr(value, part.name, None), found, limit, met)
-    elif isinstance(value, dict):
-        for part in value.values():
-            _collect(part, found, limit, met)
-    elif isinstance(value, list | tuple):
-        for part in value:
-            _collect(part, found, limit, met)
+        return
+    if isinstance(value, FunctionType):
+        _named(value.__code__, found, limit)
+    for part in _parts(value):
+        _collect(part, found, limit, met)
+
+
+def _parts(value: Any) -> Iterable[Any]:
+    """Give what something holds: fields, elements, what a function was made with."""
+    if isinstance(value, Fraction):
+        return value.numerator, value.denominator
+    if isinstance(value, FunctionType):
+        return [cell.cell_contents for cell in value.__closure__ or () if _is_filled(cell)]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type | Schema):
+        return [getattr(value, part.name, None) for part in dataclasses.fields(value)]
+    if isinstance(value, dict):
+        return list(value.values())
+    return value if isinstance(value, list | tuple) else ()
+
+
+def _is_filled(cell: CellType) -> bool:
+    try:
+        return cell.cell_contents is not None
+    except ValueError:  # nothing is in it yet
+        return False
 
 
 def _named(code: CodeType, found: set[int], limit: int) -> None:
@@ -158,6 +212,18 @@ def _named(code: CodeType, found: set[int], limit: int) -> None:
             _named(value, found, limit)
         elif isinstance(value, int) and not isinstance(value, bool) and 1 < value <= limit:
             found.add(value)
+
+
+def large_sizes(plan: Any) -> list[int]:
+    """List sizes beyond these that a plan or its code names, with the one before each.
+
+    Examples
+    --------
+    >>> large_sizes(None)
+    []
+    """
+    named = [n for n in constants(plan, MOST_LARGE) if n > LARGEST_CONSTANT]
+    return sorted({n - step for n in named[:MOST_NAMED] for step in (0, 1)})
 
 
 def sizes_of(plan: Any, most: int = MOST_ROWS) -> list[int]:
@@ -201,6 +267,10 @@ def variants(schema: Schema, fits: Callable[[Schema], Any]) -> Iterator[tuple[st
                 },
                 **columns,
             },
+        },
+        "a column of many values": {
+            **document,
+            "columns": {"how-many": {"type": "integer", "low": 0, "high": 599}, **columns},
         },
         "columns of every kind": {
             **document,

@@ -21,7 +21,7 @@ from typer.main import get_group
 import hushtable as ht
 from hushtable.cli.exit_codes import INTERRUPTED, REFUSED, WRONG_USAGE
 from hushtable.cli.lazy import as_command, lazy_group
-from hushtable.cli.screen import errors, visible
+from hushtable.cli.plain import visible
 from hushtable.errors import (
     HushtableError,
     HushtableWarning,
@@ -63,6 +63,8 @@ class _OnScreen(logging.Handler):
     """Write what is logged to standard error, above a bar where there is one."""
 
     def emit(self, record: logging.LogRecord) -> None:
+        from hushtable.cli.screen import errors  # noqa: PLC0415 - slow to import
+
         told = f"hushtable: {record.getMessage()}"
         if errors.is_terminal:
             errors.print(told, highlight=False, soft_wrap=True)

@@ -12,7 +12,8 @@ import hushtable as ht
 from hushtable.cli.exit_codes import NOT_TESTED, REFUSED
 from hushtable.cli.lazy import method_group
 from hushtable.cli.options import AsJson, with_method_options
-from hushtable.cli.screen import one_bar, print_json, print_lines
+from hushtable.cli.plain import print_json
+from hushtable.cli.screen import one_bar, print_lines
 
 if TYPE_CHECKING:
     from hushtable.methods.parameters import Parameters

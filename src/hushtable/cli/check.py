@@ -10,7 +10,8 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import typer
 
-from hushtable.cli.screen import console, print_json
+from hushtable.cli.plain import print_json
+from hushtable.cli.screen import console
 from hushtable.engine.silence import silenced
 from hushtable.errors import DataError, ParameterError
 from hushtable.evaluation.risk.anonymity import check, measure, requirements

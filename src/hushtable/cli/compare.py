@@ -14,7 +14,8 @@ from rich.table import Table
 
 from hushtable.cli.findings import hand_out, require_new_files, this_command
 from hushtable.cli.options import ControlPath, NumbersPath, Questions, Repeats, Target
-from hushtable.cli.screen import bar_for_each_part, console, print_whole, visible
+from hushtable.cli.plain import visible
+from hushtable.cli.screen import bar_for_each_part, console, print_whole
 
 LABELS = 28  # least width of what the figures are called
 WORD = 24  # letters of a word in a release's column; the rest goes to the next line

@@ -12,7 +12,8 @@ from rich.text import Text
 
 import hushtable as ht
 from hushtable.cli.options import AsJson
-from hushtable.cli.screen import bar_for_each_part, console, one_bar, print_json
+from hushtable.cli.plain import print_json
+from hushtable.cli.screen import bar_for_each_part, console, one_bar
 from hushtable.errors import ReleaseError
 from hushtable.extras import require
 

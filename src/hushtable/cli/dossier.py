@@ -9,7 +9,8 @@ import typer
 from typer.core import TyperGroup
 
 from hushtable.cli.options import AsJson
-from hushtable.cli.screen import tell, visible
+from hushtable.cli.plain import visible
+from hushtable.cli.screen import tell
 from hushtable.errors import ParameterError
 
 WRITE = "write"

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hushtable.cli.screen import console, print_json
+from hushtable.cli.plain import print_json
+from hushtable.cli.screen import console
 from hushtable.errors import ParameterError
 
 if TYPE_CHECKING:

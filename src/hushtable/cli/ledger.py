@@ -11,7 +11,8 @@ import typer
 import hushtable as ht
 from hushtable.cli.findings import require_new_files
 from hushtable.cli.options import AsJson, Reason, Responsible, ReviewBy, stated_decision
-from hushtable.cli.screen import console, print_json, tell, visible
+from hushtable.cli.plain import print_json, visible
+from hushtable.cli.screen import console, tell
 from hushtable.errors import ParameterError
 
 ledger_group = typer.Typer(

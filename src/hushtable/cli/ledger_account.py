@@ -11,7 +11,8 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from hushtable.cli.screen import bars, console, print_whole, visible
+from hushtable.cli.plain import visible
+from hushtable.cli.screen import bars, console, print_whole
 from hushtable.privacy.decision import Decision
 from hushtable.privacy.values import rounded
 

@@ -19,9 +19,10 @@ from hushtable.cli.options import (
     SchemaPath,
     with_method_options,
 )
+from hushtable.cli.plain import print_json
 from hushtable.cli.plan import as_plain, show_plan
 from hushtable.cli.publish import show_published
-from hushtable.cli.screen import console, one_bar, print_json, print_lines
+from hushtable.cli.screen import console, one_bar, print_lines
 from hushtable.errors import ParameterError
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 
 from hushtable.cli.options import AsJson
-from hushtable.cli.screen import console, print_json, print_whole
+from hushtable.cli.plain import print_json
+from hushtable.cli.screen import console, print_whole
 from hushtable.errors import ParameterError
 
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ import hushtable as ht
 from hushtable.cli.forecast import show_forecast
 from hushtable.cli.lazy import method_group
 from hushtable.cli.options import AsJson, Otherwise, RowsToExpect, SchemaPath, with_method_options
-from hushtable.cli.screen import console, print_json
+from hushtable.cli.plain import print_json
+from hushtable.cli.screen import console
 from hushtable.errors import ParameterError
 
 if TYPE_CHECKING:

@@ -22,7 +22,8 @@ from hushtable.cli.options import (
     SchemaPath,
     with_method_options,
 )
-from hushtable.cli.screen import console, one_bar, print_json
+from hushtable.cli.plain import print_json
+from hushtable.cli.screen import console, one_bar
 
 
 def _publish_command(kind: type[ht.Method]) -> Callable[..., None]:
@@ -75,7 +76,7 @@ def show_published(release: ht.Release, *, as_json: bool) -> None:
         statement = release.statement.model_dump(mode="json", by_alias=True)
         print_json({**statement, "rows_out": n_rows})
         return
-    said = "" if n_rows is None else f": {n_rows:,} rows"
+    said = "" if n_rows is None else f": {_told_rows(release, n_rows)}"
     console.print(f"Published to {release.folder}{said}.", highlight=False)
     if n_rows == 0:
         console.print(
@@ -92,6 +93,15 @@ def show_published(release: ht.Release, *, as_json: bool) -> None:
             style="bold",
             highlight=False,
         )
+
+
+def _told_rows(release: ht.Release, n_rows: int) -> str:
+    """Say how many rows there are: of each table, where several belong together."""
+    linked = release.statement.estimator.get("linked")
+    if linked is None:
+        return f"{n_rows:,} rows"
+    rows = {name: release.statement.tables[name].rows for name in linked["tables"]}
+    return ", ".join(f"{n:,} rows of {name}" for name, n in rows.items())
 
 
 def _rows_out(release: ht.Release) -> int | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from hushtable.cli.screen import console, print_json, visible
+from hushtable.cli.plain import print_folded, print_json, print_line
 from hushtable.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -101,9 +101,9 @@ def show(answer: ht.Estimate | EstimateTable, *, as_json: bool) -> None:
     if as_json:
         print_json(answer.to_dict())
         return
-    console.print(visible(str(answer)), highlight=False, soft_wrap=True)
+    print_line(str(answer))
     for note in answer.notes:
-        console.print(f"  {note}", highlight=False)
+        print_folded(f"  {note}")
 
 
 def write(answer: ht.Estimate | EstimateTable, csv: Path | None, plot: Path | None) -> None:

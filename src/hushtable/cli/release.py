@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,9 +10,9 @@ import typer
 
 import hushtable as ht
 from hushtable.cli.options import AsJson, ReleasePath
+from hushtable.cli.plain import print_json
 from hushtable.cli.question import QueryOptions, require, write
 from hushtable.cli.question import show as show_answer
-from hushtable.cli.screen import console, print_json, tell
 from hushtable.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -20,11 +21,13 @@ if TYPE_CHECKING:
 
 def show(release: ReleasePath, as_json: AsJson = False) -> None:
     """Show the statement of a release, for people."""
-    statement = ht.Release.load(release).statement
+    statement = _load(release).statement
     if as_json:
         print_json(statement.model_dump(mode="json", by_alias=True))
     else:
         from rich.markdown import Markdown  # noqa: PLC0415 - slow to import
+
+        from hushtable.cli.screen import console  # noqa: PLC0415
 
         console.print(Markdown(statement.for_people()))
 
@@ -78,7 +81,7 @@ def query(  # noqa: PLR0917 - the options of a command
         scope="population" if population else "people",
     )
     require(asked, csv, plot)
-    answer = asked.ask(ht.Release.load(release), _public_tables(table or []))
+    answer = asked.ask(_load(release), _public_tables(table or []))
     write(answer, csv, plot)
     show_answer(answer, as_json=as_json)
 
@@ -89,10 +92,21 @@ def export(
     as_json: AsJson = False,
 ) -> None:
     """Write the microdata rows of a release to a file."""
-    opened = ht.Release.load(release)
+    from hushtable.cli.screen import tell  # noqa: PLC0415 - slow to import
+
+    opened = _load(release)
     opened.export(out)
     tell(f"Wrote {out}: {opened.n_rows:,} rows.", as_json=as_json, file=str(out),
          rows=opened.n_rows)  # fmt: skip
+
+
+def _load(folder: Path) -> ht.Release:
+    """Open a release. What is imported for it stays: no time is spent to look whether it may go."""
+    gc.disable()
+    release = ht.Release.load(folder)
+    gc.freeze()
+    gc.enable()
+    return release
 
 
 def _public_tables(given: list[str]) -> dict[str, pa.Table]:

@@ -12,7 +12,8 @@ import typer
 
 import hushtable as ht
 from hushtable.cli.options import AsJson, DataPath, SchemaPath
-from hushtable.cli.screen import console, print_json, print_lines
+from hushtable.cli.plain import print_json
+from hushtable.cli.screen import console, print_lines
 from hushtable.errors import ParameterError
 
 if TYPE_CHECKING:

@@ -1,10 +1,7 @@
-"""How the commands print, for people and for programs."""
+"""How the commands print for people: two consoles, tables, and bars of what is being done."""
 
 from __future__ import annotations
 
-import json
-import re
-import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -12,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
+
+from hushtable.cli.plain import print_json
 
 if TYPE_CHECKING:
     import rich.progress
@@ -21,11 +20,6 @@ if TYPE_CHECKING:
 # The only two; names and texts from files must not be taken for markup.
 console = Console(markup=False, emoji=False)
 errors = Console(markup=False, emoji=False, stderr=True)
-
-
-def print_json(content: Any) -> None:
-    """Print plain data, for programs."""
-    sys.stdout.write(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
 
 
 def tell(said: str, *, as_json: bool, **content: Any) -> None:
@@ -56,17 +50,6 @@ def print_whole(table: Table, screen: Console = console) -> None:
     if least > screen.width:
         table.width = least
     screen.print(table, crop=False, highlight=False)
-
-
-def visible(text: str) -> str:
-    r"""Replace what a terminal would obey: names from files may hold anything.
-
-    Examples
-    --------
-    >>> visible("yearly\x1b[2Jtable")
-    'yearly�[2Jtable'
-    """
-    return re.sub(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", "\N{REPLACEMENT CHARACTER}", text)
 
 
 _BARS = "▁▂▃▄▅▆▇█"

@@ -13,7 +13,8 @@ from rich.table import Table
 import hushtable as ht
 from hushtable.cli.exit_codes import REFUSED
 from hushtable.cli.options import AsJson
-from hushtable.cli.screen import console, one_bar, print_json, print_whole
+from hushtable.cli.plain import print_json
+from hushtable.cli.screen import console, one_bar, print_whole
 
 if TYPE_CHECKING:
     from hushtable.selftest.verdict import Row

@@ -20,7 +20,8 @@ from hushtable.cli.options import (
     SchemaPath,
     stated_decision,
 )
-from hushtable.cli.screen import console, one_bar, print_json, tell, visible
+from hushtable.cli.plain import print_json, visible
+from hushtable.cli.screen import console, one_bar, tell
 from hushtable.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -177,6 +178,10 @@ def publish(  # noqa: PLR0917 - the options of a command
 @series_group.command("show")
 def show(folder: Folder, as_json: AsJson = False) -> None:
     """Show the plan, the waves that are published, and what is left of the budget."""
+    from fractions import Fraction  # noqa: PLC0415 - only for this command
+
+    from hushtable.privacy.values import rounded  # noqa: PLC0415 - slow to import
+
     series = ht.Series.open(folder)
     content = series.summary()
     if as_json:
@@ -184,15 +189,22 @@ def show(folder: Folder, as_json: AsJson = False) -> None:
         return
     kind = "panel" if content["panel"] else "series"
     planned = "without an end" if content["waves"] is None else f"of {content['waves']} waves"
+    epsilon, delta = (rounded(Fraction(content[name])) for name in ("epsilon", "delta"))
     console.print(
-        f"A {kind} {planned}: epsilon {content['epsilon']} and delta {content['delta']} for each "
-        "person with all rows in all waves.",
+        f"A {kind} {planned}: epsilon {epsilon} and delta {delta} for each person with all rows in "
+        "all waves.",
         highlight=False,
     )
     for release in content["releases"]:
         console.print(
             f"  {release['name']}: about {release['rows']:,.0f} rows, published on "
             f"{release['created']}",
+            highlight=False,
+        )
+    for name in content["lost"]:
+        console.print(
+            f"  {name}: charged, and not there: its run was killed, or runs now. Publish it again "
+            "to be told what can be done.",
             highlight=False,
         )
     if content["left"] is not None:

@@ -15,8 +15,7 @@ from hushtable.engine.base import (
 )
 from hushtable.engine.baskets import ItemColumns, ItemGroups
 from hushtable.engine.encode import RuleCodes
-from hushtable.errors import DataError, ParameterError, TooLarge
-from hushtable.files.yaml_text import shown
+from hushtable.errors import DataError, ParameterError, TooLarge, shown
 from hushtable.recoding import Recoding, recoded_domain
 from hushtable.schema import Categorical, Column, Schema
 

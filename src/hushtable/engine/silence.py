@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import logging
 import sys
 import threading
@@ -49,10 +50,18 @@ def silenced(function: Callable[P, R]) -> Callable[P, R]:
     >>> read()  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     hushtable.errors.InternalError: internal error (ValueError); its message is withheld, since ...
+
+    A call that does not fit the function is refused as ever: that names arguments, not values.
+
+    >>> read("a private value")
+    Traceback (most recent call last):
+    TypeError: too many positional arguments
     """
+    signature = inspect.signature(function)
 
     @functools.wraps(function)
     def quiet(*args: P.args, **kwargs: P.kwargs) -> R:
+        signature.bind(*args, **kwargs)
         with _SILENCE:
             try:
                 return function(*args, **kwargs)
@@ -107,6 +116,9 @@ def _forget_others(error: BaseException) -> None:
         done.add(id(link))
         if hasattr(link, "__notes__") and not isinstance(link, HushtableError):
             link.__notes__ = [note for note in link.__notes__ if isinstance(note, OwnNote)]
+        if isinstance(link, HushtableError):
+            told = ("problems", "__notes__")
+            link.__dict__ = {name: value for name, value in vars(link).items() if name in told}
         own = link.__cause__ if isinstance(link.__cause__, HushtableError) else None
         link.__cause__, link.__context__, link.__suppress_context__ = own, None, True
         link = own

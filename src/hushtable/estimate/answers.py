@@ -259,7 +259,7 @@ class Answers:
             sampling_std=std * at.sampling_std / known,
             scope=scope,
             what=moments.name_of_quantile(probability, column),
-            notes=base.notes,
+            notes=(*base.notes, *moments.said_of_codes(number, np.arange(number.n_values), ends)),
         )
 
     def correlation(

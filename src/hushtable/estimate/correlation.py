@@ -16,7 +16,7 @@ import numpy as np
 
 from hushtable.errors import Refused
 from hushtable.estimate.base import Estimate, Scope
-from hushtable.estimate.moments import Ask, Numbers, answer_of
+from hushtable.estimate.moments import Ask, Numbers, answer_of, said_of
 from hushtable.estimate.quantiles import NORMAL
 from hushtable.estimate.row_functions import Floats, power, present
 
@@ -83,7 +83,7 @@ def correlation(ask: Ask, one: Numbers, two: Numbers, *, scope: Scope) -> Estima
         sampling=sampling,
         scope=scope,
         what=f"correlation of {one.name} and {two.name}",
-        notes=found.notes,
+        notes=(*found.notes, *said_of((low, high), (-1.0, 1.0))),
     )
 
 

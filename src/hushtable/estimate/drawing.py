@@ -7,7 +7,7 @@ of their own analysts repeat a draw. Noise that keeps a promise is `hushtable.pr
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from hushtable.estimate.simplex import on_simplex
 from hushtable.recoding import Intervals, Recoding
 
-Generator = np.random.Generator
+Generator: TypeAlias = "np.random.Generator"  # by name: no other answer needs that module
 
 _STICKS = 40  # pieces of a Dirichlet process; what is left after them is a part in 10^12
 

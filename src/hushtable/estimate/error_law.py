@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,7 +11,9 @@ from numpy.typing import NDArray
 
 from hushtable.estimate.quantiles import normal_quantile
 
-_MAX_POINTS = 1 << 22  # beyond this the normal approximation is as good as exact
+_MANY = 512
+"""From so many on, sums have the quantiles of Cornish and Fisher, which are then off by less than a
+ten thousandth of their reach and at most the one whole number that they are rounded away by."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +53,8 @@ class ErrorLaw:
             return 0.0, 0.0
         tail = (1 - confidence) / 2
         points = n * (len(self.values) - 1) + 1
-        if points > _MAX_POINTS:
-            half = normal_quantile(1 - tail) * (n * self.variance) ** 0.5
-            return n * self.mean - half, n * self.mean + half
+        if n >= _MANY:
+            return self._of_many(n, tail)
         size = 1 << (points - 1).bit_length()
         mass = np.fft.irfft(np.fft.rfft(self.probabilities, size) ** n, size)[:points]
         below = np.cumsum(np.maximum(mass, 0.0))
@@ -61,3 +63,17 @@ class ErrorLaw:
         low = int(np.searchsorted(below, tail))
         high = int(np.searchsorted(below, 1 - tail))
         return float(first + low), float(first + high)
+
+    def _of_many(self, n: int, tail: float) -> tuple[float, float]:
+        """Give the central interval of a sum that is nearly normal, by three moments more."""
+        away, std = self.values - self.mean, self.variance**0.5
+        if std == 0.0:
+            return n * self.mean, n * self.mean
+        skew, fourth = (float(away**k @ self.probabilities) / std**k for k in (3, 4))
+        skew, kurtosis = skew / n**0.5, (fourth - 3) / n
+        ends = []
+        for z in (normal_quantile(tail), normal_quantile(1 - tail)):
+            bent = (z**2 - 1) * skew / 6 + (z**3 - 3 * z) * kurtosis / 24
+            bent -= (2 * z**3 - 5 * z) * skew**2 / 36
+            ends.append(n * self.mean + n**0.5 * std * (z + bent))
+        return float(math.floor(ends[0])), float(math.ceil(ends[1]))

@@ -10,7 +10,9 @@ from hushtable.estimate.base import Estimate, written
 from hushtable.estimate.estimate_table import EstimateTable
 
 _WIDTH, _ROW, _LEFT, _RIGHT, _TOP = 720, 22, 220, 690, 46
-_TICKS = 5
+N_TICKS = 5
+
+Point = tuple[float, float]
 
 
 def drawing(answer: Estimate | EstimateTable) -> str:
@@ -33,17 +35,13 @@ def drawing(answer: Estimate | EstimateTable) -> str:
         return _LEFT + (_RIGHT - _LEFT) * (inside - low) / (high - low)
 
     what = header[len(answer.by)]
-    parts = [
-        f'<text x="{_LEFT}" y="20" font-size="15">{escape(what)}</text>',
-        f'<text x="{_LEFT}" y="36" fill="#555">with 95 % intervals</text>',
-    ]
-    for tick in range(_TICKS):
-        value = low + (high - low) * tick / (_TICKS - 1)
+    parts = captions(_LEFT, what, "with 95 % intervals")
+    for value in ticks(low, high):
         parts.append(
             f'<line x1="{x(value):.1f}" x2="{x(value):.1f}" y1="{_TOP}" y2="{bottom}" '
             'stroke="#ddd"/>'
             f'<text x="{x(value):.1f}" y="{bottom + 18}" text-anchor="middle" fill="#555">'
-            f"{written(value, (high - low) / _TICKS, what)}</text>"
+            f"{written(value, (high - low) / N_TICKS, what)}</text>"
         )
     for place, (key, estimate) in enumerate(answer):
         y = _TOP + _ROW * (place + 0.5)
@@ -53,13 +51,36 @@ def drawing(answer: Estimate | EstimateTable) -> str:
         )
         if math.isnan(estimate.value):
             continue
-        parts.append(
-            f'<line x1="{x(estimate.low):.1f}" x2="{x(estimate.high):.1f}" y1="{y:.1f}" '
-            f'y2="{y:.1f}" stroke="#1f5f8b" stroke-width="2"/>'
-            f'<circle cx="{x(estimate.value):.1f}" cy="{y:.1f}" r="4" fill="#1f5f8b"/>'
-        )
+        parts.append(mark((x(estimate.low), y), (x(estimate.value), y), (x(estimate.high), y)))
+    return document(_WIDTH, bottom + 34, parts)
+
+
+def captions(left: int, title: str, below: str) -> list[str]:
+    """Write what a drawing shows, and a line below it."""
+    return [
+        f'<text x="{left}" y="20" font-size="15">{escape(title)}</text>',
+        f'<text x="{left}" y="36" fill="#555">{escape(below)}</text>',
+    ]
+
+
+def ticks(low: float, high: float) -> list[float]:
+    """Give the numbers that stand at an axis, evenly from end to end."""
+    return [low + (high - low) * tick / (N_TICKS - 1) for tick in range(N_TICKS)]
+
+
+def mark(start: Point, value: Point, end: Point) -> str:
+    """Draw an interval as a line, and its value as a point on it."""
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {bottom + 34}" '
+        f'<line x1="{start[0]:.1f}" x2="{end[0]:.1f}" y1="{start[1]:.1f}" y2="{end[1]:.1f}" '
+        'stroke="#1f5f8b" stroke-width="2"/>'
+        f'<circle cx="{value[0]:.1f}" cy="{value[1]:.1f}" r="4" fill="#1f5f8b"/>'
+    )
+
+
+def document(width: int, height: int, parts: Sequence[str]) -> str:
+    """Put the parts of a drawing together."""
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
         'font-family="sans-serif" font-size="12">\n' + "\n".join(parts) + "\n</svg>\n"
     )
 

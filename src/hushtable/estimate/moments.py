@@ -33,6 +33,13 @@ from hushtable.schema import Integer, Number
 Ask = Callable[[Sequence[RowFunction]], Sums]
 
 TOO_FEW = "The noise leaves open whether there are such rows at all: any value is possible."
+ALL_POSSIBLE = (
+    "The interval is nearly all that could be by what is public: the release says next to nothing "
+    "about this; ask about more rows, or fewer columns."
+)
+NEARLY_ALL = 0.95
+"""Share of what is possible from which on an interval is said to be all of it."""
+
 _ALL_THRESHOLDS = 128  # values of a column that are all tried as a quantile
 _FEW_THRESHOLDS = 33  # of a column with very many values, before it is known where to look
 _MAX_NUMBERS = 8_000_000  # thresholds times values
@@ -103,6 +110,19 @@ def answer_of(
         what=what,
         notes=notes,
     )
+
+
+def said_of(ends: tuple[float, float], bounds: tuple[float, float]) -> tuple[str, ...]:
+    """Give the note that an interval needs which leaves hardly anything out.
+
+    Examples
+    --------
+    >>> said_of((-1.0, 0.98), (-1.0, 1.0)) == (ALL_POSSIBLE,), said_of((0.1, 0.9), (0.0, 1.0))
+    (True, ())
+    """
+    possible = bounds[1] - bounds[0]
+    is_all = possible > 0 and ends[1] - ends[0] >= NEARLY_ALL * possible
+    return (ALL_POSSIBLE,) if is_all else ()
 
 
 def fieller(values: Floats, squares: Floats) -> tuple[float, float]:
@@ -194,6 +214,8 @@ def _ratio(
     notes = sums.notes
     if bottom <= 0 or low > high:
         notes, (low, high) = (*notes, TOO_FEW), bounds
+    else:
+        notes = (*notes, *said_of((low, high), bounds))
     value = min(max(top / bottom, low), high) if bottom > 0 else math.nan
     at = np.array([[1.0, -value]]) if bottom > 0 else np.array([[1.0, 0.0]])
     return answer_of(
@@ -351,8 +373,17 @@ def quantile(ask: Ask, numbers: Numbers, probability: float, *, scope: Scope) ->
         sampling_std=per_row * math.sqrt(sampling),
         scope=scope,
         what=name_of_quantile(probability, name),
-        notes=notes,
+        notes=(*notes, *said_of_codes(column, there, (low_code, high_code))),
     )
+
+
+def said_of_codes(
+    column: Scale, possible: NDArray[np.int64], ends: tuple[int, int]
+) -> tuple[str, ...]:
+    """Give the note that an interval of values needs which leaves hardly anything out."""
+    bounds = numbers_of(column, possible[[0, -1]])
+    low, high = numbers_of(column, np.array(ends))
+    return said_of((float(low), float(high)), (float(bounds[0]), float(bounds[1])))
 
 
 def value_at(column: Scale, codes: Sequence[int]) -> list[float]:

@@ -122,19 +122,8 @@ def draw_lines(
     body = [
         f'<text x="{_LEFT}" y="22" font-weight="bold">{escape(title)}</text>',
         f'<text x="{_LEFT}" y="40" fill="#555">{escape(note)}</text>',
+        *_grid(x, y, x_label),
     ]
-    body += [
-        f'<path d="M{x(tick):.1f} {_TOP}V{_BOTTOM}" stroke="#ddd"/><text x="{x(tick):.1f}" '
-        f'y="{_BOTTOM + 18}" text-anchor="middle">{tick:,.10g}</text>'
-        for tick in x.ticks
-    ]
-    body += [
-        f'<path d="M{_LEFT} {y(tick):.1f}H{_RIGHT}" stroke="#ddd"/><text x="{_LEFT - 8}" '
-        f'y="{y(tick) + 4:.1f}" text-anchor="end">{tick:,.10g}</text>'
-        for tick in y.ticks
-    ]
-    middle = (_LEFT + _RIGHT) / 2
-    body.append(f'<text x="{middle:g}" y="{_BOTTOM + 40}" text-anchor="middle">{x_label}</text>')
     if upright is not None:
         body.append(
             f'<path d="M{x(upright):.1f} {_TOP}V{_BOTTOM}" stroke="#222" stroke-dasharray="2 3"/>'
@@ -159,14 +148,38 @@ def draw_lines(
         )
     named = [(line.label, line.color, 1.0) for line in lines if line.label]
     named += [(band.label, BLUE, 0.18)] if band else []
+    body += _legend(named)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{_HEIGHT}" '
+        f'viewBox="0 0 {_WIDTH} {_HEIGHT}" font-family="sans-serif" font-size="13" fill="#222">'
+        '<rect width="100%" height="100%" fill="white"/>\n' + "\n".join(body) + "\n</svg>\n"
+    )
+
+
+def _grid(x: _LogAxis, y: _LogAxis, x_label: str) -> list[str]:
+    """Draw the ticks of both axes, and what the lower one is about."""
+    upright = [
+        f'<path d="M{x(tick):.1f} {_TOP}V{_BOTTOM}" stroke="#ddd"/><text x="{x(tick):.1f}" '
+        f'y="{_BOTTOM + 18}" text-anchor="middle">{tick:,.10g}</text>'
+        for tick in x.ticks
+    ]
+    level = [
+        f'<path d="M{_LEFT} {y(tick):.1f}H{_RIGHT}" stroke="#ddd"/><text x="{_LEFT - 8}" '
+        f'y="{y(tick) + 4:.1f}" text-anchor="end">{tick:,.10g}</text>'
+        for tick in y.ticks
+    ]
+    middle = (_LEFT + _RIGHT) / 2
+    label = f'<text x="{middle:g}" y="{_BOTTOM + 40}" text-anchor="middle">{x_label}</text>'
+    return [*upright, *level, label]
+
+
+def _legend(named: Sequence[tuple[str, str, float]]) -> list[str]:
+    """Name the lines: each its label, its color and how strong that is."""
+    body = []
     for number, (label, color, strength) in enumerate(reversed(named)):
         foot = _BOTTOM - 12 - 18 * number
         body.append(
             f'<rect x="{_LEFT + 10}" y="{foot - 8}" width="18" height="8" fill="{color}" '
             f'fill-opacity="{strength:g}"/><text x="{_LEFT + 34}" y="{foot}">{escape(label)}</text>'
         )
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{_HEIGHT}" '
-        f'viewBox="0 0 {_WIDTH} {_HEIGHT}" font-family="sans-serif" font-size="13" fill="#222">'
-        '<rect width="100%" height="100%" fill="white"/>\n' + "\n".join(body) + "\n</svg>\n"
-    )
+    return body

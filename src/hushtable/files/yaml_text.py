@@ -52,17 +52,6 @@ def write_yaml(content: Any) -> str:
     return text
 
 
-def shown(value: Any) -> str:
-    """Quote a value in a message, shortened; what holds others is named, not written out."""
-    if isinstance(value, dict | list | tuple | set):
-        return f"a {type(value).__name__}"
-    try:
-        text = repr(value)
-    except ValueError:  # a whole number of thousands of digits
-        return "a huge number"
-    return text if len(text) <= 60 else text[:57] + "..."
-
-
 def _said(error: yaml.YAMLError) -> str:
     problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "not readable"
     mark = getattr(error, "problem_mark", None)

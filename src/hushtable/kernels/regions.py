@@ -127,21 +127,28 @@ def score_subsets(
     starts: Integers,
 ) -> int:  # pragma: no cover - compiled
     """Score all splits of a set into two; a split is named by the side with the lowest position."""
-    inside = np.array([p for p in range(63) if mask >> p & 1])
-    at = np.zeros(64, np.int64)
-    at[inside] = np.arange(len(inside))
-    table = np.zeros((len(inside), len(whole)), np.int64)
+    # Loops instead of array expressions throughout: those take seconds to compile.
+    inside, at = np.zeros(64, np.int64), np.zeros(64, np.int64)
+    n_inside = 0
+    for p in range(63):
+        if mask >> p & 1:
+            inside[n_inside], at[p] = p, n_inside
+            n_inside += 1
+    table = np.zeros((n_inside, len(whole)), np.int64)
     for cell in order:
         table[at[positions[cell]], classes[cell]] += counts[cell]
-    n_splits = (1 << (len(inside) - 1)) - 1
+    left = np.zeros(len(whole), np.int64)
+    n_splits = (1 << (n_inside - 1)) - 1
     for split in range(n_splits):
         # The lowest position is always on the named side, with any proper part of the others.
         side = np.int64(1) << inside[0]
-        left = table[0].copy()
-        for i in range(1, len(inside)):
+        for c in range(len(whole)):
+            left[c] = table[0, c]
+        for i in range(1, n_inside):
             if split >> (i - 1) & 1:
                 side |= np.int64(1) << inside[i]
-                left += table[i]
+                for c in range(len(whole)):
+                    left[c] += table[i, c]
         scores[split] = split_score(left, whole, quality)
         ways[split] = 1
         starts[split] = side
@@ -197,5 +204,6 @@ def divide(
                 else:
                     order[to] = cell
                     to += 1
-            order[to : to + n_later] = later[:n_later]
+            for place in range(n_later):
+                order[to + place] = later[place]
     return middles

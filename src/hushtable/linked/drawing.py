@@ -2,9 +2,11 @@
 
 What a quilt of children knows is how their columns hang together, and with those of the parent.
 Given parents that are drawn already, as many children as each is to have are drawn from that field
-by Gibbs sweeps over the children's own columns alone, so keys fit by construction. Where rows have
-an order, they are sorted by it and then arranged (`hushtable.linked.steps`). Everything here is
-post-processing of what was let out.
+by Gibbs sweeps over the children's own columns alone, so keys fit by construction. Each child is
+drawn several times, and one of these is picked so that counts are what the field expects and not
+what chance made of it (`hushtable.linked.balance`). Where rows have an order, they are sorted by it
+and then arranged (`hushtable.linked.steps`). Everything here is post-processing of what was let
+out.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import numpy as np
 
 from hushtable.kernels.field import Particles
 from hushtable.kernels.sequence import Kin
+from hushtable.linked.balance import balanced, n_draws
 from hushtable.linked.steps import Step, arranged
 from hushtable.methods.quilt import particles
 from hushtable.methods.quilt.coins import Coins
@@ -150,10 +153,13 @@ def _given(
     for column, codes in given.items():
         rows[:, place_of[column]] = _buckets(quilt.columns[place_of[column]], codes)
     places = [place_of[column] for column in free]
-    for place in places:
-        rows[:, place] = quilt.field.coins.spread(quilt.columns[place].masses, n_rows)
-    quilt.field.draw_given(rows, places, N_SWEEPS)
-    drawn = particles.Drawn(rows, np.arange(n_rows))
+    draws = []
+    for _ in range(n_draws(n_rows)):
+        draws.append(rows.copy())
+        for place in places:
+            draws[-1][:, place] = quilt.field.coins.spread(quilt.columns[place].masses, n_rows)
+        quilt.field.draw_given(draws[-1], places, N_SWEEPS)
+    drawn = particles.Drawn(balanced(quilt.field, draws, places), np.arange(n_rows))
     return {column: codes_drawn(quilt, drawn, place_of[column]) for column in free}
 
 

@@ -19,7 +19,6 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-import opt_einsum
 from numpy.typing import NDArray
 
 from hushtable.errors import TooLarge
@@ -197,6 +196,8 @@ Path = list[tuple[int, ...]]
 
 def _path(tensors: Sequence[Tensor], output: tuple[Axis, ...], n_times: int = 1) -> Path:
     """Find a good order of pairwise products, or refuse what is too wide."""
+    import opt_einsum  # noqa: PLC0415 - slow to import
+
     symbols: dict[Axis, str] = {}
     for tensor in tensors:
         for axis in tensor.axes:

@@ -93,6 +93,16 @@ class Ratios:
         """
         return self.posterior(d, adversary) <= gamma and self.low * gamma >= d
 
+    def per_copy(self, copies: int) -> Ratios:
+        """Bound what one copy more tells, where chances rise evenly up to so many copies.
+
+        Examples
+        --------
+        >>> Ratios(low=Fraction(1, 2), high=Fraction(10)).per_copy(3)
+        Ratios(low=Fraction(3, 4), high=Fraction(4, 1))
+        """
+        return Ratios(low=1 / (1 + (1 / self.low - 1) / copies), high=1 + (self.high - 1) / copies)
+
     @property
     def epsilon(self) -> Fraction:
         """The differential privacy of adding or removing a tuple, rounded up."""

@@ -33,11 +33,16 @@ _ANY = Fraction(1)  # a number of tuples, where only the noise matters
 
 @dataclass(frozen=True)
 class UniformInsertions:
-    """Insert every tuple with probability beta, keep tuples of the table with alpha + beta."""
+    """Insert every tuple with probability beta, keep tuples of the table more often.
+
+    With alpha + beta; or, where rows are counted, the more often the more rows have the tuple:
+    with beta + alpha min(rows, copies) / copies.
+    """
 
     domain: Domain
     alpha: Fraction
     beta: Fraction
+    copies: int = 1
 
     @property
     def ratios(self) -> Ratios:
@@ -53,9 +58,14 @@ class UniformInsertions:
         """Draw the tuples to insert, from the whole domain."""
         return sparse_subset(self.domain, p=self.beta, noise=noise)
 
-    def keep(self, codes: NDArray[np.int64], noise: Noise) -> NDArray[np.bool_]:
-        """Toss a coin for each tuple of the table."""
-        return noise.bernoulli(self.alpha + self.beta, size=len(codes))
+    def keep(
+        self, codes: NDArray[np.int64], counts: NDArray[np.int64], noise: Noise
+    ) -> NDArray[np.bool_]:
+        """Toss a coin for each tuple of the table, given how many rows have it."""
+        kept = np.zeros(len(codes), np.bool_)
+        for share, members in _alike(counts, self.copies):
+            kept[members] = noise.bernoulli(self.beta + self.alpha * share, size=len(members))
+        return kept
 
 
 @dataclass(frozen=True)
@@ -74,15 +84,18 @@ class SourceInsertions:
     weights : tuple of tuple of int
         For each column the weight of each code, at least 1.
     alpha : Fraction
-        A tuple of the table is kept with probability alpha + beta(t).
+        A tuple of the table is kept with probability alpha + beta(t), if `copies` rows have it.
     hit : Fraction
         The probability of a lot.
+    copies : int
+        Of alpha, fewer rows than this give a tuple their share.
     """
 
     domain: Domain
     weights: tuple[tuple[int, ...], ...]
     alpha: Fraction
     hit: Fraction
+    copies: int = 1
 
     @cached_property
     def lots(self) -> Domain:
@@ -118,20 +131,26 @@ class SourceInsertions:
         keys = keys[np.lexsort(keys.T[::-1])]
         return keys[np.r_[True, (keys[1:] != keys[:-1]).any(axis=1)]] if len(keys) else keys
 
-    def keep(self, codes: NDArray[np.int64], noise: Noise) -> NDArray[np.bool_]:
-        """Toss a coin for each tuple of the table."""
+    def keep(
+        self, codes: NDArray[np.int64], counts: NDArray[np.int64], noise: Noise
+    ) -> NDArray[np.bool_]:
+        """Toss a coin for each tuple of the table, given how many rows have it."""
         weights = np.ones(len(codes), object)
         for position, column in enumerate(self.weights):
             weights *= np.array(column, object)[codes[:, position]]
         kept = np.zeros(len(codes), np.bool_)
         for weight in sorted(set(weights.tolist())):
-            members = np.flatnonzero(weights == weight)
+            of_weight = np.flatnonzero(weights == weight)
+            for share, some in _alike(counts[of_weight], self.copies):
+                members, more = of_weight[some], self.alpha * share
 
-            def bounds(bits: int, weight: int = weight) -> tuple[Fraction, Fraction]:
-                low, high = self.beta_bounds(weight, bits)
-                return self.alpha + low, min(Fraction(1), self.alpha + high)
+                def bounds(
+                    bits: int, weight: int = weight, more: Fraction = more
+                ) -> tuple[Fraction, Fraction]:
+                    low, high = self.beta_bounds(weight, bits)
+                    return more + low, min(Fraction(1), more + high)
 
-            kept[members[heads(noise, len(members), bounds)]] = True
+                kept[members[heads(noise, len(members), bounds)]] = True
         return kept
 
 
@@ -261,6 +280,13 @@ class SourcePrior:
         _, largest = trial.beta_bounds(self.classes[-1])
         alpha = Fraction(math.floor((Fraction(1, 2) - largest) * 2**40), 2**40)
         return SourceInsertions(self.domain, self.weights, alpha=alpha, hit=hit)
+
+
+def _alike(counts: NDArray[np.int64], copies: int) -> Iterator[tuple[Fraction, NDArray[np.int64]]]:
+    """Give the tuples whose coins are the same, with their share of alpha."""
+    counted = np.minimum(counts, copies)
+    for own in np.unique(counted).tolist():
+        yield Fraction(own, copies), np.flatnonzero(counted == own)
 
 
 def source_weights(domain: Domain, source: Mapping[str, list[int]]) -> tuple[tuple[int, ...], ...]:

@@ -27,14 +27,14 @@ Law = UniformInsertions | SourceInsertions
 class KeptTuples(CellMechanism):
     """Keep tuples of the table by their coins, and insert others of the domain.
 
-    A row adds one tuple to the set or none, and of one tuple can be told what its ratios say.
+    A row adds one copy to one tuple, and of a copy can be told what its ratios say.
     """
 
     law: Law
 
     def price(self, sensitivity: Sensitivity) -> Price:
-        """Give the loss of one tuple for each row."""
-        return Price.pure(sensitivity.l1 * self.law.ratios.epsilon)
+        """Give the loss of one copy of a tuple for each row."""
+        return Price.pure(sensitivity.l1 * self.law.ratios.per_copy(self.law.copies).epsilon)
 
     def inserted(self, noise: Noise) -> Keys:
         """Draw the tuples to insert, from the whole domain."""
@@ -44,7 +44,7 @@ class KeptTuples(CellMechanism):
         """Give the codes of tuples of the table that are kept, and of all that were inserted."""
         held = exact.counts > 0
         shown = ~held
-        shown[held] = self.law.keep(exact.codes[held], noise)
+        shown[held] = self.law.keep(exact.codes[held], exact.counts[held], noise)
         return np.asarray(exact.codes[shown])
 
 
@@ -65,7 +65,8 @@ class TupleSet:
 
     def perturbed(self, law: Law, noise: Noise) -> Keys:
         """Keep tuples of the table by their coins, insert others of the domain."""
-        kept = self.keys[law.keep(self.domain.unpack(self.keys), noise)]
+        once = np.ones(len(self.keys), np.int64)
+        kept = self.keys[law.keep(self.domain.unpack(self.keys), once, noise)]
         inserted = law.insert(noise)
         return merged(kept, inserted[~is_among(inserted, self.keys)])
 
@@ -109,7 +110,7 @@ class NextView(Mechanism):
     """
 
     law: Law
-    past: Past
+    past: Past = field(repr=False)  # private, and no part of how noisy a view is
     views: int
     repeats: bool
 
@@ -132,7 +133,7 @@ class NextView(Mechanism):
             fresh = TupleSet(table.domain, table.keys[~is_among(table.keys, past.seen)])
             past.views.append(fresh.perturbed(self.law, noise))
             past.seen = merged(past.seen, fresh.keys)
-            return past.views
+            return list(past.views)
         if past.views and not np.array_equal(past.seen, table.keys):
             raise Refused(
                 "the table has changed since the first view, and algorithm-4 keeps its promise "
@@ -140,7 +141,7 @@ class NextView(Mechanism):
             )
         past.seen = table.keys
         past.views.append(table.seen_again(past.views, self.law, self.views, noise))
-        return past.views
+        return list(past.views)
 
 
 def is_among(keys: Keys, others: Keys) -> NDArray[np.bool_]:

@@ -164,7 +164,9 @@ def _keep_summary(schema: dict[str, Any]) -> None:
 class Value(BaseModel):
     """A frozen pydantic model whose constructor raises `ParameterError`, all problems at once."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", json_schema_extra=_keep_summary)
+    model_config = ConfigDict(
+        frozen=True, defer_build=True, extra="forbid", json_schema_extra=_keep_summary
+    )
 
     def __init__(self, **values: Any) -> None:
         try:

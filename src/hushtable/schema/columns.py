@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from hushtable.files.yaml_text import shown
+from hushtable.errors import shown
 
 Value = str | int | float | None
 
@@ -46,7 +46,9 @@ Text = Annotated[str, BeforeValidator(_text)]
 class Model(BaseModel):
     """Plain data that is checked once and never changes."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+    model_config = ConfigDict(
+        frozen=True, defer_build=True, extra="forbid", arbitrary_types_allowed=True
+    )
 
 
 class Identifier(Model):

@@ -19,7 +19,6 @@ from pydantic import Field, StrictInt, ValidationError
 
 from hushtable.errors import SchemaError, Unconfirmed
 from hushtable.file_format import FileFormat
-from hushtable.files.yaml_text import read_yaml
 from hushtable.privacy.unit import Unit
 from hushtable.schema.columns import CONFIRM, Identifier, Model, Text
 from hushtable.schema.listed import Boolean
@@ -343,6 +342,8 @@ class LinkedSchema:
 
 def load_persons(path: str | Path) -> Schema:
     """Read the schema of a table, or of the persons where it has several tables."""
+    from hushtable.files.yaml_text import read_yaml  # noqa: PLC0415 - slow to import
+
     try:
         content = read_yaml(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -8,8 +8,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
-from hushtable.errors import TaxonomyError
-from hushtable.files.yaml_text import shown
+from hushtable.errors import TaxonomyError, shown
 from hushtable.schema.columns import OTHER, OUTSIDE, AnyColumn, Outside, Text
 from hushtable.taxonomy import Taxonomy
 

@@ -20,8 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, model_validator
 
-from hushtable.errors import ParameterError
-from hushtable.files.yaml_text import shown
+from hushtable.errors import ParameterError, shown
 from hushtable.schema.columns import OTHER, Text
 from hushtable.schema.numbers import SPECIAL, OnGrid
 

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, cast
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from hushtable.errors import ParameterError
-from hushtable.files.yaml_text import shown
+from hushtable.errors import ParameterError, shown
 from hushtable.schema.bins import starts_of
 from hushtable.schema.columns import (
     MAX_COLUMN_SIZE,

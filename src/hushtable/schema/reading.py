@@ -9,7 +9,6 @@ from typing import Any
 from pydantic import ValidationError
 
 from hushtable.errors import SchemaError, TaxonomyError
-from hushtable.files.yaml_text import read_yaml
 from hushtable.taxonomy import Taxonomy
 
 
@@ -25,6 +24,8 @@ def schema_text(path: Path) -> str:
 
 def schema_content(text: str) -> Any:
     """Read the YAML of a schema."""
+    from hushtable.files.yaml_text import read_yaml  # noqa: PLC0415 - slow to import
+
     try:
         return read_yaml(text)
     except ValueError as error:

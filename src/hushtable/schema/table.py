@@ -31,10 +31,9 @@ from pydantic import (
 )
 
 from hushtable.domain import Domain
-from hushtable.errors import SchemaError, Unconfirmed
+from hushtable.errors import SchemaError, Unconfirmed, shown
 from hushtable.file_format import FileFormat
 from hushtable.files.notebook import html_list, html_table
-from hushtable.files.yaml_text import OneLine, shown, write_yaml
 from hushtable.privacy.guarantee import Unit
 from hushtable.schema.columns import CONFIRM, Identifier, Model, Text
 from hushtable.schema.listed import Boolean, Categorical
@@ -355,6 +354,8 @@ class Schema(Model):
         >>> Schema.parse(Schema.parse(text).to_yaml()) == Schema.parse(text)
         True
         """
+        from hushtable.files.yaml_text import OneLine, write_yaml  # noqa: PLC0415 - slow to import
+
         content = self.to_dict()
         for part in (content, *content["columns"].values()):
             if part.get("confirm"):

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 
 from hushtable.estimate.base import Estimate, written
+from hushtable.estimate.interval_plot import N_TICKS, captions, document, mark, ticks
 
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 720, 320, 90, 690, 50, 270
-_TICKS = 5
 _MOST_LABELS = 12
 
 
@@ -31,34 +30,24 @@ def drawing(where: str, waves: Sequence[int], levels: Sequence[Estimate]) -> str
     def y(value: float) -> float:
         return _BOTTOM - (_BOTTOM - _TOP) * (value - low) / (high - low)
 
-    parts = [
-        f'<text x="{_LEFT}" y="20" font-size="15">rows with {escape(where)}</text>',
-        f'<text x="{_LEFT}" y="36" fill="#555">by wave, with 95 % intervals</text>',
-    ]
-    for tick in range(_TICKS):
-        value = low + (high - low) * tick / (_TICKS - 1)
+    parts = captions(_LEFT, f"rows with {where}", "by wave, with 95 % intervals")
+    for value in ticks(low, high):
         parts.append(
             f'<line x1="{_LEFT}" x2="{_RIGHT}" y1="{y(value):.1f}" y2="{y(value):.1f}" '
             'stroke="#ddd"/>'
             f'<text x="{_LEFT - 10}" y="{y(value) + 4:.1f}" text-anchor="end" fill="#555">'
-            f"{written(value, (high - low) / _TICKS)}</text>"
+            f"{written(value, (high - low) / N_TICKS)}</text>"
         )
     edge = [f"{x(w):.1f},{y(e.high):.1f}" for w, e in zip(waves, levels, strict=True)]
     edge += [f"{x(w):.1f},{y(e.low):.1f}" for w, e in zip(waves, levels, strict=True)][::-1]
     parts.append(f'<polygon points="{" ".join(edge)}" fill="#1f5f8b" fill-opacity="0.15"/>')
     every = -(-len(waves) // _MOST_LABELS)
     for place, (wave, level) in enumerate(zip(waves, levels, strict=True)):
-        parts.append(
-            f'<line x1="{x(wave):.1f}" x2="{x(wave):.1f}" y1="{y(level.low):.1f}" '
-            f'y2="{y(level.high):.1f}" stroke="#1f5f8b" stroke-width="2"/>'
-            f'<circle cx="{x(wave):.1f}" cy="{y(level.value):.1f}" r="4" fill="#1f5f8b"/>'
-        )
+        at = x(wave)
+        parts.append(mark((at, y(level.low)), (at, y(level.value)), (at, y(level.high))))
         if place % every == 0:
             parts.append(
                 f'<text x="{x(wave):.1f}" y="{_BOTTOM + 20}" text-anchor="middle" fill="#555">'
                 f"{wave}</text>"
             )
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" '
-        'font-family="sans-serif" font-size="12">\n' + "\n".join(parts) + "\n</svg>\n"
-    )
+    return document(_WIDTH, _HEIGHT, parts)

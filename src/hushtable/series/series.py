@@ -26,6 +26,7 @@ import pyarrow as pa
 from hushtable.engine import EngineName
 from hushtable.errors import ParameterError, Refused, ReleaseError
 from hushtable.estimate.base import Estimate
+from hushtable.files.exported_rows import export_rows
 from hushtable.files.progress import Progress, silent
 from hushtable.files.scratch import Scratch, why_not_written
 from hushtable.files.whole_file import sync
@@ -34,7 +35,7 @@ from hushtable.pipeline import digest_of, publish
 from hushtable.privacy.decision import Decision
 from hushtable.privacy.ledger import Entry, Ledger
 from hushtable.privacy.noise import Noise
-from hushtable.release import Release, export_rows
+from hushtable.release import Release
 from hushtable.schema import Schema
 from hushtable.series.answers import SeriesAnswers
 from hushtable.series.check import problems_of
@@ -187,7 +188,7 @@ class Series:
         )
 
     def summary(self) -> dict[str, Any]:
-        """Say what is planned, what is published and how many releases are left, as plain data."""
+        """Say what is planned, published, charged and not there, and left, as plain data."""
         made = []
         for (number, correction), path in self.releases().items():
             statement = Release.load(path).statement
@@ -201,9 +202,13 @@ class Series:
                     "guarantee": statement.guarantee,
                 }
             )
+        # Analysts have no ledger.
+        charged = _standing(self.ledger) if (self.folder / LEDGER).is_file() else None
         left = None
-        if self.plan.waves is not None and (self.folder / LEDGER).is_file():
-            left = self.plan.waves + self.plan.spares - len(_standing(self.ledger))
+        if self.plan.waves is not None and charged is not None:
+            left = self.plan.waves + self.plan.spares - len(charged)
+        names = {release["name"] for release in made}
+        lost = [entry.purpose.partition(": ")[0] for entry in charged or ()]
         return {
             "epsilon": str(self.plan.epsilon),
             "delta": str(self.plan.delta),
@@ -211,6 +216,7 @@ class Series:
             "horizon": self.plan.horizon,
             "panel": self.plan.panel,
             "releases": made,
+            "lost": [name for name in lost if name not in names],
             "left": left,
         }
 

@@ -25,6 +25,7 @@ from hushtable.series.drift import (
     shares_of,
     total_step,
 )
+from hushtable.series.folding import folded
 
 Integers = NDArray[np.int64]
 
@@ -232,10 +233,12 @@ class Waves:
             made.append(
                 EarlierTable(cells.columns, places, cells.shape, size * state.counts, variances)
             )
+        buckets = {name: places for name, (places, _) in self.first.columns.items()}
+        n_buckets = {name: int(places.max()) + 1 for name, places in buckets.items()}
         return Earlier(
-            {name: buckets for name, (buckets, _) in self.first.columns.items()},
+            buckets,
             {name: shares for name, (_, shares) in self.first.columns.items()},
-            sorted(made, key=lambda table: len(table.columns)),
+            folded(made, n_buckets),
         )
 
 

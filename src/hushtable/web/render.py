@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
@@ -17,6 +17,7 @@ from starlette.responses import HTMLResponse
 from hushtable import __version__
 from hushtable.estimate.base import COUNTED, Estimate
 from hushtable.files.progress import duration
+from hushtable.files.templates import templates
 from hushtable.web import words
 from hushtable.web.drawing import Reach
 from hushtable.web.security import REPORT_POLICY
@@ -26,13 +27,7 @@ STATIC = Path(__file__).parent / "static"
 
 @cache
 def _environment() -> Environment:
-    made = Environment(
-        loader=PackageLoader("hushtable.web"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    made = templates("hushtable.web")
     made.filters |= {
         "number": number,
         "amount": amount,

@@ -5,7 +5,7 @@ every one of them with its defaults. Exact counts that a method must not have ar
 `exact`, which breaks whatever keeps them closed: what the types forbid, the auditor sees as well.
 """
 
-from audit.broken import budgets, generators, inputs, outside, written
+from audit.broken import budgets, generators, inputs, outside, unseen, written
 from audit.broken.kind import Broken
 
 BROKEN: tuple[Broken, ...] = (
@@ -14,6 +14,7 @@ BROKEN: tuple[Broken, ...] = (
     *generators.BROKEN,
     *budgets.BROKEN,
     *outside.BROKEN,
+    *unseen.BROKEN,
 )
 
 __all__ = ["BROKEN", "Broken"]

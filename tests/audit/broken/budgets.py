@@ -183,7 +183,7 @@ BROKEN = (
     Broken("five times delta", TIGHT, fivefold_delta),
     Broken("sensitivity of one row too few", ContingencyTable(epsilon=1), sensitivity_of_two),
     Broken("a number of rows that is free", NoisyCounts(epsilon=1, delta="1/100", k=5,
-           row_count_share="1/10"), free_row_count),
+           row_count_share="1/10"), free_row_count, True),
     Broken("a look that is not booked", NoisyCounts(epsilon=1, delta="1/100", k=5,
            row_count_share="1/10"), unbooked),
     Broken("noise that shrinks with the table", ContingencyTable(epsilon=1),

@@ -135,9 +135,9 @@ def as_many_rows(real: Any, plan: Any, source: Any, noise: Any) -> Released:
 def retention_by_density(patch: Patch) -> None:
     real = UniformInsertions.keep
 
-    def keep(self: Any, codes: Any, noise: Any) -> Any:
+    def keep(self: Any, codes: Any, counts: Any, noise: Any) -> Any:
         dense = len(codes) >= 3
-        kept = real(self, codes, noise)
+        kept = real(self, codes, counts, noise)
         return np.ones(len(codes), np.bool_) if dense else kept
 
     patch.setattr(UniformInsertions, "keep", keep)

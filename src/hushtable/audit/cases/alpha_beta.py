@@ -39,7 +39,8 @@ def set_schema(method: AlphaBeta) -> Schema:
 def set_pairs(method: AlphaBeta, schema: Schema) -> Iterator[Pair]:
     """Look at a tuple that is in the table or not; by itself and beside others (004-1).
 
-    Of several views, it may be in all or in none (004-2).
+    Of several views, it may be in all or in none (004-2). Where rows are counted, the tuple may be
+    there before: one time less than counts, or as often.
     """
     one, *others = corner_cells(schema, 3)
     hints: list[Several] = []
@@ -48,7 +49,8 @@ def set_pairs(method: AlphaBeta, schema: Schema) -> Iterator[Pair]:
         shown = ",".join(str(column.value(code)) for column, code in zip(columns, one, strict=True))
         seen = tuple(Within(f"data[{shown},{view}]") for view in range(1, method.views + 1))
         hints = [Several(method.views, seen), Several(1, seen)]
-    for base in ([], others, [others[0]] * 5):
+    copies = [[one] * n for n in (method.max_copies - 1, method.max_copies) if n > 1]
+    for base in ([], others, [others[0]] * 5, *copies):
         yield with_and_without(schema, f"a tuple beside {len(base)} rows", base, [one], *hints)
 
 

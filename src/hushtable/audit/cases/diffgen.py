@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 
 from hushtable.audit.cases.case import Case, no_pairs, planned
 from hushtable.audit.cases.made_up import copies, counted_schema, predicted_schema, rows_by_name
 from hushtable.audit.events import Within
 from hushtable.audit.neighbors import Pair, with_and_without
+from hushtable.audit.subject import Prepared
+from hushtable.engine.base import Engine
+from hushtable.methods.base import Released
 from hushtable.methods.diffgen.contingency_table import ContingencyTable
 from hushtable.methods.diffgen.diffgen import DiffGen
+from hushtable.methods.diffgen.dp_c45 import DpC45
 from hushtable.methods.diffgen.top_down_specialization import TopDownSpecialization
+from hushtable.privacy.noise import Noise
 from hushtable.schema import Categorical, Schema
 
 
-def predicted_pairs(method: DiffGen, schema: Schema) -> Iterator[Pair]:
+def predicted_pairs(method: DiffGen | DpC45, schema: Schema) -> Iterator[Pair]:
     """Look at a new extreme value (003-1), an empty group (003-2), a choice that tips (003-5)."""
     target = str(method.target or schema.target)
     row, sizes = rows_by_name(schema), schema.domain.sizes
@@ -44,6 +50,16 @@ def contingency_pairs(method: ContingencyTable, schema: Schema) -> Iterator[Pair
     yield from copies(schema, (0, 5))
 
 
+def grown(method: DpC45, schema: Schema) -> Prepared:
+    """Learn a tree: it is all that is handed out."""
+
+    def run(engine: Engine, noise: Noise) -> Released:
+        return Released(tables={}, settings={"tree": asdict(method.fit(engine, noise))})
+
+    return Prepared(method.guarantee(schema), run)
+
+
+DP_C45: Case[DpC45] = Case(lambda method: predicted_schema(method.target), predicted_pairs, grown)
 DIFFGEN: Case[DiffGen] = Case(
     lambda method: predicted_schema(method.target), predicted_pairs, planned
 )

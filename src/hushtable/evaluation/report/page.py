@@ -26,8 +26,9 @@ from hushtable.extras import needing
 from hushtable.privacy.values import rounded
 
 with needing("eval", "the page"):
-    from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
+
+    from hushtable.files.templates import templates
 
 MAX_COLUMN_PLOTS = 40
 
@@ -45,13 +46,7 @@ def render(content: Mapping[str, Any]) -> str:
 
 def fill_page(name: str, /, **content: Any) -> str:
     """Fill a template; pages share their style and the way numbers are written."""
-    environment = Environment(
-        loader=PackageLoader("hushtable.evaluation.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = templates("hushtable.evaluation.report")
     environment.filters |= {
         "percent": _percent,
         "number": _number,

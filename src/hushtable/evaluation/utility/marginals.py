@@ -21,14 +21,22 @@ from hushtable.estimate.simplex import on_simplex
 from hushtable.evaluation.metric import Measured, share_metric
 from hushtable.evaluation.repeats import over_repeats
 from hushtable.evaluation.rows import CodedRows, is_ordered
+from hushtable.evaluation.utility.value_shares import (
+    background_filled,
+    bin_labels,
+    coarse_bins,
+    largest_gap,
+    on_present,
+    plot_bins,
+    total_variation,
+    value_shares,
+    wasserstein,
+)
 from hushtable.files.progress import Progress, silent
-from hushtable.recoding import Intervals, Recoding, ValueGroups
-from hushtable.schema import Categorical, Column
+from hushtable.recoding import Recoding
 
 Floats = NDArray[np.float64]
 
-MAX_BINS = 16
-MAX_PLOT_BINS = 24
 N_TRIPLES = 100
 _MAX_LISTED = 100_000  # triples of a block that are listed before some are chosen
 
@@ -152,14 +160,15 @@ def compare_column(
 ) -> ColumnComparison:
     """Compare one column value by value."""
     column = original.schema.attributes[name]
-    truth = _value_shares(column, original.codes[name])
+    truth = value_shares(column, original.codes[name])
     shares = [
-        _value_shares(column, rows.codes[name], _filled(column, background, name)) for rows in draws
+        value_shares(column, rows.codes[name], background_filled(column, background, name))
+        for rows in draws
     ]
     ordered = is_ordered(column)
     measured = []
     if ordered:
-        pairs = [_present(column, truth, share) for share in shares]
+        pairs = [on_present(column, truth, share) for share in shares]
         measured.append(over_repeats(WASSERSTEIN, name, [wasserstein(*pair) for pair in pairs]))
         measured.append(over_repeats(KOLMOGOROV_SMIRNOV, name, [largest_gap(*p) for p in pairs]))
         if column.missing_code is not None:
@@ -174,170 +183,10 @@ def compare_column(
         name=name,
         ordered=ordered,
         measured=tuple(measured),
-        labels=_labels(bins),
+        labels=bin_labels(bins),
         original=truth.grouped(bins),
         published=np.mean([share.projected().grouped(bins) for share in shares], axis=0),
     )
-
-
-@dataclass(frozen=True, eq=False)
-class _Shares:
-    """Shares of the codes that occur; they may be negative where noise was taken off."""
-
-    codes: NDArray[np.int64]
-    shares: Floats
-    noisy: bool = False
-
-    def get(self, code: int) -> float:
-        return float(self.shares[self.codes == code].sum())
-
-    def aligned(self, other: _Shares) -> tuple[Floats, Floats]:
-        codes = np.union1d(self.codes, other.codes)
-        return self._on(codes), other._on(codes)
-
-    def _on(self, codes: NDArray[np.int64]) -> Floats:
-        spread = np.zeros(len(codes))
-        spread[np.searchsorted(codes, self.codes)] = self.shares
-        return spread
-
-    def projected(self) -> _Shares:
-        return _Shares(self.codes, on_simplex(self.shares)) if self.noisy else self
-
-    def grouped(self, bins: Recoding) -> Floats:
-        return np.asarray(np.bincount(bins.apply(self.codes), self.shares, bins.size), np.float64)
-
-
-def _value_shares(
-    column: Column, codes: NDArray[np.int32], filled: tuple[float, Floats] | None = None
-) -> _Shares:
-    if filled is not None:
-        n_noise, shares = filled
-        left = np.bincount(codes, minlength=column.size) - n_noise * shares
-        return _Shares(np.arange(column.size), left / max(left.sum(), 1.0), noisy=True)
-    if column.size <= 1 << 22:
-        counts = np.bincount(codes, minlength=column.size)
-        present = np.flatnonzero(counts)
-        return _Shares(present, counts[present] / max(len(codes), 1))
-    present, counts = np.unique(codes, return_counts=True)
-    return _Shares(present.astype(np.int64), counts / max(len(codes), 1))
-
-
-def _filled(
-    column: Column, background: Background | None, name: str
-) -> tuple[float, Floats] | None:
-    if background is None:
-        return None
-    return background.n_rows, background.share(name, column.size)
-
-
-def _present(
-    column: Column, truth: _Shares, share: _Shares
-) -> tuple[NDArray[np.int64], Floats, Floats, int]:
-    """Give the codes in use, both distributions among those who have a value, and the range."""
-    codes = np.union1d(truth.codes, share.codes)
-    one, two = truth._on(codes), share._on(codes)
-    if column.n_apart:
-        there = codes < column.n_values
-        codes, one, two = codes[there], one[there], two[there]
-    return codes, one / (one.sum() or 1.0), two / (two.sum() or 1.0), column.n_values - 1
-
-
-def wasserstein(codes: NDArray[np.int64], one: Floats, two: Floats, span: int) -> float:
-    """Give the area between two distribution functions, as a share of the range.
-
-    Examples
-    --------
-    >>> wasserstein(np.array([0, 10]), np.array([1.0, 0.0]), np.array([0.0, 1.0]), 10)
-    1.0
-    """
-    if not two.any() or not one.any():
-        return 1.0 if one.any() != two.any() else 0.0
-    gap = np.abs(np.cumsum(one - two))[:-1]
-    return min(float(gap @ np.diff(codes)) / max(span, 1), 1.0)
-
-
-def largest_gap(codes: NDArray[np.int64], one: Floats, two: Floats, span: int) -> float:
-    """Give the largest difference between two distribution functions."""
-    if not two.any() or not one.any():
-        return 1.0 if one.any() != two.any() else 0.0
-    return min(float(np.abs(np.cumsum(one - two)).max()), 1.0)
-
-
-def total_variation(one: Floats, two: Floats) -> float:
-    """Give half the sum of differences; nothing published is as far as can be.
-
-    Examples
-    --------
-    >>> total_variation(np.array([0.5, 0.5]), np.array([1.0, 0.0]))
-    0.5
-    """
-    if not two.any() or not one.any():
-        return 1.0 if one.any() != two.any() else 0.0
-    return float(np.abs(one - two).sum() / 2)
-
-
-# --- bins -----------------------------------------------------------------------------------------
-
-
-def plot_bins(column: Column, shares: Sequence[_Shares]) -> Recoding:
-    """Cut an ordered column evenly where values occur; keep the most frequent values of a list."""
-    if isinstance(column, Categorical) and (column.n_values <= MAX_PLOT_BINS or not column.ordered):
-        return _most_frequent(column, shares[0], MAX_PLOT_BINS)
-    in_use = np.concatenate([share.codes for share in shares])
-    in_use = in_use[in_use < column.n_values]
-    low, high = (int(in_use.min()), int(in_use.max())) if len(in_use) else (0, 0)
-    width = math.ceil((high - low + 1) / MAX_PLOT_BINS)
-    return _intervals(column, range(low, high + 1, width), last=high)
-
-
-def coarse_bins(column: Column, codes: NDArray[np.int32]) -> Recoding:
-    """Cut an ordered column into bins of about equal weight; keep the values of a short list."""
-    if not is_ordered(column):
-        return _most_frequent(column, _value_shares(column, codes), MAX_BINS)
-    if column.n_values <= MAX_BINS:
-        return _intervals(column, range(column.n_values))
-    present = np.sort(codes[codes < column.n_values])
-    if not len(present):
-        return _intervals(column, [0])
-    edges = present[(np.arange(1, MAX_BINS) * len(present)) // MAX_BINS].tolist()
-    return _intervals(column, sorted({0, *edges}))
-
-
-def _intervals(column: Column, starts: Iterable[int], last: int | None = None) -> Intervals:
-    firsts = list(starts)
-    last = column.n_values - 1 if last is None else last
-    ends = [*[start - 1 for start in firsts[1:]], last]
-    labels = [
-        f"{_short(column.value(first))}"
-        if first == end
-        else f"{_short(column.value(first))} to {_short(column.value(end))}"
-        for first, end in zip(firsts, ends, strict=True)
-    ]
-    has_missing = column.missing_code is not None
-    special = column.special_names
-    return Intervals(tuple(labels), column.n_values, has_missing, (0, *firsts[1:]), special=special)
-
-
-def _short(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _most_frequent(column: Column, shares: _Shares, most: int) -> ValueGroups:
-    has_missing = column.missing_code is not None
-    if column.n_values <= most:
-        values = tuple(str(column.value(code)) for code in range(column.n_values))
-        return ValueGroups(values, column.n_values, has_missing, tuple(range(column.n_values)))
-    frequency = np.zeros(column.size)
-    frequency[shares.codes] = shares.shares
-    kept = np.sort(np.argsort(-frequency[: column.n_values], kind="stable")[: most - 1])
-    groups = np.full(column.n_values, most - 1, np.int64)
-    groups[kept] = np.arange(most - 1)
-    labels = (*(str(column.value(int(code))) for code in kept), "other values")
-    return ValueGroups(labels, column.n_values, has_missing, tuple(groups.tolist()))
-
-
-def _labels(bins: Recoding) -> tuple[str, ...]:
-    return (*map(str, bins.names), *(("missing",) if bins.has_missing else ()))
 
 
 # --- pairs and triples ----------------------------------------------------------------------------

@@ -78,6 +78,10 @@ class AlphaBeta(Method):
     alpha, beta : number or str, optional
         Explicit: a tuple of the table is kept with alpha + beta, any other inserted with beta. With
         `d` and `gamma` they are checked, without only differential privacy is promised.
+    max_copies : int
+        Count rows, equal ones up to so many; with 1, distinct tuples. A tuple that fewer rows have
+        is kept with beta and their share of alpha. What is promised stays, a row costs less, and
+        the noise of a count is so many times as large. For one view.
     source : mapping of str to list of number, optional
         Public weights of the codes of some columns, missing last (on the command line
         COLUMN=WEIGHT,WEIGHT,...). Tuples are inserted in proportion to the product of their
@@ -123,6 +127,7 @@ Lower d or raise gamma.
     adversary: Adversary = parameter(default="exclusive")
     alpha: Fraction | None = parameter(read=rational, default=None)
     beta: Fraction | None = parameter(read=rational, default=None)
+    max_copies: int = parameter(read=whole(), default=1)
     source: Mapping[str, Sequence[int | float]] = parameter(
         read=whole_weights, default_factory=dict, hash=False
     )
@@ -157,6 +162,13 @@ Lower d or raise gamma.
             problems.append(
                 "source goes with prior_factor and gamma, since priors then follow the source, or "
                 "with alpha and beta; not with d."
+            )
+        if self.max_copies > 1 and self.views > 1:
+            problems.append(
+                f"max_copies is {self.max_copies} and views is {self.views}: rows are counted in "
+                "one view only, since a tuple that gets another copy later would need a coin that "
+                "hangs on the first. Leave out max_copies to count distinct tuples, or publish one "
+                "view."
             )
         if self.source and self.repeats:
             problems.append("source has no views by algorithm-4; use view_rule memoized.")
@@ -209,16 +221,23 @@ Lower d or raise gamma.
     def at_epsilon(self, schema: Schema, epsilon: Fraction) -> Self:
         """Give explicit coins that promise this epsilon: keep 1/2, insert e**-epsilon / 2.
 
-        Then (alpha + beta) / beta = e**epsilon, and the other ratio is smaller. Nothing but
-        differential privacy is promised.
+        Then (alpha + beta) / beta = e**epsilon, and the other ratio is smaller. With C copies
+        1 + (alpha / beta) / C is e**epsilon where beta = 1 / (2 + 2 C (e**epsilon - 1)). Nothing
+        but differential privacy is promised.
         """
-        insert = exp_bounds(-epsilon, _BITS)[1] / 2
+        copies = self.max_copies
+        insert = (
+            exp_bounds(-epsilon, _BITS)[1] / 2
+            if copies == 1
+            else 1 / (2 + 2 * copies * (exp_bounds(epsilon, _BITS)[0] - 1))
+        )
         # Rounded up, so that no more is promised than asked for.
         digits = 10 ** (len(str(math.ceil(1 / insert))) + 6)
         beta = Fraction(math.ceil(insert * digits), digits)
         return type(self)(
             alpha=Fraction(1, 2) - beta,
             beta=beta,
+            max_copies=copies,
             max_tuples=self.max_tuples,
         )
 
@@ -291,11 +310,18 @@ Lower d or raise gamma.
         )
         if d is not None and self.gamma is not None:
             require_bound(ratios, d, self.gamma, self.adversary)
-        noise = UniformInsertions(schema.domain, alpha=keep - insert, beta=insert)
-        # Over several views a row may decide in which of them its tuple is taken for new.
-        loss = ratios.epsilon if self.views == 1 or self.repeats else ratios.epsilon_of_exchange
-        epsilon = loss * (schema.unit.max_rows or 1)
-        return AlphaBetaPlan(self, schema, noise, ratios, d, epsilon)
+        noise = UniformInsertions(
+            schema.domain, alpha=keep - insert, beta=insert, copies=self.max_copies
+        )
+        return AlphaBetaPlan(self, schema, noise, ratios, d, self._epsilon(ratios, schema))
+
+    def _epsilon(self, ratios: Ratios, schema: Schema) -> Fraction:
+        """Give the differential privacy of one unit, from what can be told of one tuple."""
+        if self.views == 1 or self.repeats:
+            loss = ratios.per_copy(self.max_copies).epsilon
+        else:  # a row may decide in which of the views its tuple is taken for new
+            loss = ratios.epsilon_of_exchange
+        return loss * (schema.unit.max_rows or 1)
 
     def _source_plan(self, schema: Schema) -> AlphaBetaPlan:
         domain = schema.domain
@@ -321,6 +347,7 @@ Lower d or raise gamma.
             noise = prior.solve(self.gamma, self.adversary)
         else:
             raise ParameterError("source needs prior_factor and gamma, or alpha and beta.")
+        noise = replace(noise, copies=self.max_copies)
         if (
             promised
             and self.gamma is not None
@@ -339,9 +366,7 @@ Lower d or raise gamma.
             noise=noise,
             ratios=ratios,
             d=prior.prior(prior.classes[0]) if promised else None,
-            # Over several views a row may decide in which of them its tuple is taken for new.
-            epsilon=(ratios.epsilon if self.views == 1 else ratios.epsilon_of_exchange)
-            * (schema.unit.max_rows or 1),
+            epsilon=self._epsilon(ratios, schema),
         )
 
 
@@ -408,7 +433,8 @@ class AlphaBetaPlan(Plan[SealedTable]):
         }
         if isinstance(noise, UniformInsertions):
             lines["beta"] = float(noise.beta)
-            lines["share of the table's tuples kept"] = float(noise.alpha + noise.beta)
+            some = "" if noise.copies == 1 else f" that {noise.copies} rows or more have"
+            lines[f"share of the table's tuples{some} kept"] = float(noise.alpha + noise.beta)
         if self.d is not None:
             lines["d, the largest prior"] = float(self.d)
             for kind in get_args(Adversary):
@@ -417,10 +443,10 @@ class AlphaBetaPlan(Plan[SealedTable]):
         n_tuples = rows if rows is not None else schema.rows or method.n_public
         for share in (0.01, 1):
             held = 0 if n_tuples is None else share * n_tuples / 4
-            spread = math.sqrt(share * noise.expected + held) / float(noise.alpha)
+            spread = math.sqrt(share * noise.expected + held) / self._gain
             lines[f"standard deviation of a count over {share:.0%} of the domain, about"] = spread
         if n_tuples:
-            kept = float(noise.alpha) * n_tuples
+            kept = self._gain * n_tuples
             true = kept / (kept + noise.expected)
             lines["share of true tuples among those published, about"] = true
             lines |= replaced_line(1 - true)
@@ -430,7 +456,7 @@ class AlphaBetaPlan(Plan[SealedTable]):
                 f"{n_tuples / schema.domain.size:.2g} on average, above d: the promise would cover "
                 "nobody who knows that. Raise d, or publish more or finer columns."
             )
-        lines["counts are of"] = "distinct tuples"
+        lines["counts are of"] = self._counted
         memory = (noise.expected + (n_tuples or 0)) * 8 * (2 * len(schema.attributes) + 8) / 1e6
         return Forecast(
             lines=lines,
@@ -453,11 +479,22 @@ class AlphaBetaPlan(Plan[SealedTable]):
         return coins_error(
             n_true=held,
             n_other=asked - held,
-            keep=float(noise.alpha + noise.beta),
+            keep=float(noise.beta) + self._gain,
             insert=float(noise.beta),
             assumes="The question takes the same share of the domain as of the rows; counts are of "
-            "distinct tuples, and all rows are taken to be distinct.",
+            f"{self._counted}, and all rows are taken to be distinct.",
         )
+
+    @property
+    def _gain(self) -> float:
+        """By how much a row raises the chance that its tuple is published."""
+        return float(self.noise.alpha) / self.noise.copies
+
+    @property
+    def _counted(self) -> str:
+        """What answers count."""
+        copies = self.noise.copies
+        return "distinct tuples" if copies == 1 else f"rows, equal ones up to {copies}"
 
     @cached_property
     def promise(self) -> Promise:
@@ -503,8 +540,12 @@ class AlphaBetaPlan(Plan[SealedTable]):
 
     def _notes(self) -> list[str]:
         """Say what analysts must know, in sentences that depend on public things alone."""
+        copies = self.method.max_copies
         notes = [
-            "Counts are of distinct tuples: rows that agree in all published columns count once.",
+            "Counts are of distinct tuples: rows that agree in all published columns count once."
+            if copies == 1
+            else "Counts are of rows. Of those that agree in all published columns at most "
+            f"{copies} count.",
             "Many published tuples are noise. A single tuple says little; ask for counts.",
         ]
         if self.method.source:

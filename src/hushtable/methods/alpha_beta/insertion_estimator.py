@@ -5,7 +5,8 @@ n_V satisfy it, where
 
     E[n_V] = alpha q + (the sum of beta over the n_D tuples),
 
-so (n_V - that sum) / alpha is unbiased. The sum is over the whole domain, counted by factoring the
+so (n_V - that sum) / alpha is unbiased. Where rows are counted, up to C equal ones, q are rows and
+alpha / C stands for alpha. The sum is over the whole domain, counted by factoring the
 condition and exact however large it is. n_V is a sum of independent coins whose law depends on q
 alone, so intervals are those q for which n_V is not surprising.
 """
@@ -32,7 +33,7 @@ from hushtable.estimate.quantiles import NORMAL
 from hushtable.estimate.row_functions import ONE, RowFunction
 from hushtable.estimate.sums import Sums, no_less
 from hushtable.methods.alpha_beta.alpha_beta import VIEW, AlphaBeta
-from hushtable.methods.alpha_beta.two_coins import CoinAnswer, TwoCoins, ends
+from hushtable.methods.alpha_beta.two_coins import CoinAnswer, CopyCoins, TwoCoins, ends
 from hushtable.predicate import Predicate, parse
 from hushtable.privacy.insertions import SourceInsertions, UniformInsertions
 
@@ -103,7 +104,7 @@ class _Again(CoinAnswer):
 
 
 class InsertionEstimator(Estimator):
-    """Answer counts of distinct tuples from a release with random insertions and deletions."""
+    """Answer counts of distinct tuples, or of rows, from random insertions and deletions."""
 
     counted: About = "distinct tuples"
 
@@ -112,6 +113,8 @@ class InsertionEstimator(Estimator):
         self.method = AlphaBeta(**self.parameters)
         # Of the plan, not of its promise: releases whose promise is empty are read all the same.
         self.noise = self.method.plan(self.schema).noise
+        self.counted = "distinct tuples" if self.noise.copies == 1 else "rows"
+        self.gain = self.noise.alpha / self.noise.copies  # of a row, for its tuple to be published
         self.view = int(self.settings[VIEW])
         self.notes = tuple(self.settings["notes"])
 
@@ -144,11 +147,13 @@ class InsertionEstimator(Estimator):
         return published_rows(
             self.schema,
             table.select(list(self.schema.attributes)),
-            about="distinct tuples",
+            about=self.counted,
             background=background,
             notes=(
                 "This release is about distinct tuples, so the original is compared without its "
-                "repetitions.",
+                "repetitions."
+                if self.counted == "distinct tuples"
+                else "A tuple is published at most once, the more likely the more rows have it.",
                 "Most published tuples are noise of a known law; what it adds on average is taken "
                 "off every distribution. Models are trained on the tuples as published, noise "
                 "included.",
@@ -163,33 +168,33 @@ class InsertionEstimator(Estimator):
         """
         if self.method.n_public is None:
             return {}
-        own = float(self.noise.alpha) * self.method.n_public
+        own = float(self.gain) * self.method.n_public
         expected = self.view * self._inserted(ONE)
         return all_alike(self.schema, own / max(own + expected, 1.0))
 
     def sums(self, functions: Sequence[RowFunction], *, together: bool = True) -> Sums:
-        """Estimate sums over the distinct tuples of the table.
+        """Estimate sums over the distinct tuples of the table, or over its rows.
 
         Of Algorithm 4 the first view is used, which alone is a plain draw of two coins. A tuple of
-        the table adds the variance of its coin beyond that of an insertion, alpha (1 - alpha) at
-        most; how many there are is estimated the same way as the sums themselves.
+        the table adds the variance of its coin beyond that of an insertion, for each of its rows
+        gain (1 - gain) at most; how many there are is estimated the same way as the sums.
         """
         codes, n_views = self.codes, self.view
         if self.method.repeats:
             first = as_numpy(self.table.column(VIEW)) == 1
             codes, n_views = {name: own[first] for name, own in codes.items()}, 1
-        alpha = float(self.noise.alpha)
+        gain = float(self.gain)
 
         def estimate(function: RowFunction) -> tuple[float, float]:
             inserted = n_views * self._inserted(function)
-            return (float(function.values(codes).sum()) - inserted) / alpha, inserted
+            return (float(function.values(codes).sum()) - inserted) / gain, inserted
 
         values = np.array([estimate(function)[0] for function in functions])
         privacy = np.zeros((len(functions), len(functions)))
         for i in range(len(functions)):
             for j in range(i, len(functions)) if together else (i,):
                 own, inserted = estimate(functions[i] * functions[j])
-                privacy[i, j] = privacy[j, i] = (inserted + alpha * (1 - alpha) * own) / alpha**2
+                privacy[i, j] = privacy[j, i] = (inserted + gain * (1 - gain) * own) / gain**2
         return Sums(
             values, no_less(privacy), np.zeros_like(privacy), counted=self.counted,
             notes=(self.notes[0],),
@@ -203,7 +208,7 @@ class InsertionEstimator(Estimator):
         return _series(noise, lambda density: function.over_domain(self.schema, density))
 
     def count(self, where: str) -> Estimate:
-        """Estimate how many distinct tuples of the table satisfy a condition."""
+        """Estimate how many distinct tuples of the table, or rows, satisfy a condition."""
         answer = self.answer(where)
         notes = [self.notes[0]]
         if isinstance(answer, TwoCoins) and answer.n_items * answer.low < 1:
@@ -229,12 +234,13 @@ class InsertionEstimator(Estimator):
             # The sum of different coins is less spread than that of as many average ones
             # (Hoeffding 1956), so this errs on the wide side.
             inserted = expected_insertions(predicate, self.noise) / max(n_domain, 1)
-        return TwoCoins(
+        copies = self.noise.copies
+        return (TwoCoins if copies == 1 else CopyCoins)(
             n_seen=int(np.count_nonzero(seen)),
             n_items=n_items,
             low=inserted,
-            high=inserted + self.noise.alpha,
-            most=min(n_domain, _LARGEST),
+            high=inserted + self.gain,
+            most=min(n_domain * copies, _LARGEST),
         )
 
     def _answer_again(self, seen: NDArray[np.bool_], n_domain: int) -> CoinAnswer:

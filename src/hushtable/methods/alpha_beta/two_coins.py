@@ -181,15 +181,44 @@ class TwoCoins(CoinAnswer):
         if variance >= _LARGE:
             gap = self.n_seen - self._expected - q / self.step
             return (gap if above else -gap) - 0.5 <= NORMAL * math.sqrt(variance)
+        return self._tail(q, above=above) >= (1 - CONFIDENCE) / 2
+
+    def _tail(self, q: int, *, above: bool) -> float:
+        """Give the chance of as many as were seen or more (or as few or fewer)."""
         low = float(self.low)
         seen = np.arange(q + 1)
         others = self.n_seen - seen - (1 if above else 0)  # more than these, or at most
-        if self.n_items < _COUNTABLE:
-            tails = _binomial_tails(others, self.n_items - q, low, above=above)
-        else:  # coins too many for floats are so rare that the number of heads is Poisson
-            tails = _poisson_tails(others, self._expected - q * low, above=above)
-        chances = _binomial_chances(q, float(self.high))
-        return bool(chances @ tails >= (1 - CONFIDENCE) / 2)
+        tails = _tails(others, self.n_items - q, low, self._expected - q * low, above=above)
+        return float(_binomial_chances(q, float(self.high)) @ tails)
+
+
+@dataclass(frozen=True)
+class CopyCoins(TwoCoins):
+    """Know how many of n items were seen, each by a coin that rises with how often it is there.
+
+    Of an item that is there c times it is low + c (high - low). How the q copies are spread over
+    the items is not known. The number seen is most spread where they are spread evenly (Hoeffding
+    1956): then all coins are alike, and it is binomial.
+
+    Examples
+    --------
+    >>> coins = CopyCoins(n_seen=6, n_items=549, low=Fraction(1, 150), high=Fraction(21, 150),
+    ...                   most=5 * 549)
+    >>> coins.unbiased, coins.interval()
+    (17.55, (0.0, 69.0))
+    """
+
+    def _variance(self, q: float) -> float:
+        mean = self._mean(q)
+        return max(mean * (1 - mean / self.n_items), 0.0)
+
+    def _mean(self, q: float) -> float:
+        return self._expected + q * float(self.high - self.low)
+
+    def _tail(self, q: int, *, above: bool) -> float:
+        """Give the chance for coins that are all alike."""
+        others, mean = np.array([self.n_seen - (1 if above else 0)]), self._mean(q)
+        return float(_tails(others, self.n_items, mean / self.n_items, mean, above=above)[0])
 
 
 def _binomial_chances(n: int, p: float) -> Floats:
@@ -198,6 +227,14 @@ def _binomial_chances(n: int, p: float) -> Floats:
     ways = special.gammaln(n + 1) - special.gammaln(heads + 1) - special.gammaln(n - heads + 1)
     chances = np.exp(ways + special.xlogy(heads, p) + special.xlog1py(n - heads, -p))
     return np.asarray(chances)
+
+
+def _tails(heads: Integers, n: int, p: float, mean: float, *, above: bool) -> Floats:
+    """Give the probability of more heads among n coins than each number, or of at most as many."""
+    if n < _COUNTABLE:
+        return _binomial_tails(heads, n, p, above=above)
+    # Coins too many for floats are so rare that the number of heads is Poisson.
+    return _poisson_tails(heads, mean, above=above)
 
 
 def _binomial_tails(heads: Integers, n: int, p: float, *, above: bool) -> Floats:

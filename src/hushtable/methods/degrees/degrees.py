@@ -45,8 +45,8 @@ Tail = Literal["model", "bound"]
 PRIVATE = "private"
 SMALLEST_BOUND = 4
 LARGEST_BOUND = 1 << 20
-BEYOND = Fraction(3, 2)
-"""A private bound is this many times the h-index: few nodes reach it, and it is not far above."""
+SURE = 0.975
+"""How sure a private bound is to reach the h-index: below it, a graph of even degrees is lost."""
 
 LEAST_VARIANCE = 1e-6  # noise that is almost surely 0 must not divide by 0
 LARGEST_DEGREE = 16
@@ -310,13 +310,12 @@ class DegreesPlan(Plan[SealedGraph]):
         return noisy, {"max_degree": bound, "n_nodes": n_nodes}
 
     def choose_bound(self, graph: SealedGraph, noise: Noise) -> int:
-        """Take a multiple of the h-index, as far as that can be told from a noisy one."""
-        (smallest, largest), epsilon = self.method.bounds, self.method.shares.bound
+        """Take what the h-index is at most, as far as that can be told from a noisy one."""
+        largest, epsilon = self.method.bounds[-1], self.method.shares.bound
         if not epsilon:
             return largest
         noisy = noise.open(graph.h_index(), Laplace(1 / epsilon), "choice of the bound")
-        likely = likely_size(int(noisy[0]), float(1 / epsilon), largest)
-        return min(max(math.ceil(BEYOND * likely), smallest), largest)
+        return surely_reached(int(noisy[0]), float(1 / epsilon), largest)
 
     def _cumulative(self, counts: Sealed, bound: int, noise: Noise) -> pa.Table:
         noisy = noise.open(counts, Laplace(self.method.counts_scale(bound)), "counts")
@@ -403,10 +402,11 @@ class DegreesPlan(Plan[SealedGraph]):
         return Released(tables={"data": pa.table(table), "noisy": noisy}, settings=settings)
 
 
-def likely_size(noisy: int, scale: float, largest: int) -> int:
-    """Give the median of what a noisy number may stand for, if all orders of size are as likely.
+def surely_reached(noisy: int, scale: float, largest: int) -> int:
+    """Give what a noisy number stands for at most, with the certainty `SURE`.
 
-    Noise as large as the number is taken back this way, and a negative one makes sense.
+    All orders of size are as likely before. Noise as large as the number is taken back this way,
+    and a negative one makes sense.
 
     Parameters
     ----------
@@ -419,13 +419,13 @@ def likely_size(noisy: int, scale: float, largest: int) -> int:
 
     Examples
     --------
-    >>> likely_size(80, 5.0, 1024), likely_size(80, 40.0, 1024), likely_size(-90, 40.0, 1024)
-    (80, 55, 11)
+    >>> [surely_reached(*noisy, 1024) for noisy in ((80, 5.0), (80, 40.0), (-90, 40.0))]
+    [94, 156, 80]
     """
     sizes = np.arange(SMALLEST_BOUND, largest + 1)
     away = np.abs(sizes - noisy) / scale
     chances = np.cumsum(np.exp(away.min() - away) / sizes)
-    return int(sizes[np.searchsorted(chances, chances[-1] / 2)])
+    return int(sizes[np.searchsorted(chances, chances[-1] * SURE)])
 
 
 def _variance(scale: Fraction) -> float:

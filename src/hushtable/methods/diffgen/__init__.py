@@ -25,7 +25,7 @@ LISTINGS = (
     Listing(
         name="dp-c45",
         method="hushtable.methods.diffgen.dp_c45:DpC45",
-        audit="",
+        audit="hushtable.audit.cases.diffgen:DP_C45",
         baseline=True,
     ),
     _generalized(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from hushtable.methods.diffgen.specialize import Part, Specialization
+from hushtable.methods.diffgen.parts import Part
+from hushtable.methods.diffgen.specialize import Specialization
 
 _ROW, _INDENT, _WIDTH, _MARGIN = 20, 24, 720, 14
 

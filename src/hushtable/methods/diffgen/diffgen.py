@@ -25,17 +25,16 @@ from hushtable.methods.count_error import (
 )
 from hushtable.methods.diffgen.cut_drawing import draw_cuts
 from hushtable.methods.diffgen.generalized_table import COUNT, NOISY_COUNT, generalized_table
+from hushtable.methods.diffgen.parts import Part as CutPart
+from hushtable.methods.diffgen.parts import largest_gains, top
 from hushtable.methods.diffgen.specialize import (
     ClassCounts,
     Cuts,
     Specialization,
-    largest_gains,
     plain_cut,
     specialize_as_printed,
     specialize_jointly,
-    top,
 )
-from hushtable.methods.diffgen.specialize import Part as CutPart
 from hushtable.methods.diffgen.target import target_and_predictors
 from hushtable.methods.parameters import Reader, parameter, whole
 from hushtable.privacy.class_scores import (

@@ -16,15 +16,8 @@ from hushtable.methods.base import Forecast, Method, Plan, Released
 from hushtable.methods.count_error import inside_cells
 from hushtable.methods.diffgen.cut_drawing import draw_cuts
 from hushtable.methods.diffgen.generalized_table import generalized_table
-from hushtable.methods.diffgen.specialize import (
-    Branch,
-    Choice,
-    ClassCounts,
-    Cuts,
-    Part,
-    Span,
-    plain_cut,
-)
+from hushtable.methods.diffgen.parts import Branch, Part, Span
+from hushtable.methods.diffgen.specialize import Choice, ClassCounts, Cuts, plain_cut
 from hushtable.methods.diffgen.target import target_and_predictors
 from hushtable.methods.parameters import parameter, whole
 from hushtable.privacy.class_scores import InformationGain, Integers

@@ -73,6 +73,9 @@ LEAST_GROWN = 0.6
 LOST = 0.1
 """Share of the weight, beyond noise, by which a single column may be off; else all starts anew."""
 
+LOST_NEAR, LOST_STDS = 0.002, 3.0
+"""The same in a fit with patience: its share of the weight, and so many standard deviations."""
+
 N_LAST_SWEEPS = 30
 """Sweeps of the last fit, at most."""
 
@@ -106,6 +109,8 @@ class Field:
         How strongly noise is shrunk.
     lines : sequence of BucketLine or None
         For each column where its codes lie, if they have an order.
+    patience : int
+        How many times as many sweeps as usual the last fits take.
 
     Attributes
     ----------
@@ -134,9 +139,10 @@ class Field:
         seed: int,
         shrinkage: float = SHRINKAGE,
         lines: Sequence[BucketLine | None] = (),
+        patience: int = 1,
     ) -> None:
         self.sizes: Group = tuple(len(marginal) for marginal in marginals)
-        self.total, self.shrinkage = float(total), shrinkage
+        self.total, self.shrinkage, self.patience = float(total), shrinkage, patience
         self.tables: list[FactorTable] = []
         self.lines = list(lines) if lines else [None] * len(self.sizes)
         self.alike = [1.0] * len(self.sizes)
@@ -210,8 +216,9 @@ class Field:
         """Whether the particles are not where single columns are: a fit that went wrong, rarely."""
         single = [table for table in self.tables if len(table.group) == 1]
         answers = self.answers([table.group for table in single])
+        share, stds = (LOST, 2.0) if self.patience == 1 else (LOST_NEAR, LOST_STDS)
         return any(
-            not np.abs(table.counts - answer).sum() <= LOST * self.total + 2 * table.std.sum()
+            not np.abs(table.counts - answer).sum() <= share * self.total + stds * table.std.sum()
             for table, answer in zip(single, answers, strict=True)
         )
 
@@ -370,7 +377,7 @@ class Field:
             if len(self.rows) >= n_particles and self.effective_share > LEAST_GROWN:
                 break
             self._move(max(n_particles, len(self.rows)), 1)
-            for _ in range(N_SETTLING):
+            for _ in range(self.patience * N_SETTLING):
                 self.sweep()
 
     @property

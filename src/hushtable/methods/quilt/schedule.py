@@ -102,10 +102,11 @@ def schedule(
 
 def _concentrated(signal: float, n_columns: int) -> Schedule:
     g = signal / 125
-    n_tables = max(2.0, 0.55 * n_columns * g**0.75)
-    n_rounds = _between(n_tables / 4, 2, 8)
+    # Where little is told apart from noise, more tables would only be noisier ones.
+    n_tables = max(2.0, 0.9 * n_columns * min(g**0.75, g**1.25))
+    n_rounds = _between(n_tables / 6.5, 2, 8)
     return Schedule(
-        one_ways=min(max(0.4 * g**-0.5, 0.06), 0.5),
+        one_ways=min(max(0.46 * g**-0.5, 0.06), 0.5),
         forest=min(max(0.3 * g**-0.17, 0.12), 0.35),
         choices=0.08,
         n_edges=n_columns - 1,

@@ -62,6 +62,9 @@ AFTER_WAVES = 16
 ALONE = 0.35
 """What single columns get where every pair is measured, which tell them too; of what else."""
 
+PATIENCE = 3
+"""Times as many sweeps as usual that last fits take in a series: its noise is less than theirs."""
+
 _FOR_DISTANCE = 2 / 3  # the power for which noise adds up to the least absolute differences
 _DUST = 1e-6  # a rest of the budget that buys nothing
 _N_SETTLING = 3  # times that particles are moved to where the forest is
@@ -220,7 +223,7 @@ def sew(
     quilt.field.refresh()
     for _ in range(_N_SMOOTHINGS):
         quilt.field.smooth()
-        quilt.field.fit(N_LAST_SWEEPS // _N_SMOOTHINGS)
+        quilt.field.fit(quilt.field.patience * N_LAST_SWEEPS // _N_SMOOTHINGS)
     return quilt
 
 
@@ -268,6 +271,7 @@ def _start(
         n_particles=n_particles,
         seed=seed,
         lines=[column.line for column in known],
+        patience=1 if carried is None else PATIENCE,
     )
     for place, column in enumerate(known):
         model.add((place,), column.counts, column.std)

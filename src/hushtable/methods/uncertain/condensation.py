@@ -96,7 +96,12 @@ class CondensationPlan(Plan[SealedTable]):
         """Say how many groups there will be."""
         noisy = len(self.grids.names)
         rows = self.schema.expected_rows(rows)
-        lines: dict[str, str | float | int] = {"condensed columns": noisy}
+        lines: dict[str, str | float | int] = {
+            "condensed columns": noisy,
+            "warning": "intervals allow for the draw of pseudo-records alone. How far groups blur "
+            "a range is not known, so that they may hold much less often than 95 %, and two "
+            "columns together may come out further off than columns that are counted one by one.",
+        }
         if rows is not None:
             lines["groups, at most"] = rows // self.method.k
         memory = (TYPICAL_ROWS if rows is None else rows) * 8 * (noisy * 4 + 4) / 1e6 + 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import zipfile
 from pathlib import Path
+from typing import Any
 
 from starlette.datastructures import FormData
 from starlette.requests import Request
@@ -73,11 +74,8 @@ def evaluate(request: Request, form: FormData) -> Response:
     name, data = given.get("release", ""), project.require_data()
     project.release(name)
     target = _new_report(project, name)
-    job = jobs_of(request).start(
-        project, "evaluate", data=data, release=name, name=target,
-        command=spell("hushtable", *_evaluating(data, name, target)),
-    )  # fmt: skip
-    return go(request, project, f"jobs/{job.id}")
+    command = _evaluating(data, name, target)
+    return _begin(request, project, command, data=data, release=name, name=target)
 
 
 def compare(request: Request, form: FormData) -> Response:
@@ -86,11 +84,8 @@ def compare(request: Request, form: FormData) -> Response:
     if len(names) < 2:
         raise ParameterError(words.TICK_TWO)
     target, data = _new_report(project, "compare"), project.require_data()
-    job = jobs_of(request).start(
-        project, "compare", data=data, releases=names, name=target,
-        command=spell("hushtable", *_comparing(data, names, target)),
-    )  # fmt: skip
-    return go(request, project, f"jobs/{job.id}")
+    command = _comparing(data, names, target)
+    return _begin(request, project, command, data=data, releases=names, name=target)
 
 
 def dossier(request: Request, form: FormData) -> Response:
@@ -100,6 +95,13 @@ def dossier(request: Request, form: FormData) -> Response:
         raise ParameterError(words.TICK_SOME)
     target = _new_report(project, "dossier")
     job = jobs_of(request).start(project, "dossier", releases=names, name=target)
+    return go(request, project, f"jobs/{job.id}")
+
+
+def _begin(request: Request, project: Project, command: list[str], **what: Any) -> Response:
+    """Start the job of a command, and show it."""
+    spelled = spell("hushtable", *command)
+    job = jobs_of(request).start(project, command[0], **what, command=spelled)
     return go(request, project, f"jobs/{job.id}")
 
 

@@ -1,0 +1,223 @@
+"""One page of ratios against peers, measured in one run: ``python -m benchmarks.page --out FILE``.
+
+Noise beside OpenDP, counting beside plain SQL of DuckDB, synthetic rows beside AIM, MST and
+PrivBayes of `dpmm`, on generated data that everybody has. Times are of the processor, and peak
+memory is what the kernel says; each is of a process of its own with one thread (counting: of one
+that does nothing else), so imports, reading and writing are in it. Ratios are of theirs to ours:
+above 1, ours takes less. dpmm wants other versions than hushtable does: give an interpreter that
+has it (``--peers-python`` or ``$HUSHTABLE_PEERS_PYTHON``), or leave ``--peers`` empty. SmartNoise's
+synthesizers, which bring PyTorch along, are not on it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import json
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import mean, stdev
+
+import numpy as np
+
+from benchmarks.peers.__main__ import DELTA, run, run_alone
+from benchmarks.peers.data import Column, Table
+from benchmarks.peers.metrics import pairs_distance
+from hushtable.datasets import sample, sample_schema
+from hushtable.engine import connect
+
+EPSILON = "1.0"
+PEERS = ("aim-lite", "aim", "mst", "privbayes")
+LITE = "aim-lite is AIM with 40 rounds, 250 iterations and 4 MB; its defaults take hours."
+HEAD = "| what | CPU s | peak MB | ratio of CPU | ratio of memory |"
+RULE = "| --- | --- | --- | --- | --- |"
+
+DRAWS = """
+from fractions import Fraction
+from {module} import {name}
+noise = {name}()
+for _ in range({times}):
+    noise.discrete_laplace(Fraction(10), size={size})
+"""
+
+COUNTING = """
+import json, sys, time
+from pathlib import Path
+import duckdb
+from benchmarks.counting import adult_like_schema, plain_sql
+from benchmarks.__main__ import peak_mb
+path, schema = Path(sys.argv[1]), adult_like_schema()
+columns = list(schema.attributes)
+if sys.argv[2] == "ours":
+    from hushtable.engine import connect
+    engine = connect(path, schema)
+    count = lambda: engine.histograms(columns)
+else:
+    connection = duckdb.connect()
+    count = lambda: plain_sql(connection, path, columns)
+count()
+start = time.process_time()
+for _ in range(3):
+    count()
+print(json.dumps({"cpu_s": (time.process_time() - start) / 3, "peak_mb": peak_mb()}))
+"""
+
+
+def noise_lines() -> list[str]:
+    """Draw a million numbers, and as many fewer of OpenDP's as keep this short."""
+    drawn = {}
+    for name, module, times, size in (
+        ("SecureNoise", "hushtable.privacy.noise", 10, 10**6),
+        ("OpenDPNoise", "hushtable.privacy.opendp_noise", 1, 10**5),
+    ):
+        given = {"module": module, "name": name, "size": size}
+        base, full = (
+            run_alone([sys.executable, "-c", DRAWS.format(times=n, **given)]) for n in (0, times)
+        )
+        full["cpu_s"] = (full["cpu_s"] - base["cpu_s"]) * 10**6 / (times * size)
+        drawn[name] = full
+    return _table(
+        {"hushtable, a million draws of the discrete Laplace": [drawn["SecureNoise"]],
+         "OpenDP, the same": [drawn["OpenDPNoise"]]}
+    )  # fmt: skip
+
+
+def counting_lines(folder: Path, rows: int) -> list[str]:
+    """Count all 14 columns of a generated file, by hushtable and by plain SQL."""
+    from benchmarks.counting import write_rows
+
+    path = folder / "rows.parquet"
+    write_rows(path, rows)
+    found = {}
+    for who in ("ours", "theirs"):
+        done = subprocess.run(
+            [sys.executable, "-c", COUNTING, str(path), who],
+            stdout=subprocess.PIPE, text=True, check=True,
+        )  # fmt: skip
+        found[who] = [json.loads(done.stdout.splitlines()[-1])]
+    return _table(
+        {f"hushtable, 14 columns of {rows:,} rows": found["ours"],
+         "DuckDB, plain SQL": found["theirs"]}
+    )  # fmt: skip
+
+
+def sample_table() -> Table:
+    """Give the embedded sample as the codes that every synthesizer gets."""
+    schema = sample_schema()
+    engine = connect(sample(), schema, engine="memory")
+    columns = tuple(
+        Column(name, column.size, name == "age") for name, column in schema.attributes.items()
+    )
+    coded = engine.codes(list(schema.attributes))  # type: ignore[attr-defined]
+    codes = np.stack([coded[column.name] for column in columns], axis=1).astype(np.int64)
+    return Table("sample", columns, len(columns) - 1, codes, codes[:0])
+
+
+def synthesis_lines(peers: Sequence[str], runs: int, python: str) -> list[str]:
+    """Publish synthetic rows of the sample, and compare all pairs of columns with its rows."""
+    table = sample_table()
+    run(table, "quilt", EPSILON, 0, python)  # the first run on a machine compiles; it is not told
+    found: dict[str, list[dict[str, float]]] = {}
+    for method in ("quilt", *peers):
+        for seed in range(runs):
+            rows, used = run(table, method, EPSILON, seed, python)
+            used["error"] = pairs_distance(table, rows)
+            print(method, used, file=sys.stderr)
+            found.setdefault(method, []).append(used)
+    rows, _ = run(table, "rows", EPSILON, 0, python)
+    fresh = pairs_distance(table, rows)
+    lines = [f"{HEAD} error of pairs | ratio of error |", f"{RULE} --- | --- |"]
+    ours = {name: mean(one[name] for one in found["quilt"]) for name in found["quilt"][0]}
+    for method, used in found.items():
+        cells = [_figure([one[name] for one in used], name) for name in ours]
+        ratios = [f"{mean(one[name] for one in used) / ours[name]:.2f}" for name in ours]
+        cpu, memory, error = cells
+        lines.append(
+            f"| {method} | {cpu} | {memory} | {ratios[0]} | {ratios[1]} | {error} | {ratios[2]} |"
+        )
+    lines.append(f"| fresh rows of the same table | | | | | {fresh:.4f} | |")
+    return lines
+
+
+def _figure(values: Sequence[float], name: str) -> str:
+    digits = {"cpu_s": 2, "peak_mb": 0}.get(name, 4)
+    told = f"{mean(values):.{digits}f}"
+    return told if len(values) < 2 else f"{told} ± {stdev(values) / len(values) ** 0.5:.{digits}f}"
+
+
+def _table(found: dict[str, list[dict[str, float]]]) -> list[str]:
+    """Write what was used, and the ratios to the first one's."""
+    first = next(iter(found.values()))[0]
+    lines = [HEAD, RULE]
+    for name, (used, *_) in found.items():
+        ratios = [f"{used[key] / first[key]:.2f}" for key in ("cpu_s", "peak_mb")]
+        lines.append(
+            f"| {name} | {used['cpu_s']:.3f} | {used['peak_mb']:.0f} | {' | '.join(ratios)} |"
+        )
+    return lines
+
+
+def versions(python: str) -> str:
+    """Name the versions of all that was run."""
+    ask = "import importlib.metadata as m; print(m.version('dpmm'))"
+    told = subprocess.run([python, "-c", ask], capture_output=True, text=True, check=False)
+    named = {name: importlib.metadata.version(name) for name in ("duckdb", "numpy", "numba")}
+    named["opendp"] = importlib.metadata.version("opendp")
+    if told.returncode == 0:
+        named["dpmm"] = told.stdout.strip()
+    listed = ", ".join(f"{name} {version}" for name, version in named.items())
+    system = f"{platform.system()} {platform.machine()}, {os.cpu_count()} processors"
+    return f"Python {platform.python_version()}, {listed}; {system}."
+
+
+def page(given: argparse.Namespace, folder: Path) -> str:
+    """Run everything and write the page."""
+    parts = [
+        "# Beside others",
+        "Measured in one run by `python -m benchmarks.page`. " + versions(given.peers_python),
+        "CPU seconds and peak memory are of a whole process with one thread, imports, reading and "
+        "writing included; of noise and counting, CPU is of the work alone. A ratio is theirs to "
+        "ours: above 1, ours takes less, or is off by less. Machines differ; ratios hardly do.",
+        "## Exact noise",
+        "\n".join(noise_lines()),
+        "## Counting",
+        "\n".join(counting_lines(folder, given.rows)),
+        "Counts of hushtable come from the same database, with the rules of cells applied.",
+        "## Synthetic rows",
+        f"The embedded sample, 12,000 rows of 5 columns, epsilon {EPSILON}, delta {DELTA}, means "
+        f"of {given.runs} runs with their standard errors. The error is the mean total variation "
+        f"distance over all pairs of columns.{' ' + LITE if 'aim-lite' in given.peers else ''}",
+        "\n".join(synthesis_lines(given.peers, given.runs, given.peers_python)),
+        "On larger tables, and by what classifiers learn: `python -m benchmarks.peers` and "
+        "[quilt](../src/hushtable/methods/quilt/quilt.md), where AIM is, too. SmartNoise's "
+        "synthesizers, which bring PyTorch along, were not run.",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def main() -> None:
+    """Read the command line, measure, write."""
+    import tempfile
+
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.page", description=__doc__)
+    usual = os.environ.get("HUSHTABLE_PEERS_PYTHON", sys.executable)
+    parser.add_argument("--peers-python", default=usual, help="interpreter that has dpmm")
+    parser.add_argument("--peers", nargs="*", choices=PEERS, default=["aim-lite", "mst"])
+    parser.add_argument("--runs", type=int, default=3, help="runs of each synthesizer")
+    parser.add_argument("--rows", type=int, default=1_000_000, help="rows that are counted")
+    parser.add_argument("--out", type=Path, help="file of the page; printed without it")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        written = page(given, Path(folder))
+    if given.out:
+        given.out.write_text(written)
+    else:
+        print(written)
+
+
+if __name__ == "__main__":
+    main()

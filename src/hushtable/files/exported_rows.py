@@ -1,0 +1,50 @@
+"""Rows for another program: a new file, whole or not at all, in one of two formats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+
+from hushtable.errors import ReleaseError
+from hushtable.files.no_formula import formula_safe
+from hushtable.files.scratch import Scratch, why_not_written
+from hushtable.files.whole_file import sync
+from hushtable.files.written_rows import write_parquet
+
+if TYPE_CHECKING:
+    from hushtable.schema import Schema
+
+
+def export_rows(rows: Callable[[], pa.Table], path: Path, schema: Schema) -> None:
+    """Write rows to a new ``.csv`` or ``.parquet`` file; they are made once it can be written."""
+    if path.suffix not in {".csv", ".parquet"}:
+        raise ReleaseError(f"cannot export to {path.name!r}: use a .csv or .parquet file.")
+    if path.exists():
+        raise ReleaseError(f"{str(path)!r} exists; choose another name or remove it.")
+    frame = rows()
+    with _whole_file(path) as part:
+        if path.suffix == ".parquet":
+            write_parquet(frame, part, schema)
+        else:
+            pa_csv.write_csv(formula_safe(frame), part)
+
+
+@contextmanager
+def _whole_file(path: Path) -> Iterator[Path]:
+    """Write beside the target and rename, so that a file is there whole or not at all."""
+    try:
+        scratch = Scratch(path.parent, f".{path.name}-part-")
+        try:
+            part = scratch.folder / path.name
+            yield part
+            sync(part)
+            part.rename(path)
+        finally:
+            scratch.close()
+    except OSError as error:
+        raise ReleaseError(f"cannot write {str(path)!r}: {why_not_written(error)}.") from error

@@ -1,0 +1,76 @@
+"""Children whose counts are those of the field they are drawn from, given their parents.
+
+Rows that are drawn one by one have counts that vary by chance, by the root of each, which is as
+much as the noise of a table where rows are few. So each row is drawn several times, and one of
+these draws is picked for each: the pairs of its own columns, and of these with its parent's, come
+close to what the field expects. Whichever is picked, it was drawn for this parent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations, product
+
+import numpy as np
+
+from hushtable.kernels import picking
+from hushtable.kernels.field import Particles
+from hushtable.methods.quilt import particles
+from hushtable.methods.quilt.field import Field
+
+N_DRAWS = 4
+"""Draws of each row."""
+
+MANY = 1_000_000
+"""Of more rows, chance makes less than noise does: they are drawn once."""
+
+_N_SWEEPS = 3
+
+
+def n_draws(n_rows: int) -> int:
+    """Say how often each of so many rows is drawn."""
+    return N_DRAWS if 0 < n_rows <= MANY else 1
+
+
+def balanced(field: Field, draws: Sequence[Particles], own: Sequence[int]) -> Particles:
+    """Pick one of several draws for each row.
+
+    Parameters
+    ----------
+    field : Field
+        What they are drawn from.
+    draws : sequence of int arrays (row, column)
+        They differ in their own columns alone.
+    own : sequence of int
+        Which these are; the others are the parents'.
+    """
+    above = [column for column in range(len(field.sizes)) if column not in own]
+    pairs = [*combinations(own, 2), *product(own, above)]
+    if len(draws) == 1 or not pairs:
+        return draws[0]
+    found = particles.tables_of(draws[0], np.ones(len(draws[0])), field.sizes, pairs)
+    wanted = []
+    for pair, seen, expected in zip(pairs, found, field.answers(pairs), strict=True):
+        if pair[1] in own:
+            wanted.append(expected * (seen.sum() / max(float(expected.sum()), 1e-300)))
+        else:  # how many children a kind of parent has is told by the parents
+            share = expected / np.maximum(expected.sum(axis=0), 1e-300)
+            wanted.append(share * seen.sum(axis=0))
+    flat = np.concatenate([table.ravel() for table in wanted])
+    first, second = (np.array(side, np.int64) for side in zip(*pairs, strict=True))
+    tables = picking.Pairs(
+        first,
+        second,
+        np.array(field.sizes, np.int64)[second],
+        np.cumsum([0, *(table.size for table in wanted)])[:-1].astype(np.int64),
+        1 / (flat + 1.0),  # as counts vary by chance
+    )
+    excess = np.concatenate([table.ravel() for table in found]) - flat
+    together = np.stack(draws)
+    picked = np.zeros(len(draws[0]), np.int64)
+    order = np.arange(len(picked))
+    for _ in range(_N_SWEEPS):
+        field.coins.shuffle(order)
+        picking.pick(together, picked, order, excess, tables)
+    chosen: Particles = together[picked, np.arange(len(picked))]
+    return chosen

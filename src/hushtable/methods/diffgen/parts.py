@@ -1,0 +1,216 @@
+"""Parts of a cut: nodes of a taxonomy, intervals of a public grid, or sets of listed values.
+
+What a part may be split into is laid down by the schema; nothing here looks at data.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from hushtable.privacy.class_scores import Integers
+from hushtable.schema import Categorical, Column
+from hushtable.taxonomy import ROOT, Node, Taxonomy
+
+
+@dataclass(frozen=True, eq=False)  # a part is itself: told apart by identity
+class Part(ABC):
+    """One part of a cut; at the top it also holds what is apart, special values and missing."""
+
+    attribute: str
+    holds_apart: bool
+
+    @property
+    @abstractmethod
+    def label(self) -> str:
+        """What the part is called, without what is apart."""
+
+    @cached_property
+    def apart(self) -> tuple[str, ...]:
+        """What it holds that is apart, and that is split off first, each by itself."""
+        return ("missing",) if self.holds_apart else ()
+
+    @property
+    def full_label(self) -> str:
+        """What the part is called."""
+        return " or ".join((self.label, *self.apart))
+
+    @cached_property
+    def fan_out(self) -> int:
+        """Into how many parts it is split, with what is apart: the same for each way."""
+        return 2 + len(self.apart)
+
+    @property
+    @abstractmethod
+    def n_rounds(self) -> int:
+        """How often this part and what comes of it can be split: public."""
+
+
+@dataclass(frozen=True, eq=False)
+class Branch(Part):
+    """A node of a taxonomy in which no node has a single child."""
+
+    node: Node
+
+    @property
+    def label(self) -> str:
+        """The node's label."""
+        return self.node.label
+
+    @cached_property
+    def children(self) -> tuple[Branch, ...]:
+        """The parts it splits into, without what is apart."""
+        below = self.node.children
+        if not below and self.holds_apart:
+            below = (self.node,)  # all there is to split off are the missing values
+        return tuple(Branch(self.attribute, False, node) for node in below)
+
+    @cached_property
+    def fan_out(self) -> int:
+        """Its children, and what is apart."""
+        return len(self.children) + len(self.apart)
+
+    @cached_property
+    def n_rounds(self) -> int:
+        """One for each node with children below, itself included."""
+        return sum(child.n_rounds for child in self.children) + bool(self.children)
+
+
+@dataclass(frozen=True, eq=False)
+class Span(Part):
+    """An interval of a line, by its first and last code."""
+
+    column: Column
+    first: int
+    last: int
+
+    @cached_property
+    def apart(self) -> tuple[str, ...]:
+        """The special values, and missing."""
+        names = map(self.column.name, range(self.column.n_values, self.column.size))
+        return tuple(names) if self.holds_apart else ()
+
+    @property
+    def label(self) -> str:
+        """Its first and last value."""
+        low, high = self.column.value(self.first), self.column.value(self.last)
+        return f"{low}" if self.first == self.last else f"{low} to {high}"
+
+    @cached_property
+    def n_rounds(self) -> int:
+        """One for each grid point, or public bin, but the first."""
+        begins = bin_starts(self.column)
+        if begins is None:
+            return self.last - self.first
+        inside = np.searchsorted(begins, [self.first, self.last], side="right")
+        return int(inside[1] - inside[0])
+
+    def halves(self, split: int) -> tuple[Span, Span]:
+        """Split before a code."""
+        return (
+            Span(self.attribute, False, self.column, self.first, split - 1),
+            Span(self.attribute, False, self.column, split, self.last),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class ListedValues(Part):
+    """Some values of a list that has neither order nor taxonomy, by their codes."""
+
+    column: Categorical
+    codes: tuple[int, ...]
+
+    @property
+    def label(self) -> str:
+        """Its values, or those that it lacks, whichever are fewer."""
+        names = self.column.values
+        lacks = sorted(set(range(len(names))).difference(self.codes))
+        if not lacks and len(names) > 1:
+            return ROOT
+        if 0 < len(lacks) < len(self.codes):
+            return "all but " + ", ".join(names[code] for code in lacks)
+        return ", ".join(names[code] for code in self.codes)
+
+    @cached_property
+    def fan_out(self) -> int:
+        """A value and the others, and what is apart."""
+        return min(len(self.codes), 2) + len(self.apart)
+
+    @cached_property
+    def n_rounds(self) -> int:
+        """One for each value but the first; one if all there is to split off is apart."""
+        return max(len(self.codes) - 1, int(self.holds_apart))
+
+    @cached_property
+    def halves(self) -> tuple[tuple[int, ...], ...]:
+        """Each value by itself: what may be split off. Of two values it does not matter which."""
+        return tuple((code,) for code in (self.codes if len(self.codes) > 2 else self.codes[:1]))
+
+    def split(self, way: int) -> tuple[ListedValues, ...]:
+        """Split a value off the others; a single one only from what is apart."""
+        half = self.halves[way]
+        rest = tuple(code for code in self.codes if code not in half)
+        return tuple(
+            ListedValues(self.attribute, False, self.column, codes)
+            for codes in (half, rest)
+            if codes
+        )
+
+
+def is_span(column: Column) -> bool:
+    """Say whether a column is cut along a line: numbers, moments, and categories with an order.
+
+    A taxonomy says more than an order does.
+    """
+    return column.is_line and getattr(column, "taxonomy", None) is None
+
+
+def bin_starts(column: Column) -> Integers | None:
+    """Give the codes at which alone a column may be cut, if its schema declares bins."""
+    starts = getattr(column, "bin_starts", None)
+    return None if starts is None else np.asarray(starts, np.int64)
+
+
+def top(attribute: str, column: Column, *, one_by_one: bool = False) -> Part:
+    """Give the one part of the topmost cut.
+
+    A list without taxonomy is one part that splits into all its values at once, or, `one_by_one`,
+    into one of them and the others.
+    """
+    apart = column.n_apart > 0
+    if is_span(column):
+        return Span(attribute, apart, column, 0, column.n_values - 1)
+    assert isinstance(column, Categorical)  # noqa: S101 - all others are lines
+    if one_by_one and column.taxonomy is None:
+        return ListedValues(attribute, apart, column, tuple(range(column.n_values)))
+    taxonomy = column.taxonomy or Taxonomy.from_nested(list(column.values))
+    return Branch(attribute, apart, _without_single_children(taxonomy.root))
+
+
+def largest_gains(part: Part, most: int) -> list[int]:
+    """List by how many parts a cut may grow at each of up to `most` splits, largest first.
+
+    Examples
+    --------
+    >>> color = Categorical(type="categorical", values=("red", "blue", "green"), missing="category")
+    >>> largest_gains(top("color", color), 5)
+    [3]
+    >>> largest_gains(top("color", color, one_by_one=True), 5)
+    [2, 1]
+    """
+    if not isinstance(part, Branch):
+        gains = [1] * min(part.n_rounds, most)
+        return [part.fan_out - 1, *gains[1:]] if gains else []
+    below = [gain for child in part.children for gain in largest_gains(child, most)]
+    own = [part.fan_out - 1] if part.children else []
+    return sorted(own + below, reverse=True)[:most]
+
+
+def _without_single_children(node: Node) -> Node:
+    """Leave out nodes that stand for the same values as their only child."""
+    while len(node.children) == 1:
+        node = node.children[0]
+    return Node(node.label, tuple(map(_without_single_children, node.children)))

@@ -1,0 +1,65 @@
+"""The schema of some columns of a table, with the rules and derived columns about them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hushtable.errors import ParameterError, PredicateError, SchemaError
+from hushtable.predicate.clause import parse
+from hushtable.predicate.sql import derived_operand
+from hushtable.schema import Identifier, Schema
+
+_LEFT_OUT = Identifier(role="identifier")
+
+
+def only(schema: Schema, columns: Sequence[str]) -> Schema:
+    """Leave out all published columns but some, as if they were identifiers.
+
+    Examples
+    --------
+    >>> text = (
+    ...     "{name: t, columns: {age: {type: integer, low: 0, high: 9}, sex: {type: categorical,"
+    ...     " values: [F, M]}}, rules: ['age < 9', 'sex IS NOT NULL OR age > 0']}"
+    ... )
+    >>> ages = only(Schema.parse(text), ["age"])
+    >>> list(ages.attributes), ages.rules
+    (['age'], ('age < 9',))
+    """
+    problems = [
+        f"{name!r} is not a published column; the schema has {', '.join(schema.attributes)}."
+        for name in columns
+        if name not in schema.attributes
+    ]
+    if problems or not columns:
+        raise ParameterError(problems or "columns: name at least one to publish.")
+    kept = {
+        name: column if name in columns or isinstance(column, Identifier) else _LEFT_OUT
+        for name, column in schema.columns.items()
+    }
+    # Rules and derived columns go with the columns that they are about.
+    plain = {**schema.to_dict(), "columns": kept, "rules": [], "derived": {}}
+    some = Schema.from_dict(plain)
+    derived = {
+        name: text for name, text in schema.derived.items() if _can_be_derived(name, text, some)
+    }
+    some = Schema.from_dict(plain | {"derived": derived})
+    rules = [text for text in schema.rules if _can_be_read(text, some)]
+    return Schema.from_dict(plain | {"derived": derived, "rules": rules})
+
+
+def _can_be_read(text: str, schema: Schema) -> bool:
+    """Say whether a rule is about columns of a schema alone."""
+    try:
+        parse(text, schema)
+    except PredicateError:
+        return False
+    return True
+
+
+def _can_be_derived(name: str, text: str, schema: Schema) -> bool:
+    """Say whether a column is derived from columns of a schema alone."""
+    try:
+        derived_operand(name, Schema.from_dict(schema.to_dict() | {"derived": {name: text}}))
+    except (PredicateError, SchemaError):
+        return False
+    return True

@@ -1,0 +1,76 @@
+"""Sums over cells that conditions cut through: rows of a cell may be anywhere in it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from hushtable.estimate.cell_sums import PublishedCells
+from hushtable.estimate.quantiles import NORMAL
+from hushtable.estimate.row_functions import RowFunction, is_code, power, present
+from hushtable.predicate.covering import Covering
+from hushtable.schema import Integer, Schema
+
+SCHEMA = Schema.from_dict(
+    {
+        "name": "people",
+        "columns": {
+            "pay": {"type": "integer", "low": 0, "high": 99, "missing": "category"},
+            "group": {"type": "categorical", "values": ["a", "b", "c"]},
+        },
+    }
+)
+PAY, GROUP = SCHEMA.attributes["pay"], SCHEMA.attributes["group"]
+assert isinstance(PAY, Integer)
+
+
+def cells() -> PublishedCells:
+    """Give one cell with all that there is, and one of the upper half of pay without missing."""
+    none = np.zeros(1, np.int64)
+    pay = Covering(2, np.array([0, 1]), np.array([0, 50]), np.array([PAY.size - 1, 99]))
+    group = Covering(1, none, none, none + 2)
+    return PublishedCells(
+        SCHEMA, {"pay": pay, "group": group}, {"pay": np.array([0, 1]), "group": np.array([0, 0])}
+    )
+
+
+def between(low: int, high: int) -> RowFunction:
+    codes = np.arange(PAY.size)
+    return RowFunction({"pay": ((codes >= low) & (codes <= high)).astype(np.float64)})
+
+
+ASKED = {
+    "present": [present("pay", PAY)],
+    "a number and who has it": [power("pay", PAY, 1), present("pay", PAY)],
+    "above": [between(90, 99)],
+    "at one value": [between(0, 0), present("pay", PAY)],
+    "in a group": [
+        power("pay", PAY, 1) * is_code("group", GROUP, 1),
+        present("pay", PAY) * is_code("group", GROUP, 1),
+        is_code("group", GROUP, 1),
+    ],
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_rows_may_be_anywhere_in_a_cell(name: str) -> None:
+    functions, found = ASKED[name], cells()
+    rng = np.random.default_rng(5)
+    for one_cell in (0, 1):
+        counts = np.eye(2)[one_cell] * 1000.0
+        model = found.inside(functions, counts, together=True)
+        values = np.stack([found.means(one) for one in functions]) @ counts
+        codes = np.array([(p, g) for p in range(50 * one_cell, 101 - one_cell) for g in range(3)])
+        rows = {"pay": codes[:, 0], "group": codes[:, 1]}
+        truths = 1000.0 * np.stack([one.values(rows) for one in functions])
+        weights = np.vstack([np.eye(len(functions)), rng.normal(size=(200, len(functions)))])
+        reach = NORMAL * np.sqrt(np.einsum("wi,ij,wj->w", weights, model, weights))
+        off = np.abs(weights @ (truths - values[:, None])).max(axis=1)
+        assert (off <= reach * 1.001 + 1e-6).all(), (off / np.maximum(reach, 1e-9)).max()
+        assert np.linalg.eigvalsh(model)[0] > -1e-6 * max(1.0, float(model.max()))
+
+
+def test_what_no_condition_cuts_has_the_variance_of_the_cell() -> None:
+    factor = power("pay", PAY, 1).factors["pay"]
+    model = cells().inside([RowFunction({"pay": factor})], np.array([0.0, 1000.0]), together=True)
+    assert model[0, 0] == pytest.approx(1000.0**2 * np.var(factor[50:100]))
