@@ -576,12 +576,12 @@ def cover_of_fewer(patch: Patch) -> None:
         real(self, values) - 1, 2))  # fmt: skip
 
 
-def half_of_the_level(patch: Patch) -> None:
-    """Safe levels are found, and half of that noise is drawn."""
+def eighth_of_the_level(patch: Patch) -> None:
+    """Safe levels are found, and an eighth of that noise is drawn."""
     real = UncertainPlan._safe_widths
     patch.setattr(
         UncertainPlan, "_safe_widths",
-        lambda self, finder, groups, shapes: real(self, finder, groups, shapes) // 2 + 1,
+        lambda self, finder, groups, shapes: real(self, finder, groups, shapes) // 8,
     )  # fmt: skip
 
 
@@ -646,6 +646,7 @@ BROKEN = (
     Broken("a tuple one too early", GeneralizeSuppress(k=5), shown_too_early),
     Broken("groups specialized too far", TopDownSpecialization(k=3), specialized_too_far),
     Broken("cover of one record less", Uncertain(k=4), cover_of_fewer),
-    Broken("half of a safe level", Uncertain(k=3, eta="1/5", edges="wrap"), half_of_the_level),
+    Broken("an eighth of a safe level", Uncertain(k=3, eta="1/5", edges="wrap"),
+           eighth_of_the_level),
     Broken("records in their order", Uncertain(k=3), records_in_their_order),
 )  # fmt: skip
