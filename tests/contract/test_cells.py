@@ -73,6 +73,8 @@ NUMBERS: list[Any] = [-2, -1, 0, 1, 2, 5, 6, 999, -9, None]
 FLOATS: list[Any] = [-1.0, -0.0, 0.5, 1.24, 1.25, 5.0, 5.25, 999.0, -9.0, NAN, INF, -INF, None]
 IN_WORDS = [*WORDS, "-1", "0.5", " 2 ", "999", "never", "1e0", "-9", None]
 
+SOON = [moment for moment in moments() if moment is None or 1900 < moment.year < 2200]
+
 RAW: dict[str, tuple[pa.Array, list[dict[str, Any]]]] = {
     "text": (pa.array([*WORDS, "a", "A", "a ", "true", "1", None]), [LISTED, FLAG]),
     "number_text": (pa.array(IN_WORDS), [WHOLE, REAL, MONEY]),
@@ -98,7 +100,9 @@ RAW: dict[str, tuple[pa.Array, list[dict[str, Any]]]] = {
     "timestamp": (pa.array(moments(), pa.timestamp("us")), [MONTHS, DAYS, HOURS, YEARS, CLOCK]),
     "instant": (pa.array(moments(), pa.timestamp("ms", "Asia/Tokyo")), [DAYS, HOURS, YEARS]),
     "timestamp_text": (pa.array([*texts_of(moments()), *WORDS]), [DAYS, HOURS, YEARS]),
+    "instant in billionths": (pa.array(SOON, pa.timestamp("ns", "UTC")), [DAYS, HOURS]),
     "time": (pa.array(CLOCKS, pa.time64("us")), [CLOCK]),
+    "time in billionths": (pa.array(CLOCKS, pa.time64("ns")), [CLOCK]),
     "time_text": (pa.array([*texts_of(CLOCKS), *WORDS, "24:00:00", "9:00", "09:00"]), [CLOCK]),
     "duration": (pa.array(LENGTHS, pa.duration("us")), [STAY]),
     "duration_text": (

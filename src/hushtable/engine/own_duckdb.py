@@ -24,6 +24,15 @@ from hushtable.files.scratch import spill_folder
 ibis = lazy_loader.load("ibis")  # a small table is counted without it
 
 
+def _coarser(kind: pa.DataType) -> tuple[pa.DataType, str] | None:
+    """Give a type for Arrow and ibis to types of DuckDB that ibis does not know."""
+    if kind == pa.time64("ns"):
+        return pa.time64("us"), "time"
+    if pa.types.is_timestamp(kind) and kind.unit == "ns" and kind.tz:
+        return pa.timestamp("us", kind.tz), "timestamp('UTC')"
+    return None
+
+
 def open_in_duckdb(data: Data, header: Header, *, memory_limit: str | None = None) -> Source:
     """Open files or an Arrow table; reads no row."""
     return open_together([(data, header)], memory_limit=memory_limit)[0]
@@ -51,7 +60,7 @@ def _opened(connection: Any, data: Data, header: Header) -> Source:
         # names of its own where two differ in case only.
         table = _parquet(connection, header)
         places = dict(zip(header.names, table.columns, strict=True))
-        table = _with_lengths_as_texts(table, header, places)
+        table = _with_plain_times(table, header, places)
     else:
         table = _csv(connection, header, list(places.values()))
     copied, numbered = header.delimiter is not None, not header.files
@@ -66,17 +75,20 @@ def _parquet(connection: Any, header: Header) -> Expression:
         raise explained(error) from None
 
 
-def _with_lengths_as_texts(
-    table: Expression, header: Header, places: Mapping[str, str]
-) -> Expression:
-    """Write lengths of time with their unit: Parquet has whole numbers for them, and no unit."""
+def _with_plain_times(table: Expression, header: Header, places: Mapping[str, str]) -> Expression:
+    """Write lengths of time with their unit, and moments without billionths of a second.
+
+    Parquet has whole numbers for lengths, and no unit.
+    """
     assert header.arrow is not None  # noqa: S101 - a Parquet file has one
-    lengths = {
-        places[field.name]: table[places[field.name]].cast("string") + f" {field.type.unit}"
-        for field in header.arrow
-        if pa.types.is_duration(field.type)
-    }
-    return table.mutate(**lengths) if lengths else table
+    plain = {}
+    for field in header.arrow:
+        column = table[places[field.name]]
+        if pa.types.is_duration(field.type):
+            plain[places[field.name]] = column.cast("string") + f" {field.type.unit}"
+        elif known := _coarser(field.type):
+            plain[places[field.name]] = column.cast(known[1])
+    return table.mutate(**plain) if plain else table
 
 
 def _csv(connection: Any, header: Header, places: list[str]) -> Expression:
@@ -99,6 +111,9 @@ def _registered(connection: Any, table: pa.Table) -> Expression:
             ticks = table[place].cast(pa.int64()).cast(pa.string())
             texts = pc.binary_join_element_wise(ticks, pa.scalar(field.type.unit), " ")
             table = table.set_column(place, field.name, texts)
+        elif known := _coarser(field.type):
+            cut = table[place].cast(known[0], safe=False)
+            table = table.set_column(place, field.name, cut)
         elif pa.types.is_dictionary(field.type) and field.type.value_type == pa.string_view():
             texts = pa.chunked_array(
                 [_decoded(chunk) for chunk in table[place].chunks], pa.string()

@@ -97,10 +97,13 @@ def read_moment(text: str) -> int:
     90000
     """
     found = DATE_TEXT.fullmatch(text.strip(" "))
-    if found is None:
+    try:
+        day = datetime.date.fromisoformat(found[1]) if found else None
+    except ValueError:  # it says which part, and not of what
+        day = None
+    if found is None or day is None:
         raise ValueError(f"{shown(text)} is not a moment such as 2024-12-31 or 2024-12-31 18:30:00")
-    days = datetime.date.fromisoformat(found[1]).toordinal() - _EPOCH
-    return days * DAY + (read_clock(found[2]) if found[2] else 0)
+    return (day.toordinal() - _EPOCH) * DAY + (read_clock(found[2]) if found[2] else 0)
 
 
 def read_clock(text: str) -> int:
@@ -111,11 +114,12 @@ def read_clock(text: str) -> int:
     >>> read_clock("08:30")
     30600
     """
-    if CLOCK_TEXT.fullmatch(text.strip(" ")) is None:
+    is_clock = CLOCK_TEXT.fullmatch(text.strip(" ")) is not None
+    parts = [int(part) for part in text.strip(" ").split(".")[0].split(":")] if is_clock else []
+    hours, minutes, seconds = (*parts, 0, 0, 0)[:3]
+    if not is_clock or hours > 23 or minutes > 59 or seconds > 59:
         raise ValueError(f"{shown(text)} is not a time such as 18:30 or 18:30:00")
-    hours, minutes, *rest = text.strip(" ").split(".")[0].split(":")
-    clock = datetime.time(int(hours), int(minutes), int(rest[0]) if rest else 0)
-    return clock.hour * 3600 + clock.minute * 60 + clock.second
+    return hours * 3600 + minutes * 60 + seconds
 
 
 _EPOCH = datetime.date(1970, 1, 1).toordinal()

@@ -80,10 +80,18 @@ def number(value: float) -> str:
 
 
 def figures(estimate: Estimate) -> tuple[str, str, str]:
-    """Write value and interval: counts as people read them, others as the interval allows."""
+    """Write value and interval: counts as whole numbers, others as the interval allows.
+
+    Examples
+    --------
+    >>> from hushtable.estimate import Estimate
+    >>> figures(Estimate(value=1e-16, low=0.0, high=3.54, privacy_std=1.0, model_std=0.0))
+    ('0', '0', '4')
+    """
     numbers = (estimate.value, estimate.low, estimate.high)
     if estimate.what in COUNTED and all(map(math.isfinite, numbers)):
-        return number(numbers[0]), number(numbers[1]), number(numbers[2])
+        value, low, high = map(round, numbers)
+        return f"{value:,}", f"{low:,}", f"{high:,}"
     return estimate.figures()
 
 
