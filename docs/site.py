@@ -89,7 +89,7 @@ def _offered(module: ModuleType) -> Iterator[str]:
         yield f"## {name}\n"
         yield from _described(thing)
         if inspect.isclass(thing):
-            for method, part in vars(thing).items():
+            for method, part in list(vars(thing).items()):  # looking at one may add to them
                 plain = inspect.unwrap(getattr(part, "__func__", part))
                 if not method.startswith("_") and inspect.isfunction(plain):
                     yield f"### {name}.{method}\n"

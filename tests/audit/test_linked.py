@@ -17,6 +17,7 @@ from hushtable.engine import linked as joins
 from hushtable.engine import memory
 from hushtable.engine.sealed import SealedTable, SealedTables
 from hushtable.linked.linked import Linked, LinkedPlan
+from hushtable.privacy.sealed import inside
 from hushtable.privacy.spending import Account
 from hushtable.privacy.unit import Unit
 from hushtable.schema import Schema
@@ -46,7 +47,9 @@ tables:
 Tables = dict[str, pa.Table]
 
 
-def tables(n_persons: int, *, n_visits: int, last: str | None) -> Tables:
+def tables(
+    n_persons: int, *, n_visits: int, last: str | None, others_in_icu: bool = True
+) -> Tables:
     """Make persons with two visits each of a day of its own; the last one may be another kind.
 
     ``usual`` is like the others, ``many`` has all of `n_visits` in the icu with two tests each,
@@ -58,7 +61,7 @@ def tables(n_persons: int, *, n_visits: int, last: str | None) -> Tables:
     for person in ids:
         most = n_visits if last == "many" and person == n_persons else 2
         for turn in range(most):
-            ward = "icu" if most > 2 or (person + turn) % 3 == 0 else "er"
+            ward = "icu" if most > 2 or (others_in_icu and (person + turn) % 3 == 0) else "er"
             visits.append((len(visits), int(person), min(2 * turn + int(person) % 2, 5), ward))
     number, owner, day, ward = zip(*visits, strict=True)
     tested = np.repeat(np.array(number), 2)
@@ -82,9 +85,15 @@ def without_last(data: Tables) -> Tables:
     }
 
 
-def watch(*, epsilon: float = 4.0, delta: str | int = "1e-6", n_visits: int = 3) -> int:
+def watch(
+    *,
+    epsilon: float = 4.0,
+    delta: str | int = "1e-6",
+    n_visits: int = 3,
+    others_in_icu: bool = True,
+) -> int:
     plan = Linked(epsilon=epsilon, delta=delta, particles=1000).plan(SCHEMA)
-    data = tables(60, n_visits=n_visits, last="many")
+    data = tables(60, n_visits=n_visits, last="many", others_in_icu=others_in_icu)
     return watch_linked(plan, data, without_last(data), seed=1)
 
 
@@ -153,6 +162,43 @@ def row_before_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(joins.ibis, "window", of_all)
 
 
+def fact_of_anybody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fact holds for all if it holds for one."""
+    below = joins.LinkedEngine._below
+
+    def told(self: Any, name: str) -> Any:
+        found = below(self, name)
+        facts = [column for column in found.columns if column not in {"above", "told0"}]
+        return found.mutate(**{fact: found[fact].max().over() for fact in facts})
+
+    monkeypatch.setattr(joins.LinkedEngine, "_below", told)
+
+
+def keys_from_the_number_of_persons(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Made-up keys go on where the true ones end."""
+    seen: list[int] = []
+    table = SealedTables.table
+
+    def counted(self: SealedTables, name: str) -> SealedTable:
+        found = table(self, name)
+        if name == self.schema.root:
+            seen[:] = inside(found.n_rows()).tolist()
+        return found
+
+    written = LinkedPlan._written
+
+    def numbered(self: LinkedPlan, name: str, rows: Any) -> pa.Table:
+        made = written(self, name, rows)
+        key = self.linked.tables[name].key
+        if key is None:
+            return made
+        moved = pa.array(np.asarray(made[key]) + seen[0])
+        return made.set_column(made.column_names.index(key), key, moved)
+
+    monkeypatch.setattr(SealedTables, "table", counted)
+    monkeypatch.setattr(LinkedPlan, "_written", numbered)
+
+
 def prior_that_is_private(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let visits start from as many rows as there are private persons, not drawn ones."""
     opened, seen = watching.open_linked, []
@@ -182,6 +228,8 @@ def prior_that_is_private(monkeypatch: pytest.MonkeyPatch) -> None:
         (bound_ignored, "moves by 9 in all between neighbors; 3 was booked", 9),
         (table_not_charged, "on all tables, by prices computed anew", 3),
         (row_before_of_another, "between neighbors|at most; their noise is for", 3),
+        (fact_of_anybody, "between neighbors; 1 was booked|at most; their noise is for", 3),
+        (keys_from_the_number_of_persons, "persons", 3),
         (prior_that_is_private, "scores of draw|visits", 3),
     ],
 )
@@ -193,4 +241,4 @@ def test_what_is_broken_is_caught(
 ) -> None:
     break_it(monkeypatch)
     with pytest.raises(FaultError, match=fault):
-        watch(n_visits=n_visits)
+        watch(n_visits=n_visits, others_in_icu=break_it is not fact_of_anybody)

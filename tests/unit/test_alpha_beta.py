@@ -441,7 +441,18 @@ def test_old_tuples_are_republished_as_they_were(tmp_path: Path) -> None:
         assert abs(rest - (40_000 - n_inside) / 10) < 6 * math.sqrt(40_000 * 0.09)
     estimate = third.count("TRUE")
     assert abs(estimate.value - 30_000) < 6 * estimate.std  # what was ever there
-    assert "ever in the table" in (tmp_path / "3" / "STATEMENT.md").read_text()
+    told = (tmp_path / "3" / "STATEMENT.md").read_text()
+    assert "ever in the table" in told
+    assert "A row that changes from one view to another: it counts as two units" in told
+
+
+def test_a_row_that_changes_between_views_loses_as_two_rows() -> None:
+    """Seen in both, s**2 against b**2: more than views of a row that stays may cost."""
+    plan = AlphaBeta(alpha="2/5", beta="1/10", views=2, coins="x").plan(grid(8, 1))
+    stays, changes = float(plan.epsilon), 2 * math.log(0.5 / 0.1)
+    assert stays < changes < 2 * stays
+    assert any(said.startswith("A row that changes") for said in plan.conditions)
+    assert AlphaBeta(alpha="2/5", beta="1/10").plan(grid(8, 1)).conditions == ()
 
 
 @pytest.mark.parametrize("rule", ["memoized", "algorithm-4"])

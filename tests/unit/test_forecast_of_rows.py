@@ -46,3 +46,16 @@ def test_suppressed_sampled_and_replaced_rows_are_said() -> None:
     line = method.forecast(few, rows=5_000).lines
     true = float(line["share of true tuples among those published, about"])
     assert str(line[ROWS]).startswith(f"about {1 - true:.0%}")
+
+
+def test_noise_over_much_of_a_range_is_said() -> None:
+    """1,600 records in seven columns are moved by four tenths of a range, in two by a twentieth."""
+    number = {"type": "integer", "low": 0, "high": 999}
+
+    def lines(n_columns: int) -> dict[str, object]:
+        columns = {f"x{at}": number for at in range(n_columns)}
+        schema = ht.Schema.from_dict({"name": "t", "columns": columns})
+        return dict(ht.Uncertain(k=5).forecast(schema, rows=1600).lines)
+
+    assert "counted one by one" in str(lines(7)[ROWS])
+    assert ROWS not in lines(2)

@@ -193,6 +193,17 @@ def test_a_run_that_is_killed_after_the_charge_needs_a_word(
     assert series.summary()["left"] == 1
 
 
+def test_a_copy_without_its_ledger_answers_and_publishes_nothing(
+    series: Series, tmp_path: Path
+) -> None:
+    shutil.copytree(series.folder, tmp_path / "copy")
+    (tmp_path / "copy" / "series.ledger").unlink()
+    copy = Series.open(tmp_path / "copy")
+    assert copy.summary()["left"] is None
+    with pytest.raises(Refused, match="a new one would not know what was spent"):
+        copy.publish(wave(4))
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="kills a child")
 def test_a_run_that_is_killed_in_its_last_moment_is_finished(
     series: Series, monkeypatch: pytest.MonkeyPatch

@@ -39,6 +39,7 @@ class _Ears:
         self._n_listening = 0
         self._before: tuple[Any, Any, Any, Any] = (None, None, None, None)
         self._streams: tuple[Any, Any] = (None, None)
+        self._shown: Any = None
 
     def __enter__(self) -> None:
         with self._lock:
@@ -48,7 +49,7 @@ class _Ears:
                 self._streams = _Stream(sys.stdout), _Stream(sys.stderr)
                 sys.stdout, sys.stderr = self._streams
                 threading.Thread.start = _starting(self._before[2])  # type: ignore[assignment, method-assign]
-                warnings.showwarning = _warned(self._before[3])
+                warnings.showwarning = self._shown = _warned(self._before[3])
                 warnings.filters.insert(0, _ALWAYS)  # type: ignore[attr-defined] # a list
             self._n_listening += 1
 
@@ -63,7 +64,8 @@ class _Ears:
             if sys.stderr is self._streams[1]:
                 sys.stderr = self._before[1]
             threading.Thread.start = self._before[2]  # type: ignore[method-assign]
-            warnings.showwarning = self._before[3]
+            if warnings.showwarning is self._shown:
+                warnings.showwarning = self._before[3]
             with contextlib.suppress(ValueError):
                 warnings.filters.remove(_ALWAYS)  # type: ignore[attr-defined] # a list
 

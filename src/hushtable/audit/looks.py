@@ -30,7 +30,7 @@ VARIANT_SIZES = (0, 1, 2, 5, 9, 10, 11, 29, 30, 39, 40, 49, 50, 60, 99, 100, 128
 FOLDER_SIZES = (0, 5, 40, 150)
 """Rows of tables whose release is looked at on disk, or that have several columns more."""
 
-APART_SIZES = (7, 60, 30_000)
+APART_SIZES = (7, 30_000)
 """Rows of tables that are held against others that they have little in common with."""
 
 GRAPH_SIZES = (*range(1, 41), 49, 50, 63, 64, 99, 100)
@@ -79,13 +79,9 @@ def watched_for(
     """Give the neighbors to watch: all those to try, of some of them the folder, and large ones."""
     plan = plan_of(subject)
     is_graph = isinstance(subject.method, GraphMethod)
+    if not is_given and not is_graph:
+        yield from _far_apart(claim, case, subject)
     for number, tried in enumerate(neighbors_for(claim, case, subject, is_given=is_given)):
-        of, name, _ = tried
-        if not is_given and not is_graph and (number == 0 or of is not subject):
-            # What is published hangs on outcomes alone, whatever tables they are of.
-            sizes = APART_SIZES if of.schema.rows is None else (of.schema.rows,)
-            apart = sweep.far_apart(of.schema, claim.relation, sizes)
-            yield of, f"{name}, tables that are far apart", list(apart)
         yield tried
         if plan is None or number > 0:
             continue
@@ -100,6 +96,19 @@ def watched_for(
                 sweep.swept(subject.schema, claim.relation, named), len(named)
             )
             yield subject, "tables of sizes that the method names", list(copies)
+
+
+def _far_apart(
+    claim: LossClaim, case: Case[Any], subject: Subject
+) -> Iterator[tuple[Subject, str, list[Pair]]]:
+    """Give tables that have little in common, under all schemas.
+
+    What is published hangs on outcomes alone, whatever tables they are of.
+    """
+    for name, of in [("", subject), *_variants(claim, case, subject)]:
+        sizes = APART_SIZES if of.schema.rows is None else (of.schema.rows,)
+        pairs = list(sweep.far_apart(of.schema, claim.relation, sizes))
+        yield of, f"tables that are far apart{name and f', where {name}'}", pairs
 
 
 def neighbors_for(

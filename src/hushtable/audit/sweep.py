@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
@@ -30,6 +29,9 @@ LARGEST_CONSTANT = 5_000
 
 MOST_LARGE, MOST_NAMED = 300_000, 6
 """Larger ones up to this one are tried on copies of a row, so many of them."""
+
+TANGLED = 8
+"""Graphs of one size that have no shape."""
 
 Rows = Callable[[int], Sequence[Row]]
 
@@ -126,20 +128,24 @@ def swept_graphs(sizes: Iterable[int], *, listed: bool) -> Iterator[Pair]:
             ("leaves of a star, and its hub", star, "hub"),
             ("pairs", pairs, f"left{n - 1}"),
             ("edges in a row", line, f"node{n}"),
-            ("edges of few nodes", tuple(_tangled(n)), "node0"),
+            *(("edges of few nodes", tuple(_tangled(n, seed)), "node0") for seed in range(TANGLED)),
         ):
             nodes = tuple(dict.fromkeys(end for edge in edges for end in edge))
             if node in nodes:
                 yield graph_pair(f"{n} {shape}", GraphInput(nodes, edges, listed), node)
 
 
-def _tangled(n: int) -> Iterator[tuple[str, str]]:
+def _tangled(n: int, seed: int) -> Iterator[tuple[str, str]]:
     """Give edges among so few nodes that bounds on degrees leave many of them out."""
-    n_nodes = max(4, math.isqrt(3 * n))
-    places = list(itertools.combinations(range(n_nodes), 2))
-    for at in range(min(n, len(places))):
-        one, two = places[at * 37 % len(places)] if len(places) % 37 else places[at]
-        yield f"node{one}", f"node{two}"
+    n_nodes = max(4, 3 * n // 4)
+    state, seen = 1000 * n + seed, set[tuple[int, int]]()
+    for _ in range(n):
+        state = (state * 6364136223846793005 + 1442695040888963407) % 2**64
+        ends = (state >> 33) % n_nodes, (state >> 13) % n_nodes
+        edge = min(ends), max(ends)
+        if edge[0] != edge[1] and edge not in seen:
+            seen.add(edge)
+            yield f"node{edge[0]}", f"node{edge[1]}"
 
 
 # --- which sizes ----------------------------------------------------------------------------------

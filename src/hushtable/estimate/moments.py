@@ -84,7 +84,7 @@ class Numbers:
 def reach_of(errors: Sums, sampling: float, scope: Scope) -> float:
     """Give half the 95 % interval of a single sum; what sampling adds is given."""
     added = sampling if scope == "population" else 0.0
-    return math.sqrt(float(errors.reach_squared(added)[0, 0]))
+    return math.sqrt(max(0.0, float(errors.reach_squared(added)[0, 0])))
 
 
 def answer_of(

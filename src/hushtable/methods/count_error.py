@@ -25,6 +25,9 @@ _MAX_POINTS = 1 << 17
 WIDE = 1 / 8
 """Rows drawn inside cells say little where counts by one column have wider intervals."""
 
+WIDE_NOISE = 1 / 3
+"""Rows say little of two columns together where noise is a larger share of a column's range."""
+
 _OFF = 0.1
 """Rows that are further off by chance alone are said to be few."""
 
@@ -226,6 +229,22 @@ def few_rows_line(n_rows: float, sizes: Sequence[int]) -> dict[str, str]:
         ROWS: f"about {n_rows:,.0f}: two columns together may be off by {min(off, 1):.0%}, further "
         "than columns that are counted one by one, and what is learned from so few rows may do "
         "no better than naming the most frequent class."
+    }
+
+
+def blurred_line(share: float) -> dict[str, str]:
+    """Say what rows are worth whose noise takes such a share of a column's range.
+
+    Examples
+    --------
+    >>> blurred_line(0.2), list(blurred_line(0.5))
+    ({}, ['rows as published'])
+    """
+    if share < WIDE_NOISE:
+        return {}
+    return {
+        ROWS: f"moved by {share:.0%} of a column's range and more: two columns together may come "
+        "out further off than columns that are counted one by one. Publish fewer columns."
     }
 
 

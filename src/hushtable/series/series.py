@@ -142,6 +142,12 @@ class Series:
     @property
     def ledger(self) -> Ledger:
         """What was spent, for the custodian."""
+        if not (self.folder / LEDGER).is_file():
+            raise Refused(
+                f"{str(self.folder)!r} has no {LEDGER}, so nothing can be published: it is an "
+                "analyst's copy, or the ledger was moved. Put it back; a new one would not know "
+                "what was spent."
+            )
         return Ledger.open(self.folder / LEDGER)
 
     # --- what is published ------------------------------------------------------------------------

@@ -421,6 +421,17 @@ class AlphaBetaPlan(Plan[SealedTable]):
             private,
         )
 
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """What the promise takes for granted: of several views, that a row stays what it is."""
+        if self.method.views == 1 or self.method.repeats:
+            return self.schema.conditions
+        return (
+            *self.schema.conditions,
+            "A row that changes from one view to another: it counts as two units, the row that it "
+            "was and the row that it is.",
+        )
+
     def forecast(self, rows: int | None = None) -> Forecast:
         """Say how many tuples will be inserted and how exact counts will be."""
         method, schema, noise = self.method, self.schema, self.noise

@@ -283,7 +283,7 @@ def _sums_of_column(
     variances = laplace_variance(counted.scale)
     privacy = (inside * variances) @ inside.T
     fourth = inside**4 @ (variances**2 * laplace_kurtosis(counted.scale))
-    squares = np.maximum(privacy.diagonal(), 1e-300) ** 2
+    squares = np.maximum(privacy.diagonal() ** 2, 1e-100)  # what is zero everywhere has no noise
     model = cells.inside(functions, counted.noisy, together=together)
     return Sums(
         values=inside @ counted.noisy,

@@ -20,6 +20,7 @@ from hushtable.extras import needing
 from hushtable.kernels.anonymity import gaussian_scales, uniform_scales
 from hushtable.kernels.space import Points, Vector
 from hushtable.methods.base import Forecast, Method, Plan, Released
+from hushtable.methods.count_error import blurred_line
 from hushtable.methods.parameters import parameter, rules, whole
 from hushtable.methods.uncertain.cover import CoverCheck
 from hushtable.methods.uncertain.levels import LevelFinder, NoCover
@@ -347,6 +348,7 @@ class UncertainPlan(Plan[SealedTable]):
             # Half of k / rows of an even spread lies within this share of each column's range.
             share = min(1.0, (k / rows) ** (1 / d))
             lines["noise as a share of a column's range, at least about"] = round(share, 3)
+            lines |= blurred_line(share)
             if share > 0.5:
                 lines["warning"] = (
                     f"{rows:,} records in {d} columns are few: the noise will be of the order of "
