@@ -358,12 +358,12 @@ def answers(
     table = schema.tables["visits"]
     above, mine = schema.tables["persons"].attributes, table.attributes
     most = table.max_children or 1
-    kept = visits[visits.groupby("person").cumcount() < most]
-    scale = len(kept) / len(visits)  # a random part of them counts
+    # Of each person a random part counts: what of a row is expected to.
+    n = visits.groupby("person").person.transform("size").to_numpy()
+    part = np.minimum(n, most) / n
+    part_of_steps = np.minimum(n - 1, most) / np.maximum(n - 1, 1)
     joined = visits.merge(persons, on="person")
     before = visits.groupby("person")[list(mine)].shift()
-    n_steps = (visits.groupby("person").size() - 1).to_numpy()
-    steps_scale = np.minimum(n_steps, most).sum() / n_steps.sum()
     for _ in range(10):
         at, is_p = _condition(rng, persons, above)
         where = list(table.facts.values())[rng.integers(len(table.facts))]
@@ -372,14 +372,14 @@ def answers(
         yield "EXISTS", _held(made, asked, (is_p & has).sum())
         at, is_p = _condition(rng, joined, above)
         own, is_v = _condition(rng, joined, mine)
-        truth = (is_p & is_v).sum() * scale
+        truth = part[(is_p & is_v).to_numpy()].sum()
         yield "visits", _held(made, f"visits.{own} AND persons.{at}", truth)
         if table.order is None:
             continue
         one = {name: mine[name] for name in [list(mine)[rng.integers(len(mine))]]}
         own, is_v = _condition(rng, visits, one)
         last, is_b = _condition(rng, before, one)
-        truth = (is_v & is_b).sum() * steps_scale
+        truth = part_of_steps[(is_v & is_b).to_numpy()].sum()
         yield "next", _held(made, f"visits.{own} AND previous.{last}", truth)
 
 
