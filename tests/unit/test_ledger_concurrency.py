@@ -281,7 +281,7 @@ def test_fork_while_another_thread_charges(tmp_path: Path) -> None:
     stop = threading.Event()
 
     def charge_until_told() -> None:
-        while not stop.wait(0.003):  # often enough for forks to fall into a transaction
+        while not stop.wait(0.015):  # forks fall into a transaction, and children get their turn
             ledger.charge([pure("1/1000")], purpose="parent")
 
     thread = threading.Thread(target=charge_until_told)

@@ -105,7 +105,7 @@ def _far_apart(
 
     What is published hangs on outcomes alone, whatever tables they are of.
     """
-    for name, of in [("", subject), *_variants(claim, case, subject)]:
+    for name, of in itertools.chain([("", subject)], _variants(claim, case, subject)):
         sizes = APART_SIZES if of.schema.rows is None else (of.schema.rows,)
         pairs = list(sweep.far_apart(of.schema, claim.relation, sizes))
         yield of, f"tables that are far apart{name and f', where {name}'}", pairs

@@ -64,6 +64,9 @@ COINS = (None, 0, None, None, 2**64 - 1)
 """What the first word of coins is, pair by pair; None for any. So what is done once in a million
 runs is done in some of these."""
 
+AT_LEAST = 4
+"""Pairs that are watched however little time there is."""
+
 ENOUGH = 20
 """Pairs without a single draw of a mechanism, after which no more are watched."""
 
@@ -99,7 +102,7 @@ class WhiteBox:
         with watching():
             for subject, name, pairs in self.neighbors:
                 for number, pair in enumerate(pairs):
-                    if clock.is_over():
+                    if self._is_over(clock):
                         break
                     if self.n_pairs == ENOUGH and not self.n_draws:
                         return None
@@ -112,7 +115,7 @@ class WhiteBox:
                             str(fault), f"{pair.name} ({name})", pair.one, pair.two
                         )
                     clock.tell("watching", min(1.0, number / len(pairs)))
-                if clock.is_over():
+                if self._is_over(clock):
                     break  # to list more neighbors takes time, too
         if not self.n_draws:
             return None
@@ -122,6 +125,9 @@ class WhiteBox:
             would_see=f"what is not paid for, on any of {self.n_pairs:,} pairs",
             n_inputs=self.n_pairs,
         )
+
+    def _is_over(self, clock: Clock) -> bool:
+        return clock.is_over() and self.n_pairs >= AT_LEAST
 
     def _violation(self, fault: str, name: str, one: Input, two: Input) -> Finding:
         return Finding(

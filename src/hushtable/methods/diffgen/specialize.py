@@ -252,6 +252,7 @@ def base_measure(choices: Sequence[Choice]) -> list[int]:
 
     Examples
     --------
+    >>> import numpy as np
     >>> some = Ways(np.zeros(1, int), np.ones(1, int), np.zeros(1, int))
     >>> from hushtable.schema import Integer
     >>> grid = Integer(type="integer", low=0, high=9)
