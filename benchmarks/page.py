@@ -1,19 +1,17 @@
 """One page of ratios against peers, measured in one run: ``python -m benchmarks.page --out FILE``.
 
-Noise beside OpenDP, counting beside plain SQL of DuckDB, synthetic rows beside AIM, MST and
-PrivBayes of `dpmm`, on generated data that everybody has. Times are of the processor, and peak
-memory is what the kernel says; each is of a process of its own with one thread (counting: of one
-that does nothing else), so imports, reading and writing are in it. Ratios are of theirs to ours:
-above 1, ours takes less. dpmm wants other versions than hushtable does: give an interpreter that
-has it (``--peers-python`` or ``$HUSHTABLE_PEERS_PYTHON``), or leave ``--peers`` empty. SmartNoise's
-synthesizers, which bring PyTorch along, are not on it.
+Noise beside OpenDP, synthetic rows beside AIM, MST and PrivBayes of `dpmm`, on generated data that
+everybody has. Times are of the processor, and peak memory is what the kernel says; each is of a
+process of its own with one thread, so imports, reading and writing are in it. Ratios are of theirs
+to ours: above 1, ours takes less. dpmm wants other versions than hushtable does: give an
+interpreter that has it (``--peers-python`` or ``$HUSHTABLE_PEERS_PYTHON``), or leave ``--peers``
+empty. SmartNoise's synthesizers, which bring PyTorch along, are not on it.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib.metadata
-import json
 import os
 import platform
 import subprocess
@@ -44,28 +42,6 @@ for _ in range({times}):
     noise.discrete_laplace(Fraction(10), size={size})
 """
 
-COUNTING = """
-import json, sys, time
-from pathlib import Path
-import duckdb
-from benchmarks.counting import adult_like_schema, plain_sql
-from benchmarks.__main__ import peak_mb
-path, schema = Path(sys.argv[1]), adult_like_schema()
-columns = list(schema.attributes)
-if sys.argv[2] == "ours":
-    from hushtable.engine import connect
-    engine = connect(path, schema)
-    count = lambda: engine.histograms(columns)
-else:
-    connection = duckdb.connect()
-    count = lambda: plain_sql(connection, path, columns)
-count()
-start = time.process_time()
-for _ in range(3):
-    count()
-print(json.dumps({"cpu_s": (time.process_time() - start) / 3, "peak_mb": peak_mb()}))
-"""
-
 
 def noise_lines() -> list[str]:
     """Draw a million numbers, and as many fewer of OpenDP's as keep this short."""
@@ -83,25 +59,6 @@ def noise_lines() -> list[str]:
     return _table(
         {"hushtable, a million draws of the discrete Laplace": [drawn["SecureNoise"]],
          "OpenDP, the same": [drawn["OpenDPNoise"]]}
-    )  # fmt: skip
-
-
-def counting_lines(folder: Path, rows: int) -> list[str]:
-    """Count all 14 columns of a generated file, by hushtable and by plain SQL."""
-    from benchmarks.counting import write_rows
-
-    path = folder / "rows.parquet"
-    write_rows(path, rows)
-    found = {}
-    for who in ("ours", "theirs"):
-        done = subprocess.run(
-            [sys.executable, "-c", COUNTING, str(path), who],
-            stdout=subprocess.PIPE, text=True, check=True,
-        )  # fmt: skip
-        found[who] = [json.loads(done.stdout.splitlines()[-1])]
-    return _table(
-        {f"hushtable, 14 columns of {rows:,} rows": found["ours"],
-         "DuckDB, plain SQL": found["theirs"]}
     )  # fmt: skip
 
 
@@ -165,7 +122,7 @@ def versions(python: str) -> str:
     """Name the versions of all that was run."""
     ask = "import importlib.metadata as m; print(m.version('dpmm'))"
     told = subprocess.run([python, "-c", ask], capture_output=True, text=True, check=False)
-    named = {name: importlib.metadata.version(name) for name in ("duckdb", "numpy", "numba")}
+    named = {name: importlib.metadata.version(name) for name in ("numpy", "numba")}
     named["opendp"] = importlib.metadata.version("opendp")
     if told.returncode == 0:
         named["dpmm"] = told.stdout.strip()
@@ -174,19 +131,16 @@ def versions(python: str) -> str:
     return f"Python {platform.python_version()}, {listed}; {system}."
 
 
-def page(given: argparse.Namespace, folder: Path) -> str:
+def page(given: argparse.Namespace) -> str:
     """Run everything and write the page."""
     parts = [
         "# Beside others",
         "Measured in one run by `python -m benchmarks.page`. " + versions(given.peers_python),
         "CPU seconds and peak memory are of a whole process with one thread, imports, reading and "
-        "writing included; of noise and counting, CPU is of the work alone. A ratio is theirs to "
-        "ours: above 1, ours takes less, or is off by less. Machines differ; ratios hardly do.",
+        "writing included; of noise, CPU is of the draws alone. A ratio is theirs to "
+        "ours: above 1, ours takes less, or is off by less.",
         "## Exact noise",
         "\n".join(noise_lines()),
-        "## Counting",
-        "\n".join(counting_lines(folder, given.rows)),
-        "Counts of hushtable come from the same database, with the rules of cells applied.",
         "## Synthetic rows",
         f"The embedded sample, 12,000 rows of 5 columns, epsilon {EPSILON}, delta {DELTA}, means "
         f"of {given.runs} runs with their standard errors. The error is the mean total variation "
@@ -201,18 +155,14 @@ def page(given: argparse.Namespace, folder: Path) -> str:
 
 def main() -> None:
     """Read the command line, measure, write."""
-    import tempfile
-
     parser = argparse.ArgumentParser(prog="python -m benchmarks.page", description=__doc__)
     usual = os.environ.get("HUSHTABLE_PEERS_PYTHON", sys.executable)
     parser.add_argument("--peers-python", default=usual, help="interpreter that has dpmm")
     parser.add_argument("--peers", nargs="*", choices=PEERS, default=["aim-lite", "mst"])
     parser.add_argument("--runs", type=int, default=3, help="runs of each synthesizer")
-    parser.add_argument("--rows", type=int, default=1_000_000, help="rows that are counted")
     parser.add_argument("--out", type=Path, help="file of the page; printed without it")
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        written = page(given, Path(folder))
+    written = page(given)
     if given.out:
         given.out.write_text(written)
     else:

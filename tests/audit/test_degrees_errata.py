@@ -18,7 +18,7 @@ from scipy.stats import beta
 from hushtable.engine.edges import read_graph
 from hushtable.engine.graph import Graph
 from hushtable.engine.projection import OrderedEdges
-from hushtable.methods.degrees.degrees import SURE, Degrees, surely_reached
+from hushtable.methods.degrees.degrees import SURE, Degrees, private_bound
 from hushtable.privacy.noise import SecureNoise
 from sealing import sealed
 
@@ -225,7 +225,7 @@ def test_the_bound_is_hardly_ever_far_below_the_h_index(h: int) -> None:
     below = above = 0.0
     for error in range(-300, 301):
         chance = (1 - ratio) / (1 + ratio) * ratio ** abs(error)
-        bound = surely_reached(h + error, 10.0, 1024)
+        bound = private_bound(h + error, 10.0, 1024)
         below += chance * (bound < 0.85 * h)
         above += chance * (bound > 4 * h)
     assert below < 0.05
@@ -254,7 +254,7 @@ def test_the_bound_follows_a_noisy_h_index() -> None:
     drawn = [method.plan().choose_bound(source, NOISE) for _ in range(n_runs)]
     chances: dict[int, float] = {}
     for error in range(-80, 81):
-        bound = surely_reached(11 + error, 2.0, 64)
+        bound = private_bound(11 + error, 2.0, 64)
         chance = (1 - ratio) / (1 + ratio) * ratio ** abs(error)
         chances[bound] = chances.get(bound, 0.0) + chance
     assert set(drawn) <= set(chances)

@@ -10,7 +10,7 @@ from scipy.stats import chi2
 from hushtable.engine.edges import read_graph
 from hushtable.engine.graph import Graph
 from hushtable.engine.projection import OrderedEdges
-from hushtable.methods.degrees.degrees import Degrees, surely_reached
+from hushtable.methods.degrees.degrees import Degrees, private_bound
 from hushtable.methods.degrees.estimator import DegreeEstimator
 from hushtable.privacy.noise import SecureNoise
 from sealing import sealed
@@ -106,7 +106,7 @@ def test_a_private_bound_is_never_far_above(zipf: Graph) -> None:
     assert h >= 20
     plan, source = Degrees(epsilon=1).plan(), sealed(zipf)
     drawn = np.array([plan.choose_bound(source, SecureNoise()) for _ in range(300)])
-    wanted = surely_reached(h, 10.0, 1024)
+    wanted = private_bound(h, 10.0, 1024)
     # Below one in 100 by the law of the noise: more than 15 of 300 with probability below 1e-6.
     assert (drawn >= 3 * wanted).sum() <= 15
     assert np.median(drawn) == pytest.approx(wanted, rel=0.35)

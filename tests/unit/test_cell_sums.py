@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -17,6 +19,7 @@ SCHEMA = Schema.from_dict(
         "columns": {
             "pay": {"type": "integer", "low": 0, "high": 99, "missing": "category"},
             "group": {"type": "categorical", "values": ["a", "b", "c"]},
+            "age": {"type": "integer", "low": 0, "high": 8},
         },
     }
 )
@@ -29,9 +32,9 @@ def cells() -> PublishedCells:
     none = np.zeros(1, np.int64)
     pay = Covering(2, np.array([0, 1]), np.array([0, 50]), np.array([PAY.size - 1, 99]))
     group = Covering(1, none, none, none + 2)
-    return PublishedCells(
-        SCHEMA, {"pay": pay, "group": group}, {"pay": np.array([0, 1]), "group": np.array([0, 0])}
-    )
+    age = Covering(1, none, none, none + 8)
+    codes = {"pay": np.array([0, 1]), "group": np.array([0, 0]), "age": np.array([0, 0])}
+    return PublishedCells(SCHEMA, {"pay": pay, "group": group, "age": age}, codes)
 
 
 def between(low: int, high: int) -> RowFunction:
@@ -60,8 +63,9 @@ def test_rows_may_be_anywhere_in_a_cell(name: str) -> None:
         counts = np.eye(2)[one_cell] * 1000.0
         model = found.inside(functions, counts, together=True)
         values = np.stack([found.means(one) for one in functions]) @ counts
-        codes = np.array([(p, g) for p in range(50 * one_cell, 101 - one_cell) for g in range(3)])
-        rows = {"pay": codes[:, 0], "group": codes[:, 1]}
+        pays = range(50 * one_cell, 101 - one_cell)
+        codes = np.array(list(product(pays, range(3), range(9))))
+        rows = dict(zip(("pay", "group", "age"), codes.T, strict=True))
         truths = 1000.0 * np.stack([one.values(rows) for one in functions])
         weights = np.vstack([np.eye(len(functions)), rng.normal(size=(200, len(functions)))])
         reach = NORMAL * np.sqrt(np.einsum("wi,ij,wj->w", weights, model, weights))
@@ -74,3 +78,13 @@ def test_what_no_condition_cuts_has_the_variance_of_the_cell() -> None:
     factor = power("pay", PAY, 1).factors["pay"]
     model = cells().inside([RowFunction({"pay": factor})], np.array([0.0, 1000.0]), together=True)
     assert model[0, 0] == pytest.approx(1000.0**2 * np.var(factor[50:100]))
+
+
+def test_it_is_a_covariance_whatever_columns_functions_have() -> None:
+    along = np.linspace(-1, 1, 9)
+    pay = power("pay", PAY, 1).factors["pay"]
+    groups = [is_code("group", GROUP, code) for code in range(3)]
+    numbers = [RowFunction({"pay": 2.0 + pay}), RowFunction({"age": 2.0 + along})]
+    functions = [*groups, *numbers, *(one * group for one in numbers for group in groups)]
+    model = cells().inside(functions, np.array([700.0, 300.0]), together=True)
+    assert np.linalg.eigvalsh(model)[0] > -1e-9 * float(model.max())

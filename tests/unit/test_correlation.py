@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from hushtable.estimate.correlation import correlation
-from hushtable.estimate.moments import ALL_POSSIBLE, Numbers, mean
+from hushtable.estimate.moments import ALL_POSSIBLE, Numbers, mean, variance
+from hushtable.estimate.quantiles import NORMAL
 from hushtable.estimate.row_functions import ONE
 from hushtable.estimate.sums import Sums
 from hushtable.schema import Integer
@@ -102,3 +103,14 @@ def test_so_does_one_of_a_mean(spread, says_so):
     found = Sums(N * np.array([0.1, 1.0, 0.2]), np.zeros((3, 3)), (spread * N) ** 2 * np.eye(3))
     answer = mean(lambda _: found, X, scope="people")
     assert (ALL_POSSIBLE in answer.notes) == says_so
+
+
+def test_a_variance_reaches_to_where_the_mean_may_have_hidden_some():
+    """Squares around a mean that is off are too small by the square of its error."""
+    found = Sums(N * np.array([1.0, 0.0, 0.2, 0.0, 0.1]), np.zeros((5, 5)), np.zeros((5, 5)))
+    found.privacy[1, 1] = (0.2 * N) ** 2  # of the sum of places, whose mean is 0
+    answer = variance(lambda _: found, X, scope="people")
+    half = 50.0**2
+    assert answer.low == pytest.approx(0.2 * half)
+    assert answer.value == pytest.approx((0.2 + 0.2**2) * half)
+    assert answer.high == pytest.approx((0.2 + (NORMAL * 0.2) ** 2) * half)

@@ -103,10 +103,12 @@ def export(
 def _load(folder: Path) -> ht.Release:
     """Open a release. What is imported for it stays: no time is spent to look whether it may go."""
     gc.disable()
-    release = ht.Release.load(folder)
-    gc.freeze()
-    gc.enable()
-    return release
+    try:
+        return ht.Release.load(folder)
+    finally:
+        if not gc.get_freeze_count():  # the first time that all is imported
+            gc.freeze()
+        gc.enable()
 
 
 def _public_tables(given: list[str]) -> dict[str, pa.Table]:

@@ -82,12 +82,12 @@ def _with_plain_times(table: Expression, header: Header, places: Mapping[str, st
     """
     assert header.arrow is not None  # noqa: S101 - a Parquet file has one
     plain = {}
-    for field in header.arrow:
-        column = table[places[field.name]]
+    for name, field in zip(header.names, header.arrow, strict=True):  # some were renamed
+        column = table[places[name]]
         if pa.types.is_duration(field.type):
-            plain[places[field.name]] = column.cast("string") + f" {field.type.unit}"
+            plain[places[name]] = column.cast("string") + f" {field.type.unit}"
         elif known := _coarser(field.type):
-            plain[places[field.name]] = column.cast(known[1])
+            plain[places[name]] = column.cast(known[1])
     return table.mutate(**plain) if plain else table
 
 

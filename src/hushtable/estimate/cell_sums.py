@@ -125,13 +125,12 @@ class PublishedCells:
         if not classes:
             return np.asarray(self.means(one * other) - self.means(one) * self.means(other))
         products, sums = np.ones(self.n_cells), np.ones((2, 4, self.n_cells))
-        # Columns that others cut count here, too: one form for all, or it is none.
         for name in {*one.factors, *other.factors, *classes}:
             ones = np.ones(self.schema.attributes[name].size)
             left, right = one.factors.get(name, ones), other.factors.get(name, ones)
             at = self.codes[name]
             if name in self.recode:
-                own = self._class_sums(name, left, right, classes.get(name))
+                own = self._class_sums(name, left, right, classes[name])
                 products, sums = products * own.products[at], sums * own.means[:, :, at]
             else:
                 products = products * (left * right)[at]
@@ -143,11 +142,8 @@ class PublishedCells:
         apart = rising * (away[0] - away[1]) + APART * away[1]
         return np.asarray(products - of_both[0] + apart)
 
-    def _class_sums(
-        self, name: str, one: Floats, other: Floats, labels: Integers | None
-    ) -> ClassSums:
+    def _class_sums(self, name: str, one: Floats, other: Floats, labels: Integers) -> ClassSums:
         """Add up over the classes of codes behind each generalized one."""
-        labels = np.zeros(len(one), np.int64) if labels is None else labels
         size = self.recode[name].size
         products, means = np.zeros(size), np.zeros((2, 4, size))
         for label in range(int(labels.max()) + 1):
@@ -186,8 +182,9 @@ class PublishedCells:
     def _classes(self, functions: Sequence[RowFunction]) -> tuple[dict[str, Integers], float]:
         """Put the codes of columns into classes, by the conditions among what is added up.
 
-        Beside them is the weight of their distances: less where all that is added up are
-        conditions, since nothing rises inside a class then.
+        There are none where no condition cuts a column. Beside them is the weight of their
+        distances: less where all that is added up are conditions, since nothing rises inside a
+        class then.
         """
         found: dict[str, Integers] = {}
         rising = APART
@@ -197,12 +194,14 @@ class PublishedCells:
             for name, factor in function.factors.items():
                 if name not in self.recode:
                     continue
+                labels = found.setdefault(name, np.zeros(len(factor), np.int64))
                 if not np.isin(factor, (0.0, 1.0)).all():
                     rising = APART_AND_RISING
                 else:
-                    labels = 2 * found.get(name, 0) + factor.astype(np.int64)
+                    labels = 2 * labels + factor.astype(np.int64)
                     found[name] = np.unique(labels, return_inverse=True)[1]
-        return {name: labels for name, labels in found.items() if labels.any()}, rising
+        # Of all columns or of none: every entry of the form is about the same classes.
+        return found if any(labels.any() for labels in found.values()) else {}, rising
 
     def _axis(self, name: str, factor: Floats) -> Floats:
         """Average a factor over the codes behind each generalized one."""

@@ -269,8 +269,9 @@ def total(ask: Ask, numbers: Numbers, *, scope: Scope) -> Estimate:
 def variance(ask: Ask, numbers: Numbers, *, scope: Scope) -> Estimate:
     """Give the variance of a column, as that of the people in the table (divided by their number).
 
-    Given the mean, it is the mean of the squared distances; to first order the error of the mean
-    does not matter, and what it does to second order is taken off.
+    Given the mean, it is the mean of the squared distances. To first order the error of the mean
+    does not matter; to second order, squares around a mean that is off by e are e^2 too small on
+    average, which the value and the upper end allow for.
     """
     found = ask(numbers.powers(4))
     n_rows, first = float(found.values[0]), float(found.values[1])
@@ -280,20 +281,24 @@ def variance(ask: Ask, numbers: Numbers, *, scope: Scope) -> Estimate:
     sums = found.combined(weights)
     of_mean = np.array([[-center, 1.0, 0.0, 0.0, 0.0]])
     noise = found.combined(of_mean)
-    second_order = float(noise.privacy[0, 0]) / max(n_rows, 1.0)
-    shifted = sums.values + np.array([second_order, 0.0])
+    rows = max(n_rows, 1.0)
+    second_order = float(noise.privacy[0, 0]) / rows**2
     fourth = float(np.array([center**4, -4 * center**3, 6 * center**2, -4 * center, 1.0])
                    @ found.values)  # fmt: skip
     low_end, high_end = numbers.range
     most = ((high_end - low_end) / 2) ** 2
     answer = _ratio(
-        replace(sums, values=shifted),
+        sums,
         bounds=(0.0, most),
         squares=max(fourth, 0.0),
         scope=scope,
         what=f"variance of {numbers.name}",
     )
-    return in_values(answer, numbers.ruler.half**2)
+    # By the squared error of the mean the squares are too small: by its mean for the value, and by
+    # anything from nothing to the square of its reach for the interval.
+    high = min(answer.high + (reach_of(noise, 0.0, "people") / rows) ** 2, most)
+    value = min(max(answer.value + second_order, answer.low), high)
+    return in_values(replace(answer, value=value, high=high), numbers.ruler.half**2)
 
 
 def quantile(ask: Ask, numbers: Numbers, probability: float, *, scope: Scope) -> Estimate:

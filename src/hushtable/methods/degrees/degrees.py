@@ -47,6 +47,8 @@ SMALLEST_BOUND = 4
 LARGEST_BOUND = 1 << 20
 SURE = 0.975
 """How sure a private bound is to reach the h-index: below it, a graph of even degrees is lost."""
+BEYOND = Fraction(3, 2)
+"""It is at least so many times what the h-index likely is: few nodes of a long tail reach it."""
 
 LEAST_VARIANCE = 1e-6  # noise that is almost surely 0 must not divide by 0
 LARGEST_DEGREE = 16
@@ -310,12 +312,12 @@ class DegreesPlan(Plan[SealedGraph]):
         return noisy, {"max_degree": bound, "n_nodes": n_nodes}
 
     def choose_bound(self, graph: SealedGraph, noise: Noise) -> int:
-        """Take what the h-index is at most, as far as that can be told from a noisy one."""
+        """Take a bound beyond the h-index, as far as that can be told from a noisy one."""
         largest, epsilon = self.method.bounds[-1], self.method.shares.bound
         if not epsilon:
             return largest
         noisy = noise.open(graph.h_index(), Laplace(1 / epsilon), "choice of the bound")
-        return surely_reached(int(noisy[0]), float(1 / epsilon), largest)
+        return private_bound(int(noisy[0]), float(1 / epsilon), largest)
 
     def _cumulative(self, counts: Sealed, bound: int, noise: Noise) -> pa.Table:
         noisy = noise.open(counts, Laplace(self.method.counts_scale(bound)), "counts")
@@ -402,11 +404,11 @@ class DegreesPlan(Plan[SealedGraph]):
         return Released(tables={"data": pa.table(table), "noisy": noisy}, settings=settings)
 
 
-def surely_reached(noisy: int, scale: float, largest: int) -> int:
-    """Give what a noisy number stands for at most, with the certainty `SURE`.
+def private_bound(noisy: int, scale: float, largest: int) -> int:
+    """Give a bound that is beyond the h-index, of which this is known, with the certainty `SURE`.
 
     All orders of size are as likely before. Noise as large as the number is taken back this way,
-    and a negative one makes sense.
+    and a negative one makes sense. Where noise is small, there is room beyond (`BEYOND`).
 
     Parameters
     ----------
@@ -419,13 +421,14 @@ def surely_reached(noisy: int, scale: float, largest: int) -> int:
 
     Examples
     --------
-    >>> [surely_reached(*noisy, 1024) for noisy in ((80, 5.0), (80, 40.0), (-90, 40.0))]
-    [94, 156, 80]
+    >>> [private_bound(*noisy, 1024) for noisy in ((80, 5.0), (80, 40.0), (-90, 40.0))]
+    [120, 156, 80]
     """
     sizes = np.arange(SMALLEST_BOUND, largest + 1)
     away = np.abs(sizes - noisy) / scale
     chances = np.cumsum(np.exp(away.min() - away) / sizes)
-    return int(sizes[np.searchsorted(chances, chances[-1] * SURE)])
+    likely, most = sizes[np.searchsorted(chances, chances[-1] * np.array([0.5, SURE]))]
+    return min(max(int(most), math.ceil(BEYOND * int(likely))), largest)
 
 
 def _variance(scale: Fraction) -> float:
