@@ -322,6 +322,8 @@ def test_every_type_of_column(engine: Any) -> None:
     cases: list[tuple[pa.Array, dict[str, Any], list[int]]] = [
         (pa.array([1, 2**64 - 1, None], pa.uint64()), number, [0, 1, 0, 1, 1]),
         (pa.array([1, 10**30, -(10**30)], pa.decimal128(38, 0)), number, [1, 1, 0, 1, 0]),
+        (pa.array([1, 10**60, -(10**60)], pa.decimal256(76, 0)), number, [1, 1, 0, 1, 0]),
+        (pa.array([Decimal("1.49"), None], pa.decimal256(50, 9)), real, [0, 1, 0, 0, 1]),
         (pa.array([1, 300, None], pa.int16()), number, [0, 1, 0, 1, 1]),
         (pa.array([True, False, None]), number, [1, 1, 0, 0, 1]),
         (pa.array([1.0, math.inf, math.nan], pa.float32()), number, [0, 1, 0, 1, 1]),
