@@ -130,8 +130,9 @@ def test_what_passes_is_weighed_by_its_whole_covariance() -> None:
 def test_changes_of_people_who_are_drawn_anew_hold_as_often_as_they_say() -> None:
     """Tables of 10 cells at 16 waves of other people, of sizes that differ by a factor of three.
 
-    A walk alone takes what is gone in the next wave for noise of the tables, and its changes hold
-    in 83 % of the cases. These held in 93.4 to 95.4 % with each of 200 seeds.
+    A walk alone cannot wander as far as each wave is off by itself: with it 22 to 36 % of the
+    changes held, with 10 seeds. With 100 seeds these held in 94.6 % on average, with a standard
+    deviation of 1.4, and what passes was .98 with one of .12: limits are four of them away.
     """
     rng = np.random.default_rng(shifted(9))
     n_waves, total, std = 16, 1500.0, 25.0
@@ -165,9 +166,9 @@ def test_changes_of_people_who_are_drawn_anew_hold_as_often_as_they_say() -> Non
             spread = np.diff(np.eye(n_waves), axis=0)
             told = np.sqrt(np.diag(spread @ path.covariance @ spread.T))
             held.append(np.abs(off) < 1.96 * told)
-    assert 0.93 < float(np.mean(held)) < 0.965
-    assert 0.7 < pace.passing < 1.2
-    assert pace.lasting < 0.2
+    assert float(np.mean(held)) > 0.89
+    assert 0.48 < pace.passing < 1.48
+    assert pace.lasting < 0.01
 
 
 def test_changes_and_trends_of_a_walk_hold_as_often_as_they_say() -> None:

@@ -31,8 +31,12 @@ Where all rows are exchanged for others like them it is 2; what really changes m
 UNSURE = 3.0
 """The factor by which a supposed pace may well be off."""
 
+ABOVE = float(np.exp(np.log(UNSURE) ** 2 / 2))
+"""The mean of all paces, where nothing is known but the one supposed, is so many times as large."""
+
 _N_PACES = 240
-_PASSING = np.linspace(0.0, 1.0, 6)  # parts of what moves in a wave that may be gone in the next
+_PASSING = np.linspace(0.0, 1.0, 9)  # parts of what moves in a wave that may be gone in the next
+_UNSURE_PART = 0.25  # by how much that part may well be off what an exchange of rows makes of it
 
 
 @dataclass(frozen=True)
@@ -208,13 +212,27 @@ def _walked(
     return state.moved(step * abs(wave - at))
 
 
-def learned_pace(series: Sequence[Sequence[Measured]], total: float, *, supposed: float) -> Pace:
+def learned_pace(
+    series: Sequence[Sequence[Measured]], total: float, *, supposed: float, weight: float = 1.0
+) -> Pace:
     """Learn the pace from tables that were measured several times.
 
     It is the mean of all paces by their likelihood, of what each wave brought that was not
     expected, times how far they are from what was supposed: a factor of three of the difference
-    between a wave and the next counts as one standard deviation. Which part of it passes is open.
-    The mean is above the best one, the more so the less is known.
+    between a wave and the next counts as one standard deviation. The part of it that passes is
+    supposed to be that of an exchange of rows. The mean is above the best one, the more so the less
+    is known.
+
+    Parameters
+    ----------
+    series : sequence of sequences of Measured
+        Tables, each as it was measured at several waves.
+    total : float
+        About how many rows a wave has.
+    supposed : float
+        What the variance of the difference between a wave and the next is supposed to be.
+    weight : float
+        What counts of a table are worth that hang together, of independent ones.
 
     Examples
     --------
@@ -235,8 +253,10 @@ def learned_pace(series: Sequence[Sequence[Measured]], total: float, *, supposed
     )
     lasting, passing = np.maximum((1 - part) * apart, LEAST_PACE), part * apart / 2
     found = -0.5 * (np.log(apart / supposed) / np.log(UNSURE)) ** 2
+    # A draw of all rows anew is 1 of what passes, and whatever moves beyond is supposed to last.
+    found -= 0.5 * ((part - np.minimum(apart / 2, 2 / apart)) / _UNSURE_PART) ** 2
     for table in several:
-        found += _log_likelihoods(table, (lasting, passing), steps(table, total))
+        found += weight * _log_likelihoods(table, (lasting, passing), steps(table, total))
     likely = np.exp(found - found.max())
     likely /= likely.sum()
     return Pace(float(lasting @ likely), float(passing @ likely))

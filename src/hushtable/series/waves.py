@@ -17,6 +17,7 @@ from hushtable.methods.prior import Earlier, EarlierTable, Kind, Prior
 from hushtable.release import STATEMENT, Release, sha256_of
 from hushtable.schema import Schema
 from hushtable.series.drift import (
+    ABOVE,
     Floats,
     Measured,
     Pace,
@@ -30,6 +31,7 @@ from hushtable.series.folding import folded
 
 Integers = NDArray[np.int64]
 
+_SPANS = 2.5  # independent counts that those up to the ends of many cells are worth
 _STILL = 1e-2  # the variance of a step of a number of rows that does not move
 
 
@@ -208,7 +210,12 @@ class Waves:
         for name, column in self.first.release.schema.attributes.items():
             seen = self._seen(name, spans=True) if column.is_line else []
             if seen and len(seen[0].counts):
-                pace = learned_pace([seen], self.total, supposed=found[name].apart)
+                pace = learned_pace(
+                    [seen],
+                    self.total,
+                    supposed=found[name].apart / ABOVE,
+                    weight=min(1.0, _SPANS / len(seen[0].counts)),
+                )
                 found[name] = Pace.most([found[name], pace])
         return found
 
