@@ -133,23 +133,24 @@ class SeriesAnswers:
         off = (modeled, max(_EXACT, *amounts, 0.0) ** 2)
         lasting, passing = self._moves(predicate, values, stds)
         path = Path.of(self.numbers, values, stds**2, lasting, passing=passing / sizes, off=off)
-        shared = np.array(
-            [self._with_total(*one) for one in zip(found, self.waves.waves, strict=True)]
-        )
+        shared = [self._shared(*one) for one in zip(found, self.waves.waves, strict=True)]
         parts = sizes * self.waves.total
-        both = (shared / sizes)[:, None] * totals.gains.T / parts
+        both = (np.array(shared) / sizes)[:, None] * totals.gains.T / parts
         return path.grown(sizes, totals.covariance / np.outer(parts, parts), both), told
 
     @staticmethod
-    def _with_total(answer: Estimate | LinearAnswer, wave: Wave) -> float:
+    def _shared(answer: Estimate | LinearAnswer, wave: Wave) -> float:
         """Give the covariance of an answer's noise with that of the number of rows of its wave.
 
-        An answer from rows is a share of them.
+        An answer from rows is a share of them. Neither shares more noise than it has.
         """
-        if isinstance(answer, LinearAnswer):
-            return answer.with_total
         total = wave.own_total
-        return float(answer.value / max(1.0, total.counts[0]) * total.variances[0])
+        rows, variance = max(1.0, float(total.counts[0])), float(total.variances[0])
+        if isinstance(answer, LinearAnswer):
+            shared = answer.with_total
+        else:
+            shared = answer.value / rows * variance
+        return min(shared, answer.std * math.sqrt(variance))
 
     def _pace(self, where: str) -> Pace:
         return self.waves.pace(parse(where, self.schema).columns)
