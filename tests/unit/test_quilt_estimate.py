@@ -134,6 +134,16 @@ def test_many_cells_are_answered_without_the_neighbors(monkeypatch: pytest.Monke
     assert found.std == pytest.approx(2.0 * 3**0.5)
 
 
+def test_an_answer_and_its_opposite_share_the_noise_of_the_number_of_rows() -> None:
+    """Var(all - some) = Var(all) + Var(some) - 2 Cov(all, some); a public number has no noise."""
+    tables, some = measured(), np.array([True, False, False, True])
+    one, other = (tables.of_column("c", wanted) for wanted in (some, ~some))
+    total = tables.total.std**2
+    assert one.with_total + other.with_total == pytest.approx(total)
+    assert other.std**2 == pytest.approx(total + one.std**2 - 2 * one.with_total)
+    assert measured(n_rows=500).of_column("c", some).with_total == pytest.approx(0.0, abs=1e-5)
+
+
 def test_laplace_noise_reaches_further() -> None:
     truth = np.array([True, False])
     alone = MeasuredTables(

@@ -24,9 +24,10 @@ from hushtable.errors import ParameterError
 from hushtable.estimate.base import Estimate
 from hushtable.estimate.quantiles import NORMAL
 from hushtable.methods.quilt.estimator import QuiltEstimator
+from hushtable.methods.quilt.measured_tables import LinearAnswer
 from hushtable.methods.registry import estimator_for
 from hushtable.predicate import Predicate, parse
-from hushtable.series.drift import Floats, Path
+from hushtable.series.drift import Floats, Pace, Path
 from hushtable.series.plan import slope_weights
 from hushtable.series.waves import Wave, Waves, in_words
 
@@ -106,7 +107,7 @@ class SeriesAnswers:
             privacy_std=std,
             model_std=0.0,
             what=what,
-            notes=(note.format(in_words(told), rest, min(1.0, self._pace(where) / 2)),),
+            notes=(note.format(in_words(told), rest, min(1.0, self._pace(where).apart / 2)),),
         )
 
     def _path(self, where: str) -> tuple[Path, tuple[int, ...]]:
@@ -130,19 +131,37 @@ class SeriesAnswers:
         modeled = np.array([answer is None for answer in answers])
         amounts = [one.model_std for one in found if isinstance(one, Estimate)]
         off = (modeled, max(_EXACT, *amounts, 0.0) ** 2)
-        step = self._step(predicate, values, stds)
-        path = Path.of(self.numbers, values, stds**2, step, off=off)
-        return path.grown(sizes, totals.covariance / self.waves.total**2), told
+        lasting, passing = self._moves(predicate, values, stds)
+        path = Path.of(self.numbers, values, stds**2, lasting, passing=passing / sizes, off=off)
+        shared = [self._shared(*one) for one in zip(found, self.waves.waves, strict=True)]
+        parts = sizes * self.waves.total
+        both = (np.array(shared) / sizes)[:, None] * totals.gains.T / parts
+        return path.grown(sizes, totals.covariance / np.outer(parts, parts), both), told
 
-    def _pace(self, where: str) -> float:
+    @staticmethod
+    def _shared(answer: Estimate | LinearAnswer, wave: Wave) -> float:
+        """Give the covariance of an answer's noise with that of the number of rows of its wave.
+
+        An answer from rows is a share of them. Neither shares more noise than it has.
+        """
+        total = wave.own_total
+        rows, variance = max(1.0, float(total.counts[0])), float(total.variances[0])
+        if isinstance(answer, LinearAnswer):
+            shared = answer.with_total
+        else:
+            shared = answer.value / rows * variance
+        return min(shared, answer.std * math.sqrt(variance))
+
+    def _pace(self, where: str) -> Pace:
         return self.waves.pace(parse(where, self.schema).columns)
 
-    def _step(self, predicate: Predicate, values: Floats, stds: Floats) -> float:
-        """Give the variance of a step of the count, from what it is on average."""
+    def _moves(self, predicate: Predicate, values: Floats, stds: Floats) -> tuple[float, float]:
+        """Give the variances of what lasts and what passes, from what the count is on average."""
         precision = 1 / stds**2
         total = self.waves.total
         share = min(max(float(values @ precision / precision.sum()) / total, 0.0), 1.0)
-        return float(self.waves.step(predicate.columns, np.array([share]))[0])
+        lasting, passing = self.waves.moves(self.waves.pace(predicate.columns), np.array([share]))
+        return float(lasting[0]), float(passing[0])
 
     @cached_property
     def _own(self) -> Sequence[QuiltEstimator]:

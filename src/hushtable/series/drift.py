@@ -1,19 +1,20 @@
-"""How counts move from wave to wave: a random walk, whose pace is learned from noisy tables.
+"""How counts move from wave to wave: what lasts, and what passes, learned from noisy tables.
 
 From one wave to the next a count of m among n rows is taken to move by a random step of variance
-c m (1 - m/n), plus c for what is empty: if a share s of the rows is exchanged for others like
-them, c is 2 s. Where the number of rows moves, too, a count moves with it in proportion: counts of
-different waves are compared as if each had as many rows as all have on average. Steps are
-taken as independent. Everything measured about a count, at whatever wave, then says something about
-it at any other, and the best weights are those of precision (Kalman 1960; Rauch, Tung and Striebel
-1965).
+c m (1 - m/n), plus c for what is empty, which lasts: if a small share s of the rows is exchanged
+for others like them, c is 2 s. Beside this, at each wave it is off by a deviation of variance
+w m (1 - m/n), plus w, which is gone in the next: if all rows are drawn anew, w is 1. Where the
+number of rows moves, too, a count moves with it in proportion: counts of different waves are
+compared as if each had as many rows as all have on average. Steps and deviations are taken as
+independent. Everything measured about a count, at whatever wave, then says something about it at
+any other, and the best weights are those of precision (Kalman 1960; Rauch, Tung and Striebel 1965).
 
 All of this is post-processing of noisy tables.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -30,7 +31,39 @@ Where all rows are exchanged for others like them it is 2; what really changes m
 UNSURE = 3.0
 """The factor by which a supposed pace may well be off."""
 
+ABOVE = float(np.exp(np.log(UNSURE) ** 2 / 2))
+"""The mean of all paces, where nothing is known but the one supposed, is so many times as large."""
+
 _N_PACES = 240
+_PASSING = np.linspace(0.0, 1.0, 9)  # parts of what moves in a wave that may be gone in the next
+_UNSURE_PART = 0.25  # by how much that part may well be off what an exchange of rows makes of it
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How fast counts move, in parts of the variance m (1 - m/n) of a draw.
+
+    Parameters
+    ----------
+    lasting : float
+        The variance of a step of the walk from one wave to the next.
+    passing : float
+        The variance by which each wave is off the walk, by itself.
+    """
+
+    lasting: float
+    passing: float = 0.0
+
+    @property
+    def apart(self) -> float:
+        """The variance of the difference between a wave and the next."""
+        return self.lasting + 2 * self.passing
+
+    @classmethod
+    def most(cls, paces: Iterable[Pace]) -> Pace:
+        """Move as the one that moves most, in either way."""
+        several = list(paces)
+        return cls(max(one.lasting for one in several), max(one.passing for one in several))
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,20 +78,45 @@ class Measured:
         The noisy counts.
     variances : float array
         Of the noise in each.
+    size : float
+        The size of the wave, of an average one, that counts were divided by: in a small one they
+        are off by more.
     """
 
     wave: int
     counts: Floats
     variances: Floats
+    size: float = 1.0
 
     @property
     def state(self) -> State:
         """What it says about its own wave."""
         return State(self.counts, self.variances)
 
-    def scaled(self, factor: float) -> Measured:
-        """Multiply all counts."""
-        return Measured(self.wave, self.counts * factor, self.variances * factor**2)
+    def state_of_walk(self, passing: Floats | float) -> State:
+        """Say what it tells about what lasts, with the variance of what passes in a wave."""
+        return State(self.counts, self.variances + passing / self.size)
+
+    def divided(self, size: float) -> Measured:
+        """Divide all counts by the size of the wave."""
+        return Measured(self.wave, self.counts / size, self.variances / size**2, size)
+
+    def spans(self, total: Measured) -> Measured:
+        """Count the rows up to the end of each cell but the last, given how many there are in all.
+
+        Examples
+        --------
+        >>> cells = Measured(1, np.array([30.0, 50.0, 40.0]), np.full(3, 9.0))
+        >>> cells.spans(Measured(1, np.array([117.0]), np.array([1.0]))).counts
+        array([29., 78.])
+        """
+        counts, variances = self.counts.cumsum(), self.variances.cumsum()
+        parts = variances[:-1] / variances[-1]
+        return Measured(
+            self.wave,
+            counts[:-1] - parts * (counts[-1] - total.counts[0]),
+            variances[:-1] * (1 - parts),
+        )
 
     def averaged(self, other: Measured) -> Measured:
         """Average with another measurement at the same wave."""
@@ -121,8 +179,10 @@ def total_step(totals: Sequence[Measured]) -> float:
     return max(0.0, float(np.mean(squares))) if squares else 0.0
 
 
-def known_at(wave: int, measured: Sequence[Measured], step: Floats) -> State:
-    """Say what measurements at other waves, earlier or later, tell about one.
+def known_at(
+    wave: int, measured: Sequence[Measured], step: Floats, passing: Floats | float = 0.0
+) -> State:
+    """Say what measurements at other waves, earlier or later, tell about the walk at one.
 
     Parameters
     ----------
@@ -132,28 +192,47 @@ def known_at(wave: int, measured: Sequence[Measured], step: Floats) -> State:
         What was measured, at most once at each wave; at least one.
     step : float array
         The variance of a step of each count from one wave to the next.
+    passing : float array
+        The variance by which a wave of average size is off the walk.
     """
     before = sorted((one for one in measured if one.wave <= wave), key=lambda one: one.wave)
     after = sorted((one for one in measured if one.wave > wave), key=lambda one: -one.wave)
-    found = [_walked(part, wave, step) for part in (before, after) if part]
+    found = [_walked(part, wave, step, passing) for part in (before, after) if part]
     return found[0] if len(found) == 1 else found[0].averaged(found[1])
 
 
-def _walked(measured: Sequence[Measured], wave: int, step: Floats) -> State:
+def _walked(
+    measured: Sequence[Measured], wave: int, step: Floats, passing: Floats | float
+) -> State:
     """Filter measurements in the order given, and go on to a wave."""
-    at, state = measured[0].wave, measured[0].state
+    at, state = measured[0].wave, measured[0].state_of_walk(passing)
     for one in measured[1:]:
-        state = state.moved(step * abs(one.wave - at)).averaged(one.state)
+        state = state.moved(step * abs(one.wave - at)).averaged(one.state_of_walk(passing))
         at = one.wave
     return state.moved(step * abs(wave - at))
 
 
-def learned_pace(series: Sequence[Sequence[Measured]], total: float, *, supposed: float) -> float:
+def learned_pace(
+    series: Sequence[Sequence[Measured]], total: float, *, supposed: float, weight: float = 1.0
+) -> Pace:
     """Learn the pace from tables that were measured several times.
 
     It is the mean of all paces by their likelihood, of what each wave brought that was not
-    expected, times how far they are from what was supposed: a factor of three counts as one
-    standard deviation. The mean is above the best one, the more so the less is known.
+    expected, times how far they are from what was supposed: a factor of three of the difference
+    between a wave and the next counts as one standard deviation. The part of it that passes is
+    supposed to be that of an exchange of rows. The mean is above the best one, the more so the less
+    is known.
+
+    Parameters
+    ----------
+    series : sequence of sequences of Measured
+        Tables, each as it was measured at several waves.
+    total : float
+        About how many rows a wave has.
+    supposed : float
+        What the variance of the difference between a wave and the next is supposed to be.
+    weight : float
+        What counts of a table are worth that hang together, of independent ones.
 
     Examples
     --------
@@ -161,31 +240,41 @@ def learned_pace(series: Sequence[Sequence[Measured]], total: float, *, supposed
     >>> walk = 5000 + np.cumsum(rng.normal(0, 20, (40, 30)), axis=0)
     >>> noisy = walk + rng.normal(0, 10, (40, 30))
     >>> seen = [Measured(wave, row, np.full(30, 100.0)) for wave, row in enumerate(noisy)]
-    >>> 0.07 < learned_pace([seen], 150_000.0, supposed=1.0) < 0.1  # 400 / (5000 (1 - 1/30))
+    >>> 0.07 < learned_pace([seen], 150_000.0, supposed=1.0).lasting < 0.1  # 400/(5000 (1 - 1/30))
     True
     >>> learned_pace([], 150_000.0, supposed=0.1)
-    0.1
+    Pace(lasting=0.1, passing=0.0)
     """
     several = [sorted(table, key=lambda one: one.wave) for table in series if len(table) > 1]
     if not several:
-        return supposed
-    paces = np.geomspace(LEAST_PACE, MOST_PACE, _N_PACES)
-    found = -0.5 * (np.log(paces / supposed) / np.log(UNSURE)) ** 2
+        return Pace(supposed)
+    apart, part = (
+        one.ravel() for one in np.meshgrid(np.geomspace(LEAST_PACE, MOST_PACE, _N_PACES), _PASSING)
+    )
+    lasting, passing = np.maximum((1 - part) * apart, LEAST_PACE), part * apart / 2
+    found = -0.5 * (np.log(apart / supposed) / np.log(UNSURE)) ** 2
+    # A draw of all rows anew is 1 of what passes, and whatever moves beyond is supposed to last.
+    found -= 0.5 * ((part - np.minimum(apart / 2, 2 / apart)) / _UNSURE_PART) ** 2
     for table in several:
-        found += _log_likelihoods(table, paces, steps(table, total))
+        found += weight * _log_likelihoods(table, (lasting, passing), steps(table, total))
     likely = np.exp(found - found.max())
-    return float(paces @ likely / likely.sum())
+    likely /= likely.sum()
+    return Pace(float(lasting @ likely), float(passing @ likely))
 
 
-def _log_likelihoods(measured: Sequence[Measured], paces: Floats, unit: Floats) -> Floats:
-    """Give the log-likelihood of each pace, but for a constant."""
-    counts = np.broadcast_to(measured[0].counts, (len(paces), len(unit)))
-    variances = np.broadcast_to(measured[0].variances, counts.shape)
-    found = np.zeros(len(paces))
+def _log_likelihoods(
+    measured: Sequence[Measured], paces: tuple[Floats, Floats], unit: Floats
+) -> Floats:
+    """Give the log-likelihood of each pace, lasting and passing, but for a constant."""
+    lasting, passing = (np.outer(pace, unit) for pace in paces)
+    first = measured[0].state_of_walk(passing)
+    counts, variances = np.broadcast_to(first.counts, lasting.shape), first.variances
+    found = np.zeros(len(lasting))
     at = measured[0].wave
     for one in measured[1:]:
-        variances = variances + np.outer(paces, unit) * (one.wave - at)
-        gap, spread = one.counts - counts, variances + one.variances
+        variances = variances + lasting * (one.wave - at)
+        told = one.state_of_walk(passing)
+        gap, spread = told.counts - counts, variances + told.variances
         found -= (gap**2 / spread + np.log(spread)).sum(axis=1) / 2
         weight = variances / spread
         counts, variances, at = counts + weight * gap, variances * (1 - weight), one.wave
@@ -221,6 +310,7 @@ class Path:
         variances: Floats,
         step: float,
         *,
+        passing: Floats | float = 0.0,
         off: tuple[NDArray[np.bool_], float] | None = None,
     ) -> Path:
         """Weigh noisy values of a walk; a variance is infinite where there is none.
@@ -233,30 +323,37 @@ class Path:
             What was measured at each, independently.
         step : float
             The variance of the walk's step from one wave to the next.
+        passing : float array or float
+            The variance by which each wave is off the walk.
         off : (bool array, float), optional
             Which of the values are off by the same unknown amount, and the variance of that.
         """
-        n = len(waves)
-        told = np.where(np.isfinite(variances), 1 / variances, 0.0)
+        told = 1 / (variances + passing)
         precision = np.diag(told)
         for place, gap in enumerate(np.diff(waves)):
             tie = 1 / (step * gap)
             precision[place : place + 2, place : place + 2] += tie * np.array([[1, -1], [-1, 1]])
         weights = np.diag(told)
+        # What passes at a wave is what it brought beside the walk, less noise.
+        kept = passing * told
+        rest = np.diag(1 - kept)
         if off is not None and off[0].any():
             both = np.where(off[0], told, 0.0)  # one more unknown: by how much they are off
             last = np.array([[both.sum() + 1 / off[1]]])
             precision = np.block([[precision, both[:, None]], [both[None, :], last]])
             weights = np.vstack([weights, both])
+            rest = np.hstack([rest, -np.where(off[0], kept, 0.0)[:, None]])
         covariance = np.linalg.inv(precision)
-        gains = (covariance @ weights)[:n]
-        return cls(tuple(waves), gains @ values, covariance[:n, :n], gains)
+        gains = rest @ covariance @ weights + np.diag(kept)
+        covariance = rest @ covariance @ rest.T + np.diag(passing * (1 - kept))
+        return cls(tuple(waves), gains @ values, covariance, gains)
 
-    def grown(self, sizes: Floats, unsure: Floats) -> Path:
+    def grown(self, sizes: Floats, unsure: Floats, shared: Floats) -> Path:
         """Multiply values that were divided by the sizes of their waves before they were weighed.
 
         Where a size is wrong by a part, an estimate is by that part less what it took from values
-        that were divided by it.
+        that were divided by it. What makes a size too large is noise that is in part in the value
+        as well.
 
         Parameters
         ----------
@@ -264,9 +361,12 @@ class Path:
             The sizes.
         unsure : float array
             The covariance of their errors, as parts of them.
+        shared : float array
+            The covariance of the noise in each value (first axis) with those errors (second).
         """
         rest = (np.eye(len(sizes)) - self.gains) * self.values[:, None]
-        covariance = self.covariance + rest @ unsure @ rest.T
+        both = self.gains @ shared @ rest.T
+        covariance = self.covariance + rest @ unsure @ rest.T + both + both.T
         return replace(
             self, values=self.values * sizes, covariance=covariance * np.outer(sizes, sizes)
         )

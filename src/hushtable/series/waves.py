@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from typing import Any
@@ -17,8 +17,10 @@ from hushtable.methods.prior import Earlier, EarlierTable, Kind, Prior
 from hushtable.release import STATEMENT, Release, sha256_of
 from hushtable.schema import Schema
 from hushtable.series.drift import (
+    ABOVE,
     Floats,
     Measured,
+    Pace,
     Path,
     known_at,
     learned_pace,
@@ -29,6 +31,7 @@ from hushtable.series.folding import folded
 
 Integers = NDArray[np.int64]
 
+_SPANS = 2.5  # independent counts that those up to the ends of many cells are worth
 _STILL = 1e-2  # the variance of a step of a number of rows that does not move
 
 
@@ -181,39 +184,60 @@ class Waves:
         found: dict[Cells, list[Measured]] = {}
         for wave, size in zip(self.waves, self.sizes, strict=True):
             for cells, measured in wave.own_tables.items():
-                found.setdefault(cells, []).append(measured.scaled(1 / size))
+                found.setdefault(cells, []).append(measured.divided(size))
         return found
 
     @cached_property
-    def paces(self) -> dict[str, float]:
+    def paces(self) -> dict[str, Pace]:
         """How fast counts by each column move, learned from its buckets.
 
         What all columns say together is supposed of each.
         """
-        seen = {
-            name: [
-                wave.margins[name].scaled(1 / size)
-                for wave, size in zip(self.waves, self.sizes, strict=True)
-            ]
-            for name in self.first.columns
-        }
+        seen = {name: self._seen(name, spans=False) for name in self.first.columns}
         together = learned_pace(list(seen.values()), self.total, supposed=self.supposed)
         return {
-            name: learned_pace([column], self.total, supposed=together)
+            name: learned_pace([column], self.total, supposed=together.apart)
             for name, column in seen.items()
         }
 
-    def pace(self, columns: Iterable[str]) -> float:
-        """Give how fast counts by some columns move: as the one that moves most."""
-        return max((self.paces[name] for name in columns), default=max(self.paces.values()))
+    @cached_property
+    def paces_of_spans(self) -> dict[str, Pace]:
+        """How fast counts of some values of each column move that are asked for together.
 
-    def step(self, columns: Iterable[str], shares: Floats) -> Floats:
-        """Give the variance of a step of counts by some columns, which have such shares of rows.
-
-        The number of rows stays the same.
+        Where values are ordered, neighbors move together, and more than each by itself.
         """
-        moved: Floats = self.pace(columns) * (self.total * shares * (1 - shares) + 1.0)
-        return moved
+        found = dict(self.paces)
+        for name, column in self.first.release.schema.attributes.items():
+            seen = self._seen(name, spans=True) if column.is_line else []
+            if seen and len(seen[0].counts):
+                pace = learned_pace(
+                    [seen],
+                    self.total,
+                    supposed=found[name].apart / ABOVE,
+                    weight=min(1.0, _SPANS / len(seen[0].counts)),
+                )
+                found[name] = Pace.most([found[name], pace])
+        return found
+
+    def _seen(self, name: str, *, spans: bool) -> list[Measured]:
+        """Give what each wave measured of a column, as if all were of one size."""
+        measured = [
+            wave.margins[name].spans(wave.own_total) if spans else wave.margins[name]
+            for wave in self.waves
+        ]
+        return [one.divided(size) for one, size in zip(measured, self.sizes, strict=True)]
+
+    def pace(self, columns: Iterable[str]) -> Pace:
+        """Give how fast a count by some columns moves: as the one that moves most."""
+        return _most(self.paces_of_spans, columns)
+
+    def moves(self, pace: Pace, shares: Floats) -> tuple[Floats, Floats]:
+        """Give the variances of what lasts and of what passes, at a wave of average size.
+
+        Of counts that have such shares of the rows, whose number stays the same.
+        """
+        unit = self.total * shares * (1 - shares) + 1.0
+        return pace.lasting * unit, pace.passing * unit
 
     def _size_at(self, number: int) -> tuple[float, float]:
         """Expect how many rows another wave has, per row of an average one; and the variance."""
@@ -227,7 +251,8 @@ class Waves:
         size, unsure = self._size_at(number)
         for cells, measured in self.tables.items():
             shares = shares_of(measured, self.total)
-            state = known_at(number, measured, self.step(cells.columns, shares))
+            lasting, passing = self.moves(_most(self.paces, cells.columns), shares)
+            state = known_at(number, measured, lasting, passing).moved(passing / size)
             variances = size**2 * state.variances + unsure * (shares * self.total) ** 2
             places = tuple(None if p is None else np.asarray(p, np.int64) for p in cells.places)
             made.append(
@@ -280,6 +305,10 @@ class EarlierWaves(Prior):
     def earlier(self, schema: Schema) -> Earlier:
         """Give the noisy tables of all of them, brought to the wave."""
         return self.waves.carried_to(self.number)
+
+
+def _most(paces: Mapping[str, Pace], columns: Iterable[str]) -> Pace:
+    return Pace.most([paces[name] for name in columns] or paces.values())
 
 
 def in_words(numbers: Iterable[int]) -> str:

@@ -95,6 +95,8 @@ class LinearAnswer:
     std: float
     reach: float
     """Half of the 95 % interval."""
+    with_total: float = 0.0
+    """Covariance of its noise with that of the number of rows, as all tables tell it."""
 
 
 class MeasuredTables:
@@ -344,7 +346,8 @@ class MeasuredTables:
             fourth += float(weights**4 @ one.fourth)
         variance = max(0.0, float(wanted @ solution))
         excess = fourth / variance**2 if variance > 0 else 0.0
-        return LinearAnswer(value, variance**0.5, variance**0.5 * nearly_normal(excess))
+        std = variance**0.5
+        return LinearAnswer(value, std, std * nearly_normal(excess), float(solution.sum()))
 
 
 # --- resolutions ----------------------------------------------------------------------------------
