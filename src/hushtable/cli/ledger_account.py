@@ -127,7 +127,7 @@ def _show_history(history: Sequence[Mapping[str, Any]]) -> None:
             continue
         shares = [max(history[step][account] or 0 for step in span) for span in spans[-width:]]
         full = history[-1][account]
-        now = f"{100 * full:.3g} %" if full <= 1 else "full; the other account has room"
+        now = f"{100 * full:.3g} %" if full <= 1 else "full"
         console.print(f"  {account:<12}  {bars(shares)}  {now}", highlight=False)
 
 
