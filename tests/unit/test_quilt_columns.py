@@ -192,7 +192,7 @@ def test_an_empty_end_is_told_from_people() -> None:
     assert told[:40].mean() > 0.4 * 50
     assert told[-40:].mean() > 0.4 * 50
     assert not tails.cut(np.array([900.0, 0.0, 0.0, 800.0]), 10.0).any()  # people at both ends
-    # Of columns without anybody, one in 19 is cut all over; 35 of 200 are one case in 10^9.
+    # Of columns without anybody, one in 19 is cut all over; 35 of 200 are one case in 10^8.
     nobody = draw.normal(-5, 10, (200, 50))
     assert sum(tails.cut(noisy, 10.0).all() for noisy in nobody) < 35
 
