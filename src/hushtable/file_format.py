@@ -32,6 +32,11 @@ class FileFormat(BaseModel):
     decimal: str = Field(".", pattern=r"^[.,]$", description="The decimal mark of its numbers.")
     encoding: str = Field("utf-8", description="The encoding of a text file, such as latin-1.")
     sheet: str | None = Field(None, description="The sheet of a workbook; by default the first.")
+    labels: tuple[str, ...] = Field(
+        (),
+        description="Columns of a Stata or SPSS file that are read by the labels that it gives "
+        "their values, such as male for 1; by their names in the file.",
+    )
     rename: dict[int, str] = Field(
         default_factory=dict,
         description="New names of columns, by their place in the file (1 is the first): for names "
