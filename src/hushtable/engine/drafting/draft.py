@@ -258,7 +258,10 @@ def _about_the_table(
         about.append(person.question)
     if renamed:
         listed = ", ".join(f"column {place}: {new!r}" for place, new in renamed.items())
-        about.append(f"Names that stand twice or are empty got new ones ({listed}); see reading.")
+        about.append(
+            f"Names that stand twice, are empty, or name what methods add (count) got new ones "
+            f"({listed}); see reading."
+        )
     if target is not None:
         about.append(f"{target!r} is taken for what models predict (role: target), by its name.")
     return about
