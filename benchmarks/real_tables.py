@@ -152,14 +152,6 @@ def confirmed(schema: ht.Schema, target: str | None = None) -> ht.Schema:
         column = schema.attributes[target]
         values = [str(column.value(code)) for code in range(column.n_values)]
         content["columns"][target] = {"type": "categorical", "values": values, "role": "target"}
-    if "count" in content["columns"]:  # what methods call their own column
-        place = 1 + list(content["columns"]).index("count")
-        renamed = content["reading"].get("rename", {})
-        content["reading"]["rename"] = {**renamed, place: "visits"}
-        content["columns"] = {
-            "visits" if name == "count" else name: column
-            for name, column in content["columns"].items()
-        }
     for part in (content, *content["columns"].values()):
         part.pop("confirm", None)
     return ht.Schema.from_dict(content)

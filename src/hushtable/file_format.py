@@ -32,10 +32,15 @@ class FileFormat(BaseModel):
     decimal: str = Field(".", pattern=r"^[.,]$", description="The decimal mark of its numbers.")
     encoding: str = Field("utf-8", description="The encoding of a text file, such as latin-1.")
     sheet: str | None = Field(None, description="The sheet of a workbook; by default the first.")
+    labels: tuple[str, ...] = Field(
+        (),
+        description="Columns of a Stata or SPSS file that are read by the labels that it gives "
+        "their values, such as male for 1; by their names in the file.",
+    )
     rename: dict[int, str] = Field(
         default_factory=dict,
         description="New names of columns, by their place in the file (1 is the first): for names "
-        "that stand twice, differ only in case, or are empty.",
+        "that stand twice, differ only in case, are empty, or stand for what methods add.",
     )
 
     @field_validator("delimiter")
@@ -78,20 +83,26 @@ class FileFormat(BaseModel):
         return tuple(self.rename.get(place, name) for place, name in enumerate(found, 1))
 
 
+METHODS_OWN = ("count", "noisy_count")
+"""Names of columns that several methods publish beside the table's own."""
+
+
 def proposed_names(found: Sequence[str]) -> dict[int, str]:
     """Propose new names for columns without one, and for those that another one has already.
+
+    That other one may be a column that methods publish beside the table's own.
 
     Examples
     --------
     >>> proposed_names(["count", "COUNT", "", "count"])
-    {2: 'COUNT_2', 3: 'column_3', 4: 'count_3'}
+    {1: 'count_1', 2: 'COUNT_2', 3: 'column_3', 4: 'count_3'}
     """
     taken = {name.lower() for name in found}
     seen: Counter[str] = Counter()
     new = {}
     for place, name in enumerate(found, 1):
         seen[name.lower()] += 1
-        if name and seen[name.lower()] == 1:
+        if name and seen[name.lower()] == 1 and name not in METHODS_OWN:
             continue
         stem, number = (name, seen[name.lower()]) if name else ("column", place)
         while f"{stem}_{number}".lower() in taken:

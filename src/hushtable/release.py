@@ -480,6 +480,16 @@ class Release:
         with self._fitting():
             return self._estimator.n_rows
 
+    @property
+    def rows_out(self) -> int | None:
+        """How many rows came out; None where a release has none, or they lie in many files."""
+        if any(table.parts for table in self.statement.tables.values()):
+            return None
+        try:
+            return self.n_rows
+        except HushtableError:
+            return None
+
     def published(self, rng: Generator) -> Published:
         """Say what is published, to be laid beside the original; see `Estimator.published`."""
         with self._fitting():

@@ -145,6 +145,12 @@ def test_plan_and_check_say_what_refusing_means(run: Run, place: Path) -> None:
     assert any("The promise is for tables whose rows all fit" in said for said in left_out)
 
 
+def test_check_says_which_file_comes_first(run: Run, place: Path) -> None:
+    done = run("schema", "check", place / "data.csv", place / "schema.yaml")
+    assert done.code != 0
+    assert "seems to be the schema: it comes first" in done.err.replace("\n", " ")
+
+
 @pytest.mark.parametrize("name", DATA | ROWS)
 def test_check_tells_and_writes_nothing(name: str, run: Run, place: Path) -> None:
     content, said = (DATA | ROWS)[name]

@@ -213,8 +213,8 @@ def test_names_that_stand_twice_are_renamed(tmp_path, ending):
                    pa.array(["F", "M"] * 20)]  # fmt: skip
         pq.write_table(pa.Table.from_arrays(columns, ["count", "COUNT", "", "sex"]), file)
     made = drafted(file)
-    assert list(made.schema.columns) == ["count", "COUNT_2", "column_3", "sex"]
-    assert made.schema.reading.rename == {2: "COUNT_2", 3: "column_3"}
+    assert list(made.schema.columns) == ["count_1", "COUNT_2", "column_3", "sex"]
+    assert made.schema.reading.rename == {1: "count_1", 2: "COUNT_2", 3: "column_3"}
     assert "got new ones" in made.remarks[""][0]
     assert Schema.parse(made.schema.to_yaml()) == made.schema
     for engine in ("memory", "duckdb"):

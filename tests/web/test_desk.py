@@ -59,6 +59,7 @@ def test_from_a_table_to_a_release(desk: DeskClient) -> None:
     answer = desk.publish("visits", "visits-1", purpose="yearly table")
     assert desk.finish(answer) == "done"
     assert next_step(project) == "report"
+    assert re.search(r"The release has [0-9,]+ rows\.", desk.get(answer.url.path).text)
 
     entry = Ledger.open(project.ledger_path).entries()[-1]
     assert (entry.status, entry.purpose, entry.cost.epsilon) == ("released", "yearly table", 1)

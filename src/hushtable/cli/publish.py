@@ -71,7 +71,7 @@ def _publish_command(kind: type[ht.Method]) -> Callable[..., None]:
 
 def show_published(release: ht.Release, *, as_json: bool) -> None:
     """Print what was published: the whole statement for programs, the promises for people."""
-    n_rows = _rows_out(release)
+    n_rows = release.rows_out
     if as_json:
         statement = release.statement.model_dump(mode="json", by_alias=True)
         print_json({**statement, "rows_out": n_rows})
@@ -102,18 +102,6 @@ def _told_rows(release: ht.Release, n_rows: int) -> str:
         return f"{n_rows:,} rows"
     rows = {name: release.statement.tables[name].rows for name in linked["tables"]}
     return ", ".join(f"{n:,} rows of {name}" for name, n in rows.items())
-
-
-def _rows_out(release: ht.Release) -> int | None:
-    """Count the rows; some releases have none, or more than this machine holds."""
-    from hushtable.errors import HushtableError  # noqa: PLC0415 - keeps help quick
-
-    if any(table.parts for table in release.statement.tables.values()):
-        return None
-    try:
-        return release.n_rows
-    except HushtableError:
-        return None
 
 
 publish_group = method_group(

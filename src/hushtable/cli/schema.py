@@ -129,6 +129,11 @@ def check(schema: SchemaPath, data: DataPath, as_json: AsJson = False) -> None:
     from hushtable.engine.fitting import misfits  # noqa: PLC0415
     from hushtable.engine.silence import silenced  # noqa: PLC0415 - keeps other commands quick
 
+    if data.endswith((".yaml", ".yml")) and schema.suffix not in (".yaml", ".yml"):
+        raise ParameterError(
+            f"{data!r} seems to be the schema: it comes first, as in hushtable schema check "
+            "SCHEMA DATA."
+        )
     public = ht.Schema.load(schema)
     found = silenced(lambda: misfits(data, public))()
     unconfirmed = list(public.unconfirmed)

@@ -13,24 +13,29 @@ import csv
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from hushtable.engine.cell_texts import texts_of
+from hushtable.engine.value_labels import Labels, by_label, labels_of, require_labels
 from hushtable.errors import DataError, HushtableError, ParameterError
 from hushtable.file_format import FileFormat
 
 
 @dataclass(frozen=True, eq=False)
 class Deferred:
-    """Hold the names of a file's columns, or of those of several files, and what reads the rows."""
+    """Hold the names of a file's columns, or of those of several files, and what reads the rows.
+
+    Some files give values of some columns labels.
+    """
 
     file: Path
     names: tuple[str, ...]
     load: Callable[[], pa.Table]
+    labels: Mapping[str, Labels] = field(default_factory=dict)
 
 
 def deferred_all(given: str | Path, files: Sequence[Path], layout: FileFormat) -> Deferred | None:
@@ -62,7 +67,7 @@ def deferred(file: Path, layout: FileFormat) -> Deferred | None:
 def _open(file: Path, kind: str, opener: Callable[[], Deferred]) -> Deferred:
     with _explained(file, kind):
         opened = opener()
-    return Deferred(opened.file, opened.names, lambda: _load(opened, kind))
+    return replace(opened, load=lambda: _load(opened, kind))
 
 
 def _load(opened: Deferred, kind: str) -> pa.Table:
@@ -208,20 +213,32 @@ def _feather(file: Path, _: FileFormat) -> Deferred:
 # --- Stata, SPSS, SAS -----------------------------------------------------------------------------
 
 
-def _statistical(reader: str) -> Callable[[Path, FileFormat], Deferred]:
-    def opener(file: Path, _: FileFormat) -> Deferred:
+def _statistical(
+    reader: str, *, declares_missing: bool = False
+) -> Callable[[Path, FileFormat], Deferred]:
+    def opener(file: Path, layout: FileFormat) -> Deferred:
         import pyreadstat  # noqa: PLC0415 - an extra
 
         read = getattr(pyreadstat, reader)
-        _, meta = read(file, metadataonly=True, output_format="dict")
+        missing = {"user_missing": True} if declares_missing else {}  # only so they are told
+        _, meta = read(file, metadataonly=True, output_format="dict", **missing)
+        labels = labels_of(meta)
+        require_labels(layout.labels, labels)
 
         def load() -> pa.Table:
             columns, _ = read(file, output_format="dict")
-            names = list(meta.column_names)
+            read_cells = {name: _plain(columns[name]) for name in meta.column_names}
             # The file says what type each column has, whatever its rows hold.
-            return pa.Table.from_arrays([pa.array(_plain(columns[name])) for name in names], names)
+            return pa.table(
+                {
+                    name: pa.array(by_label(cells, labels[name]), pa.string())
+                    if name in layout.labels
+                    else pa.array(cells)
+                    for name, cells in read_cells.items()
+                }
+            )
 
-        return Deferred(file, tuple(meta.column_names), load)
+        return Deferred(file, tuple(meta.column_names), load, labels)
 
     return opener
 
@@ -240,8 +257,8 @@ _OPENERS: Mapping[str, Callable[[Path, FileFormat], Deferred]] = {
     ".feather": _feather,
     ".arrow": _feather,
     ".dta": _statistical("read_dta"),
-    ".sav": _statistical("read_sav"),
-    ".zsav": _statistical("read_sav"),
+    ".sav": _statistical("read_sav", declares_missing=True),
+    ".zsav": _statistical("read_sav", declares_missing=True),
     ".por": _statistical("read_por"),
     ".sas7bdat": _statistical("read_sas7bdat"),
     ".xpt": _statistical("read_xport"),

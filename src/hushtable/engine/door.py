@@ -8,7 +8,7 @@ engine is another module, a name in `EngineName` and a case in `PrivateTable`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -36,6 +36,7 @@ from hushtable.engine.own_duckdb import open_in_duckdb
 from hushtable.engine.source import Source
 from hushtable.engine.sql.engine import SqlEngine
 from hushtable.engine.sql.rows import encoded_rows
+from hushtable.engine.value_labels import Labels
 from hushtable.errors import DataError, ParameterError
 from hushtable.extras import require
 from hushtable.file_format import FileFormat
@@ -90,6 +91,17 @@ class PrivateTable:
             data = _opened(data.file if isinstance(data, Deferred) else data, layout)
             layout_of_header = layout
         return replace(self, data=data, header=read_header(data, layout_of_header), layout=layout)
+
+    @property
+    def labels(self) -> Mapping[str, Labels]:
+        """The labels of values, of columns that have any and are not read by them."""
+        if not isinstance(self.data, Deferred):
+            return {}
+        return {
+            name: self.data.labels[stored]
+            for stored, name in zip(self.data.names, self.header.names, strict=True)
+            if stored in self.data.labels and stored not in self.layout.labels
+        }
 
     def loaded(self) -> PrivateTable:
         """Read a file that is read as a whole."""

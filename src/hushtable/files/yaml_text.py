@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import yaml
@@ -47,6 +48,13 @@ def write_yaml(content: Any) -> str:
     >>> print(write_yaml({"low": 0, "confirm": OneLine(["low"])}), end="")
     low: 0
     confirm: [low]
+
+    Codes with leading zeros are in quotes, all of them: to some readers 0028 is 28.
+
+    >>> print(write_yaml({"zip": ["0017", "0028"]}), end="")
+    zip:
+    - '0017'
+    - '0028'
     """
     text: str = yaml.dump(content, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
     return text
@@ -97,8 +105,10 @@ class _StrictLoader(yaml.SafeLoader):
 
 
 class _Dumper(yaml.SafeDumper):
-    """A safe dumper that knows `OneLine`."""
+    """A safe dumper that knows `OneLine`, and quotes codes that others read as numbers."""
 
+
+_Dumper.add_implicit_resolver("", re.compile(r"0[0-9]+$"), ["0"])
 
 _Dumper.add_representer(
     OneLine,

@@ -123,7 +123,10 @@ def _publish(project: Project, what: dict[str, Any], progress: Progress) -> dict
         same_people=what["same_people"],
         progress=progress,
     )
-    return {"release": release.folder.name, "publish_seconds": time.monotonic() - begun}
+    seconds = time.monotonic() - begun
+    return {
+        "release": release.folder.name, "publish_seconds": seconds, "rows_out": release.rows_out
+    }  # fmt: skip
 
 
 def _rehearse(project: Project, what: dict[str, Any], progress: Progress) -> dict[str, Any]:

@@ -22,12 +22,14 @@ from hushtable.engine.codebook import Codebook, read_codebook
 from hushtable.engine.drafting.between import between_columns
 from hushtable.engine.drafting.columns import propose
 from hushtable.engine.drafting.first_line import require_names
+from hushtable.engine.drafting.labels import propose_labeled
 from hushtable.engine.drafting.people import Person, whose_rows
 from hushtable.engine.drafting.profile import MISSING_WORDS, Profile, profiles
 from hushtable.engine.drafting.proposal import Proposal, identifier
 from hushtable.engine.drafting.readings import as_number
 from hushtable.engine.header import Data
 from hushtable.engine.silence import silenced
+from hushtable.engine.value_labels import Labels
 from hushtable.errors import DataError
 from hushtable.extras import needing
 from hushtable.file_format import FileFormat, proposed_names
@@ -154,7 +156,9 @@ def drafted(
     table = door.open(data, reading=told)
     renamed = {**told.rename, **proposed_names(table.header.names)}
     told = told.model_copy(update={"rename": renamed})
-    table = table.read_as(told).loaded()
+    table = table.read_as(told)
+    labels = table.labels
+    table = table.loaded()
     source, header = table.source(), table.header
     if name is None:
         name = _called(data, header.files)
@@ -168,7 +172,9 @@ def drafted(
         require_names(seen, book.columns)
     person = whose_rows([profile for profile in seen if profile.name not in book.columns])
     proposals = {
-        profile.name: _told(book, profile.name) or _proposal(profile, person) for profile in seen
+        profile.name: _told(book, profile.name)
+        or _proposal(profile, person, labels.get(profile.name))
+        for profile in seen
     }
     if all(made.content.get("role") == "identifier" for made in proposals.values()):
         raise DataError("every column looks like an identifier; write the schema by hand.")
@@ -201,10 +207,10 @@ def _called(data: Data, files: Sequence[Path]) -> str:
     return file.split(".")[0] or "table"
 
 
-def _proposal(profile: Profile, person: Person | None) -> Proposal:
+def _proposal(profile: Profile, person: Person | None, labels: Labels | None) -> Proposal:
     if person is not None and profile.name == person.column:
         return identifier("it names persons; see unit")
-    return propose(profile)
+    return propose(profile) if labels is None else propose_labeled(profile, labels)
 
 
 def _target(seen: Sequence[Profile], proposals: Mapping[str, Proposal]) -> str | None:
@@ -252,7 +258,10 @@ def _about_the_table(
         about.append(person.question)
     if renamed:
         listed = ", ".join(f"column {place}: {new!r}" for place, new in renamed.items())
-        about.append(f"Names that stand twice or are empty got new ones ({listed}); see reading.")
+        about.append(
+            f"Names that stand twice, are empty, or name what methods add (count) got new ones "
+            f"({listed}); see reading."
+        )
     if target is not None:
         about.append(f"{target!r} is taken for what models predict (role: target), by its name.")
     return about
@@ -275,6 +284,8 @@ def _content(
     reading = told.model_dump(exclude_defaults=True)
     if any(made.decimal_comma for made in proposals.values()):
         reading["decimal"] = ","
+    if by_label := [column for column, made in proposals.items() if made.by_label]:
+        reading["labels"] = by_label
     content: dict[str, Any] = {"name": name}
     if person is not None:
         unit = {"kind": "person", "column": person.column, "max_rows": person.max_rows}

@@ -19,6 +19,8 @@ class Proposal:
         Its part of the schema.
     remarks : list of str
         What a person should know about it, from the data.
+    by_label : bool
+        Whether its cells are read by the labels that the file gives values.
     decimal_comma : bool
         Whether its numbers have a comma for the decimal point.
     public : bool
@@ -27,6 +29,7 @@ class Proposal:
 
     content: dict[str, Any]
     remarks: list[str] = field(default_factory=list)
+    by_label: bool = False
     decimal_comma: bool = False
     public: bool = False
 

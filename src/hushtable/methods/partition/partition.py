@@ -230,7 +230,7 @@ class PartitionPlan(Plan[SealedTable]):
     @property
     def most_regions(self) -> int:
         """How many regions there may be."""
-        n_free = len(apart_cuts(self.axes, self.rules.max_regions))
+        n_free = len(apart_cuts(self.axes, self.rules.most_apart))
         return min(self.rules.max_regions, 1 << (self.rules.max_depth + n_free), self.n_cells)
 
     @cached_property

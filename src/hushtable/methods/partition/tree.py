@@ -27,6 +27,9 @@ Split = Literal["class", "median", "random-attribute", "midpoint"]
 MOST_SPLITS = 10
 """All splits have the same base measure, but those of one axis together never more than so many."""
 
+MOST_APART = 8
+"""Regions that cuts for nothing may make, at most: each of them is then grown like a root."""
+
 _UNIT = 1 << 40  # of so many splits together; an axis has at most 2**31
 
 
@@ -71,6 +74,11 @@ class GrowthRules:
     def sensitivity(self) -> int:
         """How far one unit moves a score against any other (errata 001-3 and 001-8)."""
         return MOVES[self.quality] * self.max_rows
+
+    @property
+    def most_apart(self) -> int:
+        """How many regions there may be before the first look at the data."""
+        return min(MOST_APART, self.max_regions)
 
     def is_tested(self, level: int) -> bool:
         """Say whether regions of a level are tested before they are split."""
@@ -136,15 +144,15 @@ class _Open:
         )
 
 
-def apart_cuts(axes: Sequence[Axis], max_regions: int) -> list[tuple[int, int]]:
+def apart_cuts(axes: Sequence[Axis], most: int) -> list[tuple[int, int]]:
     """List axis and position of the cuts that split off special values before the tree is grown.
 
-    A column with two of them makes three times as many regions, so columns that come when there is
-    no room are cut like any other.
+    A column with two of them makes three times as many regions. They are `most` at most: columns
+    that come when there is no room are cut like any other.
     """
     cuts, n_regions = [], 1
     for at, axis in enumerate(axes):
-        if n_regions * (axis.n_apart + 1) <= max_regions:
+        if n_regions * (axis.n_apart + 1) <= most:
             n_regions *= axis.n_apart + 1
             cuts += [(at, cut) for cut in range(axis.size - axis.n_apart, axis.size)]
     return cuts
@@ -211,7 +219,7 @@ class _Growth:
 
     def _apart(self, open_: _Open) -> _Open:
         """Split off what is apart, each by itself: by the schema, so nothing is paid."""
-        for at, cut in apart_cuts(self.axes, self.rules.max_regions):
+        for at, cut in apart_cuts(self.axes, self.rules.most_apart):
             holds = (open_.first[:, at] < cut) & (open_.last[:, at] >= cut)
             divided = open_.keep(holds)
             for node in divided.nodes.tolist():

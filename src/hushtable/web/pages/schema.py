@@ -81,7 +81,10 @@ def _hidden(schema: Schema) -> dict[str, dict[str, str]]:
 
 def _written(value: Any) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{name} = {_written(each)}" for name, each in value.items())
+        return ", ".join(
+            f"{name} ({_written(each)})" if isinstance(each, dict) else f"{name} = {_written(each)}"
+            for name, each in value.items()
+        )
     if isinstance(value, list | tuple):
         return "  ".join(map(_written, value))
     return str(value).strip() or words.NOTHING_IN_IT
