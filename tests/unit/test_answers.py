@@ -19,7 +19,7 @@ from hushtable.estimate.estimate_table import EstimateTable
 from hushtable.estimate.formula import read_formula
 from hushtable.estimate.interval_plot import drawing
 from hushtable.estimate.moments import fieller
-from hushtable.methods import GeneralizeSuppress, Quilt
+from hushtable.methods import METHODS, GeneralizeSuppress, Quilt
 from hushtable.schema import Schema
 
 
@@ -256,6 +256,36 @@ def test_a_group_that_noise_drowns_is_refused_or_left_open(tmp_path: Path) -> No
     if math.isnan(by_group["none"].value):
         with pytest.raises(Refused, match="larger group"):
             made.mean("x", "g = 'none'")
+
+
+def test_what_holds_for_every_group_is_said_once_and_empty_groups_have_no_value(
+    tmp_path: Path,
+) -> None:
+    described = {
+        "x": {"type": "integer", "low": 0, "high": 9},
+        "same": {"type": "integer", "low": 0, "high": 9},
+        "g": {"type": "categorical", "values": ["a", "b", "none"]},
+    }
+    schema = Schema.from_dict({"name": "t", "columns": described})
+    table = pa.table({"x": [3, 4, 5, 6] * 100, "same": [4] * 400, "g": ["a", "b"] * 200})
+    exact = publish(table, schema, METHODS["mondrian"](k=5), out=tmp_path / "exact")
+    spread = exact.variance("same")
+    assert isinstance(spread, Estimate)
+    assert (spread.value, spread.low, spread.high) == pytest.approx((0.0, 0.0, 0.0), abs=1e-9)
+    with pytest.raises(Refused, match="whether 'same' varies"):
+        exact.correlation("same", "x")
+    medians = exact.median("x", by="g")
+    assert isinstance(medians, EstimateTable)
+    none = medians["none"]
+    assert math.isnan(none.value)
+    assert (none.low, none.high) == (0.0, 9.0)
+    with pytest.raises(Refused, match="larger group"):
+        exact.median("x", "g = 'none'")
+    method = METHODS["noisy-counts"](epsilon=1, delta="1e-6", k=5)
+    hidden = publish(table, schema, method, out=tmp_path / "hidden", anyway=True)
+    for ask in (hidden.mean, hidden.variance, hidden.median):
+        with pytest.raises(Refused, match="row_count_share"):
+            ask("x", by="g")
 
 
 # --- rows and frames -----------------------------------------------------------------------------

@@ -32,7 +32,9 @@ def test_who_has_too_many_keeps_a_uniformly_random_part(engine: EngineName) -> N
     """Of 10 visits 3 count, each as often as any other; n_visits and facts are about all.
 
     Over 600 persons with 3 of 10 each, every visit is kept 180 times on average, with a standard
-    deviation of 11.2; 6.5 of these are exceeded with probability below 1e-9 per visit.
+    deviation of 11.2; 6.5 of these are exceeded with probability below 1e-9 per visit. Of 9 visits
+    that have one before them 3 count as well, each 200 times, with a deviation of 11.5: were only
+    visits that count beside such that count, it would be 3/10 * 2/9 of 600, or 40.
     """
     n = 600
     visits = pa.table(
@@ -51,6 +53,10 @@ def test_who_has_too_many_keeps_a_uniformly_random_part(engine: EngineName) -> N
     days = counted.histograms(["day"])["day"][:10]
     assert days.sum() == 3 * n
     assert (np.abs(days - 180) < 6.5 * 11.3).all()
+    steps = rows(engines.steps("visits"), ["day", "previous.day"])
+    assert set(steps) <= {(day + 1, day) for day in range(9)}
+    assert steps.total() == 3 * n
+    assert all(abs(steps[day + 1, day] - 200) < 6.5 * 11.6 for day in range(9))
     (cell,) = rows(engines.engine("persons"), ["n_visits", "any_icu"]).items()
     assert cell == ((4, "true"), n), "more than three is one value, and facts are about all"
     assert [str(one) for one in engines.findings()] == [

@@ -188,10 +188,13 @@ def test_an_empty_end_is_told_from_people() -> None:
         empty = tails.cut(np.concatenate([ends[0], bell(20_000, 30), ends[1]]), 10.0)
         assert not empty[50:60].any()
         told += empty
-    assert told[:40].mean() > 0.6 * 50
-    assert told[-40:].mean() > 0.6 * 50
+    # A share of .724 with a standard deviation of .048 over 600 ends: false alarms below 1e-9.
+    assert told[:40].mean() > 0.4 * 50
+    assert told[-40:].mean() > 0.4 * 50
     assert not tails.cut(np.array([900.0, 0.0, 0.0, 800.0]), 10.0).any()  # people at both ends
-    assert not tails.cut(draw.normal(0, 10, 50) - 5, 10.0).all()
+    # Of columns without anybody, one in 19 is cut all over; 35 of 200 are one case in 10^8.
+    nobody = draw.normal(-5, 10, (200, 50))
+    assert sum(tails.cut(noisy, 10.0).all() for noisy in nobody) < 35
 
 
 def test_little_that_is_known_is_spread_evenly() -> None:

@@ -204,7 +204,7 @@ class SingleTest:
             n_inputs += 1
             published.append(0)
             for run in range(each):
-                if self.clock.is_over():
+                if self.clock.is_past(1):
                     break
                 try:
                     released = self.subject.released(given)
@@ -242,18 +242,21 @@ class SingleTest:
     def uncertain_anonymity(self) -> Finding:
         """Simulate, and count for each record how often fewer than k records fit.
 
-        The record is chosen on one half of the runs and tested on the other.
+        The record is chosen on one half of the runs, or of the time, and tested on the other.
         """
         eta, half = float(self.promise.eta), max(1, self.runs // 2)
         tables, notes = list(_record_tables(self.subject.schema, self.promise.k)), []
         worst: tuple[float, TableInput, int] | None = None
-        for table in tables:
+        started, n_chosen = self.clock.now(), 0
+        for place, table in enumerate(tables, start=1):
             try:
-                lacking = self._lacking(table, max(1, half // len(tables)), 0.0)
+                lacking, n = self._lacking(
+                    table, max(1, half // len(tables)), until=place / len(tables) / 2
+                )
             except HushtableError as error:
                 notes.append(f"a table was refused: {error.problems[0]}")
                 continue
-            rates = lacking / max(1, half // len(tables))
+            rates, n_chosen = lacking / n, n_chosen + n
             if worst is None or rates.max() > worst[0]:
                 worst = float(rates.max()), table, int(rates.argmax())
         if worst is None:
@@ -265,8 +268,8 @@ class SingleTest:
         if (told := self._told_by_order(worst[1])) is not None:
             return told
         _, table, record = worst
-        n_tested = self.clock.affordable(half, 1, half, 0.0)
-        tally = EventTally(int(self._lacking(table, n_tested, 0.5)[record]), n_tested)
+        n_tested = self.clock.affordable(half, 1, n_chosen, started)
+        tally = EventTally(int(self._lacking(table, n_tested)[0][record]), n_tested)
         half_error = self.error / 2  # the other half is for the order
         bound = at_least(tally, error=half_error)
         least = visible_rate(n_tested, lambda seen: at_least(seen, error=half_error) > eta)
@@ -321,7 +324,10 @@ class SingleTest:
         places = np.arange(len(found)) - (len(found) - 1) / 2
         return float(found @ places)
 
-    def _lacking(self, table: TableInput, n: int, done: float) -> NDArray[np.int64]:
+    def _lacking(
+        self, table: TableInput, n: int, until: float = math.inf
+    ) -> tuple[NDArray[np.int64], int]:
+        """Count for each record how often fewer than k fit, and the runs until time has gone."""
         method: Any = self.subject.method
         schema = self.subject.schema
         plan = method.plan(schema)
@@ -337,7 +343,7 @@ class SingleTest:
                 values[:, at] = float(column.exact_low) + codes[:, at] * float(column.exact_step)
         joined = plan.n_values if method.edges == "wrap" else None
         lacking = np.zeros(len(codes), np.int64)
-        for run in range(n):
+        for run in range(1, n + 1):
             perturbed = plan.perturb(values, self.subject.noise)
             self.subject.n_runs += 1
             told, widths = codes[:, d : d + len(method.carry)], perturbed.widths
@@ -349,8 +355,10 @@ class SingleTest:
                 told=told, joined=joined, is_box=method.model == "uniform",
             )  # fmt: skip
             lacking += fits < self.promise.k
-            self.clock.tell("testing", done + 0.5 * run / n)
-        return lacking
+            self.clock.tell("testing", 0.5 * run / n + (0.5 if until > 1 else 0.0))
+            if self.clock.is_past(until):
+                break
+        return lacking, run
 
 
 def n_fits(

@@ -38,13 +38,9 @@ class Clock:
         self._most = max(self._most, part)
         self.progress(what, self.done + self.share * self._most)
 
-    def is_half_over(self) -> bool:
-        """Tell whether half of the time has gone."""
-        return self.seconds is not None and self.now() > self.seconds / 2
-
-    def is_over(self) -> bool:
-        """Tell whether all of the time has gone."""
-        return self.seconds is not None and self.now() > self.seconds
+    def is_past(self, part: float) -> bool:
+        """Tell whether so much of the time has gone, 1 for all of it."""
+        return self.seconds is not None and self.now() > self.seconds * part
 
     def affordable(self, wanted: int, n_sides: int, n_before: int, started: float) -> int:
         """Say how many runs the rest of the time is enough for, by how long they took so far.

@@ -114,7 +114,7 @@ class DifferenceTest:
                 if tested is not None:
                     return tested
             self._seen.clear()
-            if self.clock.is_over():
+            if self.clock.is_past(1):
                 break
         promise = (
             f"Nothing published differs with certainty between neighbors. {self.claim.promise}"
@@ -146,7 +146,7 @@ class DifferenceTest:
             self._run(look, [given for given in inputs if given not in self._seen], ROUNDS[0])
             pairs += self._told_apart(chunk)
             self.clock.tell("comparing", min(1.0, start / len(look.pairs)))
-            if self.clock.is_over():
+            if self.clock.is_past(1):
                 break
         n_tried = min(len(look.pairs), start + CHUNK)
         for more, most in zip(ROUNDS[1:], KEPT, strict=True):

@@ -148,7 +148,7 @@ class LossTest:
             self._run_all(pairs, self.runs // (2 * n_rounds), number / n_rounds)
             ranked = sorted(pairs, key=lambda pair: -self._choice(pair, limits, deep=False).excess)
             pairs = ranked[: max(FINALISTS, math.ceil(len(pairs) / KEEP))]
-            if self.clock.is_half_over():
+            if self.clock.is_past(0.5):
                 break
         self._run_all(pairs, self.runs // 2 if n_rounds else self.runs, 1.0)
         choices = [(pair, self._choice(pair, limits, deep=True)) for pair in pairs]
@@ -164,7 +164,7 @@ class LossTest:
                 block = range(start, min(start + FEWEST, each))
                 samples.add(self.subject.seen(given) for _ in block)
             self.clock.tell("searching", done / 2)
-            if self.clock.is_half_over():
+            if self.clock.is_past(0.5):
                 break
 
     def _choice(self, pair: Pair, limits: Limits, *, deep: bool) -> ChosenEvent:

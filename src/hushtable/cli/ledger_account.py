@@ -126,7 +126,8 @@ def _show_history(history: Sequence[Mapping[str, Any]]) -> None:
         if history[-1][account] is None:
             continue
         shares = [max(history[step][account] or 0 for step in span) for span in spans[-width:]]
-        now = f"{100 * history[-1][account]:.3g} %"  # above 100 % where the other account has room
+        full = history[-1][account]
+        now = f"{100 * full:.3g} %" if full <= 1 else "full"
         console.print(f"  {account:<12}  {bars(shares)}  {now}", highlight=False)
 
 

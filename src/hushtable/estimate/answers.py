@@ -208,20 +208,11 @@ class Answers:
     def _quantiles_by_counts(
         self, column: str, probability: float, where: str | None, by: Sequence[str], scope: Scope
     ) -> Answer:
-        if not by:
-            return self._quantile_by_counts(column, probability, where, scope)
-        groups, answers = self._groups(by), []
-        for group in groups:
+        def compute(group: tuple[int | None, ...]) -> Estimate:
             clause = _clause(self._conditions(by, group), where)
-            try:
-                answers.append(self._quantile_by_counts(column, probability, clause, scope))
-            except Refused as refusal:
-                if isinstance(refusal, TooLarge):
-                    raise
-                answers.append(_unknown(refusal))
-        what = moments.name_of_quantile(probability, column)
-        named = tuple(replace(answer, what=what) for answer in answers)
-        return EstimateTable(tuple(by), tuple(self._key(by, g) for g in groups), named)
+            return self._quantile_by_counts(column, probability, clause, scope)
+
+        return self._in_groups(by, self._groups(by), compute) if by else _known(compute(()))
 
     def _quantile_by_counts(
         self, column: str, probability: float, where: str | None, scope: Scope
@@ -244,6 +235,9 @@ class Answers:
                     low = middle + 1
             return low
 
+        what, every = moments.name_of_quantile(probability, column), np.arange(number.n_values)
+        if base.value <= 0:
+            return moments.no_quantile(number, every, what=what, scope=scope, notes=base.notes)
         code = first("value", base.value)
         ends = min(code, first("high", base.low)), max(code, first("low", base.high))
         value, low, high = moments.value_at(number, (code, *ends))
@@ -258,8 +252,8 @@ class Answers:
             model_std=std * at.model_std / known if at.std else std,
             sampling_std=std * at.sampling_std / known,
             scope=scope,
-            what=moments.name_of_quantile(probability, column),
-            notes=(*base.notes, *moments.said_of_codes(number, np.arange(number.n_values), ends)),
+            what=what,
+            notes=(*base.notes, *moments.said_of_codes(number, every, ends)),
         )
 
     def correlation(
@@ -403,24 +397,30 @@ class Answers:
         """Answer for all rows of a condition, or for each of its groups."""
         base = condition(where, self.estimator.asked)
         if not by:
-            answer = compute(base)
-            if math.isnan(answer.value):
-                raise Refused(
-                    "the noise leaves open whether there are such rows at all, so there is nothing "
-                    "to compute; ask about a larger group."
-                )
-            return answer
+            return _known(compute(base))
         groups = [
             group for group in self._groups(by) if not _is_empty(self._cell(by, group) * base)
         ]
-        answers = []
+        return self._in_groups(by, groups, lambda group: compute(self._cell(by, group) * base))
+
+    def _in_groups(
+        self,
+        by: Sequence[str],
+        groups: Sequence[tuple[int | None, ...]],
+        compute: Callable[[tuple[int | None, ...]], Estimate],
+    ) -> EstimateTable:
+        """Answer for each group; one that is refused has no value, and its notes say why."""
+        answers, refused = [], list[Refused]()
         for group in groups:
             try:
-                answers.append(compute(self._cell(by, group) * base))
+                answers.append(compute(group))
+            except TooLarge:
+                raise
             except Refused as refusal:
-                if isinstance(refusal, TooLarge):
-                    raise
+                refused.append(refusal)
                 answers.append(_unknown(refusal))
+        if len(refused) == len(groups):  # it is the question that cannot be answered
+            raise Refused(list(dict.fromkeys(p for one in refused for p in one.problems)))
         what = next((a.what for a in answers if not math.isnan(a.value)), answers[0].what)
         answers = [replace(answer, what=what) for answer in answers]
         return EstimateTable(tuple(by), tuple(self._key(by, g) for g in groups), tuple(answers))
@@ -459,6 +459,16 @@ def _clause(conditions: Sequence[str], where: str | None) -> str | None:
 
 def _is_empty(function: RowFunction) -> bool:
     return any(not factor.any() for factor in function.factors.values())
+
+
+def _known(answer: Estimate) -> Estimate:
+    """Refuse what has no value."""
+    if math.isnan(answer.value):
+        raise Refused(
+            "the noise leaves open whether there are such rows at all, so there is nothing to "
+            "compute; ask about a larger group."
+        )
+    return answer
 
 
 def _unknown(refusal: Refused) -> Estimate:

@@ -147,6 +147,8 @@ def written(number: float, width: float, what: str = ROWS) -> str:
     --------
     >>> written(38.61234, 0.22, "mean of age"), written(1234.5, 80.0, "mean of pay")
     ('38.61', '1,234')
+    >>> written(-0.001, 0.5, "slope"), written(21.0, 0.0, "median of age")
+    ('0.00', '21')
     """
     if math.isnan(number):
         return "-"
@@ -156,9 +158,11 @@ def written(number: float, width: float, what: str = ROWS) -> str:
         return f"{number:,.0f}"
     if width > 0 and math.isfinite(width):
         digits = min(max(0, 1 - math.floor(math.log10(width))), 12)
+    elif number == round(number):  # exact, or a value of a column of whole numbers
+        digits = 0
     else:
         digits = 4 if abs(number) < 1000 else 0
-    return f"{number:,.{digits}f}"
+    return f"{number:z,.{digits}f}"
 
 
 COUNTED = (ROWS, "distinct tuples", "people", "nodes")

@@ -16,7 +16,7 @@ import numpy as np
 
 from hushtable.errors import Refused
 from hushtable.estimate.base import Estimate, Scope
-from hushtable.estimate.moments import Ask, Numbers, answer_of, said_of
+from hushtable.estimate.moments import NO_SPREAD, Ask, Numbers, answer_of, said_of
 from hushtable.estimate.quantiles import NORMAL
 from hushtable.estimate.row_functions import Floats, power, present
 
@@ -63,10 +63,13 @@ def correlation(ask: Ask, one: Numbers, two: Numbers, *, scope: Scope) -> Estima
     found = ask([there, x, y, x * x, y * y, x * y])
     n_rows = max(float(found.values[0]), 1.0)
     at = _Means(found.values[1:] / n_rows)
-    if min(at.variances) <= 0:
+    flat = [x.name for x, spread in zip((one, two), at.variances, strict=True)
+            if spread <= NO_SPREAD]  # fmt: skip
+    if flat:
         raise Refused(
-            f"the noise leaves open whether {one.name!r} and {two.name!r} vary at all among such "
-            "rows; ask about more rows."
+            f"the release leaves open whether {' and '.join(map(repr, flat))} varies at all among "
+            "such rows, and what does not vary has no correlation; ask about more rows, or about "
+            "another column."
         )
     # The error of a mean: that of its sum, less what the number of rows does to it.
     lift = np.concatenate([-at.point[:, None], np.eye(5)], axis=1) / n_rows

@@ -32,13 +32,16 @@ from hushtable.schema import Integer, Number
 
 Ask = Callable[[Sequence[RowFunction]], Sums]
 
-TOO_FEW = "The noise leaves open whether there are such rows at all: any value is possible."
+TOO_FEW = "The release leaves open whether there are such rows at all: any value is possible."
 ALL_POSSIBLE = (
     "The interval is nearly all that could be by what is public: the release says next to nothing "
     "about this; ask about more rows, or fewer columns."
 )
 NEARLY_ALL = 0.95
 """Share of what is possible from which on an interval is said to be all of it."""
+
+NO_SPREAD = 1e-14
+"""What rounding makes of a variance that is zero, of places between -1 and 1."""
 
 _ALL_THRESHOLDS = 128  # values of a column that are all tried as a quantile
 _FEW_THRESHOLDS = 33  # of a column with very many values, before it is known where to look
@@ -144,6 +147,27 @@ def fieller(values: Floats, squares: Floats) -> tuple[float, float]:
     return (middle - half) / lead, (middle + half) / lead
 
 
+def between(ends: tuple[float, float], bounds: tuple[float, float]) -> tuple[float, float]:
+    """Cut an interval to what is possible.
+
+    Noise may put all of it outside. Then the truth is off by more than its half already, and is
+    looked for as far from the bound as the interval reached from its middle: it holds no less often
+    than the one that was given.
+
+    Examples
+    --------
+    >>> between((-0.2, 0.4), (0.0, 1.0)), between((-0.5, -0.1), (0.0, 1.0))
+    ((0.0, 0.4), (0.0, 0.2))
+    """
+    (low, high), (least, most) = ends, bounds
+    half = (high - low) / 2
+    if high < least:
+        return least, min(least + half, most)
+    if low > most:
+        return max(most - half, least), most
+    return max(low, least), min(high, most)
+
+
 def count_of(
     sums: Sums, place: int, n_rows: float, *, scope: Scope, reach: float = 1.0
 ) -> Estimate:
@@ -209,10 +233,9 @@ def _ratio(
     squares = min(max(squares, top**2 / n_rows), largest**2 * n_rows)
     spread = np.array([[squares, top], [top, n_rows]])
     sampling = spread if scope == "population" else 0.0 * spread
-    low, high = fieller(sums.values, sums.reach_squared(sampling))
-    low, high = max(low, bounds[0]), min(high, bounds[1])
+    low, high = between(fieller(sums.values, sums.reach_squared(sampling)), bounds)
     notes = sums.notes
-    if bottom <= 0 or low > high:
+    if bottom <= 0:
         notes, (low, high) = (*notes, TOO_FEW), bounds
     else:
         notes = (*notes, *said_of((low, high), bounds))
@@ -260,9 +283,15 @@ def total(ask: Ask, numbers: Numbers, *, scope: Scope) -> Estimate:
     if places[0] >= 0:
         value, low = max(value, 0.0), max(low, 0.0)
         high = max(high, value)
-    what = f"sum of {numbers.name}"
+    there = max(float(found.values[0]), 0.0)
     return answer_of(
-        sums, value, (low, high), sampling=sampling, scope=scope, what=what, notes=found.notes
+        sums,
+        value,
+        (low, high),
+        sampling=sampling,
+        scope=scope,
+        what=f"sum of {numbers.name}",
+        notes=(*found.notes, *said_of((low, high), (there * places[0], there * places[1]))),
     )
 
 
@@ -298,7 +327,9 @@ def variance(ask: Ask, numbers: Numbers, *, scope: Scope) -> Estimate:
     # anything from nothing to the square of its reach for the interval.
     high = min(answer.high + (reach_of(noise, 0.0, "people") / rows) ** 2, most)
     value = min(max(answer.value + second_order, answer.low), high)
-    return in_values(replace(answer, value=value, high=high), numbers.ruler.half**2)
+    notes = (*answer.notes, *said_of((answer.low, high), (0.0, most)))
+    answer = replace(answer, value=value, high=high, notes=tuple(dict.fromkeys(notes)))
+    return in_values(answer, numbers.ruler.half**2)
 
 
 def quantile(ask: Ask, numbers: Numbers, probability: float, *, scope: Scope) -> Estimate:
@@ -314,6 +345,7 @@ def quantile(ask: Ask, numbers: Numbers, probability: float, *, scope: Scope) ->
     base = present(name, column) * numbers.where
     notes: tuple[str, ...] = ()
     scales: list[tuple[float, float, float]] = []
+    known_rows = 0.0
     codes = np.arange(column.size)
     at_once = max(1, _MAX_NUMBERS // column.size)
 
@@ -327,7 +359,7 @@ def quantile(ask: Ask, numbers: Numbers, probability: float, *, scope: Scope) ->
         return Surplus(*np.array([known[place] for place in places.tolist()]).T)
 
     def _surplus(places: list[int]) -> dict[int, tuple[float, ...]]:
-        nonlocal notes
+        nonlocal notes, known_rows
         functions = []
         for code in there[places].tolist():
             factor = np.where(codes <= code, 1.0 - probability, -probability)
@@ -335,7 +367,8 @@ def quantile(ask: Ask, numbers: Numbers, probability: float, *, scope: Scope) ->
         functions.append(base)
         found = ask(functions)
         notes = found.notes
-        n_rows = max(float(found.values[-1]), 1.0)
+        known_rows = float(found.values[-1])
+        n_rows = max(known_rows, 1.0)
         sampling = probability * (1 - probability) * n_rows
         scales.append(
             (
@@ -363,6 +396,9 @@ def quantile(ask: Ask, numbers: Numbers, probability: float, *, scope: Scope) ->
         return np.array(least)
 
     first, last, value = _crossing(surplus, mass, len(there))
+    if known_rows <= 0:
+        what = name_of_quantile(probability, name)
+        return no_quantile(column, there, what=what, scope=scope, notes=notes)
     low_code, high_code, code = there[[first, last, value]].tolist()
     # To a standard deviation of rows belongs one of values: the reach tells how much.
     privacy, model, sampling = scales[-1]
@@ -379,6 +415,23 @@ def quantile(ask: Ask, numbers: Numbers, probability: float, *, scope: Scope) ->
         scope=scope,
         what=name_of_quantile(probability, name),
         notes=(*notes, *said_of_codes(column, there, (low_code, high_code))),
+    )
+
+
+def no_quantile(
+    column: Scale, possible: NDArray[np.int64], *, what: str, scope: Scope, notes: tuple[str, ...]
+) -> Estimate:
+    """Stand for a quantile of rows of which it is open whether there are any."""
+    low, high = value_at(column, possible[[0, -1]].tolist())
+    return Estimate(
+        value=math.nan,
+        low=low,
+        high=high,
+        privacy_std=(high - low) / (2 * NORMAL),
+        model_std=0.0,
+        scope=scope,
+        what=what,
+        notes=(*notes, TOO_FEW),
     )
 
 

@@ -31,7 +31,15 @@ import numpy as np
 from hushtable.errors import HushtableError, Refused
 from hushtable.estimate.base import Estimate, Scope
 from hushtable.estimate.formula import Formula
-from hushtable.estimate.moments import Ask, Numbers, answer_of, fieller, in_values, reach_of
+from hushtable.estimate.moments import (
+    NO_SPREAD,
+    Ask,
+    Numbers,
+    answer_of,
+    fieller,
+    in_values,
+    reach_of,
+)
 from hushtable.estimate.row_functions import (
     ONE,
     Codes,
@@ -108,10 +116,10 @@ def linear_regression(
     n = len(regressors)
     moments = products.means
     inner, explained = moments[:n, :n], moments[:n, n]
-    if np.linalg.eigvalsh(inner)[0] <= 0:
+    if np.linalg.eigvalsh(inner)[0] <= NO_SPREAD:
         raise Refused(
             "the noise drowns the columns that are to explain: they cannot be told apart from "
-            "sums of each other. Use fewer of them, or groups with more rows."
+            "sums of each other, or from a constant. Use fewer of them, or groups with more rows."
         )
     coefficients: Floats = np.linalg.solve(inner, explained).astype(np.float64)
     residual = max(0.0, float(moments[n, n] - coefficients @ explained))

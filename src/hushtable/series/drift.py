@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +33,7 @@ UNSURE = 3.0
 ABOVE = float(np.exp(np.log(UNSURE) ** 2 / 2))
 """The mean of all paces, where nothing is known but the one supposed, is so many times as large."""
 
+_ANY = 30.0  # the factor by which the variance of a step of the number of rows may well be off
 _N_PACES = 240
 _PASSING = np.linspace(0.0, 1.0, 9)  # parts of what moves in a wave that may be gone in the next
 _UNSURE_PART = 0.25  # by how much that part may well be off what an exchange of rows makes of it
@@ -159,24 +159,29 @@ def shares_of(measured: Sequence[Measured], total: float) -> Floats:
 
 
 def total_step(totals: Sequence[Measured]) -> float:
-    """Learn the variance of a step of the number of rows: mean squares, less those of noise.
+    """Learn the variance of a step of the number of rows from at least two waves.
+
+    It is the mean of all variances by their likelihood, of steps of a walk, times how far they are
+    from the number of rows itself, as if all were drawn anew. Hardly anything is known of it
+    beforehand: a factor of thirty counts as one standard deviation. Where steps are smaller than
+    noise, or few, nothing says that the number stands still, and the mean is above the best one.
 
     Examples
     --------
     >>> def seen(wave, rows):
     ...     return Measured(wave, np.array([rows]), np.array([50.0]))
-    >>> total_step([seen(1, 1000.0), seen(2, 1100.0), seen(3, 1000.0)])
-    9900.0
-    >>> total_step([seen(1, 1000.0), seen(2, 1005.0)])
-    0.0
+    >>> 80 < total_step([seen(wave, 1000.0 + 100 * (wave % 2)) for wave in range(9)]) ** 0.5 < 120
+    True
+    >>> total_step([seen(wave, 1000.0) for wave in range(9)]) < 50
+    True
     """
     ordered = sorted(totals, key=lambda one: one.wave)
-    squares = [
-        float((b.counts[0] - a.counts[0]) ** 2 - a.variances[0] - b.variances[0])
-        / (b.wave - a.wave)
-        for a, b in pairwise(ordered)
-    ]
-    return max(0.0, float(np.mean(squares))) if squares else 0.0
+    rows = max(1.0, float(np.mean([one.counts[0] for one in ordered])))
+    found = rows * np.geomspace(1e-6, 1e6, _N_PACES)
+    likely = -0.5 * (np.log(found / rows) / np.log(_ANY)) ** 2
+    likely += _log_likelihoods(ordered, (found, np.zeros(len(found))), np.ones(1))
+    weights = np.exp(likely - likely.max())
+    return float(found @ weights / weights.sum())
 
 
 def known_at(
@@ -199,6 +204,15 @@ def known_at(
     after = sorted((one for one in measured if one.wave > wave), key=lambda one: -one.wave)
     found = [_walked(part, wave, step, passing) for part in (before, after) if part]
     return found[0] if len(found) == 1 else found[0].averaged(found[1])
+
+
+def gains_at(
+    wave: int, measured: Sequence[Measured], step: Floats, passing: Floats | float = 0.0
+) -> Floats:
+    """Say what each measurement (first axis) weighs in what `known_at` says of each count."""
+    ones = np.eye(len(measured))[:, :, None]
+    each = [replace(one, counts=ones[place]) for place, one in enumerate(measured)]
+    return known_at(wave, each, step, passing).counts
 
 
 def _walked(

@@ -22,6 +22,7 @@ from hushtable.series.drift import (
     Measured,
     Pace,
     Path,
+    gains_at,
     known_at,
     learned_pace,
     shares_of,
@@ -32,7 +33,6 @@ from hushtable.series.folding import folded
 Integers = NDArray[np.int64]
 
 _SPANS = 2.5  # independent counts that those up to the ends of many cells are worth
-_STILL = 1e-2  # the variance of a step of a number of rows that does not move
 
 
 @dataclass(frozen=True)
@@ -160,12 +160,19 @@ class Waves:
             [one.wave for one in own],
             np.array([one.counts[0] for one in own]),
             np.array([one.variances[0] for one in own]),
-            max(self._total_step, _STILL),
+            self._total_step,
         )
 
     @cached_property
     def _total_step(self) -> float:
-        return total_step([wave.own_total for wave in self.waves])
+        """The variance of a step of the number of rows.
+
+        One wave tells nothing: then as many come or go as are supposed to change.
+        """
+        totals = [wave.own_total for wave in self.waves]
+        if len(totals) == 1:
+            return self.supposed * max(1.0, float(totals[0].counts[0]))
+        return total_step(totals)
 
     @cached_property
     def total(self) -> float:
@@ -239,21 +246,20 @@ class Waves:
         unit = self.total * shares * (1 - shares) + 1.0
         return pace.lasting * unit, pace.passing * unit
 
-    def _size_at(self, number: int) -> tuple[float, float]:
-        """Expect how many rows another wave has, per row of an average one; and the variance."""
-        gaps = [abs(wave.number - number) for wave in self.waves]
-        place = int(np.argmin(gaps))
-        return float(self.sizes[place]), gaps[place] * self._total_step / self.total**2
-
     def carried_to(self, number: int) -> Earlier:
-        """Say what all of them tell about another wave."""
+        """Say what all of them tell about another wave, of the size of the one next to it."""
         made = []
-        size, unsure = self._size_at(number)
+        gaps = [abs(wave.number - number) for wave in self.waves]
+        nearest = int(np.argmin(gaps))
+        size = float(self.sizes[nearest])
+        resized = gaps[nearest] * self._total_step / self.total**2
         for cells, measured in self.tables.items():
             shares = shares_of(measured, self.total)
             lasting, passing = self.moves(_most(self.paces, cells.columns), shares)
             state = known_at(number, measured, lasting, passing).moved(passing / size)
-            variances = size**2 * state.variances + unsure * (shares * self.total) ** 2
+            gains = gains_at(number, measured, lasting, passing)
+            unsure = self._of_sizes(measured, gains, nearest, shares * self.total)
+            variances = size**2 * (state.variances + unsure) + resized * (shares * self.total) ** 2
             places = tuple(None if p is None else np.asarray(p, np.int64) for p in cells.places)
             made.append(
                 EarlierTable(cells.columns, places, cells.shape, size * state.counts, variances)
@@ -265,6 +271,29 @@ class Waves:
             {name: shares for name, (_, shares) in self.first.columns.items()},
             folded(made, n_buckets),
         )
+
+    def _of_sizes(
+        self, measured: Sequence[Measured], gains: Floats, nearest: int, counts: Floats
+    ) -> Floats:
+        """Say how much the noise in sizes adds to the variance of counts that are carried on.
+
+        Counts were divided by the size of their wave, and are multiplied by that of another: what
+        is wrong with sizes matters as far as it is not the same there. It is made of the noise of
+        all tables, of the counts' own among it (`Path.grown` has it for answers).
+        """
+        places = [self.totals.waves.index(one.wave) for one in measured]
+        rows = self.sizes * self.total
+        off = np.zeros((len(rows), gains.shape[1]))
+        off[places] = -gains
+        off[nearest] += 1.0
+        unsure = self.totals.covariance / np.outer(rows, rows)
+        found: Floats = counts**2 * (off * (unsure @ off)).sum(axis=0)
+        for one, place, gain in zip(measured, places, gains, strict=True):
+            # Of a table's noise, the total of its wave has what the table counts for in it.
+            own = one.variances * self.waves[place].own_total.variances[0] / one.variances.sum()
+            both = (self.totals.gains[:, place] / rows) @ off * own / one.size
+            found += 2 * gain * counts * both
+        return np.maximum(found, 0.0)
 
 
 @dataclass(frozen=True)

@@ -26,9 +26,10 @@ from hushtable.errors import Refused
 from hushtable.estimate.associations import after_cuts
 from hushtable.estimate.base import CONFIDENCE, Estimate, Estimator
 from hushtable.estimate.cell_sums import PublishedCells
-from hushtable.estimate.drawing import Generator, redrawn_cells
+from hushtable.estimate.drawing import Generator
 from hushtable.estimate.error_law import ErrorLaw
 from hushtable.estimate.quantiles import NORMAL
+from hushtable.estimate.redrawing import redrawn_cells
 from hushtable.estimate.row_functions import RowFunction
 from hushtable.estimate.sums import Sums
 from hushtable.estimate.uneven import cut_error
@@ -141,7 +142,8 @@ class CellEstimator(Estimator):
     def redrawn(self, rng: Generator) -> tuple[dict[str, NDArray[np.int64]], NDArray[np.float64]]:
         """Draw the counts of cells from their uncertainty, and where in them rows are."""
         self._require_few_hidden()
-        codes = redrawn_cells(self.codes, self.counts, self.noise.variance, self.recode, rng)
+        cells = PublishedCells(self.schema, self.recode, self.codes)
+        codes = redrawn_cells(cells, self.counts, self.noise.variance, rng)
         return codes, np.ones(len(next(iter(codes.values()))))
 
     def _require_few_hidden(self) -> None:

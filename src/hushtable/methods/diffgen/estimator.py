@@ -29,9 +29,10 @@ from hushtable.errors import Refused
 from hushtable.estimate.associations import after_cuts
 from hushtable.estimate.base import CONFIDENCE, Estimate, Estimator
 from hushtable.estimate.cell_sums import PublishedCells
-from hushtable.estimate.drawing import Generator, draw_inside, fresh, redrawn_cells
+from hushtable.estimate.drawing import Generator, draw_inside, fresh
 from hushtable.estimate.error_law import ErrorLaw
 from hushtable.estimate.quantiles import NORMAL
+from hushtable.estimate.redrawing import redrawn_cells
 from hushtable.estimate.row_functions import RowFunction
 from hushtable.estimate.sums import Sums
 from hushtable.estimate.uneven import cut_error
@@ -142,7 +143,8 @@ class GeneralizedEstimator(Estimator):
 
     def redrawn(self, rng: Generator) -> tuple[dict[str, NDArray[np.int64]], NDArray[np.float64]]:
         """Draw the counts of cells from their uncertainty, and where in them rows are."""
-        codes = redrawn_cells(self.codes, self.noisy, self.noise.variance, self.recode, rng)
+        cells = PublishedCells(self.schema, self.recode, self.codes)
+        codes = redrawn_cells(cells, self.noisy, self.noise.variance, rng)
         return codes, np.ones(len(next(iter(codes.values()))))
 
     # --- sums -------------------------------------------------------------------------------------

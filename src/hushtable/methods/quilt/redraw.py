@@ -21,6 +21,7 @@ from itertools import combinations
 import numpy as np
 
 from hushtable.estimate.drawing import Generator
+from hushtable.estimate.redrawing import MOST, tilted
 from hushtable.estimate.row_functions import RowFunction, power
 from hushtable.estimate.simplex import on_simplex
 from hushtable.methods.quilt.domains import Floats, Integers
@@ -28,9 +29,6 @@ from hushtable.methods.quilt.table_sums import TableSums
 from hushtable.schema import Integer, Number, Schema
 
 N_SWEEPS = 4
-N_STEPS = 12
-MOST = 4.0
-"""By what a weight may change in one step: where tables contradict each other, none wins."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,16 +106,4 @@ def _tilted(
     drawn = rng.multivariate_normal(found.values, covariance, method="eigh")
     wanted = drawn / max(1.0, tables.total)
     values = np.stack([one.values(rows.codes) for one, _ in known])
-    for _ in range(N_STEPS):
-        shares = weights / weights.sum()
-        means = values @ shares
-        apart = values - means[:, None]
-        spread = (apart * shares) @ apart.T
-        # A draw that no weights can have is met as far as they go.
-        ridge = 1e-3 * np.diag(np.maximum(spread.diagonal(), 1e-9))
-        step = np.linalg.solve(spread + ridge, wanted - means)
-        moved = np.clip(step @ apart, -np.log(MOST), np.log(MOST))
-        weights = weights * np.exp(moved)
-        if float(np.max(np.abs(wanted - means))) < 1e-5:
-            break
-    return weights
+    return tilted(weights, values, wanted)
