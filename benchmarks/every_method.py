@@ -23,7 +23,7 @@ Flags: `majority` where a tree is worse than the majority by more than two stand
 `independent` where pairs are off by more than those of independent columns, and the kinds of
 intervals that hold below 93 % beyond two standard errors. The first two are in brackets where
 `plan` had said before that the release tells nothing or nearly nothing, or that its rows may tell
-less than columns that are counted one by one; nothing excuses an interval.
+less than columns that are counted one by one; intervals where it had said that they may not hold.
 """
 
 from __future__ import annotations
@@ -116,6 +116,9 @@ APART = -1
 SAID = ("tells nothing", "at random", "larger than a typical", "counted one by one",
         "will be suppressed", "order of the whole range")  # fmt: skip
 """Words of a refusal or a forecast that say beforehand how little is to be had."""
+
+SAID_OF_INTERVALS = "much less often than 95 %"
+"""Words of a forecast that say beforehand that intervals may not hold."""
 
 
 def methods(schema: Schema) -> Iterator[tuple[str, Method, str]]:
@@ -365,6 +368,7 @@ def on_table(
         "rows": round(float(np.mean([release.n_rows for release in releases]))),
         "of": private.num_rows, "cpu": cpu,
         "flags": flags, "said": any(words in said for words in SAID),
+        "said_of_intervals": SAID_OF_INTERVALS in said,
     }  # fmt: skip
 
 
@@ -403,7 +407,7 @@ def on_graph(name: str, folder: Path) -> dict[str, Any]:
         "held": {"counts": float(np.mean(shares))}, "width": float(np.median(widths)),
         "rows": round(float(np.mean(n_rows))), "of": len(degrees), "cpu": cpu,
         "flags": ["counts"] if below(shares, len(asked_at)) else [],
-        "said": False,
+        "said": False, "said_of_intervals": False,
     }  # fmt: skip
 
 
@@ -428,7 +432,11 @@ def shown(line: dict[str, Any]) -> str:
 
 def surprises(line: dict[str, Any]) -> list[str]:
     """Give the flags that nothing said beforehand excuses."""
-    return [flag for flag in line.get("flags", ()) if flag in KINDS or not line["said"]]
+    return [
+        flag
+        for flag in line.get("flags", ())
+        if not line["said_of_intervals" if flag in KINDS else "said"]
+    ]
 
 
 def main() -> None:

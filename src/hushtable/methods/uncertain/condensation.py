@@ -15,9 +15,7 @@ from hushtable.engine.sealed import SealedTable
 from hushtable.errors import Refused
 from hushtable.kernels.space import Points
 from hushtable.methods.base import Forecast, Method, Plan, Released
-from hushtable.methods.count_error import ROWS
 from hushtable.methods.parameters import parameter, whole
-from hushtable.methods.uncertain.displacement import Displacement
 from hushtable.methods.uncertain.records import record_values, records_by
 from hushtable.methods.uncertain.ruler import Integers
 from hushtable.methods.uncertain.uncertain import (
@@ -100,8 +98,9 @@ class CondensationPlan(Plan[SealedTable]):
         rows = self.schema.expected_rows(rows)
         lines: dict[str, str | float | int] = {
             "condensed columns": noisy,
-            ROWS: "drawn from moments of groups: two columns together may come out further off "
-            "than columns that are counted one by one.",
+            "warning": "intervals allow for the draw of pseudo-records alone. How far groups blur "
+            "a range is not known, so that they may hold much less often than 95 %, and two "
+            "columns together may come out further off than columns that are counted one by one.",
         }
         if rows is not None:
             lines["groups, at most"] = rows // self.method.k
@@ -112,11 +111,7 @@ class CondensationPlan(Plan[SealedTable]):
         """Form groups around random records and draw pseudo-records for each."""
         names = self.grids.names
         values = record_values(source.bare("records"), [*names, *self.method.carry])
-        pseudo, groups = self.condense(values, noise)
-        true = np.rint((values[:, : len(names)] - self.grids.low) / self.grids.step)
-        displaced = Displacement.of(
-            names, true.astype(np.int64), pseudo, groups=groups, n_values=self.grids.n_values
-        )
+        pseudo = self.condense(values, noise)
         order = np.asarray(noise.distinct_below(len(values), k=len(values)), np.int64)
         return Released(
             tables={"data": self.grids.table(pseudo[order], values[order, len(names) :])},
@@ -124,13 +119,12 @@ class CondensationPlan(Plan[SealedTable]):
                 "model": "pseudo",
                 "noisy": [],
                 "levels": [],
-                "displaced": displaced.to_settings(),
                 "notes": ["Records are drawn from the mean and covariance of groups of real ones."],
             },
         )
 
-    def condense(self, values: Points, noise: Noise) -> tuple[Integers, list[Integers]]:
-        """Make the pseudo-records, counted in steps from each column's low, and say the groups."""
+    def condense(self, values: Points, noise: Noise) -> Integers:
+        """Make the pseudo-records, counted in steps from each column's low."""
         grids, k, d = self.grids, self.method.k, len(self.grids.names)
         points = (values[:, :d] - grids.low) / grids.scale
         steps = np.empty((len(values), d), np.int64)
@@ -141,13 +135,11 @@ class CondensationPlan(Plan[SealedTable]):
                 f"{small} records are among fewer than k = {k} with the same carried values (or "
                 "there are no records); choose a smaller k or carry less."
             )
-        formed = list[Integers]()
         for rows in groups:
             for members in _form_groups(points[rows], k, noise):
-                formed.append(rows[members])
-                pseudo = _pseudo_records(points[formed[-1]], noise)
-                steps[formed[-1]] = np.rint(pseudo * grids.scale / grids.step)
-        return np.clip(steps, 0, grids.n_values - 1), formed
+                pseudo = _pseudo_records(points[rows][members], noise)
+                steps[rows[members]] = np.rint(pseudo * grids.scale / grids.step)
+        return np.clip(steps, 0, grids.n_values - 1)
 
 
 def _form_groups(points: Points, k: int, noise: Noise) -> list[Integers]:
@@ -172,15 +164,8 @@ def _form_groups(points: Points, k: int, noise: Noise) -> list[Integers]:
 
 
 def _pseudo_records(points: Points, noise: Noise) -> Points:
-    """Draw evenly along each eigenvector, with the variance its eigenvalue says.
-
-    A pseudo-record stands in the place of the record of equal rank along the longest of them.
-    """
+    """Draw evenly along each eigenvector, with the variance its eigenvalue says."""
     mean = points.mean(axis=0)
     values, vectors = np.linalg.eigh(np.cov(points.T, bias=True).reshape(len(mean), len(mean)))
     drawn = noise.uniform_below(2**53, size=points.size).reshape(points.shape) / 2**53 - 0.5
-    drawn = drawn[np.argsort(drawn[:, -1])]  # eigenvalues rise
-    along = drawn * np.sqrt(12 * np.maximum(values, 0))
-    pseudo = np.empty_like(points)
-    pseudo[np.argsort((points - mean) @ vectors[:, -1])] = mean + along @ vectors.T
-    return pseudo
+    return np.asarray(mean + (drawn * np.sqrt(12 * np.maximum(values, 0))) @ vectors.T)

@@ -26,7 +26,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from itertools import combinations
 from typing import Literal
 
@@ -43,7 +42,6 @@ from hushtable.estimate.quantiles import NORMAL
 from hushtable.estimate.row_functions import RowFunction, UnitRuler
 from hushtable.estimate.sums import Sums, no_less
 from hushtable.extras import needing
-from hushtable.methods.uncertain.displacement import Displacement
 from hushtable.methods.uncertain.masses import interval_probability, unbiased_power
 from hushtable.methods.uncertain.noise_reach import gaussian_reach, most_behind, uniform_reach
 from hushtable.predicate import Predicate, parse
@@ -69,13 +67,7 @@ _INTERVAL_NOTE = (
     "The interval holds however the private records are spread; the estimate is usually far closer "
     "where they are spread smoothly over the reach of the noise."
 )
-_PSEUDO_NOTE = (
-    "Sums over pseudo-records, which keep the means and covariances of their groups; the interval "
-    "allows for all that is published about how far they are displaced."
-)
-_PSEUDO_COUNT_NOTE = (
-    "Counts pseudo-records; the interval allows for as many displaced records as any value parts."
-)
+_PSEUDO_NOTE = "Sums over pseudo-records, which keep the means and covariances of their groups."
 _REGION_NOTE = "Records are taken as spread evenly over their regions."
 _PLAIN_NOTE = "The noise smooths the count twice; in columns with open ends this is not corrected."
 
@@ -118,16 +110,6 @@ class UncertainEstimator(Estimator):
             for name, column in self._published.attributes.items()
             if name not in self._noisy
         }
-
-    @cached_property
-    def _displaced(self) -> Displacement:
-        carried = self.parameters.get("carry", ())
-        sizes = {
-            name: column.size
-            for name, column in self._published.attributes.items()
-            if name not in carried
-        }
-        return Displacement.read(self.settings.get("displaced"), self._n, sizes)
 
     def _width_of(self, name: str) -> Floats:
         """Give sigma, or the width of the interval (a whole number of steps)."""
@@ -212,19 +194,17 @@ class UncertainEstimator(Estimator):
         single = [self._unbiased(function) for function in functions]
         values = np.array([one.sum() for one in single])
         n = len(functions)
-        if self._model == "pseudo":
-            off = np.array([self._displaced.of_sum(one, self._n) for one in functions])
-            # Errors of any sign add up to at most this in every weighted sum of m that have some
-            # (Cauchy and Schwarz).
-            model = np.diag((off / NORMAL) ** 2) * np.count_nonzero(off)
-            return Sums(values, np.zeros((n, n)), model, notes=(_PSEUDO_NOTE,) * bool(off.any()))
         privacy = np.zeros((n, n))
         for i in range(n):
             for j in range(i, n) if together else (i,):
-                product = functions[i] * functions[j]
-                apart = single[i] @ single[j] - self._unbiased(product).sum()
+                if self._model == "pseudo":
+                    apart = (single[i] - single[i].mean()) @ (single[j] - single[j].mean())
+                else:
+                    product = functions[i] * functions[j]
+                    apart = single[i] @ single[j] - self._unbiased(product).sum()
                 privacy[i, j] = privacy[j, i] = float(apart)
-        return Sums(values, no_less(privacy), np.zeros((n, n)))
+        notes = (_PSEUDO_NOTE,) if self._model == "pseudo" else ()
+        return Sums(values, no_less(privacy), np.zeros((n, n)), notes=notes)
 
     def _is_polynomial(self, function: RowFunction) -> bool:
         tied = any(name in self._noisy for name in function.tied)
@@ -238,6 +218,8 @@ class UncertainEstimator(Estimator):
         for name, factor in function.factors.items():
             if name not in self._noisy:
                 result = result * factor[self._codes[name]]
+            elif self._model == "pseudo":
+                result = result * self._place(name)[0] ** function.powers[name]
             else:
                 place, spread = self._place(name)
                 kurtosis = 3.0 if self._model == "gaussian" else 1.8
@@ -247,7 +229,7 @@ class UncertainEstimator(Estimator):
     def _place(self, name: str) -> tuple[Floats, Floats]:
         """Give the place of noisy numbers between their bounds, and the noise's deviation there."""
         ruler = UnitRuler.of(self._numeric(name))
-        std = _floats(self.table, name + STD)
+        std = _floats(self.table, name + STD) if self._model != "pseudo" else np.zeros(self._n)
         return (self._z[name] - ruler.middle) / ruler.half, std / ruler.half
 
     def _nearest(self, name: str) -> NDArray[np.int64]:
@@ -260,9 +242,9 @@ class UncertainEstimator(Estimator):
         """
         predicate = parse(where, self._published)
         formula = predicate.formula
-        if self._model == "pseudo":
-            return self._pseudo_estimate(formula)
         spread = self.probabilities(predicate, "spread")
+        if self._model == "pseudo":
+            return self._pseudo_estimate(float(spread.sum()))
         if not self._noisy_columns(formula):
             n = float(spread.sum())
             return Estimate(value=n, low=n, high=n, privacy_std=0.0, model_std=0.0)
@@ -299,22 +281,17 @@ class UncertainEstimator(Estimator):
         size, variance = float(correction.sum()), 4 * float(np.sum(spread * (1 - spread)))
         return correction, max(0.0, 1 - 4 * variance / size**2) if size else 0.0
 
-    def _pseudo_estimate(self, formula: Formula) -> Estimate:
-        """Count pseudo-records, between bounds that hold wherever the records lie."""
-        low, high = self._displaced.bounds(
-            formula,
-            seen=lambda part: int(self._carried(part).sum()),
-            schema=self._published,
-            n_rows=self._n,
-        )
-        value = float(self._carried(formula).sum())
+    def _pseudo_estimate(self, n: float) -> Estimate:
+        """Give the number of pseudo-records, as if they were drawn independently."""
+        std = math.sqrt(n * max(1 - n / max(self._n, 1), 0.0))
+        margin = NORMAL * std
         return Estimate(
-            value=value,
-            low=float(low),
-            high=float(high),
-            privacy_std=0.0,
-            model_std=max(value - low, high - value) / NORMAL,
-            notes=(_PSEUDO_COUNT_NOTE,) if low < high else (),
+            value=n,
+            low=max(n - margin, 0.0),
+            high=min(n + margin, float(self._n)),
+            privacy_std=std,
+            model_std=0.0,
+            notes=("Counts pseudo-records; how far groups blur the range is not known.",),
         )
 
     def _estimate(self, formula: Formula, weights: Floats, note: str) -> Estimate:
