@@ -426,7 +426,7 @@ def shown(line: dict[str, Any]) -> str:
     )  # fmt: skip
     return (
         f"| {line['input']} | {line['method']} | {quality} | {held} | {line['width']:.1%} | "
-        f"{line['rows']:,} of {line['of']:,} | {line['cpu']:.1f} | {flags} |"
+        f"{flags} | {line['rows']:,} of {line['of']:,} | {line['cpu']:.1f} |"
     )
 
 
@@ -449,7 +449,7 @@ def main() -> None:
     given = parser.parse_args()
     warnings.filterwarnings("ignore")
     print(f"| input | method | right (majority) | pairs off (independent) | {' / '.join(KINDS)} | "
-          "width | rows out | CPU s | flags |")  # fmt: skip
+          "width | flags | rows out | CPU s |")  # fmt: skip
     print("|" + " --- |" * 9)
     lines: list[dict[str, Any]] = []
 
