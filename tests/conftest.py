@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 from pathlib import Path
@@ -33,6 +34,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             continue
         if any(found[-1].scope == "module" for found in made.name2fixturedefs.values()):
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
+
+
+def pytest_collection_finish() -> None:
+    """Set aside what was imported and collected: nobody has to look whether it may go."""
+    gc.freeze()
 
 
 @pytest.hookimpl(trylast=True)

@@ -89,7 +89,8 @@ def test_it_is_listed_published_asked_and_audited(hushtable: Run, tmp_path: Path
     # Noise of scale 1/2 reaches 40 with probability 1e-34.
     assert abs(answer["value"] - 300) < 40
 
-    found = hushtable("audit", "histograms", "--epsilon", "1", "--runs", "200").stdout
+    found = hushtable("audit", "histograms", "--epsilon", "1", "--runs", "200",
+                      "--seconds", "5").stdout  # fmt: skip
     assert "NO VIOLATION FOUND" in found
 
 

@@ -279,6 +279,7 @@ def test_what_holds_for_every_group_is_said_once_and_empty_groups_have_no_value(
     none = medians["none"]
     assert math.isnan(none.value)
     assert (none.low, none.high) == (0.0, 9.0)
+    assert [note[:5] for note in medians.notes if "at all" in note] == ["none:"]
     with pytest.raises(Refused, match="larger group"):
         exact.median("x", "g = 'none'")
     method = METHODS["noisy-counts"](epsilon=1, delta="1e-6", k=5)

@@ -20,6 +20,8 @@ from hushtable.schema import Value
 
 FIGURES = ("value", "low", "high", "privacy_std", "model_std", "sampling_std")
 
+_FEW = 4  # rows that a note names
+
 
 @dataclass(frozen=True, eq=False)
 class EstimateTable:
@@ -64,8 +66,15 @@ class EstimateTable:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """The notes of all answers, each once."""
-        return tuple(dict.fromkeys(note for one in self.estimates for note in one.notes))
+        """The notes of all answers, each once; with the rows it is about where it is not all."""
+        rows: dict[str, list[str]] = {}
+        for key, estimate in self:
+            for note in dict.fromkeys(estimate.notes):
+                rows.setdefault(note, []).append(", ".join(map(_written, key)))
+        return tuple(
+            note if len(named) == len(self) else f"{_some(named)}: {note}"
+            for note, named in rows.items()
+        )
 
     # --- as other tables --------------------------------------------------------------------------
 
@@ -120,10 +129,7 @@ class EstimateTable:
         whats = list(dict.fromkeys(estimate.what for estimate in self.estimates))
         what = whats[0] if len(whats) == 1 else "value"
         header = [*self.by, what, "low", "high"]
-        cells = [
-            [*("-" if part is None else str(part) for part in key), *estimate.figures()]
-            for key, estimate in self
-        ]
+        cells = [[*map(_written, key), *estimate.figures()] for key, estimate in self]
         return header, cells
 
     def __str__(self) -> str:
@@ -153,6 +159,15 @@ class EstimateTable:
 def of_terms(estimates: Mapping[str, Estimate]) -> EstimateTable:
     """Hold the coefficients of a regression by the name of their term."""
     return EstimateTable(("term",), tuple((name,) for name in estimates), tuple(estimates.values()))
+
+
+def _written(part: Value) -> str:
+    return "-" if part is None else str(part)
+
+
+def _some(rows: Sequence[str]) -> str:
+    """Name a few rows; of more, say how many there are."""
+    return "; ".join(rows) if len(rows) <= _FEW else f"{len(rows)} of these"
 
 
 def _plain(text: str) -> str:
