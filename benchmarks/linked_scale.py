@@ -4,7 +4,8 @@
 [--folder DIR]``
 
 Persons and visits are generated as Parquet files; with ``--folder`` they are kept and found again.
-Each figure is of a process of its own: CPU seconds and peak memory of it and of all that it starts.
+Each figure is of a process of its own: CPU seconds and peak memory of it and of all that it starts,
+but for Spark's Java, which outlives it.
 
 - *pass*: one counting pass, which the others are told in: visits joined to their persons, encoded,
   and counted by each column once.
@@ -77,34 +78,17 @@ def generate(folder: Path, rows: int) -> dict[str, Path]:
     return files
 
 
-def given(files: dict[str, Path], engine: str) -> dict[str, Any]:
-    """Give the tables to what counts them."""
-    if engine != "spark":
-        return dict(files)
-    from pyspark.sql import SparkSession  # only where it is asked for
-
-    session = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.pyspark.python", sys.executable)  # executors need hushtable as well
-        .getOrCreate()
-    )
-    return {name: session.read.parquet(str(path)) for name, path in files.items()}
-
-
 def one(what: str, files: dict[str, Path], engine: str, limit: str) -> None:
     """Do one thing, and print what it took."""
     schema = LinkedSchema.parse(SCHEMA)
-    how: dict[str, Any] = {"engine": engine}
-    if engine == "duckdb":
-        how["memory_limit"] = limit
-    data = given(files, engine)
+    how: dict[str, Any] = {"engine": engine, "memory_limit": limit}
     with tempfile.TemporaryDirectory() as folder:
         if what == "pass":
-            counts = open_linked(data, schema, **how).connect(schema).engine("visits")
+            counts = open_linked(files, schema, **how).connect(schema).engine("visits")
             counts.marginals([[name] for name in schema.wide("visits").attributes])
         else:
             publish_linked(
-                data, schema, Linked(epsilon=1, delta="1e-9"), out=Path(folder, "release"), **how
+                files, schema, Linked(epsilon=1, delta="1e-9"), out=Path(folder, "release"), **how
             )
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     spent = sum(one.ru_utime + one.ru_stime for one in used)

@@ -11,7 +11,9 @@ import pyarrow.csv as pa_csv
 import pytest
 
 from clinic import DATA, PERSONS, SCHEMA, TESTS, VISITS, check_wide_rows, rows
-from hushtable.engine import EngineName
+from hushtable.engine import EngineName, linked
+from hushtable.engine.door import PrivateTable
+from hushtable.engine.door import open as open_one
 from hushtable.engine.linked import open_linked
 from hushtable.errors import DataError, ParameterError
 
@@ -101,6 +103,22 @@ def test_ties_are_broken_by_coins() -> None:
     assert found["er", "icu"] + found["icu", "er"] == n
     assert found["er", "icu"] > 0
     assert found["icu", "er"] > 0
+
+
+@pytest.mark.parametrize(("engine", "limits"), [("spark", ["1GB", None, None]), ("duckdb", None)])
+def test_one_session_of_spark_takes_its_limit_once(
+    monkeypatch: pytest.MonkeyPatch, engine: EngineName, limits: list[str | None] | None
+) -> None:
+    """A session that is there already refuses a limit; the first table starts it for all."""
+    seen: list[str | None] = []
+
+    def opened(data: Any, *, memory_limit: str | None, **_: Any) -> PrivateTable:
+        seen.append(memory_limit)
+        return open_one(data)
+
+    monkeypatch.setattr(linked, "open_one", opened)
+    open_linked(DATA, SCHEMA, engine=engine, memory_limit="1GB")
+    assert seen == (limits or ["1GB"] * 3)
 
 
 def test_what_is_given_must_be_all_tables() -> None:

@@ -100,12 +100,13 @@ def open_linked(
     ]
     if problems:
         raise ParameterError(problems)
-    opened = {
-        name: open_one(
-            data[name], reading=described.reading, engine=engine, memory_limit=memory_limit
+    opened: dict[str, PrivateTable] = {}
+    for name, described in schema.tables.items():
+        # Spark takes a limit where it is started, which the first table does for all.
+        limit = None if opened and engine == "spark" else memory_limit
+        opened[name] = open_one(
+            data[name], reading=described.reading, engine=engine, memory_limit=limit
         )
-        for name, described in schema.tables.items()
-    }
     require_one_place(opened)
     return LinkedData(opened)
 
