@@ -83,7 +83,11 @@ def given(files: dict[str, Path], engine: str) -> dict[str, Any]:
         return dict(files)
     from pyspark.sql import SparkSession  # only where it is asked for
 
-    session = SparkSession.builder.master("local[2]").getOrCreate()
+    session = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.pyspark.python", sys.executable)  # executors need hushtable as well
+        .getOrCreate()
+    )
     return {name: session.read.parquet(str(path)) for name, path in files.items()}
 
 

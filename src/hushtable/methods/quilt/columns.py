@@ -122,16 +122,14 @@ def known_column(
     if v.is_ordered:
         kept[: v.n_values] = ~tails.cut(told[: v.n_values], std)
         told[~kept] = 0.0
-    # Values that are taken to be empty get nothing of what is spread, either; but where hardly
-    # anything is known, spreading it evenly is the best that can be done.
-    filled = kept | (not tails.is_clear(told[kept], std))
-    real = np.flatnonzero(filled[: v.n_values])
+    # Values that are taken to be empty get nothing of what is spread, either.
+    real = np.flatnonzero(kept[: v.n_values])
     widths = v.widths[real].astype(np.float64)
     told[real] = drawn_together(
         told[real], std, _numbered(buckets[real]), widths, is_ordered=v.is_ordered
     )
     shares = np.zeros(v.size)
-    shares[filled] = shares_of(told[filled], _numbered(buckets[filled]), total)
+    shares[kept] = shares_of(told[kept], _numbered(buckets[kept]), total)
     by = shares if carried is None else carried.shares
     return KnownColumn(
         counted=counted,

@@ -3,7 +3,8 @@
 What it does. The outermost values of a numeric column are often empty, and there may be many of
 them. Each has a noisy count, and what is left of those when none may be negative adds up: rows far
 from all others, which weigh most in a variance or a slope. `cut` says which values at the ends are
-empty for all that can be told. They stay empty when counts are drawn together and made to add up.
+empty for all that can be told, where people are clearly between them. They stay empty when counts
+are drawn together and made to add up.
 
 The other side. People who are there but too few to be told from noise are lost, so the variance of
 a column with a long thin tail comes out too small.
@@ -24,7 +25,11 @@ FEW = 100
 """Of so many values, a stretch at an end is empty if its sum is below half a standard deviation."""
 
 CLEAR = 6.0
-"""Standard deviations of their noise that values hold together, where people are clearly there."""
+"""Standard deviations of their noise that the values between the ends hold, all together.
+
+With less nothing is cut: people who are spread thinly over many values would be taken for nobody,
+and the error of that would be said to be that of the few values that are left.
+"""
 
 
 def cut(counts: Floats, std: float) -> NDArray[np.bool_]:
@@ -38,12 +43,9 @@ def cut(counts: Floats, std: float) -> NDArray[np.bool_]:
     empty = np.zeros(len(counts), bool)
     empty[: _n_empty(counts, std)] = True
     empty[len(counts) - _n_empty(counts[::-1], std) :] = True
-    return empty
-
-
-def is_clear(counts: Floats, std: float) -> bool:
-    """Say whether the values that are left clearly hold people, all of them together."""
-    return bool(counts.sum() > CLEAR * std * len(counts) ** 0.5)
+    left = counts[~empty]
+    is_clear = left.sum() > CLEAR * std * len(left) ** 0.5
+    return empty if is_clear else np.zeros(len(counts), bool)
 
 
 def _n_empty(counts: Floats, std: float) -> int:
