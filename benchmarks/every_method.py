@@ -117,7 +117,7 @@ SAID = ("tells nothing", "at random", "larger than a typical", "counted one by o
         "will be suppressed", "order of the whole range")  # fmt: skip
 """Words of a refusal or a forecast that say beforehand how little is to be had."""
 
-SAID_OF_INTERVALS = "much less often than 95 %"
+SAID_OF_INTERVALS = "less often than 95 %"
 """Words of a forecast that say beforehand that intervals may not hold."""
 
 
@@ -324,7 +324,7 @@ def on_table(
     private, rest = table.take(order[: 2 * n // 3]), table.take(order[2 * n // 3 :])
     private, rest = private.select(names), rest.select(names)
     lines = method.forecast(own, rows=private.num_rows).lines
-    said = f"{lines.get('warning', '')} {lines.get(ROWS, '')}"
+    said = " ".join(str(lines.get(name, "")) for name in ("warning", ROWS, "intervals of means"))
     places = [folder / f"{label.replace(', ', '-')}-{n}" for n in range(n_releases(method, which))]
     started = time.process_time()
     try:

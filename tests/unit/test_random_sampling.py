@@ -89,3 +89,12 @@ def test_baselines_are_compared_like_any_method(tmp_path: Path) -> None:
             assert release.n_rows == 400
     found = compare(table, [str(tmp_path / "m"), str(tmp_path / "s")], n_repeats=1, questions=2)
     assert all(len(figure.values) == 2 for figure in found.figures)
+
+
+def test_a_forecast_says_for_which_columns_intervals_of_means_hold() -> None:
+    """Cochran's rule: 100 rows do for a skewness of 2."""
+    schema = Schema.from_dict(
+        {"name": "t", "columns": {"x": {"type": "integer", "low": 0, "high": 9}}}
+    )
+    lines = RandomSampling(rate="1/10").forecast(schema, rows=1000).lines
+    assert "a skewness up to 2.0" in str(lines["intervals of means"])

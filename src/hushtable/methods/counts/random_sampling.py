@@ -5,6 +5,7 @@ A baseline to compare with. That it promises nothing is said, and shown, in ``ra
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
@@ -86,6 +87,12 @@ class RandomSamplingPlan(Plan[SealedTable]):
             lines["rows, about"] = round(float(self.method.rate) * rows)
             sizes = [column.size for column in self.schema.attributes.values()]
             lines |= few_rows_line(float(self.method.rate) * rows, sizes)
+            # Cochran's rule for a normal interval of a mean: 25 times the squared skewness.
+            skewness = math.sqrt(float(self.method.rate) * rows / 25)
+            lines["intervals of means"] = (
+                f"hold for columns of a skewness up to {skewness:.1f}; of more skewed ones they "
+                "may hold less often than 95 %"
+            )
             lines["standard deviation of a count of half the rows"] = self.count_error(
                 rows=rows, share=0.5
             ).std
