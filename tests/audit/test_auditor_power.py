@@ -548,7 +548,8 @@ def test_the_whole_of_alpha_for_the_first_row_is_caught(monkeypatch: Patch) -> N
 def test_rows_beyond_the_most_that_count_are_caught(monkeypatch: Patch) -> None:
     """A fifth row would make sure of its tuple: not there with 0.1, and with 0.
 
-    Promised is a ratio of 3; missed with probability below 1e-6.
+    Promised is a ratio of 3. With a quarter of these runs 11 of 25 audits looked at another pair than
+    that of four rows and five; now the loss that is proved there is 3.9 to 4.1, of 1.1.
     """
 
     def uncut(self: UniformInsertions, codes: Any, counts: Any, noise: Noise) -> Any:
@@ -557,13 +558,13 @@ def test_rows_beyond_the_most_that_count_are_caught(monkeypatch: Patch) -> None:
         return np.array(coins, np.bool_).reshape(-1)
 
     monkeypatch.setattr(UniformInsertions, "keep", uncut)
-    assert_caught(attacked(ROWS_COUNTED, 400))
+    assert_caught(attacked(ROWS_COUNTED, 1600))
 
 
 @pytest.mark.long
 def test_rows_that_are_counted_are_not_taken_for_broken() -> None:
     """The right mechanism, on the same inputs with as many runs."""
-    assert "VIOLATION" not in verdicts(attacked(ROWS_COUNTED, 800))
+    assert "VIOLATION" not in verdicts(attacked(ROWS_COUNTED, 1600))
 
 
 @pytest.mark.long

@@ -268,6 +268,7 @@ def test_rows_exchange_values_inside_their_bucket_only() -> None:
     for bucket in range(3):
         mine = of_rows == bucket
         assert sorted(found[mine]) == sorted(values[mine])
-        # A tilt moves the mean by tilt times variance: 0.1 * 8.25.
+        # A tilt moves the mean by about tilt times variance: 0.1 * 8.25. The difference is 1.49
+        # with a standard deviation of .125 (900 of them): six on either side.
         up, down = (found[mine & (tilts == t)].mean() for t in (0.1, -0.1))
-        assert up - down == pytest.approx(2 * 0.1 * 8.25, rel=0.3)
+        assert 0.73 < up - down < 2.24
