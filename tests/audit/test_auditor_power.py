@@ -548,8 +548,8 @@ def test_the_whole_of_alpha_for_the_first_row_is_caught(monkeypatch: Patch) -> N
 def test_rows_beyond_the_most_that_count_are_caught(monkeypatch: Patch) -> None:
     """A fifth row would make sure of its tuple: not there with 0.1, and with 0.
 
-    Promised is a ratio of 3. With a quarter of these runs 11 of 25 audits looked at another pair than
-    that of four rows and five; now the loss that is proved there is 3.9 to 4.1, of 1.1.
+    Promised is a ratio of 3. With a quarter of these runs 11 of 25 audits looked at another pair
+    than that of four rows and five; now the loss that is proved there is 3.9 to 4.1, of 1.1.
     """
 
     def uncut(self: UniformInsertions, codes: Any, counts: Any, noise: Noise) -> Any:
