@@ -502,8 +502,14 @@ class RerunPlan(AlphaBetaPlan):
 
 
 def test_004_rerun_without_memory_is_caught() -> None:
-    """There twice: 0.25 and 0.01, missed with probability 3e-5."""
-    assert_caught(attacked(Rerun(alpha="2/5", beta="1/10"), 500))
+    """There twice: 0.25 and 0.01, missed with probability 3e-5.
+
+    Of five pairs another one was looked at in one of four audits; this one is given.
+    """
+    method = Rerun(alpha="2/5", beta="1/10")
+    twice = Both(Within("0[0]"), Within("1[0]"))
+    pair = with_and_without(case_of("alpha-beta").schema(method), "a tuple", [], [(0,)], twice)
+    assert_caught(attacked(method, 500, pairs=[pair]))
 
 
 def test_004_half_the_insertions_are_caught(monkeypatch: Patch) -> None:
