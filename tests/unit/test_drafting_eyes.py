@@ -15,6 +15,10 @@ from hushtable.engine.drafting import drafted, profile
 from hushtable.engine.fitting import misfits
 from hushtable.engine.source import Source
 from hushtable.errors import Unconfirmed
+from hushtable.file_format import METHODS_OWN
+from hushtable.methods.counts import cells
+from hushtable.methods.diffgen import generalized_table
+from hushtable.methods.partition import regions
 from hushtable.schema import Schema
 from seeds import shifted
 
@@ -277,3 +281,10 @@ def test_nothing_is_dropped_silently():
             said.startswith("not published") for said in made.remarks.get(name, ())
         )
     assert ht.draft(table) == made.schema
+
+
+def test_columns_that_methods_add_are_known_to_drafts():
+    """The list lies below the methods, whose own constants it has to follow."""
+    own = {cells.COUNT, cells.NOISY_COUNT, generalized_table.COUNT, generalized_table.NOISY_COUNT,
+           regions.COUNT, regions.NOISY_COUNT}  # fmt: skip
+    assert set(METHODS_OWN) == own
