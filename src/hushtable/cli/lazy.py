@@ -78,16 +78,19 @@ def method_group(
 
 
 class _Commands(Mapping[str, Any]):
-    """Make a command when it is asked for."""
+    """Make a command when it is first asked for."""
 
     def __init__(self, names: Callable[[], Iterable[str]], make: Callable[[str], Any]) -> None:
         self._names = names
         self._make = make
+        self._made: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._names():
             raise KeyError(name)
-        return self._make(name)
+        if name not in self._made:  # a help asks twice for each
+            self._made[name] = self._make(name)
+        return self._made[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 from datetime import UTC, datetime
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -41,6 +40,8 @@ def selftest(as_json: AsJson = False) -> None:
 
 def _where() -> dict[str, Any]:
     """Say what was checked, where and when."""
+    from importlib.metadata import version  # noqa: PLC0415 - slow to import
+
     return {
         "version": ht.__version__,
         "python": platform.python_version(),
