@@ -41,7 +41,7 @@ EXAMPLES: list[Method] = [
     Partition(epsilon=1),
     Partition(epsilon="1/2", target="sex", split="random-attribute", test_from=2, max_depth=6),
     Partition(epsilon=1, split="class", max_depth=5, column_share=0),
-    Partition(epsilon=1, split="midpoint", summarize="lower", consistent=False, test_from=0),
+    Partition(epsilon=1, split="midpoint", summarize="lower", consistent=True, test_from=0),
     AlphaBeta(d="3/10", n_public=6000, gamma="1/2"),
     AlphaBeta(prior_factor=1, n_public=6000, gamma="3/5", adversary="independent"),
     AlphaBeta(alpha="9/20", beta="1/20"),

@@ -472,14 +472,46 @@ def test_consistency_is_a_choice_of_the_analysis() -> None:
     table = mixed_rows(900)
     method = Partition(epsilon=1, max_depth=5, test_from=0)
     released = method.run(connect(table, MIXED), SecureNoise())
-    plain = method.parameters() | {"consistent": False}
+    fitted = method.parameters() | {"consistent": True}
     both = [
         RegionEstimator(MIXED, parameters, {}, released.tables).count("TRUE")
-        for parameters in (method.parameters(), plain)
+        for parameters in (fitted, method.parameters())
     ]
     noisy = released.tables["data"]["noisy_count"].to_numpy().sum()
     assert both[1].value == max(0, noisy)
+    assert released.tables["data"]["count"].to_numpy().sum() == max(0, noisy)
     assert both[0].privacy_std < both[1].privacy_std
+
+
+@pytest.mark.parametrize("rows", [0, 20, 1000])
+def test_a_test_that_decides_is_no_fair_count(rows: int) -> None:
+    """One test, then two leaves or one: by enumeration, the sum of the fit is too large on average.
+
+    As ``partition.md`` says: by the difference of weights times what the noise is where it splits.
+    """
+    scale, stop = 10.0, 5
+    trees = {
+        True: NoisyTree(
+            np.array([1, -1, -1]), np.array([0, 1, 1]), np.full((2, 1), 3.0),
+            np.array([scale, np.inf, np.inf]),
+        ),
+        False: NoisyTree(np.array([-1]), np.array([0]), np.full((1, 1), 2.5), np.array([scale])),
+    }  # fmt: skip
+
+    def sum_of_fit(is_split: bool, test: float, leaves: float) -> float:
+        tree = trees[is_split]
+        cells = np.full(tree.cell_scale.shape, leaves / len(tree.cell_scale))
+        return float(tree.fit(cells, np.where(np.isfinite(tree.node_scale), test, 0.0)).sum())
+
+    noise = np.arange(-600, 601)
+    chance = np.tanh(0.5 / scale) * np.exp(-np.abs(noise) / scale)
+    splits = rows + noise >= stop
+    sums = [sum_of_fit(bool(up), rows + x, rows) for x, up in zip(noise, splits, strict=True)]
+    bias = float(chance @ np.array(sums)) - rows
+    weight = {up: sum_of_fit(up, 1.0, 0.0) for up in trees}
+    said = (weight[True] - weight[False]) * float(chance[splits] @ noise[splits])
+    assert bias == pytest.approx(said, abs=1e-9)
+    assert bias > 0.01 if rows < 1000 else abs(bias) < 1e-9
 
 
 # --- parameters -----------------------------------------------------------------------------------

@@ -213,7 +213,7 @@ def test_options_are_those_of_the_command_line() -> None:
         "--epsilon", "0.5", "--delta", "0.000001", "--k", "5",
         "--generalize", "age=18,40", "--generalize", "region=1",
     ]  # fmt: skip
-    assert "--no-consistent" in options(Partition(epsilon=1, consistent=False))
+    assert "--consistent" in options(Partition(epsilon=1, consistent=True))
 
 
 def test_the_command_that_is_shown_makes_the_same_plan(project: DeskClient) -> None:
