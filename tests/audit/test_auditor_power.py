@@ -53,7 +53,7 @@ from hushtable.methods import (
 from hushtable.methods.alpha_beta import alpha_beta as alpha_beta_module
 from hushtable.methods.alpha_beta.alpha_beta import AlphaBetaPlan
 from hushtable.methods.base import Released
-from hushtable.methods.counts.columns import ColumnsPlan
+from hushtable.methods.counts.columns_plan import ColumnsPlan
 from hushtable.methods.counts.generalize_suppress import GeneralizeSuppressPlan
 from hushtable.methods.degrees.degrees import Degrees
 from hushtable.methods.diffgen.contingency_table import ContingencyTablePlan
