@@ -5,7 +5,7 @@ records are all suppressed. Here the attributes are put into groups, the columns
 published by itself: the tuples of values that records have in it, with noisy counts, the rare ones
 left out as in `NoisyCounts`.
 
-*How.* A plan (`ColumnsPlan`) follows from parameters and schema alone. A run has three steps: the
+*How.* A plan (`columns_plan`) follows from parameters and schema alone. A run has three steps: the
 columns, if they are not public, are chosen from noisy counts of pairs of attributes
 (`column_choice`); the engine counts the tuples of all columns at once; noise is added and the table
 written (`column_table`).
