@@ -47,6 +47,7 @@ def stage(folder: Path) -> None:
         place.parent.mkdir(parents=True, exist_ok=True)
         text = LINK.sub(lambda link, page=page: _led(link, page, folder), page.read_text())
         place.write_text(text)
+    shutil.copy(ROOT / "docs" / "iframe-worker.js", folder / "docs")
     reference = folder / "reference"
     reference.mkdir()
     (reference / "python.md").write_text("\n".join(python_reference()))

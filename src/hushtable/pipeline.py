@@ -6,6 +6,7 @@ import datetime
 import hashlib
 import json
 import platform
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -26,6 +27,7 @@ from hushtable.engine.published import Parts
 from hushtable.engine.silence import silenced
 from hushtable.errors import (
     HushtableError,
+    HushtableWarning,
     OwnNote,
     ParameterError,
     Refused,
@@ -324,6 +326,9 @@ def carry_out(
         with _telling(entry, _FINAL):
             writer.move_into_place()
     progress("done", 1.0)
+    for warning in released.warnings:
+        # Now that nothing can be lost any more: a user may have made errors of warnings.
+        warnings.warn(warning, HushtableWarning, stacklevel=2)
     return Release(writer.folder, statement)
 
 
@@ -354,7 +359,7 @@ def _statement(
         split={step: str(share) for step, share in split.items()},
         public_schema=schema.to_dict(),
         estimator=_told(
-            {"kind": method.estimator_kind, **released.settings},
+            {"kind": method.estimator_kind, **_warned(released)},
             schema,
             method.parameters(),
             released.tables,
@@ -402,6 +407,14 @@ def _keeping_rules(released: Released, schema: Schema, noise: Noise) -> Released
     else:
         taken = fine
     return replace(released, tables={**released.tables, "data": rows.take(pa.array(taken))})
+
+
+def _warned(released: Released) -> dict[str, Any]:
+    """Give the settings, with what is warned of before all other notes."""
+    settings = dict(released.settings)
+    if released.warnings:
+        settings["notes"] = [*released.warnings, *settings.get("notes", [])]
+    return settings
 
 
 def _told(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import time
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 import hushtable
+from browser import CHROMIUM, PATIENCE, Browser
 
 ROOT = Path(__file__).resolve().parents[2]
 pytest.importorskip("zensical", reason="no zensical: pip install 'hushtable[dev]'")
@@ -61,3 +63,28 @@ def test_the_reference_has_what_is_public(site: Path) -> None:
         if isinstance(getattr(hushtable, name), type):
             assert f'id="{name.lower()}"' in python
     assert "hushtable ledger init" in (site / "reference" / "command-line.html").read_text()
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
+def test_pages_are_searched_where_they_are_opened_from_files(site: Path) -> None:
+    """All that is asked for is there. What search finds is shown in a shadow of the page."""
+    shadow = "[...document.querySelectorAll('div')].find((box) => box.shadowRoot)?.shadowRoot"
+    with Browser() as browser:
+        browser.open(site / "docs" / "how-to" / "plan-a-budget.html")
+        browser.value("document.querySelector('.md-search__button').click()")
+        _until(browser, f"Boolean({shadow}?.activeElement)")
+        browser.call("Input.insertText", text="ledger")
+        _until(browser, f"{shadow}.querySelectorAll('a').length > 0")
+        found = browser.value(f"[...{shadow}.querySelectorAll('a')].map((link) => link.href)")
+        asked = [url for url in browser.requests if not url.startswith("data:")]
+        assert not browser.complaints
+    assert (site / "search.js").as_uri() in asked
+    assert all(url.startswith(f"{site.as_uri()}/") for url in [*asked, *found])
+    assert any("#ledger" in url for url in found)
+
+
+def _until(browser: Browser, expression: str) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not browser.value(expression):
+        assert time.monotonic() < deadline, expression
+        time.sleep(0.05)

@@ -6,13 +6,16 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
+from hushtable.engine import connect
 from hushtable.errors import ParameterError, SchemaError
 from hushtable.estimate.drawing import draw_inside, fresh
 from hushtable.methods.diffgen.parts import largest_gains, top
 from hushtable.methods.diffgen.specialize import ClassCounts, Cuts, specialize_jointly
 from hushtable.methods.partition.axes import axis_of
+from hushtable.methods.partition.partition import Partition
 from hushtable.methods.partition.tree import apart_cuts
 from hushtable.methods.quilt.domains import values_of
 from hushtable.privacy.class_scores import make_score
@@ -145,6 +148,33 @@ def test_partition_cuts_at_bins_and_splits_special_values_off() -> None:
     assert apart_cuts([axis] * 3, 20) == [(0, 3), (0, 4), (0, 5), (1, 3), (1, 4), (1, 5)]
     plain = Integer(type="integer", low=0, high=9, missing="category")
     assert apart_cuts([axis_of("y", plain)], 100) == []
+
+
+@pytest.mark.parametrize(
+    ("columns", "most"),
+    [
+        ({"x": {"special": {90: "never"}}}, 4 + 1),
+        ({"x": {"special": {90: "never", 91: "unknown"}, "missing": "category"}}, 4 + 3),
+        ({"x": {"special": {90: "never", 91: "unknown"}}, "y": {}}, 3 * 4),
+        ({"x": {"special": {90: "never"}}, "y": {"special": {90: "never"}}}, 3 * 4 + 1),
+        ({"x": {"special": {90: "never"}, "high": 0}, "y": {"high": 1}}, 2 + 2),
+        ({"x": {"missing": "category"}}, 4),
+    ],
+)
+def test_a_forecast_of_regions_is_what_a_tree_without_tests_has(
+    columns: dict[str, dict[str, Any]], most: int
+) -> None:
+    """Splits in the middle reach full depth wherever there are cells."""
+    described = {
+        name: {"type": "integer", "low": 0, "high": 7, **more} for name, more in columns.items()
+    }
+    schema = Schema.from_dict({"name": "t", "columns": described})
+    plan = Partition(epsilon=1, max_depth=2, test_from=2, split="midpoint").plan(schema)
+    table = pa.table({name: [0] * 9 for name in columns})
+    noise = SeededNoise(shifted(1))
+    released = plan.accounted(connect(table, schema, noise=noise), noise).released
+    assert plan.forecast().lines["regions, at most"] == most
+    assert released.tables["data"].num_rows == most
 
 
 def test_quilt_counts_in_bins_with_special_values_apart() -> None:

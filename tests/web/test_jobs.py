@@ -10,17 +10,19 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from browser import PATIENCE
 from hushtable.datasets import sample_schema
-from hushtable.errors import ParameterError, Refused
+from hushtable.errors import HushtableWarning, ParameterError, Refused
 from hushtable.privacy.ledger import Ledger
 from hushtable.schema import Schema
-from hushtable.web import words
+from hushtable.web import job_process, words
 from hushtable.web.jobs import MAX_RUNNING, Job, Jobs, write_json
 from hushtable.web.workbench import fingerprint
 
@@ -281,3 +283,24 @@ def test_a_job_writes_down_the_counts_of_its_run(project: DeskClient) -> None:
     state = job_of(project).state
     assert state["phases"] == ["planning", "charging", "counting", "writing", "done"]
     assert (state["phase"], state["share"]) == ("done", 1.0)
+
+
+def test_what_a_run_warns_of_is_shown_when_it_is_over(
+    project: DeskClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def publish(*_: Any, out: Path, **__: Any) -> Any:
+        warnings.warn("<the fit went wrong>", HushtableWarning, stacklevel=1)
+        warnings.warn("another library's", RuntimeWarning, stacklevel=1)
+        return SimpleNamespace(folder=out, rows_out=7)
+
+    monkeypatch.setattr("hushtable.pipeline.publish", publish)
+    bench_project = project.app.state.bench.project("visits")
+    what = {"data": "visits.csv", "schema": fingerprint(bench_project.schema()), "name": "one",
+            "method": "quilt", "parameters": {"epsilon": 1}, "purpose": "", "rows": None,
+            "anyway": False, "same_people": None}  # fmt: skip
+    result = job_process._publish(bench_project, what, lambda *_: None)
+    assert result["warnings"] == ["<the fit went wrong>"]
+    made_job(project, "0001", {"kind": "publish", **what},
+             {"status": "done", "started": 100.0, "ended": 180.0, **result})  # fmt: skip
+    text = project.get("/p/visits/jobs/0001/state").text
+    assert '<p class="warning">&lt;the fit went wrong&gt;</p>' in text

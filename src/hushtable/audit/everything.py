@@ -61,6 +61,8 @@ def everything(released: Released, schema: Schema) -> Features:
     found[f"all settings, in their order={_digest(settings.encode())}"] = 1.0
     for place, note in enumerate(released.settings.get("notes", ())):
         _read_text(f"notes[{place}]", str(note), found)
+    for place, warning in enumerate(released.warnings):
+        _read_text(f"warnings[{place}]", warning, found)
     for file, text in released.attachments.items():
         _read_text(file, text, found)
     return found

@@ -185,6 +185,8 @@ def _no_warnings() -> Iterator[None]:
                 own.append((action, message, category, *place))
             elif issubclass(HushtableWarning, category):
                 own.append((action, message, HushtableWarning, *place))
+        # Where no filter is for them, the action that the filters end with is.
+        own.append((warnings.defaultaction, None, HushtableWarning, None, 0))  # type: ignore[attr-defined]
         filters[:] = own
         warnings.simplefilter("ignore", append=True)
         yield

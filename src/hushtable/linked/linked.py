@@ -42,6 +42,7 @@ from hushtable.methods import parameters
 from hushtable.methods.base import CountError, Forecast, Plan, Released
 from hushtable.methods.parameters import Parameters, parameter, whole
 from hushtable.methods.quilt.domains import values_of
+from hushtable.methods.quilt.handed_out import warnings_of
 from hushtable.methods.quilt.meter import as_share
 from hushtable.methods.quilt.prior import PriorRows
 from hushtable.methods.quilt.quilt import (
@@ -246,6 +247,7 @@ class LinkedPlan(Plan[SealedTables]):
                 },
                 "notes": self._notes(quilts),
             },
+            warnings=[said for name, quilt in quilts.items() for said in warnings_of(quilt, name)],
         )
 
     def _stepped(

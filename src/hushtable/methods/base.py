@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -92,11 +92,15 @@ class Released:
     Where cells stayed on executors, a table is the `Parts` that they are still to write.
 
     Attachments are texts for people that lie beside the tables, such as drawings (``.svg``).
+    Warnings say why the release is worth less than was to be expected: they stand before the other
+    notes of the statement, and the custodian is warned once it is published. They tell nothing that
+    the tables and settings do not.
     """
 
     tables: Mapping[str, pa.Table]
     settings: Mapping[str, Any] = field(default_factory=dict)
     attachments: Mapping[str, str] = field(default_factory=dict)
+    warnings: Sequence[str] = ()
 
 
 @dataclass(frozen=True)

@@ -209,7 +209,7 @@ class PanelPlan(Plan[SealedWaves]):
         tables = {**made.tables, PERSONS: pa.table({"person": numbers(people.persons)})}
         if moves:
             tables[MOVES] = below_each_other([move.counts for move in moves])
-        return Released(tables=tables, settings=self._settings(made.settings, moves))
+        return replace(made, tables=tables, settings=self._settings(made.settings, moves))
 
     def _measured(self, table: SealedTable, noise: Noise) -> list[Move]:
         """Count each column before and now, in the buckets that earlier waves laid down."""

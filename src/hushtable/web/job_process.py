@@ -12,12 +12,13 @@ import os
 import signal
 import sys
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hushtable.errors import HushtableError, OwnNote, ParameterError
+from hushtable.errors import HushtableError, HushtableWarning, OwnNote, ParameterError
 from hushtable.files.progress import Progress, phase_of
 from hushtable.files.scratch import held_on_to, is_spilled
 from hushtable.web import words
@@ -111,21 +112,23 @@ def _publish(project: Project, what: dict[str, Any], progress: Progress) -> dict
     begun, schema = time.monotonic(), project.schema()
     if fingerprint(schema) != what["schema"]:
         raise ParameterError(words.PLAN_CHANGED)
-    release = publish(
-        _table(what),
-        schema,
-        make_method(what["method"], what["parameters"]),
-        out=project.room("releases") / what["name"],
-        ledger=project.ledger_path,
-        purpose=what["purpose"],
-        rows=what["rows"],
-        anyway=what["anyway"],
-        same_people=what["same_people"],
-        progress=progress,
-    )
+    with warnings.catch_warnings(record=True) as heard:
+        release = publish(
+            _table(what),
+            schema,
+            make_method(what["method"], what["parameters"]),
+            out=project.room("releases") / what["name"],
+            ledger=project.ledger_path,
+            purpose=what["purpose"],
+            rows=what["rows"],
+            anyway=what["anyway"],
+            same_people=what["same_people"],
+            progress=progress,
+        )
     seconds = time.monotonic() - begun
     return {
-        "release": release.folder.name, "publish_seconds": seconds, "rows_out": release.rows_out
+        "release": release.folder.name, "publish_seconds": seconds, "rows_out": release.rows_out,
+        "warnings": [str(w.message) for w in heard if issubclass(w.category, HushtableWarning)],
     }  # fmt: skip
 
 

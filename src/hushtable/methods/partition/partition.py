@@ -33,7 +33,7 @@ from hushtable.methods.partition.regions import (
     measurements,
     tree_table,
 )
-from hushtable.methods.partition.tree import GrowthRules, Split, Tree, apart_cuts, grow
+from hushtable.methods.partition.tree import GrowthRules, Split, Tree, grow, most_leaves
 from hushtable.privacy.distributions import laplace_variance
 from hushtable.privacy.guarantee import Guarantee, PureDP
 from hushtable.privacy.mechanism import Laplace
@@ -231,8 +231,7 @@ class PartitionPlan(Plan[SealedTable]):
     @property
     def most_regions(self) -> int:
         """How many regions there may be."""
-        n_free = len(apart_cuts(self.axes, self.rules.most_apart))
-        return min(self.rules.max_regions, 1 << (self.rules.max_depth + n_free), self.n_cells)
+        return most_leaves(self.axes, self.rules)
 
     @cached_property
     def split_cost(self) -> Fraction:

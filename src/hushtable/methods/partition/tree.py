@@ -158,6 +158,19 @@ def apart_cuts(axes: Sequence[Axis], most: int) -> list[tuple[int, int]]:
     return cuts
 
 
+def most_leaves(axes: Sequence[Axis], rules: GrowthRules) -> int:
+    """Say how many leaves there may be, by what is public.
+
+    What is split off before the tree is grown is grown like a root, as far as it has cells.
+    """
+    cut = {at for at, _ in apart_cuts(axes, rules.most_apart)}
+    roots = [1]  # how many cells each has
+    for at, axis in enumerate(axes):
+        n_apart = axis.n_apart if at in cut else 0
+        roots = [n * part for n in roots for part in (axis.size - n_apart, *[1] * n_apart)]
+    return min(rules.max_regions, sum(min(n, 1 << rules.max_depth) for n in roots))
+
+
 def grow(
     rows: SealedRegions, axes: Sequence[Axis], rules: GrowthRules, noise: Noise
 ) -> tuple[Tree, list[int]]:

@@ -214,13 +214,20 @@ class Field:
     @property
     def is_lost(self) -> bool:
         """Whether the particles are not where single columns are: a fit that went wrong, rarely."""
+        return bool(self.lost_columns())
+
+    def lost_columns(self) -> dict[int, float]:
+        """Give the columns where the particles are not, with the share of weight that is amiss."""
         single = [table for table in self.tables if len(table.group) == 1]
         answers = self.answers([table.group for table in single])
         share, stds = (LOST, 2.0) if self.patience == 1 else (LOST_NEAR, LOST_STDS)
-        return any(
-            not np.abs(table.counts - answer).sum() <= share * self.total + stds * table.std.sum()
-            for table, answer in zip(single, answers, strict=True)
-        )
+        found = {}
+        for table, answer in zip(single, answers, strict=True):
+            off = float(np.abs(table.counts - answer).sum())
+            if not off <= share * self.total + stds * float(table.std.sum()):
+                # What is amiss in one place is also missing in another. Weights may be no numbers.
+                found[table.group[0]] = off / (2 * self.total) if math.isfinite(off) else 1.0
+        return found
 
     def restart(self) -> None:
         """Forget all factors and fit again from independent columns; the tables stay."""

@@ -173,6 +173,21 @@ def settings_of(quilt: Patchwork, purse: Purse, n_rows: int) -> dict[str, Any]:
     }
 
 
+def warnings_of(quilt: Patchwork, rows: str = "data") -> list[str]:
+    """Tell of a fit that went wrong, and so did the second one: of post-processing alone."""
+    names = [column.counted.values.name for column in quilt.columns]
+    lost = quilt.field.lost_columns()
+    if not lost:
+        return []
+    amiss = ", ".join(f"{names[column]} ({share:.1%})" for column, share in lost.items())
+    return [
+        f"The fit went wrong, and so did a second one from the start. In `{rows}`, so many of all "
+        f"rows have other values than the noisy counts of the column say: {amiss}. Do not rely on "
+        "these rows, nor on answers that are the model's. The noisy tables, and answers that lie "
+        "in them, are not affected."
+    ]
+
+
 def _bought(
     columns: Sequence[str], cells: AxisCells, table: PaidTable, shape: Sequence[int] = ()
 ) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from hushtable.methods.prior import Prior, read_prior
 from hushtable.methods.quilt.carried import Carried
 from hushtable.methods.quilt.cuts import CUT_SHARE, is_wide, planned_size
 from hushtable.methods.quilt.domains import MAX_BUCKETS, MAX_INTERVALS, Values, values_of
-from hushtable.methods.quilt.handed_out import settings_of, tables_of
+from hushtable.methods.quilt.handed_out import settings_of, tables_of, warnings_of
 from hushtable.methods.quilt.meter import Meter, Purse, TableMechanism, as_share
 from hushtable.methods.quilt.particles import Drawn
 from hushtable.methods.quilt.prior import PriorRows
@@ -396,6 +396,7 @@ class QuiltPlan(Plan[SealedTable]):
         return Released(
             tables={"data": rows, **tables_of(quilt)},
             settings={**settings_of(quilt, purse, rows.num_rows), **self._of_prior(quilt)},
+            warnings=warnings_of(quilt),
         )
 
     def _of_prior(self, quilt: Patchwork) -> dict[str, Any]:
