@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from hushtable.domain import Domain
 from hushtable.methods import AlphaBeta
 from hushtable.pipeline import publish
-from hushtable.privacy.noise import SecureNoise
+from hushtable.privacy.secure_noise import SecureNoise
 from hushtable.privacy.sparse_subset import sparse_subset
 from hushtable.release import Release
 from hushtable.schema import Schema

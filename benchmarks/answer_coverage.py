@@ -37,7 +37,7 @@ from hushtable.estimate.quantiles import NORMAL
 from hushtable.methods import METHODS, Method, Quilt
 from hushtable.methods.registry import estimator_for
 from hushtable.predicate import parse
-from hushtable.privacy.noise import SecureNoise
+from hushtable.privacy.secure_noise import SecureNoise
 from hushtable.schema import Schema
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"

@@ -19,7 +19,8 @@ import numpy as np
 import pytest
 from _pytest.runner import runtestprotocol
 
-from hushtable.privacy import noise
+from hushtable.privacy.secure_noise import SecureNoise
+from hushtable.privacy.seeded_noise import SeededNoise
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -34,8 +35,8 @@ class Shifts:
         self.seconds: Counter[str] = Counter()
         self.is_drawn = False
         for owner, name in (
-            (noise.SecureNoise, "_words"),
-            (noise.SeededNoise, "_words"),
+            (SecureNoise, "_words"),
+            (SeededNoise, "_words"),
             (np.random, "default_rng"),
         ):
             self._watch(owner, name)

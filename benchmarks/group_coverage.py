@@ -28,7 +28,7 @@ from hushtable.evaluation.rows import CodedRows, is_ordered
 from hushtable.evaluation.utility.workload import Condition, Question, draw_questions
 from hushtable.methods import DiffGen, Partition
 from hushtable.methods.registry import estimator_for
-from hushtable.privacy.noise import SecureNoise
+from hushtable.privacy.secure_noise import SecureNoise
 from hushtable.schema import Schema
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"

@@ -47,7 +47,7 @@ from hushtable.errors import Refused
 from hushtable.linked.estimator import LinkedEstimator
 from hushtable.linked.linked import Linked
 from hushtable.methods.quilt.quilt import Quilt
-from hushtable.privacy.noise import SeededNoise
+from hushtable.privacy.seeded_noise import SeededNoise
 from hushtable.privacy.unit import Unit
 from hushtable.schema import Identifier, Schema
 from hushtable.schema.linked import LinkedSchema

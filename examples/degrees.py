@@ -13,7 +13,7 @@ import numpy as np
 from hushtable.graph.generate import configuration, generate_graph
 from hushtable.methods.degrees.degrees import Degrees
 from hushtable.pipeline import publish_graph
-from hushtable.privacy.noise import SeededNoise
+from hushtable.privacy.seeded_noise import SeededNoise
 from hushtable.release import Release
 
 N_NODES = 5000

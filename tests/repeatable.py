@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 
 from hushtable.privacy.bit_reader import Words
-from hushtable.privacy.noise import SecureNoise, SeededNoise
+from hushtable.privacy.secure_noise import SecureNoise
+from hushtable.privacy.seeded_noise import SeededNoise
 from seeds import shifted
 
 _streams: list[SeededNoise] = []

@@ -10,7 +10,8 @@ from hushtable.engine.sealed import seal
 from hushtable.methods.partition import partition
 from hushtable.methods.partition.tree import GrowthRules, Tree
 from hushtable.methods.partition.tree import grow as grow_sealed
-from hushtable.privacy.noise import Integers, Noise
+from hushtable.privacy.noise import Noise
+from hushtable.privacy.random_words import Integers
 from hushtable.privacy.regions import OrderedCells, SealedRegions
 from hushtable.privacy.sealed import inside
 from hushtable.privacy.spending import Account, Promise, Sensitivity

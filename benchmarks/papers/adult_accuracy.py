@@ -31,7 +31,7 @@ from hushtable.engine.memory import MemoryEngine
 from hushtable.methods import Method
 from hushtable.methods.diffgen.estimator import GeneralizedEstimator
 from hushtable.methods.registry import estimator_for
-from hushtable.privacy.noise import SecureNoise
+from hushtable.privacy.secure_noise import SecureNoise
 from hushtable.recoding import Recoding
 from hushtable.schema import Categorical, Schema
 

@@ -36,7 +36,8 @@ from .privacy.guarantee import (
     compose,
 )
 from .privacy.ledger import Ledger
-from .privacy.noise import SecureNoise, SeededNoise
+from .privacy.secure_noise import SecureNoise
+from .privacy.seeded_noise import SeededNoise
 from .release import Release, Statement
 from .schema import Schema
 from .schema.linked import LinkedSchema

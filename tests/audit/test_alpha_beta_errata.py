@@ -24,7 +24,7 @@ from hushtable.pipeline import publish
 from hushtable.privacy.bounded_adversary import Ratios, odds_limit, solve
 from hushtable.privacy.guarantee import BoundedAdversary, PureDP
 from hushtable.privacy.insertions import SourceInsertions, UniformInsertions
-from hushtable.privacy.noise import SecureNoise
+from hushtable.privacy.secure_noise import SecureNoise
 from hushtable.privacy.tuple_set import TupleSet
 from hushtable.schema import Schema
 

@@ -58,7 +58,9 @@ from hushtable.methods.listing import Listing
 from hushtable.methods.registry import listings
 from hushtable.methods.uncertain.uncertain import UncertainPlan
 from hushtable.privacy.guarantee import ApproxDP, PureDP
-from hushtable.privacy.noise import Noise, SecureNoise, SeededNoise
+from hushtable.privacy.noise import Noise
+from hushtable.privacy.secure_noise import SecureNoise
+from hushtable.privacy.seeded_noise import SeededNoise
 from hushtable.schema import Schema
 from seeds import shifted
 

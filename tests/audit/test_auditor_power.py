@@ -53,7 +53,7 @@ from hushtable.methods import (
 from hushtable.methods.alpha_beta import alpha_beta as alpha_beta_module
 from hushtable.methods.alpha_beta.alpha_beta import AlphaBetaPlan
 from hushtable.methods.base import Released
-from hushtable.methods.counts.columns import ColumnsPlan
+from hushtable.methods.counts.columns_plan import ColumnsPlan
 from hushtable.methods.counts.generalize_suppress import GeneralizeSuppressPlan
 from hushtable.methods.degrees.degrees import Degrees
 from hushtable.methods.diffgen.contingency_table import ContingencyTablePlan
@@ -64,14 +64,17 @@ from hushtable.methods.uncertain import uncertain
 from hushtable.methods.uncertain.regions import divided
 from hushtable.methods.uncertain.ruler import Ruler
 from hushtable.methods.uncertain.uncertain import UncertainPlan
+from hushtable.privacy.added_noise import add_noise
 from hushtable.privacy.class_scores import Max
 from hushtable.privacy.count_mechanisms import OneSidedGeometric, ThresholdMatrix
 from hushtable.privacy.domain_mechanism import DomainMechanism, NoisyCells
 from hushtable.privacy.guarantee import KAnonymity, Threshold
 from hushtable.privacy.insertions import UniformInsertions
 from hushtable.privacy.mechanism import Gaussian, Laplace
-from hushtable.privacy.noise import Integers, Noise, SeededNoise, add_noise
+from hushtable.privacy.noise import Noise
+from hushtable.privacy.random_words import Integers
 from hushtable.privacy.sealed import inside
+from hushtable.privacy.seeded_noise import SeededNoise
 from hushtable.privacy.spending import Account
 from hushtable.privacy.splits import ClassTable, Ways
 from hushtable.schema import Schema

@@ -27,7 +27,9 @@ from hushtable.audit.subject import Prepared, Subject
 from hushtable.errors import Refused
 from hushtable.methods import ContingencyTable
 from hushtable.methods.base import Released
-from hushtable.privacy.noise import Noise, SecureNoise, SeededNoise
+from hushtable.privacy.noise import Noise
+from hushtable.privacy.secure_noise import SecureNoise
+from hushtable.privacy.seeded_noise import SeededNoise
 
 SCHEMA = made_schema({"x": whole(3)})
 

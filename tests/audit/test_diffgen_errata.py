@@ -28,6 +28,7 @@ from hushtable.engine import connect
 from hushtable.methods.base import Released
 from hushtable.methods.diffgen.diffgen import DiffGen
 from hushtable.methods.diffgen.specialize import Choice, ClassCounts, choice_of
+from hushtable.privacy.added_noise import add_noise
 from hushtable.privacy.class_scores import (
     BITS,
     BalancedGain,
@@ -39,7 +40,9 @@ from hushtable.privacy.class_scores import (
 )
 from hushtable.privacy.domain_mechanism import DomainMechanism, NoisyCells
 from hushtable.privacy.guarantee import PureDP
-from hushtable.privacy.noise import Integers, Noise, SecureNoise, add_noise
+from hushtable.privacy.noise import Noise
+from hushtable.privacy.random_words import Integers
+from hushtable.privacy.secure_noise import SecureNoise
 from hushtable.privacy.splits import ClassTable, Ways
 from hushtable.schema import Schema
 

@@ -13,7 +13,9 @@ from hushtable.audit import elsewhere, generator
 from hushtable.audit.cases.made_up import copies, made_schema, whole
 from hushtable.audit.subject import Prepared, Subject
 from hushtable.methods.base import Released
-from hushtable.privacy.noise import Noise, SecureNoise, SeededNoise
+from hushtable.privacy.noise import Noise
+from hushtable.privacy.secure_noise import SecureNoise
+from hushtable.privacy.seeded_noise import SeededNoise
 
 SCHEMA = made_schema({"x": whole(3)})
 

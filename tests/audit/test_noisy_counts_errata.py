@@ -22,7 +22,9 @@ from hushtable.privacy.count_mechanisms import (
     TwoSidedGeometric,
 )
 from hushtable.privacy.guarantee import ApproxDP, PureDP, Threshold
-from hushtable.privacy.noise import Integers, Noise, SecureNoise
+from hushtable.privacy.noise import Noise
+from hushtable.privacy.random_words import Integers
+from hushtable.privacy.secure_noise import SecureNoise
 from hushtable.schema import Schema
 
 ONE = {"epsilon": Fraction(1), "delta": Fraction(1, 10**5), "k": 10}

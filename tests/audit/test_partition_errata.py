@@ -25,8 +25,11 @@ from hushtable.methods.partition.axes import Axis, axis_of
 from hushtable.methods.partition.partition import Partition
 from hushtable.methods.partition.tree import GrowthRules, Tree
 from hushtable.privacy.guarantee import PureDP
-from hushtable.privacy.noise import Integers, Noise, SecureNoise, SeededNoise
+from hushtable.privacy.noise import Noise
+from hushtable.privacy.random_words import Integers
 from hushtable.privacy.regions import OrderedCells, SealedRegions
+from hushtable.privacy.secure_noise import SecureNoise
+from hushtable.privacy.seeded_noise import SeededNoise
 from hushtable.privacy.spending import Account, Sensitivity
 from hushtable.schema import Integer, Schema
 from sealing import PLENTY, Leaves, grow

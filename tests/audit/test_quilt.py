@@ -36,8 +36,9 @@ from hushtable.methods.quilt.particles import Group
 from hushtable.methods.quilt.prior import PriorRows
 from hushtable.methods.quilt.quilt import Quilt, QuiltPlan
 from hushtable.privacy.composition import concentrated_share
-from hushtable.privacy.noise import SecureNoise, SeededNoise
 from hushtable.privacy.sealed import inside
+from hushtable.privacy.secure_noise import SecureNoise
+from hushtable.privacy.seeded_noise import SeededNoise
 from hushtable.privacy.unit import Unit
 from hushtable.schema import Schema
 from sealing import PLENTY_OF_RHO, sealed

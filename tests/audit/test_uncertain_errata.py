@@ -13,7 +13,8 @@ from hushtable.evaluation.risk.linkage import likelihood_linkage
 from hushtable.kernels.anonymity import gaussian_scales
 from hushtable.methods.uncertain.uncertain import Uncertain
 from hushtable.privacy.guarantee import NoGuarantee, UncertainAnonymity
-from hushtable.privacy.noise import SecureNoise, SeededNoise
+from hushtable.privacy.secure_noise import SecureNoise
+from hushtable.privacy.seeded_noise import SeededNoise
 from hushtable.schema import Schema
 from seeds import shifted
 

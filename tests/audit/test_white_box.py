@@ -24,8 +24,9 @@ from hushtable.privacy.composition import concentrated_share
 from hushtable.privacy.count_mechanisms import OneSidedGeometric, ThresholdMatrix
 from hushtable.privacy.guarantee import PureDP
 from hushtable.privacy.mechanism import Gaussian, Laplace
-from hushtable.privacy.noise import Noise, SecureNoise
+from hushtable.privacy.noise import Noise
 from hushtable.privacy.sealed import Sealed, inside
+from hushtable.privacy.secure_noise import SecureNoise
 from hushtable.privacy.spending import Account, Promise, Sensitivity
 from hushtable.privacy.unit import Unit
 

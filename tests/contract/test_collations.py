@@ -32,7 +32,8 @@ from hushtable.engine import Cells, MemoryEngine, SqlEngine, connect
 from hushtable.engine.database import DatabaseSource
 from hushtable.engine.drafting import draft
 from hushtable.errors import DataError
-from hushtable.privacy.noise import SecureNoise, SeededNoise
+from hushtable.privacy.secure_noise import SecureNoise
+from hushtable.privacy.seeded_noise import SeededNoise
 from hushtable.schema import Schema
 from seeds import shifted
 

@@ -45,7 +45,7 @@ from hushtable import engine as engines
 from hushtable.engine import MemoryEngine, SqlEngine, connect
 from hushtable.errors import DataError, ParameterError, SchemaError, TooLarge
 from hushtable.privacy.guarantee import Unit
-from hushtable.privacy.noise import SeededNoise
+from hushtable.privacy.seeded_noise import SeededNoise
 from hushtable.schema import Schema
 from seeds import shifted
 

@@ -60,10 +60,11 @@ from hushtable.privacy.domain_mechanism import DomainMechanism
 from hushtable.privacy.guarantee import Guarantee, KAnonymity, PureDP
 from hushtable.privacy.insertions import UniformInsertions
 from hushtable.privacy.mechanism import Gaussian, Laplace, Mechanism
-from hushtable.privacy.noise import Noise, SecureNoise
+from hushtable.privacy.noise import Noise
 from hushtable.privacy.regions import SealedRegions
 from hushtable.privacy.row_replacement import RowReplacement
 from hushtable.privacy.sealed import Seal, Sealed, SealedCells, inside
+from hushtable.privacy.secure_noise import SecureNoise
 from hushtable.privacy.spending import Account, Price, Promise, Sensitivity, Spent
 from hushtable.privacy.splits import (
     ScoreChoice,

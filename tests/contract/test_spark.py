@@ -70,7 +70,8 @@ from hushtable.methods import (
     Uncertain,
 )
 from hushtable.privacy.ledger import Ledger
-from hushtable.privacy.noise import SecureNoise, SeededNoise
+from hushtable.privacy.secure_noise import SecureNoise
+from hushtable.privacy.seeded_noise import SeededNoise
 from hushtable.release import Release
 from hushtable.schema import Schema
 from seeds import shifted

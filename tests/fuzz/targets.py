@@ -27,7 +27,7 @@ from hushtable.errors import HushtableError
 from hushtable.predicate import parse
 from hushtable.predicate.lookup import look_up
 from hushtable.privacy.ledger import Ledger
-from hushtable.privacy.noise import SeededNoise
+from hushtable.privacy.seeded_noise import SeededNoise
 from hushtable.release import SeededReleaseWarning
 from hushtable.taxonomy import Taxonomy
 

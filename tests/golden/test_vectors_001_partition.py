@@ -14,8 +14,8 @@ from hushtable.kernels.regions import split_score
 from hushtable.kernels.split_quality import EVEN_AND_APART
 from hushtable.methods.partition.axes import Axis
 from hushtable.methods.partition.partition import Partition
-from hushtable.privacy.noise import SecureNoise
 from hushtable.privacy.regions import OrderedCells
+from hushtable.privacy.secure_noise import SecureNoise
 from hushtable.schema import Schema
 from sealing import grow
 

@@ -14,7 +14,7 @@ from hushtable.datasets import sample, sample_schema
 from hushtable.methods import AlphaBeta, Frapp, Method
 from hushtable.methods.alpha_beta.two_coins import TwoCoins
 from hushtable.pipeline import publish
-from hushtable.privacy.noise import SecureNoise
+from hushtable.privacy.secure_noise import SecureNoise
 from hushtable.schema import Schema
 
 FALSE_ALARM = 1e-6

@@ -20,7 +20,7 @@ from hushtable.estimate.combine import combine, drawn_frame
 from hushtable.estimate.estimate_table import EstimateTable
 from hushtable.methods import Quilt
 from hushtable.methods.registry import estimator_for
-from hushtable.privacy.noise import SecureNoise
+from hushtable.privacy.secure_noise import SecureNoise
 from hushtable.schema import Schema
 from seeds import shifted
 

@@ -26,7 +26,8 @@ from hushtable.evaluation.utility.workload import draw_questions
 from hushtable.methods import DiffGen, NoisyCounts, Partition
 from hushtable.methods.base import Method
 from hushtable.methods.registry import estimator_for
-from hushtable.privacy.noise import SecureNoise, SeededNoise
+from hushtable.privacy.secure_noise import SecureNoise
+from hushtable.privacy.seeded_noise import SeededNoise
 from hushtable.schema import Schema
 from seeds import shifted
 

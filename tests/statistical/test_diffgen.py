@@ -29,7 +29,7 @@ from hushtable.methods.diffgen.specialize import (
 )
 from hushtable.privacy.class_scores import Max, Score, TotalVariation
 from hushtable.privacy.domain_mechanism import DomainMechanism, coins, reaching
-from hushtable.privacy.noise import SecureNoise
+from hushtable.privacy.secure_noise import SecureNoise
 from sealing import sealed
 
 ALPHA = 1e-7

@@ -19,8 +19,9 @@ from hushtable.privacy.count_mechanisms import (
     ThresholdMatrix,
     TwoSidedGeometric,
 )
-from hushtable.privacy.noise import Noise, SecureNoise
+from hushtable.privacy.noise import Noise
 from hushtable.privacy.rational import as_rational
+from hushtable.privacy.secure_noise import SecureNoise
 
 ALPHA = 5e-9
 N_DRAWS = 200_000

@@ -16,7 +16,8 @@ from hushtable.datasets import sample, sample_schema
 from hushtable.engine import connect
 from hushtable.methods.quilt.meter import Meter, Purse
 from hushtable.methods.quilt.quilt import Quilt
-from hushtable.privacy.noise import SecureNoise, SeededNoise
+from hushtable.privacy.secure_noise import SecureNoise
+from hushtable.privacy.seeded_noise import SeededNoise
 from hushtable.schema import Schema
 from sealing import PLENTY, PLENTY_OF_RHO, sealed
 from seeds import shifted

@@ -19,7 +19,7 @@ from hushtable.methods.quilt.measured_tables import MeasuredTable, MeasuredTable
 from hushtable.methods.quilt.quilt import Quilt
 from hushtable.pipeline import publish
 from hushtable.predicate import parse
-from hushtable.privacy.noise import SecureNoise
+from hushtable.privacy.secure_noise import SecureNoise
 from seeds import shifted
 
 N_REPEATS = 3000

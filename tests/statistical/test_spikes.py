@@ -19,7 +19,7 @@ from hushtable.methods import DiffGen, Partition
 from hushtable.methods.base import Method
 from hushtable.methods.registry import estimator_for
 from hushtable.privacy.domain_mechanism import DomainMechanism
-from hushtable.privacy.noise import SeededNoise
+from hushtable.privacy.seeded_noise import SeededNoise
 from hushtable.schema import Schema
 from seeds import shifted
 

@@ -8,7 +8,7 @@ import hushtable as ht
 from hushtable.engine.drafting import Draft, drafted
 from hushtable.engine.fitting import misfits
 from hushtable.methods.base import Method
-from hushtable.privacy.noise import SeededNoise
+from hushtable.privacy.seeded_noise import SeededNoise
 from seeds import shifted
 
 

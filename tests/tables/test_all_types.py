@@ -15,7 +15,7 @@ import pytest
 import hushtable as ht
 from hushtable.codes import to_codes, to_values
 from hushtable.engine import connect
-from hushtable.privacy.noise import SeededNoise
+from hushtable.privacy.seeded_noise import SeededNoise
 from hushtable.schema import Schema
 from seeds import shifted
 

@@ -13,7 +13,7 @@ import hushtable as ht
 from hushtable.codes import to_codes
 from hushtable.methods import Method, TopDownSpecialization
 from hushtable.predicate.rules import rules_of
-from hushtable.privacy.noise import SeededNoise
+from hushtable.privacy.seeded_noise import SeededNoise
 from seeds import shifted
 from tables.bank import SCHEMA, table
 

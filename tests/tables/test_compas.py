@@ -14,7 +14,7 @@ import hushtable as ht
 from hushtable.engine import connect
 from hushtable.engine.fitting import misfits
 from hushtable.methods import Method
-from hushtable.privacy.noise import SeededNoise
+from hushtable.privacy.seeded_noise import SeededNoise
 from seeds import shifted
 from tables.compas import SCHEMA, table
 

@@ -32,7 +32,8 @@ from hushtable.predicate import parse
 from hushtable.privacy.guarantee import BoundedAdversary, PureDP
 from hushtable.privacy.insertions import SourceInsertions
 from hushtable.privacy.ledger import Ledger
-from hushtable.privacy.noise import SecureNoise, SeededNoise
+from hushtable.privacy.secure_noise import SecureNoise
+from hushtable.privacy.seeded_noise import SeededNoise
 from hushtable.privacy.tuple_set import is_among
 from hushtable.schema import Schema
 from seeds import shifted

@@ -18,8 +18,8 @@ from hushtable.methods.alpha_beta.two_coins import CopyCoins, TwoCoins
 from hushtable.pipeline import publish
 from hushtable.privacy.guarantee import PureDP
 from hushtable.privacy.insertions import UniformInsertions
-from hushtable.privacy.noise import SecureNoise
 from hushtable.privacy.rational import exp_bounds
+from hushtable.privacy.secure_noise import SecureNoise
 from hushtable.schema import Schema
 
 SCHEMA = Schema.from_dict(

@@ -15,7 +15,7 @@ from hushtable.estimate.base import Estimate
 from hushtable.methods import Columns
 from hushtable.methods.counts.basket_sizes import BasketSizes, class_of_sizes, size_ends
 from hushtable.methods.registry import estimator_for
-from hushtable.privacy.noise import SecureNoise
+from hushtable.privacy.secure_noise import SecureNoise
 from hushtable.schema import Schema
 
 N_ITEMS, N_BASKETS, MOST = 40, 6000, 32

@@ -41,7 +41,7 @@ from hushtable.privacy.class_scores import (
 )
 from hushtable.privacy.domain_mechanism import DomainMechanism, NoisyCells
 from hushtable.privacy.guarantee import Unit
-from hushtable.privacy.noise import SecureNoise
+from hushtable.privacy.secure_noise import SecureNoise
 from hushtable.privacy.spending import Sensitivity
 from hushtable.privacy.splits import Ways
 from hushtable.recoding import Recoding

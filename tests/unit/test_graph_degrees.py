@@ -26,7 +26,8 @@ from hushtable.methods.degrees.hay import HayDegrees
 from hushtable.pipeline import publish_graph
 from hushtable.privacy.guarantee import PureDP
 from hushtable.privacy.ledger import Ledger
-from hushtable.privacy.noise import SecureNoise, SeededNoise
+from hushtable.privacy.secure_noise import SecureNoise
+from hushtable.privacy.seeded_noise import SeededNoise
 from hushtable.release import Release
 from seeds import shifted
 

@@ -13,7 +13,7 @@ import hushtable as ht
 from hushtable.evaluation.report.page import headlines
 from hushtable.evaluation.risk import held_back
 from hushtable.evaluation.rows import read_rows
-from hushtable.privacy.noise import SeededNoise
+from hushtable.privacy.seeded_noise import SeededNoise
 from hushtable.release import SEEDED
 from seeds import shifted
 

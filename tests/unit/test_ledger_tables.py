@@ -34,7 +34,7 @@ from hushtable.privacy import ledger_file as file
 from hushtable.privacy.guarantee import NoGuarantee, PureDP, Threshold, Unit
 from hushtable.privacy.ledger import Ledger
 from hushtable.privacy.ledger_records import digest_of
-from hushtable.privacy.noise import SeededNoise
+from hushtable.privacy.seeded_noise import SeededNoise
 from hushtable.release import LedgerReceipt, Release, Statement
 
 ROW: dict[str, Any] = {"unit": Unit(kind="row"), "neighbors": "add-remove"}

@@ -17,7 +17,7 @@ from hushtable.linked.publish import publish_linked
 from hushtable.linked.questions import with_parentheses
 from hushtable.privacy.guarantee import Unit
 from hushtable.privacy.ledger import Ledger
-from hushtable.privacy.noise import SeededNoise
+from hushtable.privacy.seeded_noise import SeededNoise
 from hushtable.release import Release
 from hushtable.schema.linked import LinkedSchema
 from seeds import shifted

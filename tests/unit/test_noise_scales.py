@@ -12,7 +12,8 @@ from hushtable.engine import connect
 from hushtable.methods import DiffGen
 from hushtable.methods.counts.column_choice import PairMechanism
 from hushtable.privacy.composition import concentrated_share
-from hushtable.privacy.noise import Integers, SecureNoise
+from hushtable.privacy.random_words import Integers
+from hushtable.privacy.secure_noise import SecureNoise
 from hushtable.privacy.splits import ScoreChoice, WayChoice
 
 

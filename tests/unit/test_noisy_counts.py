@@ -32,8 +32,9 @@ from hushtable.privacy.count_mechanisms import (
     make_count_mechanism,
 )
 from hushtable.privacy.guarantee import ApproxDP, PureDP, Threshold, Unit
-from hushtable.privacy.noise import SecureNoise, SeededNoise
 from hushtable.privacy.rational import as_rational, exp_bounds
+from hushtable.privacy.secure_noise import SecureNoise
+from hushtable.privacy.seeded_noise import SeededNoise
 from hushtable.recoding import Recoding, recoded_domain
 from hushtable.schema import Schema
 from seeds import shifted

@@ -31,8 +31,9 @@ from hushtable.methods.partition.tree import GrowthRules, Tree
 from hushtable.methods.registry import estimator_for
 from hushtable.pipeline import publish
 from hushtable.privacy.distributions import laplace_kurtosis, laplace_variance
-from hushtable.privacy.noise import SecureNoise, SeededNoise
 from hushtable.privacy.regions import OrderedCells
+from hushtable.privacy.secure_noise import SecureNoise
+from hushtable.privacy.seeded_noise import SeededNoise
 from hushtable.schema import Categorical, Schema
 from hushtable.taxonomy import Taxonomy
 from sealing import grow

@@ -18,7 +18,7 @@ from hushtable.methods.partition.estimator import RegionEstimator
 from hushtable.methods.partition.partition import Partition
 from hushtable.methods.registry import estimator_for
 from hushtable.predicate import parse
-from hushtable.privacy.noise import SecureNoise
+from hushtable.privacy.secure_noise import SecureNoise
 from hushtable.privacy.spending import Account, Promise
 from hushtable.schema import Schema
 from seeds import shifted

@@ -22,9 +22,12 @@ from hushtable.methods.counts.noisy_counts import delta_per_row
 from hushtable.methods.uncertain.cover import CONFIDENCE_SHARE, CoverCheck, Level
 from hushtable.methods.uncertain.levels import LevelFinder
 from hushtable.methods.uncertain.ruler import Ruler
+from hushtable.privacy.coin_draws import Coins
 from hushtable.privacy.guarantee import PureDP
 from hushtable.privacy.insertions import SourceInsertions, UniformInsertions
-from hushtable.privacy.noise import Coins, Integers, SecureNoise, SeededNoise
+from hushtable.privacy.random_words import Integers
+from hushtable.privacy.secure_noise import SecureNoise
+from hushtable.privacy.seeded_noise import SeededNoise
 from hushtable.privacy.tuple_set import TupleSet
 from hushtable.schema import Schema
 from seeds import shifted

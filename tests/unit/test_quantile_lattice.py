@@ -19,7 +19,8 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from hushtable.estimate.moments import Numbers, quantile
+from hushtable.estimate.column_quantiles import quantile
+from hushtable.estimate.moments import Numbers
 from hushtable.estimate.quantiles import GAP_DOUBT, between_ends
 from hushtable.estimate.row_functions import ONE, RowFunction
 from hushtable.estimate.sums import Sums
@@ -104,5 +105,5 @@ def test_a_median_on_the_border_is_missed_as_often_as_it_says() -> None:
 
 
 def test_a_reach_that_is_too_short_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hushtable.estimate.moments.between_ends", lambda _: 1.2816)
+    monkeypatch.setattr("hushtable.estimate.column_quantiles.between_ends", lambda _: 1.2816)
     assert held_at_the_border() < 0.925

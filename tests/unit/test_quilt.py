@@ -37,7 +37,8 @@ from hushtable.methods.quilt.schedule import schedule
 from hushtable.planning import Want, needed_epsilon
 from hushtable.privacy.composition import concentrated_share
 from hushtable.privacy.guarantee import ApproxDP, PureDP
-from hushtable.privacy.noise import SecureNoise, SeededNoise
+from hushtable.privacy.secure_noise import SecureNoise
+from hushtable.privacy.seeded_noise import SeededNoise
 from hushtable.recoding import Recoding
 from hushtable.schema import Schema
 from sealing import sealed

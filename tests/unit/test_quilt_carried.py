@@ -15,7 +15,7 @@ from hushtable.methods.base import Released
 from hushtable.methods.prior import Earlier, EarlierTable, Prior
 from hushtable.methods.quilt.carried import Carried
 from hushtable.methods.quilt.quilt import Quilt
-from hushtable.privacy.noise import SeededNoise
+from hushtable.privacy.seeded_noise import SeededNoise
 from hushtable.schema import Schema
 from seeds import shifted
 

@@ -20,7 +20,7 @@ from hushtable.methods.quilt.estimator import QuiltEstimator
 from hushtable.methods.quilt.inside import drawn_together
 from hushtable.methods.quilt.meter import Meter, PaidTable, Purse, TableMechanism
 from hushtable.methods.quilt.quilt import Quilt
-from hushtable.privacy.noise import SeededNoise
+from hushtable.privacy.seeded_noise import SeededNoise
 from hushtable.schema import Schema
 from sealing import sealed
 from seeds import shifted

@@ -25,7 +25,7 @@ from hushtable.methods.quilt.resolutions import Patch
 from hushtable.pipeline import publish
 from hushtable.prior import StoredPrior
 from hushtable.privacy.ledger import Ledger
-from hushtable.privacy.noise import SeededNoise
+from hushtable.privacy.seeded_noise import SeededNoise
 from hushtable.release import Release
 from hushtable.schema import Schema
 from hushtable.web.forms import fields_of, read_parameters

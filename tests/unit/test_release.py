@@ -21,7 +21,7 @@ from hushtable.engine.header import stored_rows
 from hushtable.errors import ReleaseError, TooLarge
 from hushtable.methods import NoisyCounts
 from hushtable.pipeline import publish
-from hushtable.privacy.noise import SeededNoise
+from hushtable.privacy.seeded_noise import SeededNoise
 from hushtable.release import Release
 from hushtable.schema import Schema
 from seeds import shifted

@@ -16,7 +16,7 @@ from hushtable.engine import connect
 from hushtable.errors import SchemaError
 from hushtable.methods import Method
 from hushtable.predicate.rules import is_impossible, kept_rows, rules_of, with_derived
-from hushtable.privacy.noise import SeededNoise
+from hushtable.privacy.seeded_noise import SeededNoise
 from hushtable.recoding import recodings
 from hushtable.schema import Schema
 from seeds import shifted

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from hushtable.cli.app import app
 from hushtable.privacy.ledger import Ledger
-from hushtable.privacy.noise import SecureNoise
+from hushtable.privacy.secure_noise import SecureNoise
 from hushtable.selftest import CHECKS, Check, Verdict, papers, run_checks, samplers
 from hushtable.selftest.families import METHODS
 from hushtable.selftest.ledgers import _forged, _race

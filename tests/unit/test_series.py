@@ -15,7 +15,7 @@ from hushtable import pipeline
 from hushtable.errors import HushtableError, ParameterError, Refused, ReleaseError
 from hushtable.methods.quilt.quilt import QuiltPlan
 from hushtable.pipeline import publish
-from hushtable.privacy.noise import SeededNoise
+from hushtable.privacy.seeded_noise import SeededNoise
 from hushtable.release_writer import ReleaseWriter
 from hushtable.schema import Schema
 from hushtable.series import Series, SeriesPlan

@@ -16,7 +16,8 @@ from hushtable.errors import ParameterError
 from hushtable.privacy import bounded_coins
 from hushtable.privacy import sparse_subset as sparse_subset_module
 from hushtable.privacy.bounded_coins import heads, power_bounds
-from hushtable.privacy.noise import SecureNoise, SeededNoise
+from hushtable.privacy.secure_noise import SecureNoise
+from hushtable.privacy.seeded_noise import SeededNoise
 from hushtable.privacy.sparse_subset import sparse_subset
 from seeds import shifted
 

@@ -19,8 +19,8 @@ from hushtable.methods.partition.partition import Partition
 from hushtable.methods.partition.tree import apart_cuts
 from hushtable.methods.quilt.domains import values_of
 from hushtable.privacy.class_scores import make_score
-from hushtable.privacy.noise import SeededNoise
 from hushtable.privacy.sealed import Sealed
+from hushtable.privacy.seeded_noise import SeededNoise
 from hushtable.privacy.spending import Account, Promise, Sensitivity
 from hushtable.recoding import bins_of, recode
 from hushtable.schema import Categorical, Date, Integer, Number, Schema

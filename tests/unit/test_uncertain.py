@@ -25,7 +25,7 @@ from hushtable.methods.uncertain.noise_reach import gaussian_reach, most_behind
 from hushtable.methods.uncertain.ruler import Ruler
 from hushtable.methods.uncertain.uncertain import Uncertain
 from hushtable.predicate import parse
-from hushtable.privacy.noise import SeededNoise
+from hushtable.privacy.seeded_noise import SeededNoise
 from hushtable.schema import Schema
 from seeds import shifted
 

@@ -22,7 +22,8 @@ from hushtable.methods.uncertain.uncertain import Uncertain
 from hushtable.pipeline import publish
 from hushtable.predicate import parse
 from hushtable.privacy.guarantee import UncertainAnonymity
-from hushtable.privacy.noise import SecureNoise, SeededNoise
+from hushtable.privacy.secure_noise import SecureNoise
+from hushtable.privacy.seeded_noise import SeededNoise
 from hushtable.schema import Schema
 from seeds import shifted
 

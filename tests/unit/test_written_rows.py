@@ -31,7 +31,7 @@ from hushtable.methods import (
 )
 from hushtable.methods.base import Released
 from hushtable.methods.counts.noisy_counts import NoisyCountsPlan
-from hushtable.privacy.noise import SeededNoise
+from hushtable.privacy.seeded_noise import SeededNoise
 from hushtable.release import SeededReleaseWarning
 from hushtable.schema import Schema
 

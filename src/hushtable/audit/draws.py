@@ -20,8 +20,9 @@ from hushtable.privacy.count_mechanisms import CountMechanism
 from hushtable.privacy.degree_mechanisms import MiddleCuts
 from hushtable.privacy.domain_mechanism import DomainMechanism
 from hushtable.privacy.mechanism import Gaussian, Laplace
-from hushtable.privacy.noise import SecureNoise, SeededNoise
 from hushtable.privacy.row_replacement import RowReplacement
+from hushtable.privacy.secure_noise import SecureNoise
+from hushtable.privacy.seeded_noise import SeededNoise
 from hushtable.privacy.splits import ScoreChoice, WayChoice
 
 LAW_DRAWS = 20_000

@@ -30,7 +30,7 @@ from hushtable.audit.report import Finding
 from hushtable.audit.subject import Subject
 from hushtable.audit.traces import traced
 from hushtable.errors import HushtableError
-from hushtable.privacy.noise import SeededNoise
+from hushtable.privacy.seeded_noise import SeededNoise
 
 PROMISE = (
     "Whatever a run draws, it draws from the noise that it was given; whatever it tells, it "

@@ -27,7 +27,9 @@ from hushtable import kernels
 from hushtable.audit.bounds import EventTally, at_least, at_most
 from hushtable.audit.report import Finding
 from hushtable.privacy.bit_reader import BitReader, Words
-from hushtable.privacy.noise import Noise, SecureNoise, SeededNoise
+from hushtable.privacy.noise import Noise
+from hushtable.privacy.secure_noise import SecureNoise
+from hushtable.privacy.seeded_noise import SeededNoise
 
 PROMISE = (
     "All randomness comes from the noise layer: fresh words of the operating system, and samplers "

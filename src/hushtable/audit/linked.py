@@ -19,7 +19,7 @@ from hushtable.engine.linked import open_linked
 from hushtable.engine.sealed import Counting
 from hushtable.linked.linked import LinkedPlan
 from hushtable.methods.base import Plan, Released
-from hushtable.privacy.noise import SeededNoise
+from hushtable.privacy.seeded_noise import SeededNoise
 
 Connect = Callable[[SeededNoise], Counting]
 """Gives what counts private tables, by coins that say which rows of a person count."""

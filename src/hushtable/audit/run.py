@@ -31,7 +31,8 @@ from hushtable.privacy.guarantee import (
     Threshold,
     UncertainAnonymity,
 )
-from hushtable.privacy.noise import Noise, SecureNoise
+from hushtable.privacy.noise import Noise
+from hushtable.privacy.secure_noise import SecureNoise
 from hushtable.schema import Schema
 
 CONFIDENCE = 1 - 1e-6

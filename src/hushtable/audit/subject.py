@@ -14,7 +14,9 @@ from hushtable.errors import HushtableError
 from hushtable.methods.base import Released
 from hushtable.methods.parameters import Parameters
 from hushtable.privacy.guarantee import Guarantee
-from hushtable.privacy.noise import Integers, Noise, SeededNoise
+from hushtable.privacy.noise import Noise
+from hushtable.privacy.random_words import Integers
+from hushtable.privacy.seeded_noise import SeededNoise
 from hushtable.schema import Schema
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from hushtable.privacy.bit_reader import Words
 from hushtable.privacy.domain_mechanism import NoisyCells
 from hushtable.privacy.mechanism import Mechanism
-from hushtable.privacy.noise import SeededNoise
+from hushtable.privacy.seeded_noise import SeededNoise
 from hushtable.privacy.spending import Account, Part, Sensitivity
 
 FAR = 50

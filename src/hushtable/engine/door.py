@@ -41,7 +41,8 @@ from hushtable.errors import DataError, ParameterError
 from hushtable.extras import require
 from hushtable.file_format import FileFormat
 from hushtable.files.memory import parse_memory_limit
-from hushtable.privacy.noise import Noise, SecureNoise
+from hushtable.privacy.noise import Noise
+from hushtable.privacy.secure_noise import SecureNoise
 from hushtable.schema import Schema
 
 EngineName = Literal["auto", "memory", "duckdb", "spark"]

@@ -29,7 +29,8 @@ from hushtable.engine.sql.engine import SqlEngine
 from hushtable.engine.sql.rows import encoded_rows
 from hushtable.errors import DataError, ParameterError
 from hushtable.predicate.facts import Fact, facts_of
-from hushtable.privacy.noise import Noise, SecureNoise
+from hushtable.privacy.noise import Noise
+from hushtable.privacy.secure_noise import SecureNoise
 from hushtable.schema import Schema
 from hushtable.schema.linked import PREVIOUS, LinkedSchema
 

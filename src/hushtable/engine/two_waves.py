@@ -26,7 +26,8 @@ from hushtable.engine.source import Source
 from hushtable.engine.sql.engine import SqlEngine
 from hushtable.engine.sql.rows import encoded_rows
 from hushtable.errors import DataError, ParameterError
-from hushtable.privacy.noise import Noise, SecureNoise
+from hushtable.privacy.noise import Noise
+from hushtable.privacy.secure_noise import SecureNoise
 from hushtable.privacy.unit import Unit
 from hushtable.schema import Schema
 from hushtable.schema.linked import PREVIOUS

@@ -18,6 +18,13 @@ from hushtable.errors import HushtableError, ParameterError, Refused, TooLarge
 from hushtable.estimate import correlation as correlations
 from hushtable.estimate import moments, regression
 from hushtable.estimate.base import CONFIDENCE, Estimate, Estimator, Scope
+from hushtable.estimate.column_quantiles import (
+    name_of_quantile,
+    no_quantile,
+    quantile,
+    said_of_codes,
+    value_at,
+)
 from hushtable.estimate.estimate_table import EstimateTable, of_terms
 from hushtable.estimate.formula import kind_of, read_formula
 from hushtable.estimate.moments import Numbers
@@ -199,7 +206,7 @@ class Answers:
         answer = self._by(
             by,
             where,
-            lambda base: moments.quantile(
+            lambda base: quantile(
                 self._ask_apart, Numbers(column, number, base), float(probability), scope=scope
             ),
         )
@@ -235,12 +242,12 @@ class Answers:
                     low = middle + 1
             return low
 
-        what, every = moments.name_of_quantile(probability, column), np.arange(number.n_values)
+        what, every = name_of_quantile(probability, column), np.arange(number.n_values)
         if base.value <= 0:
-            return moments.no_quantile(number, every, what=what, scope=scope, notes=base.notes)
+            return no_quantile(number, every, what=what, scope=scope, notes=base.notes)
         code = first("value", base.value)
         ends = min(code, first("high", base.low)), max(code, first("low", base.high))
-        value, low, high = moments.value_at(number, (code, *ends))
+        value, low, high = value_at(number, (code, *ends))
         # As much of it is noise as of the count up to the value.
         at = up_to(code)
         std, known = (high - low) / (2 * NORMAL), at.std or 1.0
@@ -253,7 +260,7 @@ class Answers:
             sampling_std=std * at.sampling_std / known,
             scope=scope,
             what=what,
-            notes=(*base.notes, *moments.said_of_codes(number, every, ends)),
+            notes=(*base.notes, *said_of_codes(number, every, ends)),
         )
 
     def correlation(

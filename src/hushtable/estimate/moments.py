@@ -1,9 +1,8 @@
-"""Means, sums, variances, shares and quantiles from sums over rows, each with its interval.
+"""Means, sums, variances and shares from sums over rows, each with its interval.
 
 A ratio of two sums has the interval of Fieller (1954): all ratios r for which the first sum less r
 times the second is not farther from zero than its error allows. It holds however large the error
-of the denominator is; where that may be zero, all that is left are the bounds of the column. A
-quantile is found the same way: a value is one if neither too few nor too many rows are below it.
+of the denominator is; where that may be zero, all that is left are the bounds of the column.
 """
 
 from __future__ import annotations
@@ -13,22 +12,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hushtable.estimate.base import Estimate, Scope
-from hushtable.estimate.quantiles import GAP_REACH, NORMAL, between_ends
-from hushtable.estimate.row_functions import (
-    ONE,
-    Floats,
-    RowFunction,
-    Scale,
-    UnitRuler,
-    numbers_of,
-    power,
-    present,
-)
+from hushtable.estimate.quantiles import NORMAL
+from hushtable.estimate.row_functions import ONE, Floats, RowFunction, Scale, UnitRuler, power
 from hushtable.estimate.sums import Sums
-from hushtable.schema import Integer, Number
 
 Ask = Callable[[Sequence[RowFunction]], Sums]
 
@@ -42,10 +30,6 @@ NEARLY_ALL = 0.95
 
 NO_SPREAD = 1e-14
 """What rounding makes of a variance that is zero, of places between -1 and 1."""
-
-_ALL_THRESHOLDS = 128  # values of a column that are all tried as a quantile
-_FEW_THRESHOLDS = 33  # of a column with very many values, before it is known where to look
-_MAX_NUMBERS = 8_000_000  # thresholds times values
 
 
 @dataclass(frozen=True)
@@ -330,223 +314,3 @@ def variance(ask: Ask, numbers: Numbers, *, scope: Scope) -> Estimate:
     notes = (*answer.notes, *said_of((answer.low, high), (0.0, most)))
     answer = replace(answer, value=value, high=high, notes=tuple(dict.fromkeys(notes)))
     return in_values(answer, numbers.ruler.half**2)
-
-
-def quantile(ask: Ask, numbers: Numbers, probability: float, *, scope: Scope) -> Estimate:
-    """Give the least value that at least this share of the rows do not exceed.
-
-    A value is not it if noise apart too few rows are at or below it, or too many below it. The two
-    are as many rows apart as have the value: where these are many, one of them alone can go wrong,
-    and `between_ends` reaches less far.
-    """
-    column, name = numbers.column, numbers.name
-    left = numbers.where.factors.get(name, np.ones(column.size))[: column.n_values] > 0
-    there = np.flatnonzero(left)
-    base = present(name, column) * numbers.where
-    notes: tuple[str, ...] = ()
-    scales: list[tuple[float, float, float]] = []
-    known_rows = 0.0
-    codes = np.arange(column.size)
-    at_once = max(1, _MAX_NUMBERS // column.size)
-
-    known: dict[int, tuple[float, ...]] = {}
-
-    def surplus(places: NDArray[np.int64]) -> Surplus:
-        """Give how many rows too many are at or below each value, and how far that may be off."""
-        new = [place for place in places.tolist() if place not in known]
-        for start in range(0, len(new), at_once):
-            known.update(_surplus(new[start : start + at_once]))
-        return Surplus(*np.array([known[place] for place in places.tolist()]).T)
-
-    def _surplus(places: list[int]) -> dict[int, tuple[float, ...]]:
-        nonlocal notes, known_rows
-        functions = []
-        for code in there[places].tolist():
-            factor = np.where(codes <= code, 1.0 - probability, -probability)
-            functions.append(RowFunction({name: factor}) * base)
-        functions.append(base)
-        found = ask(functions)
-        notes = found.notes
-        known_rows = float(found.values[-1])
-        n_rows = max(known_rows, 1.0)
-        sampling = probability * (1 - probability) * n_rows
-        scales.append(
-            (
-                float(np.median(found.privacy.diagonal()[:-1])),
-                float(np.median(found.model.diagonal()[:-1])),
-                sampling,
-            )
-        )
-        parts = [part[:-1] for part in (found.values, *_errors(found, sampling, scope))]
-        return dict(zip(places, zip(*parts, strict=True), strict=True))
-
-    def mass(blocks: Sequence[tuple[int, int]]) -> Floats:
-        """Give how many rows at least have one of the values after the first, up to the last."""
-        least: list[float] = []
-        for start in range(0, len(blocks), at_once):
-            functions = []
-            for first, last in blocks[start : start + at_once]:
-                inside = (codes > (there[first] if first >= 0 else -1)) & (codes <= there[last])
-                functions.append(RowFunction({name: inside.astype(np.float64)}) * base)
-            found = ask(functions)
-            drawn, model = _errors(found, np.maximum(found.values, 0.0), scope)
-            least += (
-                found.values - np.hypot(GAP_REACH * drawn, GAP_REACH / NORMAL * model)
-            ).tolist()
-        return np.array(least)
-
-    first, last, value = _crossing(surplus, mass, len(there))
-    if known_rows <= 0:
-        what = name_of_quantile(probability, name)
-        return no_quantile(column, there, what=what, scope=scope, notes=notes)
-    low_code, high_code, code = there[[first, last, value]].tolist()
-    # To a standard deviation of rows belongs one of values: the reach tells how much.
-    privacy, model, sampling = scales[-1]
-    values = value_at(column, (code, low_code, high_code))
-    all_of_it = privacy + model + (sampling if scope == "population" else 0.0)
-    per_row = (values[2] - values[1]) / (2 * NORMAL) / math.sqrt(all_of_it) if all_of_it else 0.0
-    return Estimate(
-        value=values[0],
-        low=values[1],
-        high=values[2],
-        privacy_std=per_row * math.sqrt(privacy),
-        model_std=per_row * math.sqrt(model),
-        sampling_std=per_row * math.sqrt(sampling),
-        scope=scope,
-        what=name_of_quantile(probability, name),
-        notes=(*notes, *said_of_codes(column, there, (low_code, high_code))),
-    )
-
-
-def no_quantile(
-    column: Scale, possible: NDArray[np.int64], *, what: str, scope: Scope, notes: tuple[str, ...]
-) -> Estimate:
-    """Stand for a quantile of rows of which it is open whether there are any."""
-    low, high = value_at(column, possible[[0, -1]].tolist())
-    return Estimate(
-        value=math.nan,
-        low=low,
-        high=high,
-        privacy_std=(high - low) / (2 * NORMAL),
-        model_std=0.0,
-        scope=scope,
-        what=what,
-        notes=(*notes, TOO_FEW),
-    )
-
-
-def said_of_codes(
-    column: Scale, possible: NDArray[np.int64], ends: tuple[int, int]
-) -> tuple[str, ...]:
-    """Give the note that an interval of values needs which leaves hardly anything out."""
-    bounds = numbers_of(column, possible[[0, -1]])
-    low, high = numbers_of(column, np.array(ends))
-    return said_of((float(low), float(high)), (float(bounds[0]), float(bounds[1])))
-
-
-def value_at(column: Scale, codes: Sequence[int]) -> list[float]:
-    """Give the values behind codes, numbers as they are written."""
-    if isinstance(column, Integer | Number):
-        return [float(column.value(code) or 0) for code in codes]
-    return [float(second) for second in numbers_of(column, np.asarray(codes))]
-
-
-def name_of_quantile(probability: float, name: str) -> str:
-    """Say what quantile it is."""
-    return f"median of {name}" if probability == 0.5 else f"quantile {probability:g} of {name}"
-
-
-@dataclass(frozen=True, eq=False)
-class Surplus:
-    """How many rows too many are at or below values, and how far that may be off.
-
-    Parameters
-    ----------
-    values : array
-        Rows, less those that a quantile leaves there.
-    drawn : array
-        Standard deviation from noise and from sampling.
-    model : array
-        Half of the interval of what the release leaves open. It lies on one side as it happens, so
-        it is never reached for less.
-    """
-
-    values: Floats
-    drawn: Floats
-    model: Floats
-
-    def reach(self, deviations: Floats | float) -> Floats:
-        """Say how far values may be off; half a row more, since counts are whole."""
-        return np.asarray(np.hypot(deviations * self.drawn, self.model) + 0.5)
-
-
-def _errors(found: Sums, sampling: Floats | float, scope: Scope) -> tuple[Floats, Floats]:
-    """Give the standard deviation of what is drawn, and the half-interval of what is not known."""
-    drawn = (found.privacy_reach / NORMAL) ** 2 * found.privacy.diagonal()
-    if scope == "population":
-        drawn = drawn + sampling
-    model = found.model_reach**2 * found.model.diagonal()
-    return np.sqrt(np.maximum(drawn, 0.0)), np.sqrt(np.maximum(model, 0.0))
-
-
-def _crossing(
-    surplus: Callable[[NDArray[np.int64]], Surplus],
-    mass: Callable[[Sequence[tuple[int, int]]], Floats],
-    size: int,
-) -> tuple[int, int, int]:
-    """Find the first and the last place that may be the crossing, and the likeliest."""
-    n_first = min(size, max(_FEW_THRESHOLDS, min(_ALL_THRESHOLDS, _MAX_NUMBERS // size)))
-    places = np.unique(np.linspace(0, size - 1, n_first).astype(np.int64))
-    while True:
-        at_places = surplus(places)
-        found = at_places.values
-        may_be = _not_rejected(places, at_places, mass)
-        hits = np.flatnonzero(may_be)
-        first, last = int(hits[0]), int(hits[-1])
-        # Between the last place that is too low for sure and the first, nothing was tried.
-        gap_low = places[first] - (places[first - 1] if first else -1)
-        gap_high = places[last] - (places[last - 1] if last else -1)
-        if max(gap_low, gap_high) <= 1:
-            break
-        more = [places]
-        for at in {first, last, (first + last) // 2}:
-            start = int(places[at - 1]) if at else 0
-            more.append(np.linspace(start, places[at], 9).astype(np.int64))
-        finer = np.unique(np.concatenate(more))
-        if len(finer) == len(places):
-            break
-        places = finer
-    # Noise makes the cumulated counts wobble: the middle between the first and the last crossing.
-    above = np.flatnonzero(found >= 0)
-    below = np.flatnonzero(found < 0)
-    up = int(above[0]) if len(above) else len(places) - 1
-    down = min(int(below[-1]) + 1, len(places) - 1) if len(below) else 0
-    middle = min(max((up + down) // 2, first), last)
-    return int(places[first]), int(places[last]), int(places[middle])
-
-
-def _not_rejected(
-    places: NDArray[np.int64],
-    at: Surplus,
-    mass: Callable[[Sequence[tuple[int, int]]], Floats],
-) -> NDArray[np.bool_]:
-    """Say which places may be the crossing, or have it among the values after the one before."""
-    before = Surplus(*(np.append(0.0, part[:-1]) for part in (at.values, at.drawn, at.model)))
-    before.values[0] = -np.inf  # nobody is below the first
-
-    def kept(deviations: Floats | float) -> NDArray[np.bool_]:
-        enough = at.values + at.reach(deviations) >= 0
-        return np.asarray(enough & (before.values - before.reach(deviations) < 0))
-
-    may_be = kept(between_ends(0.0))
-    hits = np.flatnonzero(may_be)
-    if len(hits):
-        blocks = [(int(places[hit - 1]) if hit else -1, int(places[hit])) for hit in hits.tolist()]
-        spreads = [np.hypot(one.drawn, one.model / NORMAL)[hits] for one in (at, before)]
-        widest = np.maximum(np.maximum(*spreads), 1e-12)
-        gaps = np.floor(100 * np.clip(mass(blocks) / widest, 0.0, 9.0)) / 100
-        deviations = np.full(len(places), between_ends(0.0))
-        deviations[hits] = [between_ends(float(gap)) for gap in gaps]
-        may_be &= kept(deviations)
-    may_be[-1] |= not may_be.any()
-    return may_be

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from hushtable.errors import ParameterError, ReleaseError
 from hushtable.files.written_rows import write_parquet
 from hushtable.kernels.projection import realize
-from hushtable.privacy.noise import Noise, SecureNoise
+from hushtable.privacy.noise import Noise
+from hushtable.privacy.secure_noise import SecureNoise
 from hushtable.release import Release
 
 Model = Literal["configuration", "exact"]

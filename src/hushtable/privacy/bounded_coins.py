@@ -25,7 +25,7 @@ def heads(noise: Noise, n: int, bounds: Bounds) -> NDArray[np.int64]:
 
     Examples
     --------
-    >>> from hushtable.privacy.noise import SecureNoise
+    >>> from hushtable.privacy.secure_noise import SecureNoise
     >>> third = lambda bits: (Fraction(2**bits // 3, 2**bits), Fraction(2**bits // 3 + 1, 2**bits))
     >>> 200 < len(heads(SecureNoise(), 900, third)) < 400
     True

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from hushtable.errors import SealedError
 from hushtable.privacy.mechanism import Mechanism
-from hushtable.privacy.noise import Noise, Rule
+from hushtable.privacy.noise import Noise
 from hushtable.privacy.sealed import Seal, Sealed, inside
+from hushtable.privacy.selection import Rule
 from hushtable.privacy.spending import Part, Price, Sensitivity
 
 _MOST_EXPECTED = 2.0**61

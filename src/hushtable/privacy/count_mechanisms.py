@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.errors import ParameterError, Refused, TooLarge
+from hushtable.privacy.added_noise import add_noise
 from hushtable.privacy.composition import delta_of_rows
 from hushtable.privacy.distributions import (
     Bounds,
@@ -29,7 +30,9 @@ from hushtable.privacy.distributions import (
     laplace_variance,
 )
 from hushtable.privacy.mechanism import Mechanism
-from hushtable.privacy.noise import MAX_SCALE, Integers, Noise, add_noise
+from hushtable.privacy.noise import Noise
+from hushtable.privacy.noise_draws import MAX_SCALE
+from hushtable.privacy.random_words import Integers
 from hushtable.privacy.rational import exp_bounds
 from hushtable.privacy.spending import Price, Sensitivity
 

@@ -11,7 +11,8 @@ from fractions import Fraction
 import numpy as np
 
 from hushtable.privacy.mechanism import Mechanism
-from hushtable.privacy.noise import Integers, Noise
+from hushtable.privacy.noise import Noise
+from hushtable.privacy.random_words import Integers
 from hushtable.privacy.spending import Price, Sensitivity
 
 

@@ -23,9 +23,12 @@ from numpy.typing import NDArray
 
 from hushtable.domain import Domain
 from hushtable.errors import SealedError
+from hushtable.privacy.added_noise import add_noise
 from hushtable.privacy.distributions import Bounds, laplace_tail_bounds, laplace_variance
 from hushtable.privacy.mechanism import Mechanism
-from hushtable.privacy.noise import MAX_SCALE, Integers, Noise, add_noise
+from hushtable.privacy.noise import Noise
+from hushtable.privacy.noise_draws import MAX_SCALE
+from hushtable.privacy.random_words import Integers
 from hushtable.privacy.rational import exp_bounds
 from hushtable.privacy.spending import Price, Sensitivity
 
@@ -161,7 +164,7 @@ def reaching(n: int, *, rate: Fraction, threshold: int, noise: Noise) -> list[in
 
     Examples
     --------
-    >>> from hushtable.privacy.noise import SecureNoise
+    >>> from hushtable.privacy.secure_noise import SecureNoise
     >>> reaching(10, rate=Fraction(1), threshold=60, noise=SecureNoise())
     []
     """
@@ -197,7 +200,7 @@ def coins(
 
     Examples
     --------
-    >>> from hushtable.privacy.noise import SecureNoise
+    >>> from hushtable.privacy.secure_noise import SecureNoise
     >>> coins(lambda bits: (Fraction(1), Fraction(1)), size=2, noise=SecureNoise())
     [True, True]
     """

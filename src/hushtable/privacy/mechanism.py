@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from hushtable.privacy.added_noise import add_noise
 from hushtable.privacy.distributions import laplace_variance
-from hushtable.privacy.noise import Integers, Noise, add_noise
+from hushtable.privacy.noise import Noise
+from hushtable.privacy.random_words import Integers
 from hushtable.privacy.spending import Price, Sensitivity
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Literal
 
 from hushtable.errors import ParameterError
-from hushtable.privacy.noise import Noise, SecureNoise
+from hushtable.privacy.noise import Noise
 from hushtable.privacy.opendp_noise import OpenDPNoise
+from hushtable.privacy.secure_noise import SecureNoise
 
 
 def make_noise(noise: Literal["secure", "opendp"] | Noise = "secure") -> Noise:

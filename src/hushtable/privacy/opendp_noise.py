@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 from hushtable.extras import needing
 from hushtable.privacy.arguments import not_fraction, not_whole, refuse_if
-from hushtable.privacy.noise import MAX_SCALE, Integers, SecureNoise, not_rate
+from hushtable.privacy.noise_draws import MAX_SCALE, not_rate
+from hushtable.privacy.random_words import Integers
+from hushtable.privacy.secure_noise import SecureNoise
 
 
 class OpenDPNoise(SecureNoise):

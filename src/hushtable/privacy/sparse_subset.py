@@ -52,7 +52,7 @@ def sparse_subset(domain: Domain, *, p: Fraction, noise: Noise) -> Keys:
 
     Examples
     --------
-    >>> from hushtable.privacy.noise import SecureNoise
+    >>> from hushtable.privacy.secure_noise import SecureNoise
     >>> huge = Domain({f"x{i}": 40 for i in range(20)})
     >>> kept = sparse_subset(huge, p=Fraction(1000, 40**20), noise=SecureNoise())
     >>> 500 < len(kept) < 1500 and kept.shape[1] == len(huge.limbs)

@@ -12,7 +12,8 @@ from hushtable.errors import SealedError
 from hushtable.privacy.composition import optimal_delta
 from hushtable.privacy.count_mechanisms import CountMechanism
 from hushtable.privacy.mechanism import Mechanism
-from hushtable.privacy.noise import Integers, Noise
+from hushtable.privacy.noise import Noise
+from hushtable.privacy.random_words import Integers
 from hushtable.privacy.sealed import Seal, Sealed, inside
 from hushtable.privacy.spending import Part, Price, Sensitivity
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.special import chdtrc
 
 from hushtable.privacy.distributions import laplace_mass
-from hushtable.privacy.noise import SecureNoise
+from hushtable.privacy.secure_noise import SecureNoise
 from hushtable.selftest.verdict import Check, Verdict, held
 
 ALPHA = 1e-8

@@ -25,7 +25,8 @@ from hushtable.methods.registry import estimator_kinds
 from hushtable.pipeline import publish
 from hushtable.privacy.guarantee import ApproxDP, PureDP
 from hushtable.privacy.ledger import Ledger
-from hushtable.privacy.noise import SecureNoise, SeededNoise
+from hushtable.privacy.secure_noise import SecureNoise
+from hushtable.privacy.seeded_noise import SeededNoise
 from hushtable.release import Release
 from hushtable.schema import Categorical, Schema
 from hushtable.statement import SEEDED

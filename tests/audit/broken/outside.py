@@ -49,10 +49,11 @@ from hushtable.methods.diffgen.contingency_table import ContingencyTablePlan
 from hushtable.privacy.choices import TopChoices
 from hushtable.privacy.degree_mechanisms import MiddleCuts
 from hushtable.privacy.mechanism import Laplace
-from hushtable.privacy.noise import Noise, SeededNoise
+from hushtable.privacy.noise import Noise
 from hushtable.privacy.regions import SealedRegions
 from hushtable.privacy.row_replacement import RowReplacement
 from hushtable.privacy.sealed import inside
+from hushtable.privacy.seeded_noise import SeededNoise
 from hushtable.privacy.splits import SealedWaysOfParts, WayChoice
 from hushtable.release_writer import ReleaseWriter
 

@@ -66,8 +66,9 @@ from hushtable.methods.quilt.quilt import QuiltPlan
 from hushtable.methods.uncertain.uncertain import UncertainPlan
 from hushtable.privacy.domain_mechanism import DomainMechanism, NoisyCells
 from hushtable.privacy.mechanism import Laplace
-from hushtable.privacy.noise import SecureNoise, SeededNoise
 from hushtable.privacy.sealed import Sealed, inside
+from hushtable.privacy.secure_noise import SecureNoise
+from hushtable.privacy.seeded_noise import SeededNoise
 from hushtable.privacy.spending import Sensitivity
 from hushtable.privacy.splits import WayChoice
 from hushtable.privacy.tuple_counts import TupleCounts

@@ -26,7 +26,7 @@ from hushtable.file_format import FileFormat
 from hushtable.files.scratch import spill_folder
 from hushtable.methods.registry import find
 from hushtable.pipeline import publish
-from hushtable.privacy.noise import SeededNoise
+from hushtable.privacy.seeded_noise import SeededNoise
 from hushtable.release import Release
 
 SHARE = 0.25

@@ -12,7 +12,7 @@ from hushtable.evaluation.risk.linkage import likelihood_linkage
 from hushtable.evaluation.risk.outcome import Outcome, Rate
 from hushtable.methods.uncertain.records import record_values
 from hushtable.methods.uncertain.uncertain import Uncertain
-from hushtable.privacy.noise import SeededNoise
+from hushtable.privacy.seeded_noise import SeededNoise
 from hushtable.release import Release
 from hushtable.schema import Schema
 

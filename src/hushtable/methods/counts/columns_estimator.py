@@ -49,7 +49,8 @@ from hushtable.methods.counts.cell_estimator import (
 )
 from hushtable.methods.counts.column_table import PublishedTuples
 from hushtable.methods.counts.column_view import MANY, ColumnView, Projection, Thinning
-from hushtable.methods.counts.columns import Columns, ColumnsPlan
+from hushtable.methods.counts.columns import Columns
+from hushtable.methods.counts.columns_plan import ColumnsPlan
 from hushtable.predicate import Predicate, parse
 from hushtable.recoding import Recoding, recoded_domain
 from hushtable.schema import Schema

@@ -99,7 +99,7 @@ class DpC45(Parameters):
     --------
     >>> from hushtable.datasets import sample, sample_schema
     >>> from hushtable.engine import connect
-    >>> from hushtable.privacy.noise import SecureNoise
+    >>> from hushtable.privacy.secure_noise import SecureNoise
     >>> tree = DpC45(epsilon=2, depth=2).fit(connect(sample(), sample_schema()), SecureNoise())
     >>> len(tree.counts)
     7

@@ -37,7 +37,8 @@ from hushtable.methods.partition.tree import GrowthRules, Split, Tree, grow, mos
 from hushtable.privacy.distributions import laplace_variance
 from hushtable.privacy.guarantee import Guarantee, PureDP
 from hushtable.privacy.mechanism import Laplace
-from hushtable.privacy.noise import MAX_SCALE, Noise
+from hushtable.privacy.noise import Noise
+from hushtable.privacy.noise_draws import MAX_SCALE
 from hushtable.privacy.regions import SealedRegions
 from hushtable.schema import Schema
 

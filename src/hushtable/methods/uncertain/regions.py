@@ -56,7 +56,7 @@ class Regions:
 
         Examples
         --------
-        >>> from hushtable.privacy.noise import SecureNoise
+        >>> from hushtable.privacy.secure_noise import SecureNoise
         >>> regions = Regions(np.full((100, 1), 5), np.full((100, 1), 7))
         >>> set(regions.draw(SecureNoise()).ravel().tolist())
         {5, 6, 7}

@@ -1,0 +1,180 @@
+"""Coins: each by itself, how many of n show heads, and which."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushtable import kernels
+from hushtable.errors import ParameterError, TooLarge
+from hushtable.privacy.arguments import as_integers, not_fraction, not_whole, refuse_if
+from hushtable.privacy.bit_reader import KERNEL_LIMIT, Words
+from hushtable.privacy.random_words import Integers, RandomWords
+
+Coins = NDArray[np.bool_]
+
+MAX_TRIALS = 10**12
+"""Refuse larger `binomial` and `subset`; their time grows with n, some 0.2 s and 0.7 s for 1e9."""
+
+
+class CoinDraws(RandomWords):
+    """Toss coins whose probability is a fraction, or exp(-x) of one."""
+
+    def bernoulli(self, p: Fraction, *, size: int) -> Coins:
+        """Toss `size` coins that show True with probability p, a fraction of any size.
+
+        Examples
+        --------
+        >>> from hushtable import SecureNoise
+        >>> SecureNoise().bernoulli(Fraction(1), size=3)
+        array([ True,  True,  True])
+        """
+        refuse_if(not_fraction("p", p, high=1), not_whole("size", size))
+        if p == 1:
+            return np.ones(size, np.bool_)
+        digits, rest = divmod(p.numerator << 64, p.denominator)
+        threshold = np.uint64(digits)
+        out = np.empty(size, np.bool_)
+        for begin in range(0, size, self._chunk):
+            part = out[begin : begin + self._chunk]
+            words = self._words(len(part))
+            np.less(words, threshold, out=part)
+            # All 64 bits agree with p's: go on with its later digits.
+            for i in np.flatnonzero(words == threshold):
+                part[i] = self._reader().coin(rest, p.denominator)
+        return out
+
+    def bernoulli_exp(self, x: Fraction, *, size: int) -> Coins:
+        """Toss `size` coins that show True with probability exp(-x), x >= 0.
+
+        Examples
+        --------
+        >>> from hushtable import SecureNoise
+        >>> SecureNoise().bernoulli_exp(Fraction(0), size=2)
+        array([ True,  True])
+        """
+        refuse_if(not_fraction("x", x), not_whole("size", size))
+        fits = x.numerator < KERNEL_LIMIT
+        numerators = np.full(size, x.numerator, np.int64 if fits else object)
+        return self.bernoulli_exp_each(numerators, denominator=x.denominator)
+
+    def bernoulli_exp_each(self, numerators: NDArray[Any], *, denominator: int) -> Coins:
+        """Toss one coin per element, True with probability exp(-numerators[i]/denominator).
+
+        Numbers of 2**62 and more are handled exactly too, by Python integers and more slowly.
+
+        Examples
+        --------
+        >>> from hushtable import SecureNoise
+        >>> SecureNoise().bernoulli_exp_each(np.array([0, 10**6]), denominator=1)
+        array([ True, False])
+        """
+        refuse_if(not_whole("denominator", denominator, low=1))
+        numerators = as_integers("numerators", numerators)
+        if len(numerators) and numerators.min() < 0:
+            raise ParameterError("numerators: all must be at least 0.")
+        out = np.empty(len(numerators), np.bool_)
+        if denominator < KERNEL_LIMIT and (not len(out) or numerators.max() < KERNEL_LIMIT):
+            parameters = (numerators.astype(np.int64), denominator)
+            self._fill(kernels.samplers.fill_exp_coins, parameters, out, bits_per_draw=6)
+            return out
+        reader = self._reader()
+        for i, numerator in enumerate(numerators.tolist()):
+            out[i] = reader.exp_coin(numerator, denominator)
+        return out
+
+    def binomial(self, n: int, *, p: Fraction) -> int:
+        """Draw the number of heads among n coins of probability p, n at most `MAX_TRIALS`.
+
+        All n uniform numbers are compared with p's binary digits at once: of those that agree so
+        far, a Binomial(m, 1/2) number have next bit 0. That number is a count of ones in m random
+        bits, so about 2n bits are read, however small p is.
+
+        Examples
+        --------
+        >>> from hushtable import SecureNoise
+        >>> SecureNoise().binomial(10, p=Fraction(1))
+        10
+        """
+        refuse_if(not_whole("n", n), not_fraction("p", p, high=1))
+        _check_trials("binomial", n)
+        if p == 1:
+            return n
+        heads, undecided, rest = 0, n, p.numerator
+        while undecided and rest:
+            rest *= 2
+            n_zero = self._fair_heads(undecided)
+            if rest >= p.denominator:
+                rest -= p.denominator
+                heads += n_zero  # bit 0 under digit 1: below p
+                undecided -= n_zero
+            else:
+                undecided = n_zero  # bit 1 over digit 0: not below p
+        return heads
+
+    def _fair_heads(self, n: int) -> int:
+        heads, n_words = 0, -(-n // 64)
+        for begin in range(0, n_words, self._chunk):
+            words = self._words(min(self._chunk, n_words - begin))
+            if begin + len(words) == n_words and n % 64:
+                words[-1] &= np.uint64((1 << n % 64) - 1)
+            heads += int(np.bitwise_count(words).sum(dtype=np.int64))
+        return heads
+
+    def subset(self, n: int, *, p: Fraction) -> Integers:
+        """Keep each of 0, ..., n-1 independently with probability p; return those kept, in order.
+
+        Reads about n/9 random words; n is at most `MAX_TRIALS`.
+
+        Examples
+        --------
+        >>> from hushtable import SecureNoise
+        >>> SecureNoise().subset(3, p=Fraction(1))
+        array([0, 1, 2])
+        """
+        refuse_if(not_whole("n", n), not_fraction("p", p, high=1))
+        _check_trials("subset", n)
+        if p == 1:
+            return np.arange(n, dtype=np.int64)
+        digits, rest = _binary_digits(p.numerator, p.denominator, 128)
+        out = np.empty(_room_for(n, p), np.int64)
+        words: Words = np.empty(0, np.uint64)
+        group = kept = 0
+        while group * 64 < n:
+            if kept + 64 > len(out):
+                out = np.concatenate((out, np.empty(len(out) // 4 + 64, np.int64)))
+            n_words = min((-(-n // 64) - group) * 8 + 16, self._chunk)
+            words = np.concatenate((words, self._words(n_words)))
+            group, position, kept, short = kernels.samplers.fill_subset(
+                n, digits, rest == 0, group, words, 0, out, kept
+            )
+            words = words[position:]
+            if short:  # the digits given did not decide a group: it starts again with more of them
+                more, rest = _binary_digits(rest, p.denominator, len(digits))
+                digits = np.concatenate((digits, more))
+        return out[:kept].copy()
+
+
+def _binary_digits(numerator: int, denominator: int, n_digits: int) -> tuple[Coins, int]:
+    """Return binary digits of a fraction below one (up to its end, if it has one) and the rest."""
+    digits: list[bool] = []
+    while numerator and len(digits) < n_digits:
+        numerator *= 2
+        digits.append(numerator >= denominator)
+        if digits[-1]:
+            numerator -= denominator
+    return np.array(digits, np.bool_), numerator
+
+
+def _room_for(n: int, p: Fraction) -> int:
+    mean = int(n * p)
+    return min(n, mean + 8 * math.isqrt(mean)) + 64
+
+
+def _check_trials(what: str, n: int) -> None:
+    if n > MAX_TRIALS:
+        raise TooLarge(f"{what}: n is {n}; at most {MAX_TRIALS} trials can be drawn exactly.")

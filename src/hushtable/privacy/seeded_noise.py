@@ -1,0 +1,39 @@
+"""Noise that repeats itself, for tests: what it makes is not private."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+
+from hushtable.privacy.arguments import not_whole, refuse_if
+from hushtable.privacy.bit_reader import Words
+from hushtable.privacy.keystream import as_words, keystream
+from hushtable.privacy.noise import Noise
+
+
+class SeededNoise(Noise):
+    """Repeat the same draws for the same seed: for tests only, never private.
+
+    The algorithms are those of `SecureNoise`, on the ChaCha20 keystream of a key made from the
+    seed. Threads may share one, but then the order of their draws is not repeatable.
+
+    Examples
+    --------
+    >>> one, two = SeededNoise(7), SeededNoise(7)
+    >>> bool((one.uniform_below(100, size=9) == two.uniform_below(100, size=9)).all())
+    True
+    >>> one.is_private
+    False
+    """
+
+    is_private = False
+
+    def __init__(self, seed: int) -> None:
+        refuse_if(not_whole("seed", seed, low=None))
+        key = hashlib.blake2b(str(seed).encode(), digest_size=32, person=b"hushtable seed")
+        self._stream = keystream(key.digest())
+        self._lock = threading.Lock()
+
+    def _words(self, n: int) -> Words:
+        with self._lock:
+            return as_words(self._stream.update(bytes(8 * n)))
