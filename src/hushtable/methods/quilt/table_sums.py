@@ -510,12 +510,14 @@ class TableSums:
             there = self._total[0] * self._values_of(name).shares
             wide = np.bincount(bins) > 1
             per_code = (there / np.bincount(bins))[bins] * there[wide].sum() / 2
-            zero = np.zeros(len(bins))
-            parts = np.stack([one.model.get(name, zero) for one in linear])
-            if together:
-                model = model + (parts * per_code) @ parts.T
-            else:
-                model = model + np.diag((parts**2) @ per_code)
+            # One by one, and only what depends on the column: it may have ten million codes.
+            told = [place for place, one in enumerate(linear) if name in one.model]
+            for n_before, place in enumerate(told):
+                weighed = linear[place].model[name] * per_code
+                for other in (*told[:n_before], place) if together else (place,):
+                    both = float(np.einsum("i,i->", weighed, linear[other].model[name]))
+                    model[place, other] += both
+                    model[other, place] = model[place, other]
         return np.asarray(model)
 
 
