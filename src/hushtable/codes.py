@@ -62,7 +62,7 @@ def to_values(column: Column, codes: NDArray[np.int64]) -> pa.Array:
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
         return typed(column, [column.value(int(code)) for code in present]).take(pa.array(place))
     missing = present == column.missing_code
-    values = np.array([column.value(int(code)) or 0 for code in present], kind.to_pandas_dtype())
+    values = np.array([column.value(int(code)) or 0 for code in present], numpy_type(kind))
     return numbers(values[place], missing[place])
 
 
@@ -299,6 +299,20 @@ def texts(values: Iterable[str]) -> pa.Array:
     return pa.StringArray.from_buffers(len(written), pa.py_buffer(ends), content)
 
 
+def numpy_type(kind: pa.DataType) -> np.dtype[Any]:
+    """Give NumPy's type of whole numbers or floats, without pandas, which older pyarrow asks.
+
+    Examples
+    --------
+    >>> numpy_type(pa.uint8()), numpy_type(pa.float32())
+    (dtype('uint8'), dtype('float32'))
+    """
+    letter = (
+        "f" if pa.types.is_floating(kind) else "u" if pa.types.is_unsigned_integer(kind) else "i"
+    )
+    return np.dtype(f"{letter}{kind.bit_width // 8}")
+
+
 def with_missing(column: pa.ChunkedArray | pa.Array) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """Give numbers as a NumPy array, and which of them are null: there they mean nothing.
 
@@ -308,7 +322,7 @@ def with_missing(column: pa.ChunkedArray | pa.Array) -> tuple[NDArray[Any], NDAr
     >>> values[~missing].tolist(), missing.tolist()
     ([1, 3], [False, True, False])
     """
-    values = [np.empty(0, column.type.to_pandas_dtype())]
+    values = [np.empty(0, numpy_type(column.type))]
     missing = [np.empty(0, np.bool_)]
     for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
         there, content = chunk.buffers()

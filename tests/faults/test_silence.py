@@ -63,6 +63,7 @@ METHOD = NoisyCounts(epsilon=1, delta="1e-6", k=2)
 logging.basicConfig(level=1, stream=sys.stderr)
 warnings.simplefilter("always")
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+signal.signal(signal.SIGINT, signal.default_int_handler)  # what a shell starts behind ignores it
 GOOD = {"id": [f"{MARK}-{n}" for n in range(40)], "age": [30] * 40, "town": ["Ayre"] * 40}
 outcomes = {}
 

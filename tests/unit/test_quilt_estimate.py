@@ -480,6 +480,38 @@ def test_nothing_seen_is_not_nothing_known() -> None:
     assert spread_of("a = 'x' AND c = 's'", empty, 0.1).privacy > 0
 
 
+def test_a_cell_without_rows_errs_like_what_would_be_there() -> None:
+    """Both columns have rows enough, and none with x and s: the pair was never measured."""
+    codes = rows()
+    codes["c"] = np.where((codes["a"] == 0) & (codes["c"] == 3), 0, codes["c"])
+    spread = spread_of("a = 'x' AND c = 's'", codes, 0.2)
+    alone = np.sum(codes["a"] == 0) * np.sum(codes["c"] == 3) / 4000  # if they were independent
+    assert 0.2 * alone * 3 / 8 < spread.model**0.5 < 2 * 0.2 * alone
+
+
+def test_an_empty_cell_of_a_table_errs_by_what_the_fit_may_hold_back() -> None:
+    """Coarser than the question: the fit lets nothing through where it has no rows."""
+    codes = {"a": np.repeat([0, 1], [500, 500]), "c": np.tile(np.arange(4), 250)}
+    codes["c"][:500] %= 2  # x has p and q alone
+    tables = [
+        MeasuredTable(("a",), np.array([500.0, 500.0]), 40.0),
+        MeasuredTable(("c",), np.array([375.0, 375.0, 125.0, 125.0]), 40.0),
+        MeasuredTable(
+            ("a", "c"), np.array([[500.0, -30.0], [250.0, 250.0]]), 40.0,
+            (np.arange(2), np.array([0, 0, 1, 1])),
+        ),
+    ]  # fmt: skip
+    buckets = {"a": np.arange(2), "c": np.arange(4)}
+    known = MeasuredTables(tables, buckets, kurtosis=0.0, n_rows=None)
+    bins = {name: np.arange(len(places)) for name, places in buckets.items()}
+    error = FieldError(codes, bins, 1.0, known, shrinkage=1.25, missed=Missed(0.0, 0.0))
+
+    def held(of: Mapping[str, np.ndarray]) -> np.ndarray:
+        return ((of["a"] == 0) & (of["c"] == 3)).astype(np.float64)
+
+    assert 0.1 * 40 < error.of(("a", "c"), held(codes), held).model ** 0.5 < 40
+
+
 # --- the estimator -------------------------------------------------------------------------------
 
 

@@ -66,6 +66,7 @@ MAX_TRIPLES = 24
 _FEW = 20  # values with fewer rows are looked at through rows of other values, too
 _STAND_INS = 5.0  # for how many rows these count
 _MAX_STAND_INS = 50_000
+_N_UNSEEN = 4  # rows that stand for those of a cell without any
 _MAX_LOOKED_INTO = 100_000  # cells of two columns that are told by single values
 _FEW_COLUMNS = 4  # whose stand-ins are remembered from one question to the next
 _MAX_KEPT = 5000  # rows whose cells are remembered from one question to the next
@@ -203,6 +204,7 @@ class FieldError:
         self._bucketed: dict[str, Integers] = {}
         self._columns: dict[str, ColumnNoise] = {}
         self._codes_of_values: dict[str, tuple[Integers, Integers]] = {}
+        self._codes_of_buckets: dict[str, Integers] = {}
         self._posed: dict[str, dict[str, Integers]] = {}
         self._counts: dict[tuple[tuple[str, ...], frozenset[str]], tuple[Integers, Floats]] = {}
 
@@ -238,12 +240,12 @@ class FieldError:
         for name in columns:
             spread += self._column(name, added, function)
         for pair in combinations(sorted(columns), 2):
-            spread += self._group(pair, added)
+            spread += self._group(pair, added, function)
         triples = list(combinations(sorted(columns), 3))
         # Of many triples some stand for all.
         some = triples[:: -(-len(triples) // MAX_TRIPLES)] if triples else []
         for group in some:
-            spread += self._group(group, added).times(len(triples) / len(some))
+            spread += self._group(group, added, function).times(len(triples) / len(some))
         return spread
 
     # --- single columns -------------------------------------------------------------------------
@@ -348,27 +350,77 @@ class FieldError:
 
     # --- groups of columns ------------------------------------------------------------------------
 
-    def _group(self, group: tuple[str, ...], added: Added) -> Spread:
+    def _group(self, group: tuple[str, ...], added: Added, function: ValueOf) -> Spread:
         """Tell the error of a group by its table, or by how far others were off."""
         shares, model = self._means(group, added)
-        part = _interaction(shares, model)
+        counts = model
+        if len(group) == PAIR:
+            shares, counts = self._with_unseen(group, shares, model, function)
+        part = _interaction(shares, counts)
         known = self.measured.of_group(group)
-        scale = 1.0 if len(group) == 2 else TRIPLE_SHARE**2
+        scale = 1.0 if len(group) == PAIR else TRIPLE_SHARE**2
         if known is None:
-            missed = self.missed.variance(part, model)
-            if len(group) == 2 and self.ordered >= set(group):
-                missed = max(missed, self.missed.rising(part, model))
+            missed = self.missed.variance(part, counts)
+            if len(group) == PAIR and self.ordered >= set(group):
+                missed = max(missed, self.missed.rising(part, counts))
             spread = Spread(0.0, scale * missed)
         else:
             # What a coarse table says, and what differs inside its cells, which none has measured.
-            own = _summed(model, known.cells)
-            mean = _summed(part * model, known.cells) / np.maximum(own, 1e-12)
-            spread = self._fitted(mean, own, known.counts, known.std)
+            weights = _summed(counts, known.cells)
+            mean = _summed(part * counts, known.cells) / np.maximum(weights, 1e-12)
+            spread = self._fitted(mean, _summed(model, known.cells), known.counts, known.std)
             inside = part - mean[np.ix_(*known.cells)]
-            spread += Spread(0.0, scale * self.missed.variance(inside, model))
-        if len(group) == 2:
+            spread += Spread(0.0, scale * self.missed.variance(inside, counts))
+        if len(group) == PAIR:
             spread += Spread(0.0, self._inside_buckets(group, part, added))
         return spread
+
+    def _with_unseen(
+        self, group: tuple[str, ...], shares: Floats, model: Floats, function: ValueOf
+    ) -> tuple[Floats, Floats]:
+        """Put rows into cells that have none: as many as independent columns would have there.
+
+        That no row was drawn does not say that nobody is there; but cells err by what they count,
+        and what is not there would not err. A bucket without rows has as many as noise may hide.
+        """
+        places = np.nonzero(model == 0)
+        total = float(model.sum())
+        if not len(places[0]) or not total:
+            return shares, model
+        sides = []
+        for axis, name in enumerate(group):
+            side = model.sum(axis=1 - axis)
+            empty = side == 0
+            hidden = float(np.diag(self._known_column(name).noise)[empty].sum()) ** 0.5
+            sides.append(np.where(empty, hidden / max(1, int(empty.sum())), side))
+        counts = np.where(model > 0, model, np.multiply.outer(*sides) / total)
+        filled = shares.copy()
+        filled[places] = self._of_unseen(group, places, function)
+        return filled, counts
+
+    def _of_unseen(
+        self, group: tuple[str, ...], places: tuple[Integers, ...], function: ValueOf
+    ) -> Floats:
+        """Give what rows would add on average in cells, for rows with other values elsewhere."""
+        n = len(places[0])
+        codes = {
+            other: np.tile(taken, n)
+            for other, taken in self._some_rows(tuple(self.codes), _N_UNSEEN).items()
+        }
+        for name, buckets in zip(group, places, strict=True):
+            codes[name] = self._some_codes(name)[buckets].ravel()
+        return np.asarray(function(codes).reshape(n, _N_UNSEEN).mean(axis=1))
+
+    def _some_codes(self, name: str) -> Integers:
+        """Give some codes of each bucket of a column, from its first to its last value."""
+        if name not in self._codes_of_buckets:
+            places = self.measured.buckets[name]
+            order = np.argsort(places, kind="stable")
+            sizes = np.bincount(places)
+            steps = np.linspace(0, 1, _N_UNSEEN) * (sizes - 1)[:, None]
+            values = order[(np.cumsum(sizes) - sizes)[:, None] + steps.astype(np.int64)]
+            self._codes_of_buckets[name] = self._ends(name)[0][values]
+        return self._codes_of_buckets[name]
 
     def _fitted(self, part: Floats, model: Floats, noisy: Floats, std: float) -> Spread:
         """Error of a table that the field was fitted to."""
@@ -380,9 +432,11 @@ class FieldError:
         held_back = max(0.0, float(held_back)) + unsure
         scale = held_back / max(float(noise.sum()), 1e-12)
         variance = float(np.sum(noise * part**2))
+        # By the noise that each cell lets through, or evenly: an empty one lets none through.
+        held = max(min(scale, 25.0) * variance, held_back * float(np.mean(part**2)))
         # Cells may be held back in one direction; along the function that is seen, up to noise.
         along = float(np.sum((noisy - model) * part)) ** 2 - std**2 * float(np.sum(part**2))
-        return Spread(variance, max(min(scale, 25.0) * variance, along))
+        return Spread(variance, max(held, along))
 
     def _inside_buckets(self, group: tuple[str, ...], coarse: Floats, added: Added) -> float:
         """Variance from dependence between single values of merged buckets.
