@@ -10,6 +10,7 @@ from hushtable.series.drift import (
     Measured,
     Pace,
     Path,
+    _log_likelihoods,
     known_at,
     learned_pace,
     steps,
@@ -125,6 +126,78 @@ def test_what_passes_is_weighed_by_its_whole_covariance() -> None:
     weights = np.linalg.solve(seen, counts).T
     assert np.allclose(path.values, weights @ values, rtol=1e-4)
     assert np.allclose(path.covariance, counts - weights @ counts, rtol=1e-3, atol=0.1)
+
+
+def test_an_even_rise_is_weighed_by_its_whole_covariance() -> None:
+    """Against the inverse of what is known of walk, rise, deviations, noise and a common amount."""
+    rng = np.random.default_rng(shifted(10))
+    waves, step, rising, amount = [1, 2, 3, 5, 6], 25.0, 90.0, 400.0
+    passing, modeled = np.array([300.0, 0.0, 100.0, 200.0, 0.0]), np.array([0, 1, 1, 0, 0]) > 0
+    variances, values = rng.uniform(50, 500, 5), rng.normal(1000, 30, 5)
+    path = Path.of(
+        waves, values, variances, step, passing=passing, rising=rising, off=(modeled, amount)
+    )
+    at = np.array(waves) - 1.0
+    walk = 1e10 + step * np.minimum(at[:, None], at) + rising * np.outer(at, at)
+    counts = walk + np.diag(passing)
+    seen = counts + np.diag(variances) + amount * np.outer(modeled, modeled)
+    weights = np.linalg.solve(seen, counts).T
+    assert np.allclose(path.values, weights @ values, rtol=1e-4)
+    assert np.allclose(path.covariance, counts - weights @ counts, rtol=1e-3, atol=0.1)
+
+
+def test_likelihoods_are_those_of_the_whole_covariance() -> None:
+    """Against the density of what waves bring beside the first, whose level is open."""
+    measured, unit = told([1, 2, 4, 5, 9], seed=11, n=3), np.array([100.0, 1.0, 2000.0])
+    paces = (np.array([0.2, 0.05, 1.0]), np.array([0.0, 0.3, 0.1]), np.array([0.5, 0.0, 0.02]))
+    found = _log_likelihoods(measured, paces, unit)
+    at = np.array([one.wave for one in measured], float) - 1
+    differences = np.eye(5)[1:] - np.eye(5)[0]
+    for place, (lasting, passing, rising) in enumerate(zip(*paces, strict=True)):
+        expected = 0.0
+        for cell, u in enumerate(unit):
+            noise = np.diag([one.variances[cell] + passing * u for one in measured])
+            whole = lasting * u * np.minimum(at[:, None], at) + rising * u * np.outer(at, at)
+            covariance = differences @ (whole + noise) @ differences.T
+            gap = differences @ np.array([one.counts[cell] for one in measured])
+            expected -= (gap @ np.linalg.solve(covariance, gap)) / 2
+            expected -= np.linalg.slogdet(covariance)[1] / 2
+        if place == 0:
+            first = found[0] - expected
+        assert found[place] - expected == pytest.approx(first, abs=1e-6)  # but for a constant
+
+
+def test_changes_of_counts_that_rise_evenly_are_closer_and_hold() -> None:
+    """Counts at 16 waves, of 200 cells that rise or fall by about 60 each time.
+
+    Taken for steps of a walk they hold, too, but are three times as far off. With 30 seeds changes
+    held in 99.1 % on average, with a standard deviation of 1.0, and were off by .30 of those of a
+    walk, with one of .023: limits are six of them away.
+    """
+    rng = np.random.default_rng(shifted(12))
+    n_waves, n, total, std = 16, 200, 60_000.0, 80.0
+    rise = rng.normal(0, 60, n)
+    truth = 5000 + np.outer(np.arange(n_waves), rise)
+    truth = truth + np.cumsum(rng.normal(0, 15, (n_waves, n)), axis=0)
+    noisy = truth + rng.normal(0, std, truth.shape)
+    seen = [Measured(wave, row, np.full(n, std**2)) for wave, row in enumerate(noisy)]
+    unit = steps(seen, total)
+    figures = {}
+    for may_rise in (False, True):
+        pace = learned_pace([seen], total, supposed=0.3, may_rise=may_rise)
+        held, off = [], []
+        for cell in range(n):
+            path = Path.of(
+                range(n_waves), noisy[:, cell], np.full(n_waves, std**2), pace.lasting * unit[cell],
+                passing=pace.passing * unit[cell], rising=pace.rising * unit[cell],
+            )  # fmt: skip
+            value, variance = path.weighed(np.eye(n_waves)[-1] - np.eye(n_waves)[-2])
+            gap = value - (truth[-1, cell] - truth[-2, cell])
+            held.append(abs(gap) <= 1.96 * variance**0.5)
+            off.append(abs(gap))
+        figures[may_rise] = np.mean(held), np.mean(off)
+    assert figures[True][0] > 0.93
+    assert figures[True][1] < 0.44 * figures[False][1]
 
 
 def test_changes_of_people_who_are_drawn_anew_hold_as_often_as_they_say() -> None:

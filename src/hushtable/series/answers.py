@@ -131,8 +131,16 @@ class SeriesAnswers:
         modeled = np.array([answer is None for answer in answers])
         amounts = [one.model_std for one in found if isinstance(one, Estimate)]
         off = (modeled, max(_EXACT, *amounts, 0.0) ** 2)
-        lasting, passing = self._moves(predicate, values, stds)
-        path = Path.of(self.numbers, values, stds**2, lasting, passing=passing / sizes, off=off)
+        lasting, passing, rising = self._moves(predicate, values, stds)
+        path = Path.of(
+            self.numbers,
+            values,
+            stds**2,
+            lasting,
+            passing=passing / sizes,
+            rising=rising,
+            off=off,
+        )
         shared = [self._shared(*one) for one in zip(found, self.waves.waves, strict=True)]
         parts = sizes * self.waves.total
         both = (np.array(shared) / sizes)[:, None] * totals.gains.T / parts
@@ -155,13 +163,13 @@ class SeriesAnswers:
     def _pace(self, where: str) -> Pace:
         return self.waves.pace(parse(where, self.schema).columns)
 
-    def _moves(self, predicate: Predicate, values: Floats, stds: Floats) -> tuple[float, float]:
-        """Give the variances of what lasts and what passes, from what the count is on average."""
+    def _moves(self, predicate: Predicate, values: Floats, stds: Floats) -> list[float]:
+        """Give the variances of what lasts, passes and rises, from what the count is on average."""
         precision = 1 / stds**2
         total = self.waves.total
         share = min(max(float(values @ precision / precision.sum()) / total, 0.0), 1.0)
-        lasting, passing = self.waves.moves(self.waves.pace(predicate.columns), np.array([share]))
-        return float(lasting[0]), float(passing[0])
+        moves = self.waves.moves(self.waves.pace(predicate.columns), np.array([share]))
+        return [float(variance[0]) for variance in moves]
 
     @cached_property
     def _own(self) -> Sequence[QuiltEstimator]:

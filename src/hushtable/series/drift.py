@@ -1,9 +1,10 @@
-"""How counts move from wave to wave: what lasts, and what passes, learned from noisy tables.
+"""How counts move from wave to wave, learned from noisy tables: what lasts, passes and goes on.
 
 From one wave to the next a count of m among n rows is taken to move by a random step of variance
 c m (1 - m/n), plus c for what is empty, which lasts: if a small share s of the rows is exchanged
 for others like them, c is 2 s. Beside this, at each wave it is off by a deviation of variance
-w m (1 - m/n), plus w, which is gone in the next: if all rows are drawn anew, w is 1. Where the
+w m (1 - m/n), plus w, which is gone in the next: if all rows are drawn anew, w is 1. And it may
+rise or fall by an amount that is the same each time, of variance g m (1 - m/n), plus g. Where the
 number of rows moves, too, a count moves with it in proportion: counts of different waves are
 compared as if each had as many rows as all have on average. Steps and deviations are taken as
 independent. Everything measured about a count, at whatever wave, then says something about it at
@@ -37,6 +38,8 @@ _ANY = 30.0  # the factor by which the variance of a step of the number of rows 
 _N_PACES = 240
 _PASSING = np.linspace(0.0, 1.0, 9)  # parts of what moves in a wave that may be gone in the next
 _UNSURE_PART = 0.25  # by how much that part may well be off what an exchange of rows makes of it
+_RISING = np.array([0.0, 0.25, 0.5, 0.75, 0.9])  # parts of what lasts that may go on and on
+_NO_RISE = float(np.log(len(_RISING) - 1))  # none is as likely as all other parts together
 
 
 @dataclass(frozen=True)
@@ -49,21 +52,28 @@ class Pace:
         The variance of a step of the walk from one wave to the next.
     passing : float
         The variance by which each wave is off the walk, by itself.
+    rising : float
+        The variance of a step that is the same from each wave to the next.
     """
 
     lasting: float
     passing: float = 0.0
+    rising: float = 0.0
 
     @property
     def apart(self) -> float:
         """The variance of the difference between a wave and the next."""
-        return self.lasting + 2 * self.passing
+        return self.lasting + self.rising + 2 * self.passing
 
     @classmethod
     def most(cls, paces: Iterable[Pace]) -> Pace:
         """Move as the one that moves most, in either way."""
         several = list(paces)
-        return cls(max(one.lasting for one in several), max(one.passing for one in several))
+        return cls(
+            max(one.lasting for one in several),
+            max(one.passing for one in several),
+            max(one.rising for one in several),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,7 +189,8 @@ def total_step(totals: Sequence[Measured]) -> float:
     rows = max(1.0, float(np.mean([one.counts[0] for one in ordered])))
     found = rows * np.geomspace(1e-6, 1e6, _N_PACES)
     likely = -0.5 * (np.log(found / rows) / np.log(_ANY)) ** 2
-    likely += _log_likelihoods(ordered, (found, np.zeros(len(found))), np.ones(1))
+    none = np.zeros(len(found))
+    likely += _log_likelihoods(ordered, (found, none, none), np.ones(1))
     weights = np.exp(likely - likely.max())
     return float(found @ weights / weights.sum())
 
@@ -227,14 +238,20 @@ def _walked(
 
 
 def learned_pace(
-    series: Sequence[Sequence[Measured]], total: float, *, supposed: float, weight: float = 1.0
+    series: Sequence[Sequence[Measured]],
+    total: float,
+    *,
+    supposed: float,
+    weight: float = 1.0,
+    may_rise: bool = False,
 ) -> Pace:
     """Learn the pace from tables that were measured several times.
 
     It is the mean of all paces by their likelihood, of what each wave brought that was not
     expected, times how far they are from what was supposed: a factor of three of the difference
     between a wave and the next counts as one standard deviation. The part of it that passes is
-    supposed to be that of an exchange of rows. The mean is above the best one, the more so the less
+    supposed to be that of an exchange of rows, and any part of what lasts may go on at each wave,
+    if counts may rise. The mean is above the best one, the more so the less
     is known.
 
     Parameters
@@ -247,6 +264,8 @@ def learned_pace(
         What the variance of the difference between a wave and the next is supposed to be.
     weight : float
         What counts of a table are worth that hang together, of independent ones.
+    may_rise : bool
+        Whether counts may rise or fall by the same amount from each wave to the next.
 
     Examples
     --------
@@ -257,41 +276,58 @@ def learned_pace(
     >>> 0.07 < learned_pace([seen], 150_000.0, supposed=1.0).lasting < 0.1  # 400/(5000 (1 - 1/30))
     True
     >>> learned_pace([], 150_000.0, supposed=0.1)
-    Pace(lasting=0.1, passing=0.0)
+    Pace(lasting=0.1, passing=0.0, rising=0.0)
     """
     several = [sorted(table, key=lambda one: one.wave) for table in series if len(table) > 1]
     if not several:
         return Pace(supposed)
-    apart, part = (
-        one.ravel() for one in np.meshgrid(np.geomspace(LEAST_PACE, MOST_PACE, _N_PACES), _PASSING)
+    apart, part, keeps = (
+        one.ravel()
+        for one in np.meshgrid(
+            np.geomspace(LEAST_PACE, MOST_PACE, _N_PACES),
+            _PASSING,
+            _RISING if may_rise else _RISING[:1],
+        )
     )
-    lasting, passing = np.maximum((1 - part) * apart, LEAST_PACE), part * apart / 2
+    lasting, passing = np.maximum((1 - part) * (1 - keeps) * apart, LEAST_PACE), part * apart / 2
+    rising = (1 - part) * keeps * apart
     found = -0.5 * (np.log(apart / supposed) / np.log(UNSURE)) ** 2
     # A draw of all rows anew is 1 of what passes, and whatever moves beyond is supposed to last.
     found -= 0.5 * ((part - np.minimum(apart / 2, 2 / apart)) / _UNSURE_PART) ** 2
+    found += _NO_RISE * (keeps == 0)
     for table in several:
-        found += weight * _log_likelihoods(table, (lasting, passing), steps(table, total))
+        found += weight * _log_likelihoods(table, (lasting, passing, rising), steps(table, total))
     likely = np.exp(found - found.max())
     likely /= likely.sum()
-    return Pace(float(lasting @ likely), float(passing @ likely))
+    return Pace(float(lasting @ likely), float(passing @ likely), float(rising @ likely))
 
 
 def _log_likelihoods(
-    measured: Sequence[Measured], paces: tuple[Floats, Floats], unit: Floats
+    measured: Sequence[Measured], paces: tuple[Floats, Floats, Floats], unit: Floats
 ) -> Floats:
-    """Give the log-likelihood of each pace, lasting and passing, but for a constant."""
-    lasting, passing = (np.outer(pace, unit) for pace in paces)
+    """Give the log-likelihood of each pace, lasting, passing and rising, but for a constant.
+
+    Steps that are always the same are one unknown for each count, which is integrated out: the
+    filter is run on the time as well, and what is left of both is regressed on each other.
+    """
+    lasting, passing, rising = (np.outer(pace, unit) for pace in paces)
     first = measured[0].state_of_walk(passing)
     counts, variances = np.broadcast_to(first.counts, lasting.shape), first.variances
+    times, both, squares = (np.zeros(lasting.shape) for _ in range(3))
     found = np.zeros(len(lasting))
     at = measured[0].wave
     for one in measured[1:]:
         variances = variances + lasting * (one.wave - at)
         told = one.state_of_walk(passing)
         gap, spread = told.counts - counts, variances + told.variances
+        late = one.wave - measured[0].wave - times
         found -= (gap**2 / spread + np.log(spread)).sum(axis=1) / 2
+        both, squares = both + late * gap / spread, squares + late**2 / spread
         weight = variances / spread
-        counts, variances, at = counts + weight * gap, variances * (1 - weight), one.wave
+        counts, times = counts + weight * gap, times + weight * late
+        variances, at = variances * (1 - weight), one.wave
+    known = rising * squares
+    found += (rising * both**2 / (1 + known) - np.log1p(known)).sum(axis=1) / 2
     return found
 
 
@@ -325,6 +361,7 @@ class Path:
         step: float,
         *,
         passing: Floats | float = 0.0,
+        rising: float = 0.0,
         off: tuple[NDArray[np.bool_], float] | None = None,
     ) -> Path:
         """Weigh noisy values of a walk; a variance is infinite where there is none.
@@ -339,24 +376,33 @@ class Path:
             The variance of the walk's step from one wave to the next.
         passing : float array or float
             The variance by which each wave is off the walk.
+        rising : float
+            The variance of a step that is the same from each wave to the next.
         off : (bool array, float), optional
             Which of the values are off by the same unknown amount, and the variance of that.
         """
         told = 1 / (variances + passing)
-        precision = np.diag(told)
+        # Unknowns are the walk at each wave, and one for each of these with its variance: by how
+        # much the count rises from wave to wave, and by how much some of the values are off.
+        columns, prior = [np.eye(len(waves))], [0.0] * len(waves)
+        if rising > 0:
+            columns.append(np.subtract(waves, waves[0])[:, None].astype(np.float64))
+            prior.append(1 / rising)
+        n_true = len(prior)
+        if off is not None and off[0].any():
+            columns.append(off[0][:, None].astype(np.float64))
+            prior.append(1 / off[1])
+        design = np.hstack(columns)
+        weights = design.T * told
+        precision = weights @ design + np.diag(prior)
         for place, gap in enumerate(np.diff(waves)):
             tie = 1 / (step * gap)
             precision[place : place + 2, place : place + 2] += tie * np.array([[1, -1], [-1, 1]])
-        weights = np.diag(told)
         # What passes at a wave is what it brought beside the walk, less noise.
         kept = passing * told
-        rest = np.diag(1 - kept)
-        if off is not None and off[0].any():
-            both = np.where(off[0], told, 0.0)  # one more unknown: by how much they are off
-            last = np.array([[both.sum() + 1 / off[1]]])
-            precision = np.block([[precision, both[:, None]], [both[None, :], last]])
-            weights = np.vstack([weights, both])
-            rest = np.hstack([rest, -np.where(off[0], kept, 0.0)[:, None]])
+        rest = np.hstack(
+            [(1 - kept)[:, None] * design[:, :n_true], -kept[:, None] * design[:, n_true:]]
+        )
         covariance = np.linalg.inv(precision)
         gains = rest @ covariance @ weights + np.diag(kept)
         covariance = rest @ covariance @ rest.T + np.diag(passing * (1 - kept))

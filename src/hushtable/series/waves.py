@@ -200,21 +200,34 @@ class Waves:
 
         What all columns say together is supposed of each.
         """
-        seen = {name: self._seen(name, spans=False) for name in self.first.columns}
-        together = learned_pace(list(seen.values()), self.total, supposed=self.supposed)
         return {
-            name: learned_pace([column], self.total, supposed=together.apart)
-            for name, column in seen.items()
+            name: learned_pace(
+                [self._seen(name, spans=False)], self.total, supposed=self._together.apart
+            )
+            for name in self.first.columns
         }
+
+    @cached_property
+    def _together(self) -> Pace:
+        """How fast counts by all columns together move."""
+        seen = [self._seen(name, spans=False) for name in self.first.columns]
+        return learned_pace(seen, self.total, supposed=self.supposed)
 
     @cached_property
     def paces_of_spans(self) -> dict[str, Pace]:
         """How fast counts of some values of each column move that are asked for together.
 
-        Where values are ordered, neighbors move together, and more than each by itself.
+        Where values are ordered, neighbors move together, and more than each by itself. They may
+        rise or fall evenly, which tables that carry on take for steps like others.
         """
-        found = dict(self.paces)
+        found = {}
         for name, column in self.first.release.schema.attributes.items():
+            found[name] = learned_pace(
+                [self._seen(name, spans=False)],
+                self.total,
+                supposed=self._together.apart,
+                may_rise=True,
+            )
             seen = self._seen(name, spans=True) if column.is_line else []
             if seen and len(seen[0].counts):
                 pace = learned_pace(
@@ -222,6 +235,7 @@ class Waves:
                     self.total,
                     supposed=found[name].apart / ABOVE,
                     weight=min(1.0, _SPANS / len(seen[0].counts)),
+                    may_rise=True,
                 )
                 found[name] = Pace.most([found[name], pace])
         return found
@@ -238,13 +252,13 @@ class Waves:
         """Give how fast a count by some columns moves: as the one that moves most."""
         return _most(self.paces_of_spans, columns)
 
-    def moves(self, pace: Pace, shares: Floats) -> tuple[Floats, Floats]:
-        """Give the variances of what lasts and of what passes, at a wave of average size.
+    def moves(self, pace: Pace, shares: Floats) -> tuple[Floats, Floats, Floats]:
+        """Give the variances of what lasts, passes and rises, at a wave of average size.
 
         Of counts that have such shares of the rows, whose number stays the same.
         """
         unit = self.total * shares * (1 - shares) + 1.0
-        return pace.lasting * unit, pace.passing * unit
+        return pace.lasting * unit, pace.passing * unit, pace.rising * unit
 
     def carried_to(self, number: int) -> Earlier:
         """Say what all of them tell about another wave, of the size of the one next to it."""
@@ -255,7 +269,7 @@ class Waves:
         resized = gaps[nearest] * self._total_step / self.total**2
         for cells, measured in self.tables.items():
             shares = shares_of(measured, self.total)
-            lasting, passing = self.moves(_most(self.paces, cells.columns), shares)
+            lasting, passing, _ = self.moves(_most(self.paces, cells.columns), shares)
             state = known_at(number, measured, lasting, passing).moved(passing / size)
             gains = gains_at(number, measured, lasting, passing)
             unsure = self._of_sizes(measured, gains, nearest, shares * self.total)
