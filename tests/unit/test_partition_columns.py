@@ -95,6 +95,7 @@ def test_short_columns_are_counted_code_by_code_and_long_ones_in_32_parts() -> N
     found = read_columns(
         released.tables["columns"],
         [axis_of(name, column) for name, column in SCHEMA.attributes.items()],
+        2000.0,
     )
     n_parts = {name: len(one.parts) for name, one in found.items()}
     # A part of a single value is not cut any further.
@@ -117,7 +118,7 @@ def test_without_a_share_nothing_is_counted_or_paid() -> None:
 def exact(table: pa.Table) -> ColumnBounds:
     """Counts of single columns with next to no noise, and cuts of the schema alone."""
     engine = connect(table, SCHEMA, engine="memory")
-    counted = {}
+    counted, n = {}, float(table.num_rows)
     for name, column in SCHEMA.attributes.items():
         axis = axis_of(name, column)
         places = axis.positions(engine.codes([name])[name])  # type: ignore[attr-defined]
@@ -129,8 +130,8 @@ def exact(table: pa.Table) -> ColumnBounds:
             parts = np.stack((starts, np.append(starts[1:], axis.size) - 1), axis=1)
             which = np.searchsorted(starts, places, side="right") - 1
             counts = np.bincount(which, minlength=len(starts))
-        counted[name] = ColumnParts(axis, parts, counts.astype(float), np.full(len(parts), 0.02))
-    n = float(table.num_rows)
+        scales = np.full(len(parts), 0.02)
+        counted[name] = ColumnParts(axis, parts, counts.astype(float), scales, n)
     return ColumnBounds(SCHEMA, counted, Bounds(n, n))
 
 
@@ -188,10 +189,22 @@ def test_rows_lie_along_a_column_as_its_counts_say() -> None:
 
 def test_pieces_of_parts_share_out_codes_and_rows() -> None:
     axis = Axis("x", None, 10, False)
-    counted = ColumnParts(axis, np.array([[0, 3], [4, 9]]), np.array([30.0, -5.0]), np.full(2, 1.0))
+    noisy = np.array([30.0, -5.0])
+    counted = ColumnParts(axis, np.array([[0, 3], [4, 9]]), noisy, np.full(2, 1.0), 25.0)
     pieces = pieces_of(counted, np.array([[0, 9], [2, 5], [6, 7]]))
     assert pieces.owner.tolist() == [0, 0, 1, 1, 2]
     assert pieces.first.tolist() == [0, 4, 2, 4, 6]
     assert pieces.last.tolist() == [3, 9, 3, 5, 7]
     # A noisy count below zero is no rows; a part without any is spread evenly.
     assert pieces.weight.tolist() == [1.0, 0.0, 1.0, 0.0, 1.0]
+
+
+def test_noise_of_empty_parts_is_no_rows() -> None:
+    """Moved to counts that are possible, no noise brings them farther from the true ones."""
+    axis, true = Axis("x", None, 32, False), np.where(np.arange(32) == 7, 2000.0, 0.0)
+    noisy = true + np.random.default_rng(shifted(3)).laplace(scale=50.0, size=32)
+    parts = np.stack((np.arange(32), np.arange(32)), axis=1)
+    rows = ColumnParts(axis, parts, noisy, np.full(32, 50.0), 2000.0).rows
+    assert rows.sum() == pytest.approx(2000.0)
+    assert rows.min() >= 0.0
+    assert np.square(rows - true).sum() <= np.square(noisy - true).sum()

@@ -87,7 +87,7 @@ def pieces_of(counted: ColumnParts, parts: Integers) -> Pieces:
     owner, part = np.nonzero(meets)
     first, last = first[meets], last[meets]
     size = _n_codes(axis, first, last)
-    rows = np.maximum(counted.noisy, 0.0)[part]
+    rows = counted.rows[part]
     rows *= size / _n_codes(axis, counted.parts[:, 0], counted.parts[:, 1])[part]
     total = np.bincount(owner, rows, len(parts))[owner]
     evenly = size / np.bincount(owner, size, len(parts))[owner]

@@ -11,12 +11,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from hushtable.codes import as_numpy
+from hushtable.estimate.simplex import on_simplex
 from hushtable.kernels.split_quality import EVEN
 from hushtable.methods.count_error import laplace_error
 from hushtable.methods.partition.axes import Axis
@@ -53,12 +55,20 @@ class ColumnParts:
         Noisy counts.
     scale : array
         Scales of their noise.
+    total : float
+        How many rows there are, as regions say, whose noise is less than that of a column.
     """
 
     axis: Axis
     parts: Integers
     noisy: Floats
     scale: Floats
+    total: float
+
+    @cached_property
+    def rows(self) -> Floats:
+        """The nearest counts that are not negative and add up: cut off, noise would be rows."""
+        return on_simplex(self.noisy, self.total, self.scale**2)
 
 
 @dataclass(frozen=True)
@@ -154,14 +164,14 @@ def _count_column(rows: SealedRegions, axis: Axis, rules: GrowthRules, noise: No
     )
 
 
-def read_columns(table: pa.Table, axes: Sequence[Axis]) -> dict[str, ColumnParts]:
-    """Read the table back, column by column."""
+def read_columns(table: pa.Table, axes: Sequence[Axis], total: float) -> dict[str, ColumnParts]:
+    """Read the table back, column by column, each with as many rows as there are."""
     owner = np.asarray(table["column"].to_pylist(), object)
     parts = np.stack((as_numpy(table["first"]), as_numpy(table["last"])), axis=1)
     noisy = as_numpy(table[NOISY_COUNT]).astype(np.float64)
     scale = as_numpy(table[NOISE_SCALE])
     return {
-        axis.name: ColumnParts(axis, parts[own], noisy[own], scale[own])
+        axis.name: ColumnParts(axis, parts[own], noisy[own], scale[own], total)
         for axis in axes
         if (own := owner == axis.name).any()
     }

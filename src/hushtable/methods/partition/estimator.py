@@ -114,7 +114,7 @@ class RegionEstimator(Estimator):
         everything = np.ones(self._shape)
         total, half = float(self.counts.sum()), self._noise_of(everything)[1]
         everybody = Bounds(max(0.0, total - half), max(0.0, total + half))
-        counted = read_columns(self.tables["columns"], self._plan.columns.axes)
+        counted = read_columns(self.tables["columns"], self._plan.columns.axes, total)
         return ColumnBounds(self.schema, counted, everybody)
 
     # --- answers ------------------------------------------------------------------------------
