@@ -226,7 +226,7 @@ class Field:
             off = float(np.abs(table.counts - answer).sum())
             if not off <= share * self.total + stds * float(table.std.sum()):
                 # What is amiss in one place is also missing in another. Weights may be no numbers.
-                found[table.group[0]] = off / (2 * self.total) if math.isfinite(off) else 1.0
+                found[table.group[0]] = min(1.0, off / (2 * self.total)) if off < math.inf else 1.0
         return found
 
     def restart(self) -> None:
