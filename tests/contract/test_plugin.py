@@ -90,7 +90,7 @@ def test_it_is_listed_published_asked_and_audited(hushtable: Run, tmp_path: Path
     assert abs(answer["value"] - 300) < 40
 
     found = hushtable("audit", "histograms", "--epsilon", "1", "--runs", "200",
-                      "--seconds", "5").stdout  # fmt: skip
+                      "--seconds", "60").stdout  # fmt: skip
     assert "NO VIOLATION FOUND" in found
 
 
