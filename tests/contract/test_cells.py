@@ -218,7 +218,8 @@ def _moment(value: Any, kind: dict[str, Any], special: dict[str, str]) -> Any:
             clock = datetime.time.fromisoformat(value)
         return clock.hour - 8
     if isinstance(value, str):
-        if not re.fullmatch(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d)?Z?)?", value):
+        # From 3.14 on Python takes 24:00 for the next midnight.
+        if not re.fullmatch(r"\d{4}-\d\d-\d\d([T ](?!24)\d\d:\d\d(:\d\d)?Z?)?", value):
             return UNREADABLE
         try:
             value = datetime.datetime.fromisoformat(value.removesuffix("Z"))
