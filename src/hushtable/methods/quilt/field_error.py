@@ -327,14 +327,21 @@ class FieldError:
         n = max(16, min(500, _MAX_STAND_INS // len(values)))
         codes = self._posed.get(name)  # which values are rare is the same for all questions
         if codes is None:
-            codes = {
-                other: np.tile(taken, len(values))
-                for other, taken in self._some_rows(tuple(self.codes), n).items()
-            }
-            codes[name] = np.repeat(self._ends(name)[0][values], n)
+            first = self._ends(name)[0][values]
+            codes = self._rows_with({name: np.repeat(first[:, None], n, axis=1)})
             if len(self.codes) <= _FEW_COLUMNS:
                 self._posed[name] = codes
         return np.asarray(function(codes).reshape(len(values), n).mean(axis=1))
+
+    def _rows_with(self, posed: Mapping[str, Integers]) -> dict[str, Integers]:
+        """Take some rows again and again, with codes of some columns in the place of their own.
+
+        For each case (first axis) the same rows, with the codes given for each (second).
+        """
+        n_cases, n = next(iter(posed.values())).shape
+        some = self._some_rows(tuple(self.codes), n)
+        rows = {name: np.tile(codes, n_cases) for name, codes in some.items()}
+        return rows | {name: codes.ravel() for name, codes in posed.items()}
 
     def _some_rows(self, columns: Sequence[str], n: int) -> dict[str, Integers]:
         """Take some of the rows; where there are none, some combinations of codes."""
@@ -402,14 +409,9 @@ class FieldError:
         self, group: tuple[str, ...], places: tuple[Integers, ...], function: ValueOf
     ) -> Floats:
         """Give what rows would add on average in cells, for rows with other values elsewhere."""
-        n = len(places[0])
-        codes = {
-            other: np.tile(taken, n)
-            for other, taken in self._some_rows(tuple(self.codes), _N_UNSEEN).items()
-        }
-        for name, buckets in zip(group, places, strict=True):
-            codes[name] = self._some_codes(name)[buckets].ravel()
-        return np.asarray(function(codes).reshape(n, _N_UNSEEN).mean(axis=1))
+        pairs = zip(group, places, strict=True)
+        codes = self._rows_with({name: self._some_codes(name)[buckets] for name, buckets in pairs})
+        return np.asarray(function(codes).reshape(-1, _N_UNSEEN).mean(axis=1))
 
     def _some_codes(self, name: str) -> Integers:
         """Give some codes of each bucket of a column, from its first to its last value."""
