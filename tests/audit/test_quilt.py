@@ -21,6 +21,8 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.stats import norm
 
 from hushtable.audit import run as auditor
 from hushtable.datasets import sample, sample_schema
@@ -93,7 +95,7 @@ class ScoreNoise(SeededNoise):
 
 def scores_of(rows: Integers, candidates: Sequence[Candidate], reach: int = 1) -> list[int]:
     noise = ScoreNoise(shifted(0))
-    purse = Purse(total=Fraction(1), pure=False, reach=reach)
+    purse = Purse(total=Fraction(1), accounting="concentrated", reach=reach)
     meter = Meter(engine_of(rows, reach), noise, purse)
     meter.read([c.group for c in candidates], {})
     meter.choose("choice", candidates, k=1, share=Fraction(1, 2), may_stop=True)
@@ -179,7 +181,7 @@ def test_a_coarse_table_counts_every_row_once() -> None:
             return np.zeros(size, np.int64)
 
     def counts_of(rows: Integers) -> Integers:
-        purse = Purse(total=Fraction(1), pure=False, reach=1)
+        purse = Purse(total=Fraction(1), accounting="concentrated", reach=1)
         meter = Meter(engine_of(rows), NoNoise(shifted(0)), purse)
         meter.read(PAIRS, {})
         return meter.measure("pair", (0, 1), Fraction(1, 2), COARSE).counts
@@ -197,7 +199,7 @@ def test_a_pair_is_chosen_at_one_resolution_only() -> None:
     rows = random_rows(draw, 50)
     offered = [coarse_candidate(COARSE, draw), *random_candidates(draw)]
     meter = Meter(engine_of(rows), SeededNoise(shifted(2)),
-                  Purse(total=Fraction(1), pure=False, reach=1))  # fmt: skip
+                  Purse(total=Fraction(1), accounting="concentrated", reach=1))  # fmt: skip
     meter.read(PAIRS, {})
     chosen = meter.choose("choice", offered, k=3, share=Fraction(1, 10))
     assert sorted(offered[place].group for place in chosen) == PAIRS
@@ -325,7 +327,7 @@ def test_the_sampler_is_that_mechanism() -> None:
     candidates = random_candidates(np.random.default_rng(shifted(6)))
     scores = [*scores_of(rows, candidates), 0]
     share, total = Fraction(1, 20_000), Fraction(4, 5)
-    budget = Purse(total=total, pure=False, reach=1)
+    budget = Purse(total=total, accounting="concentrated", reach=1)
     meter = Meter(engine_of(rows), SecureNoise(), budget)
     meter.read(PAIRS, {})
     counts = np.zeros(4)
@@ -342,7 +344,7 @@ def test_the_sampler_is_that_mechanism() -> None:
 
 def test_the_stop_rule_pays() -> None:
     # A choice to stop was a choice: it stands in the account, and its score does not move.
-    budget = Purse(total=Fraction(1), pure=False, reach=1)
+    budget = Purse(total=Fraction(1), accounting="concentrated", reach=1)
     rows = random_rows(np.random.default_rng(shifted(7)), 30)
     meter = Meter(engine_of(rows), SeededNoise(shifted(1)), budget)
     meter.read(PAIRS, {})
@@ -356,10 +358,27 @@ def test_the_stop_rule_pays() -> None:
 # --- what a release cost, from what it published --------------------------------------------------
 
 
+def budget_of(method: Quilt) -> tuple[Fraction, Fraction]:
+    """Work out what may be spent in all, and what a choice costs in parts of its epsilon squared.
+
+    By floats and by none of the method's own numbers where mu**2 / 2 is added up.
+    """
+    epsilon, delta = float(method.epsilon), float(method.delta)
+    if method.accounting == "concentrated":
+        return concentrated_share(method.epsilon, method.delta), Fraction(1, 8)
+
+    def left(mu: float) -> float:
+        near, far = epsilon / mu - mu / 2, epsilon / mu + mu / 2
+        return float(norm.sf(near) - math.exp(epsilon) * norm.sf(far)) - delta
+
+    mu = brentq(left, 1e-4, 10.0, xtol=1e-14)
+    return Fraction(mu) ** 2 / 2, Fraction(math.pi / 16)
+
+
 def cost_of(
     made: Released, choice_share: Fraction, rho: Fraction, rows_share: Fraction
 ) -> Fraction:
-    """Add up the zCDP of all that a release shows: its tables, its choices, its number of rows.
+    """Add up what all that a release shows costs: its tables, its choices, its number of rows.
 
     Choices of the forest are not in the list of rounds; their share is what the statement says.
     """
@@ -377,14 +396,15 @@ def audit(
     before()
     noise = SeededNoise(shifted(4))
     made = method.run(connect(table, schema, noise=noise), noise)
-    rho = concentrated_share(method.epsilon, method.delta)
+    rho, of_choice = budget_of(method)
     spent = {step: Fraction(share) for step, share in made.settings["spent"].items()}
     # Whoever publishes a number of rows that is not public has to have paid for it.
     if schema.rows is None and "number of rows" not in spent:
         return False
     n_choices = sum(len(made_round["chosen"]) for made_round in made.settings["rounds"])
     in_rounds = sum(
-        len(r["chosen"]) * Fraction(r["choice_epsilon"]) ** 2 / 8 for r in made.settings["rounds"]
+        len(r["chosen"]) * Fraction(r["choice_epsilon"]) ** 2 * of_choice
+        for r in made.settings["rounds"]
     )
     if n_choices and spent.get("choices", Fraction(0)) * rho < in_rounds * Fraction(999, 1000):
         return False
@@ -395,6 +415,7 @@ def audit(
 
 
 METHOD = Quilt(epsilon=1, delta="1e-6", particles=2000)
+CONCENTRATED = replace(METHOD, accounting="concentrated")
 
 
 def wide() -> tuple[pa.Table, Schema]:
@@ -444,6 +465,7 @@ def test_cuts_follow_from_noisy_counts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_release_costs_what_it_promises() -> None:
     assert audit(METHOD, sample(), sample_schema())
+    assert audit(CONCENTRATED, sample(), sample_schema())
     target = Quilt(epsilon="1/2", delta="1e-9", target="diagnosis", particles=2000)
     assert audit(target, sample(), sample_schema())
 

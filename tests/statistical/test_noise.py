@@ -80,6 +80,12 @@ def gaussian_mass(variance: Fraction) -> Callable[[np.ndarray], np.ndarray]:
     return lambda z: np.exp(-(z.astype(float) ** 2) / (2 * float(variance))) / weights.sum()
 
 
+def rounded_mass(variance: Fraction) -> Callable[[np.ndarray], np.ndarray]:
+    above = np.vectorize(lambda x: math.erfc(x / math.sqrt(2 * variance)) / 2)
+    # By the smaller tail: the other one is close to 1.
+    return lambda z: above(np.abs(z) - 0.5) - above(np.abs(z) + 0.5)
+
+
 def coin_mass(p: float) -> Callable[[np.ndarray], np.ndarray]:
     return lambda b: np.where(b == 1, p, 1 - p)
 
@@ -242,6 +248,24 @@ def test_tiny_scales():
 def test_discrete_gaussian(noise, variance):
     drawn = noise.discrete_gaussian(variance, size=sizes(noise))
     assert p_value(drawn, gaussian_mass(variance)) > ALPHA
+
+
+@each_source
+@pytest.mark.parametrize(
+    "variance",
+    [Fraction(1), Fraction(100), Fraction(1, 4), Fraction(1000001, 7919), Fraction(10**4, 3)],
+)
+def test_rounded_gaussian(noise, variance):
+    drawn = noise.rounded_gaussian(variance, size=sizes(noise))
+    assert p_value(drawn, rounded_mass(variance)) > ALPHA
+
+
+def test_rounded_gaussian_is_told_from_others():
+    """A variance wrong by 3 %, and the discrete Gaussian of a small one, are seen."""
+    drawn = SecureNoise().rounded_gaussian(Fraction(100), size=N)
+    assert p_value(drawn, rounded_mass(Fraction(103))) < ALPHA
+    drawn = SecureNoise().rounded_gaussian(Fraction(1), size=N)
+    assert p_value(drawn, gaussian_mass(Fraction(1))) < ALPHA
 
 
 def test_discrete_gaussian_on_python_integers():

@@ -37,7 +37,7 @@ def test_measured_counts_have_the_noise_that_was_paid_for(pure: bool) -> None:
     table = pa.table({"a": np.arange(5000) % size, "b": np.arange(5000) % size})
     exact = np.zeros((size, size))
     np.fill_diagonal(exact, 50)
-    budget = Purse(total=Fraction(1, 50), pure=pure, reach=1)
+    budget = Purse(total=Fraction(1, 50), accounting="pure" if pure else "concentrated", reach=1)
     account = PLENTY if pure else PLENTY_OF_RHO
     engine = sealed(connect(table, schema, noise=SecureNoise()), account)
     meter = Meter(engine, SecureNoise(), budget)

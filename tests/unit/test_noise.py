@@ -100,6 +100,13 @@ def _gaussian_mass(variance):
     return lambda z: math.exp(-z * z / (2 * variance)) / total
 
 
+def _rounded_mass(variance):
+    def above(x):
+        return math.erfc(x / math.sqrt(2 * variance)) / 2
+
+    return lambda z: above(z - 0.5) - above(z + 0.5)
+
+
 @pytest.mark.parametrize(
     ("sampler", "mass", "depth"),
     [
@@ -112,13 +119,15 @@ def _gaussian_mass(variance):
         (lambda r: r.laplace(3, 2), _laplace_mass(1.5), 17),
         (lambda r: r.laplace(1, 2), _laplace_mass(0.5), 17),
         (lambda r: r.gaussian(3, 4, 1), _gaussian_mass(0.75), 18),
+        (lambda r: r.rounded_gaussian(3, 4, 1), _rounded_mass(0.75), 19),
+        (lambda r: r.rounded_gaussian(2, 1, 1), _rounded_mass(2.0), 19),
     ],
 )
 def test_every_bit_string_adds_up_to_the_distribution(sampler, mass, depth):
     """No chance involved: what is decided never exceeds the true mass, what is missing is open."""
     masses, undecided = _masses(sampler, depth)
     assert sum(masses.values()) + undecided == 1
-    assert undecided < 0.5
+    assert undecided < 0.6
     for outcome, decided in masses.items():
         assert float(decided) <= mass(outcome) + 1e-15 <= float(decided + undecided) + 2e-15
 
@@ -182,6 +191,21 @@ KERNELS = [
             Fraction(2**50 - 1, 2),
         )
     ),
+    *(
+        (
+            f"rounded gaussian {v}",
+            lambda n, s, v=v: n.rounded_gaussian(v, size=s),
+            lambda r, _, v=v: r.rounded_gaussian(v.numerator, v.denominator),
+        )
+        for v in (
+            ONE,
+            Fraction(100),
+            Fraction(1, 9),
+            Fraction(10**40 + 1, 10**39),
+            Fraction(1, 10**400),
+            Fraction(2**99),
+        )
+    ),
 ]
 
 
@@ -192,6 +216,30 @@ def test_kernels_draw_what_python_integers_draw(label, draw, slow, source):
     reader = BitReader(SeededNoise(shifted(0))._words)
     expected = [slow(reader, i) for i in range(size)]
     assert draw(source(), size).tolist() == expected, label
+
+
+@pytest.mark.parametrize("source", [ScriptedNoise, DripNoise])
+@pytest.mark.parametrize("digit_bits", [1, 2, 5])
+@pytest.mark.parametrize("variance", [Fraction(1, 3), Fraction(50), Fraction(10**5, 3)])
+def test_draws_that_a_kernel_cannot_decide_are_drawn_from_the_same_bits(
+    variance, digit_bits, source
+):
+    """With digits of few bits most draws are left to Python integers, and the bits must agree."""
+    a, b = variance.numerator, variance.denominator
+    undecided = []
+
+    def slow(reader):
+        undecided.append(reader)
+        return reader.rounded_gaussian(a, b, digit_bits)
+
+    out = np.empty(400, np.int64)
+    source()._fill(
+        samplers.fill_rounded_gaussian, (math.sqrt(a / b), digit_bits), out,
+        bits_per_draw=40, undecided=slow,
+    )  # fmt: skip
+    reader = BitReader(SeededNoise(shifted(0))._words)
+    assert out.tolist() == [reader.rounded_gaussian(a, b, digit_bits) for _ in range(400)]
+    assert len(undecided) > 20
 
 
 def _two_words(value):
@@ -324,6 +372,7 @@ def test_nothing_is_drawn_when_nothing_is_asked(make):
         noise.geometric(ONE, size=0),
         noise.discrete_laplace(ONE, size=0),
         noise.discrete_gaussian(ONE, size=0),
+        noise.rounded_gaussian(ONE, size=0),
         noise.from_table([1, 2], size=0),
         noise.subset(0, p=Fraction(1, 2)),
         noise.distinct_below(0, k=0),
@@ -399,6 +448,7 @@ def test_adding_noise_stops_at_the_ends():
         (lambda n: n.discrete_laplace(Fraction(0), size=1), "above 0"),
         (lambda n: n.discrete_laplace(Fraction(2**51), size=1), "above"),
         (lambda n: n.discrete_gaussian(Fraction(0), size=1), "above 0"),
+        (lambda n: n.rounded_gaussian(Fraction(0), size=1), "above 0"),
         (lambda n: n.from_table([], size=1), "weights"),
         (lambda n: n.from_table([0, 0], size=1), "one above 0"),
         (lambda n: n.from_table([1, -1], size=1), "at least 0"),

@@ -35,7 +35,7 @@ from hushtable.methods.quilt.meter import Candidate, Meter, Purse, as_share
 from hushtable.methods.quilt.quilt import Quilt
 from hushtable.methods.quilt.schedule import schedule
 from hushtable.planning import Want, needed_epsilon
-from hushtable.privacy.composition import concentrated_share
+from hushtable.privacy.gaussian_dp import CHOICE_FACTOR, gaussian_share
 from hushtable.privacy.guarantee import ApproxDP, PureDP
 from hushtable.privacy.secure_noise import SecureNoise
 from hushtable.privacy.seeded_noise import SeededNoise
@@ -286,16 +286,19 @@ fractions = st.fractions(Fraction(1, 10**6), 1)
 @settings(max_examples=200)
 @given(share=fractions, total=st.fractions(Fraction(1, 10**6), 20), reach=st.integers(1, 9))
 def test_noise_never_costs_more_than_its_share(share: Any, total: Any, reach: int) -> None:
-    gaussian = Purse(total=total, pure=False, reach=reach)
+    gaussian = Purse(total=total, accounting="concentrated", reach=reach)
     assert Fraction(reach**2) / (2 * gaussian.count_noise(share).parameter) <= share * total
     assert gaussian.choice_epsilon(share) ** 2 / 8 <= share * total
-    laplace = Purse(total=total, pure=True, reach=reach)
+    rounded = Purse(total=total, accounting="gaussian", reach=reach)
+    assert Fraction(reach**2) / (2 * rounded.count_noise(share).parameter) <= share * total
+    assert rounded.choice_epsilon(share) ** 2 * CHOICE_FACTOR / 2 <= share * total
+    laplace = Purse(total=total, accounting="pure", reach=reach)
     assert Fraction(reach) / laplace.count_noise(share).parameter <= share * total
     assert laplace.choice_epsilon(share) <= share * total
 
 
 def test_rounding_costs_little() -> None:
-    budget = Purse(total=Fraction(1, 100), pure=False, reach=1)
+    budget = Purse(total=Fraction(1, 100), accounting="concentrated", reach=1)
     share = Fraction(1, 50)
     used = 1 / (2 * budget.count_noise(share).parameter)
     assert used > Fraction(999, 1000) * share / 100
@@ -303,7 +306,7 @@ def test_rounding_costs_little() -> None:
 
 
 def test_the_budget_refuses_beyond_the_total_and_nothing_for_nothing() -> None:
-    budget = Purse(total=Fraction(1), pure=True, reach=1)
+    budget = Purse(total=Fraction(1), accounting="pure", reach=1)
     budget.pay("a", Fraction(1, 3))
     with pytest.raises(Refused):
         budget.pay("b", Fraction(2, 3) + Fraction(1, 10**30))
@@ -329,7 +332,7 @@ class NoNoise(SeededNoise):
 
 def test_the_meter_pays_before_it_looks() -> None:
     table, schema = sample(), sample_schema()
-    budget = Purse(total=Fraction(1), pure=False, reach=1)
+    budget = Purse(total=Fraction(1), accounting="concentrated", reach=1)
     budget.pay("all", Fraction(1))
     meter = Meter(sealed(connect(table, schema, noise=SeededNoise(shifted(0)))), NoNoise(0), budget)
     meter.read([(0,), (1,)], {})
@@ -572,11 +575,11 @@ def test_persons_cost_their_rows() -> None:
     assert made.settings["reach"] == 3
     assert "number of rows" in made.settings["spent"]
     share = Fraction(made.settings["spent"]["tables of one column"])
-    rho = concentrated_share(Fraction(1), Fraction(1, 10**6))
+    total = gaussian_share(Fraction(1), Fraction(1, 10**6)) ** 2 / 2
     cost = sum(
         Fraction(9) / (2 * Fraction(table["parameter"])) for table in made.settings["tables"][:2]
     )
-    assert Fraction(99, 100) * share * rho < cost <= share * rho
+    assert Fraction(99, 100) * share * total < cost <= share * total
 
 
 @pytest.mark.parametrize("delta", ["0", "1e-6"])

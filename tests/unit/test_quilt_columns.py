@@ -48,7 +48,7 @@ def spiky(n: int) -> tuple[pa.Table, Schema]:
 
 def cut_of(table: pa.Table, schema: Schema, total: str = "1/50") -> tuple[Any, Meter]:
     noise = SeededNoise(shifted(1))
-    purse = Purse(total=Fraction(total), pure=False, reach=1)
+    purse = Purse(total=Fraction(total), accounting="concentrated", reach=1)
     meter = Meter(sealed(connect(table, schema, noise=noise)), noise, purse)
     values = values_of(schema)
     recodings = {v.name: v.recoding for v in values if v.recoding is not None}
@@ -133,7 +133,7 @@ def test_only_wide_numbers_are_cut() -> None:
 
 def counted(counts: Any, std: float, **column: Any) -> CountedColumn:
     schema = schema_of(x={"type": "integer", "low": 0, "high": len(counts) - 1, **column})
-    noise = TableMechanism(pure=False, parameter=Fraction(round(std**2)))
+    noise = TableMechanism("concentrated", parameter=Fraction(round(std**2)))
     return CountedColumn(values_of(schema)[0], PaidTable((0,), np.asarray(counts), noise))
 
 
@@ -252,7 +252,7 @@ def test_a_value_that_stands_out_lies_on_no_line() -> None:
     assert np.flatnonzero(known.line.apart).tolist() == [spike]
     with_missing = np.append(np.rint(bell(20_000)), 5000).astype(np.int64)
     schema = schema_of(x={"type": "integer", "low": 0, "high": 99, "missing": "category"})
-    noise = TableMechanism(pure=False, parameter=Fraction(25))
+    noise = TableMechanism("concentrated", parameter=Fraction(25))
     column = CountedColumn(values_of(schema)[0], PaidTable((0,), with_missing, noise))
     known = known_column(column, 25_000.0, is_target=False)
     assert known.line is not None

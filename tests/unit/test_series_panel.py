@@ -278,7 +278,7 @@ def test_panel_rows_are_written(panel: Series, tmp_path: Path) -> None:
 
 
 def exact(column: str, counts: object) -> Move:
-    return Move(column, np.array(counts), TableMechanism(pure=False, parameter=Fraction(1, 64)))
+    return Move(column, np.array(counts), TableMechanism("concentrated", parameter=Fraction(1, 64)))
 
 
 def test_people_become_rows_that_count_as_drawn_ones_do() -> None:
@@ -320,7 +320,7 @@ def test_nobody_stays_where_nobody_was() -> None:
 def test_noise_alone_makes_nobody_move() -> None:
     """Where noise explains all of the moves, few are wanted, and by chance."""
     rng = np.random.default_rng(shifted(9))
-    noise = TableMechanism(pure=False, parameter=Fraction(100))
+    noise = TableMechanism("concentrated", parameter=Fraction(100))
     counts = np.diag(np.full(20, 500)) + np.rint(rng.normal(0, 10, (20, 20))).astype(np.int64)
     wanted = Move("a", counts, noise).wanted(np.full(20, 0.05), 10_000, 1.0)
     assert wanted.min() >= 0

@@ -19,7 +19,7 @@ from hushtable.privacy.choices import TopChoices
 from hushtable.privacy.count_mechanisms import CountMechanism
 from hushtable.privacy.degree_mechanisms import MiddleCuts
 from hushtable.privacy.domain_mechanism import DomainMechanism
-from hushtable.privacy.mechanism import Gaussian, Laplace
+from hushtable.privacy.mechanism import Gaussian, Laplace, RoundedGaussian
 from hushtable.privacy.row_replacement import RowReplacement
 from hushtable.privacy.secure_noise import SecureNoise
 from hushtable.privacy.seeded_noise import SeededNoise
@@ -72,6 +72,9 @@ def _expected(draw: Draw) -> Any:  # noqa: PLR0911 - one for each mechanism
         a, b = mechanism.variance.numerator, mechanism.variance.denominator
         scale = math.isqrt(a // b) + 1
         return exact.ravel() + [reader.gaussian(a, b, scale) for _ in range(exact.size)]
+    if isinstance(mechanism, RoundedGaussian) and isinstance(exact, np.ndarray):
+        a, b = mechanism.variance.numerator, mechanism.variance.denominator
+        return exact.ravel() + [reader.rounded_gaussian(a, b) for _ in range(exact.size)]
     if isinstance(mechanism, DomainMechanism) and mechanism.threshold is None:
         full = np.zeros(mechanism.domain.size, np.int64)
         full[mechanism.domain.pack(exact.codes)[:, 0]] = exact.counts

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from hushtable import kernels
 from hushtable.audit.bounds import EventTally, at_least, at_most
 from hushtable.audit.report import Finding
-from hushtable.privacy.bit_reader import BitReader, Words
+from hushtable.privacy.bit_reader import DIGIT_BITS, BitReader, Words
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.secure_noise import SecureNoise
 from hushtable.privacy.seeded_noise import SeededNoise
@@ -44,6 +44,9 @@ DRAWS = 400
 
 FAR_DRAWS = 1 << 18
 """Draws that are compared with the compiled samplers: the farthest lie 4.6 deviations out."""
+
+_FAR_WORDS = 4
+"""Words for each of them; a draw takes two to four."""
 
 LAW_DRAWS = 1 << 18
 """Draws that are held against the exact law, where a sampler is of another make."""
@@ -112,6 +115,13 @@ def samplers() -> Iterator[Sampler]:
             lambda t, v=float(variance): _gaussian_tail(v, t),  # type: ignore[misc]
             math.sqrt(variance),
         )
+        yield Sampler(
+            f"rounded_gaussian of variance {variance}",
+            lambda noise, n, v=variance: noise.rounded_gaussian(v, size=n),  # type: ignore[misc]
+            lambda reader, a=a, b=b: reader.rounded_gaussian(a, b),  # type: ignore[misc]
+            lambda t, v=float(variance): _rounded_tail(v, t),  # type: ignore[misc]
+            math.sqrt(variance),
+        )
     for p in COINS:
         yield Sampler(
             f"bernoulli of {p}",
@@ -132,6 +142,10 @@ def _gaussian_tail(variance: float, t: int) -> float:
     reach = math.ceil(12 * math.sqrt(variance)) + 2
     masses = {z: math.exp(-z * z / (2 * variance)) for z in range(-reach, reach + 1)}
     return sum(mass for z, mass in masses.items() if abs(z) >= t) / sum(masses.values())
+
+
+def _rounded_tail(variance: float, t: int) -> float:
+    return math.erfc((t - 0.5) / math.sqrt(2 * variance)) if t > 0 else 1.0
 
 
 def checked(noise: Noise, *, error: float) -> Finding:
@@ -295,7 +309,8 @@ def is_exact(sampler: Sampler, noise: Noise) -> bool:
 def _tails() -> Iterator[Sampler]:
     """Give one sampler of each kind that has tails, with many values to a scale."""
     wanted = (f"discrete_laplace of scale {LAPLACE[-1]}",
-              f"discrete_gaussian of variance {GAUSSIAN[-1]}")  # fmt: skip
+              f"discrete_gaussian of variance {GAUSSIAN[-1]}",
+              f"rounded_gaussian of variance {GAUSSIAN[-1]}")  # fmt: skip
     return (sampler for sampler in samplers() if sampler.name in wanted)
 
 
@@ -309,13 +324,16 @@ def is_exact_far_out(sampler: Sampler, noise: Noise) -> bool:
     >>> all(is_exact_far_out(sampler, SeededNoise(1)) for sampler in _tails())
     True
     """
-    words, drawn = _made_words(2 * FAR_DRAWS, sampler.name), np.empty(FAR_DRAWS, np.int64)
+    words, drawn = _made_words(_FAR_WORDS * FAR_DRAWS, sampler.name), np.empty(FAR_DRAWS, np.int64)
     state = np.zeros(4, np.uint64)
     if sampler.name.startswith("discrete_laplace"):
         scale = LAPLACE[-1]
         done = kernels.samplers.fill_laplace(
             scale.numerator, scale.denominator, drawn, 0, words, state
         )
+    elif sampler.name.startswith("rounded_gaussian"):
+        sigma = math.sqrt(GAUSSIAN[-1])
+        done = kernels.samplers.fill_rounded_gaussian(sigma, DIGIT_BITS, drawn, 0, words, state)
     else:
         a, b = GAUSSIAN[-1].numerator, GAUSSIAN[-1].denominator
         root = math.isqrt(a // b) + 1

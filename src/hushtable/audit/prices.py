@@ -12,7 +12,7 @@ from hushtable.privacy.choices import TopChoices
 from hushtable.privacy.count_mechanisms import CountMechanism
 from hushtable.privacy.degree_mechanisms import MiddleCuts
 from hushtable.privacy.domain_mechanism import DomainMechanism
-from hushtable.privacy.mechanism import Gaussian, InTurn, Laplace
+from hushtable.privacy.mechanism import Gaussian, InTurn, Laplace, RoundedGaussian
 from hushtable.privacy.row_replacement import RowReplacement
 from hushtable.privacy.splits import ScoreChoice, WayChoice
 from hushtable.privacy.tuple_counts import TupleCounts
@@ -20,17 +20,26 @@ from hushtable.privacy.tuple_counts import TupleCounts
 _SLACK = 1e-9
 """By so much of itself a sum of floats may be off."""
 
+_LOOSE = 1e-6
+"""By so much of itself a difference of two tails may be off."""
+
 
 @dataclass(frozen=True)
 class Cost:
-    """What draws cost together: epsilon and delta of pure and approximate ones, rho of others."""
+    """What draws cost together: epsilon and delta of some, rho or the square of mu of others."""
 
     epsilon: float = 0.0
     delta: float = 0.0
     rho: float = 0.0
+    mu_squared: float = 0.0
 
     def __add__(self, other: Cost) -> Cost:
-        return Cost(self.epsilon + other.epsilon, self.delta + other.delta, self.rho + other.rho)
+        return Cost(
+            self.epsilon + other.epsilon,
+            self.delta + other.delta,
+            self.rho + other.rho,
+            self.mu_squared + other.mu_squared,
+        )
 
     def is_within(self, epsilon: float, delta: float) -> bool:
         """Tell whether it implies (epsilon, delta)-differential privacy, up to rounding.
@@ -41,15 +50,24 @@ class Cost:
         (True, False)
         >>> Cost(rho=0.01).is_within(1.0, 1e-6), Cost(rho=0.1).is_within(1.0, 1e-6)
         (True, False)
+        >>> Cost(mu_squared=0.05).is_within(1.0, 1e-6), Cost(mu_squared=0.06).is_within(1.0, 1e-6)
+        (True, False)
         """
         left = epsilon * (1 + _SLACK) - self.epsilon, delta * (1 + _SLACK) - self.delta
         if min(left) < 0:
             return False
+        if self.mu_squared and self.rho:
+            return False  # no run is counted in both
+        if self.mu_squared:
+            return gaussian_delta(math.sqrt(self.mu_squared), left[0]) <= left[1] * (1 + _LOOSE)
         return self.rho == 0 or delta_of(self.rho, left[0]) <= left[1] * (1 + _SLACK)
 
     def told(self) -> str:
         """Say it in words."""
-        parts = {"epsilon": self.epsilon, "delta": self.delta, "rho": self.rho}
+        parts = {
+            "epsilon": self.epsilon, "delta": self.delta, "rho": self.rho,
+            "mu**2": self.mu_squared,
+        }  # fmt: skip
         return " and ".join(f"{name} {part:.6g}" for name, part in parts.items() if part)
 
 
@@ -80,8 +98,27 @@ def delta_of(rho: float, epsilon: float) -> float:
     return min(1.0, math.exp(log_delta((low + high) / 2)))
 
 
-def own_price(mechanism: Any, sensitivity: Any, *, in_rho: bool) -> Cost | None:
+def gaussian_delta(mu: float, epsilon: float) -> float:
+    """Give the least delta of mu-Gaussian differential privacy beside epsilon.
+
+    Dong, Roth and Su 2022, corollary 1.
+
+    Examples
+    --------
+    >>> f"{gaussian_delta(0.2, 1.0):.1e}"
+    '1.8e-08'
+    """
+    near, far = epsilon / mu - mu / 2, epsilon / mu + mu / 2
+    tail, far_tail = (math.erfc(x / math.sqrt(2)) / 2 for x in (near, far))
+    return tail - math.exp(min(epsilon, 700)) * far_tail
+
+
+def own_price(
+    mechanism: Any, sensitivity: Any, *, in_rho: bool, in_mu: bool = False
+) -> Cost | None:
     """Give what a draw costs; None for mechanisms that are not known here."""
+    if in_mu:
+        return _in_mu(mechanism, sensitivity)
     price: Cost | None = None
     if isinstance(mechanism, InTurn):
         mechanism = mechanism.each
@@ -91,7 +128,7 @@ def own_price(mechanism: Any, sensitivity: Any, *, in_rho: bool) -> Cost | None:
         price = _pure(sensitivity.l1 / float(mechanism.scale), in_rho=in_rho)
     elif isinstance(mechanism, DomainMechanism):
         price = _pure(sensitivity.l1 * float(mechanism.rate), in_rho=in_rho)
-    elif isinstance(mechanism, Gaussian):
+    elif isinstance(mechanism, Gaussian | RoundedGaussian):
         price = Cost(rho=sensitivity.l2_squared / (2 * float(mechanism.variance)))
     elif isinstance(mechanism, TopChoices):
         each, k = float(mechanism.epsilon), mechanism.k
@@ -115,6 +152,16 @@ def own_price(mechanism: Any, sensitivity: Any, *, in_rho: bool) -> Cost | None:
         )
         price = _pure(steps * epsilon, in_rho=in_rho) if not delta else Cost(steps * epsilon, delta)
     return price
+
+
+def _in_mu(mechanism: Any, sensitivity: Any) -> Cost | None:
+    """Give what a draw costs in Gaussian differential privacy."""
+    if isinstance(mechanism, RoundedGaussian):
+        return Cost(mu_squared=sensitivity.l2_squared / float(mechanism.variance))
+    if isinstance(mechanism, TopChoices) and mechanism.rule == "exponential":
+        # Telling two answers of even chance apart that differ by half of epsilon either way.
+        return Cost(mu_squared=mechanism.k * math.pi / 8 * float(mechanism.epsilon) ** 2)
+    return None
 
 
 def _of_groups(mechanism: TupleCounts, n: int) -> Cost:
@@ -147,10 +194,10 @@ def spent_at_most(account: Any, *, epsilon: Fraction) -> Cost | None:
     promise = account.promise
     if promise is None:
         return None
-    in_rho = promise.rho is not None
+    in_rho, in_mu = promise.rho is not None, promise.mu is not None
     own: dict[int, Cost] = {}
     for opening in account.openings:
-        price = own_price(opening.mechanism, opening.sensitivity, in_rho=in_rho)
+        price = own_price(opening.mechanism, opening.sensitivity, in_rho=in_rho, in_mu=in_mu)
         if price is None:
             return None
         whole = not (opening.sensitivity.divisible or opening.sensitivity.rows == 1)
@@ -161,7 +208,10 @@ def spent_at_most(account: Any, *, epsilon: Fraction) -> Cost | None:
         return total
     rows = max(1, round(epsilon / promise.epsilon))
     grown = sum(math.exp(at * total.epsilon) for at in range(rows))
-    return Cost(rows * total.epsilon, grown * total.delta, rows**2 * total.rho)
+    squared = rows**2
+    return Cost(
+        rows * total.epsilon, grown * total.delta, squared * total.rho, squared * total.mu_squared
+    )
 
 
 def _with_parts(part: Any, own: dict[int, Cost]) -> Cost:
@@ -172,5 +222,6 @@ def _with_parts(part: Any, own: dict[int, Cost]) -> Cost:
             max((cost.epsilon for cost in inside), default=0.0),
             max((cost.delta for cost in inside), default=0.0),
             max((cost.rho for cost in inside), default=0.0),
+            max((cost.mu_squared for cost in inside), default=0.0),
         )
     return total

@@ -185,6 +185,7 @@ def _variant(promise: Guarantee) -> str:
         return f"Pure DP: epsilon {shown(promise.epsilon)}"
     if isinstance(promise, ApproxDP):
         by = f"; by way of zero-concentrated DP, rho {rounded(promise.rho)}" if promise.rho else ""
+        by = f"; by way of Gaussian DP, mu {rounded(promise.mu)}" if promise.mu else by
         return f"Approximate DP: epsilon {shown(promise.epsilon)}, delta {shown(promise.delta)}{by}"
     if isinstance(promise, NoGuarantee):
         return "None: nothing is promised"

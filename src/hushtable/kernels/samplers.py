@@ -7,7 +7,8 @@ returns. The caller appends words and calls again, so the unfinished draw sees t
 before, followed by more: nothing is thrown away because of what it was, which would bias the draw.
 
 State of a kernel's stream: ``state[0]`` next word, ``state[1]`` bits left over from the last word,
-``state[2]`` how many, ``state[3]`` set to 1 when the words ran out.
+``state[2]`` how many, ``state[3]`` set to 1 when the words ran out, and to 2 where a kernel cannot
+decide a draw with the precision that it has: that one is left to the `BitReader`.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ with needing("publish"):
 
 _ZERO = np.uint64(0)
 _ONE = np.uint64(1)
+_TWO = np.uint64(2)
 _HALF_WORD = np.uint64(32)
 _LOW_HALF = np.uint64(0xFFFFFFFF)
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -302,6 +304,77 @@ def fill_gaussian(  # type: ignore[no-untyped-def]
         if _ran_out(state, start):
             break
         out[done] = z
+        done += 1
+    return done
+
+
+@njit
+def _tail_coin(k, x, digit_bits, words, state):  # type: ignore[no-untyped-def]
+    """Toss a coin with probability exp(-x (2 k + x) / (2 k + 2)), by first digits of numbers."""
+    last = x
+    even = True
+    while True:
+        number = _take(digit_bits, words, state)
+        if state[3] == _ZERO and number == last:
+            state[3] = _TWO
+        if state[3] != _ZERO or number > last:
+            return even
+        part = _below(2 * k + 2, words, state)
+        if part == 2 * k and state[3] == _ZERO:
+            other = _take(digit_bits, words, state)
+            if state[3] == _ZERO and other == x:
+                state[3] = _TWO
+            if other > x:
+                return even
+        if state[3] != _ZERO or part > 2 * k:
+            return even
+        last = number
+        even = not even
+
+
+@njit
+def _normal(digit_bits, words, state):  # type: ignore[no-untyped-def]
+    """Draw the whole part and the first digit of the size of a normal number."""
+    while True:
+        k = _geometric(_UNIT, np.int64(2), words, state)
+        x = np.int64(0)
+        accepted = _exp_coin(k * (k - 1), np.int64(2), words, state)
+        if accepted and state[3] == _ZERO:
+            x = _take(digit_bits, words, state)
+            tosses = 0
+            while accepted and tosses <= k and state[3] == _ZERO:
+                accepted = _tail_coin(k, x, digit_bits, words, state)
+                tosses += 1
+        if accepted or state[3] != _ZERO:
+            return k, x
+
+
+@njit(nogil=True, cache=True)
+def fill_rounded_gaussian(sigma, digit_bits, out, done, words, state):  # type: ignore[no-untyped-def]
+    """Fill out[done:] with normal numbers of standard deviation `sigma`, rounded to whole ones.
+
+    `sigma` is a float that is off by less than 2**-50 of itself. A draw is decided here if both
+    ends of what the first digit leaves open are rounded alike, each moved out by 2**-48 of itself
+    and of one: IEEE arithmetic errs by less. If they are not, or if two digits were the same, the
+    kernel stops before the draw, with ``state[3]`` at 2.
+    """
+    start = state.copy()
+    unit = 1.0 / float(np.int64(1) << digit_bits)
+    slack = 2.0**-48
+    while done < out.shape[0]:
+        k, x = _normal(digit_bits, words, state)
+        negative = _take(1, words, state)
+        low = sigma * (k + x * unit)
+        high = sigma * (k + (x + 1) * unit)
+        size = np.floor(low - (low + 1.0) * slack + 0.5)
+        if state[3] == _ZERO and size != np.floor(high + (high + 1.0) * slack + 0.5):
+            state[3] = _TWO
+        undecided = state[3] == _TWO
+        if _ran_out(state, start):
+            if undecided:
+                state[3] = _TWO
+            break
+        out[done] = -np.int64(size) if negative != 0 else np.int64(size)
         done += 1
     return done
 

@@ -43,7 +43,7 @@ from hushtable.methods.base import CountError, Forecast, Plan, Released
 from hushtable.methods.parameters import Parameters, parameter, whole
 from hushtable.methods.quilt.domains import values_of
 from hushtable.methods.quilt.handed_out import warnings_of
-from hushtable.methods.quilt.meter import as_share
+from hushtable.methods.quilt.meter import as_share, budget_of
 from hushtable.methods.quilt.prior import PriorRows
 from hushtable.methods.quilt.quilt import (
     LEAST_PARTICLES,
@@ -54,7 +54,6 @@ from hushtable.methods.quilt.quilt import (
 )
 from hushtable.methods.quilt.sewing import Patchwork
 from hushtable.predicate.facts import facts_of
-from hushtable.privacy.composition import concentrated_share
 from hushtable.privacy.guarantee import Guarantee
 from hushtable.privacy.noise import Noise
 from hushtable.schema import Schema
@@ -110,11 +109,11 @@ class Linked(Parameters):
     def plan(self, schema: LinkedSchema) -> LinkedPlan:
         """Work out everything that follows from parameters and schema, or refuse; sees no data."""
         facts_of(schema)
-        total = concentrated_share(self.epsilon, self.delta) if self.delta else self.epsilon
         quilt = Quilt(
             epsilon=self.epsilon, delta=self.delta, particles=self.particles,
             max_published=self.max_published,
         )  # fmt: skip
+        total = budget_of(self.epsilon, self.delta, quilt.added_up)
         n_below = len(schema.tables) - 1
         parts, steps, problems = {}, {}, []
         for name in schema.tables:
@@ -152,7 +151,7 @@ class LinkedPlan(Plan[SealedTables]):
     steps : mapping of str to Fraction
         For each table what may be spent on how its rows follow each other; 0 without an order.
     total : Fraction
-        What a run may spend: rho, or epsilon where delta is 0.
+        What a run may spend, as it is added up (`budget_of`).
     """
 
     method: Linked
@@ -169,8 +168,8 @@ class LinkedPlan(Plan[SealedTables]):
     @property
     def guarantees(self) -> tuple[Guarantee, ...]:
         """Differential privacy for one added or removed person, with all rows in all tables."""
-        method, unit = self.method, self.linked.unit
-        return (added_or_removed(method.epsilon, method.delta, unit, rho=self.total),)
+        method, unit = self.parts[self.linked.root].method, self.linked.unit
+        return (added_or_removed(method.epsilon, method.delta, unit, method.added_up),)
 
     @property
     def conditions(self) -> tuple[str, ...]:

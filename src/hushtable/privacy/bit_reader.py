@@ -3,11 +3,13 @@
 `hushtable.kernels.samplers` has the same algorithms for small parameters. The building blocks are
 those of Canonne, Kamath and Steinke, "The Discrete Gaussian for Differential Privacy" (2020),
 Algorithms 1 to 3, with coins tossed by comparing random bits with the binary expansion of the
-probability until they differ.
+probability until they differ. Normal numbers are those of Karney, "Sampling Exactly from the Normal
+Distribution" (2016), Algorithm N: numbers of which as many digits are drawn as it takes.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -18,14 +20,57 @@ Words = NDArray[np.uint64]
 KERNEL_LIMIT = 2**62
 """Numerators and denominators below this fit the kernels: doubling one stays within int64."""
 
+DIGIT_BITS = 48
+"""Bits of a digit of a number that is drawn as far as it matters; tests take fewer."""
+
+
+class LazyNumber:
+    """A uniform number between 0 and 1 of which digits are drawn as they are asked for.
+
+    Parameters
+    ----------
+    reader : BitReader
+        Where they come from.
+    digit_bits : int
+        How many bits a digit has.
+    """
+
+    def __init__(self, reader: BitReader, digit_bits: int) -> None:
+        self._reader, self.digit_bits = reader, digit_bits
+        self._digits: list[int] = []
+
+    def digit(self, place: int) -> int:
+        """Give the digit at a place, drawing what was not yet drawn up to it."""
+        while len(self._digits) <= place:
+            self._digits.append(self._reader.take(self.digit_bits))
+        return self._digits[place]
+
+    def is_below(self, other: LazyNumber) -> bool:
+        """Compare digits until two differ."""
+        place = 0
+        while self.digit(place) == other.digit(place):
+            place += 1
+        return self.digit(place) < other.digit(place)
+
+    def head(self, n_digits: int) -> int:
+        """Give the first digits as one whole number."""
+        whole = 0
+        for place in range(n_digits):
+            whole = whole << self.digit_bits | self.digit(place)
+        return whole
+
 
 class BitReader:
     """Sample with Python integers of any size from a source of random words."""
 
-    def __init__(self, words: Callable[[int], Words]) -> None:
+    def __init__(self, words: Callable[[int], Words], held: tuple[int, int] = (0, 0)) -> None:
         self._words = words
-        self._held = 0
-        self._n_held = 0
+        self._held, self._n_held = held
+
+    @property
+    def held(self) -> tuple[int, int]:
+        """The bits that were fetched and not yet taken, as an integer, and how many."""
+        return self._held, self._n_held
 
     def take(self, n_bits: int) -> int:
         """Return `n_bits` random bits as an integer."""
@@ -105,3 +150,60 @@ class BitReader:
             offset = abs(z) * scale * denominator - numerator
             if self.exp_coin(offset * offset, 2 * numerator * denominator * scale * scale):
                 return z
+
+    def rounded_gaussian(
+        self, numerator: int, denominator: int, digit_bits: int = DIGIT_BITS
+    ) -> int:
+        """Draw a normal number of variance numerator/denominator, rounded to a whole one.
+
+        Karney's Algorithm N: k has P[k] ~ exp(-k/2), is kept with probability exp(-k (k - 1) / 2),
+        and a uniform x with probability exp(-x (2 k + x) / 2); so k + x has a density
+        proportional to exp(-(k + x)**2 / 2), above 0, and gets a sign.
+        """
+        while True:
+            k = self.geometric(1, 2)
+            if not self.exp_coin(k * (k - 1), 2):
+                continue
+            x = LazyNumber(self, digit_bits)
+            x.digit(0)  # before those it is compared with
+            if all(self._tail_coin(k, x) for _ in range(k + 1)):
+                break
+        negative = self.take(1)
+        size = self._rounded(k, x, numerator, denominator)
+        return -size if negative else size
+
+    def _tail_coin(self, k: int, x: LazyNumber) -> bool:
+        """Toss a coin with probability exp(-x (2 k + x) / (2 k + 2)).
+
+        n numbers fall from x down with probability x**n / n!, and n tosses of (2 k + x) / (2 k + 2)
+        all succeed with its n-th power: that the first failure comes after an even number has the
+        alternating sum of these, the series of the exponential function.
+        """
+        last, n = x, 0
+        while True:
+            number = LazyNumber(self, x.digit_bits)
+            if not number.is_below(last):
+                break
+            part = self.below(2 * k + 2)
+            if part > 2 * k or (part == 2 * k and not LazyNumber(self, x.digit_bits).is_below(x)):
+                break
+            last, n = number, n + 1
+        return n % 2 == 0
+
+    def _rounded(self, k: int, x: LazyNumber, numerator: int, denominator: int) -> int:
+        """Round (k + x) sigma, with as many digits of x as it takes.
+
+        m is at most sigma t + 1/2 if 2 m - 1 is at most 2 sigma t, and so at most the whole part of
+        that, the root of 4 sigma**2 t**2.
+        """
+        n_digits = 1
+        while True:
+            one = 1 << n_digits * x.digit_bits
+            least = k * one + x.head(n_digits)
+            low, high = (
+                (math.isqrt(4 * numerator * t * t // (denominator * one * one)) + 1) // 2
+                for t in (least, least + 1)
+            )
+            if low == high:
+                return low
+            n_digits += 1

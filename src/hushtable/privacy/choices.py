@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.errors import SealedError
+from hushtable.privacy.gaussian_dp import CHOICE_FACTOR
 from hushtable.privacy.mechanism import Mechanism
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.sealed import Seal, Sealed, inside
@@ -112,7 +113,8 @@ class TopChoices(Mechanism):
     """Choose k candidates of high score, one after the other, each for `epsilon`.
 
     The exponential mechanism has a privacy loss that spans at most epsilon, so it is epsilon**2 /
-    8-zCDP (Cesar and Rogers 2021). Permute-and-flip spans more and has what epsilon alone gives.
+    8-zCDP (Cesar and Rogers 2021), and mu-GDP with pi/8 epsilon**2 for mu**2 (``gaussian_dp.md``).
+    Permute-and-flip spans more and has what epsilon alone gives.
 
     Parameters
     ----------
@@ -135,8 +137,10 @@ class TopChoices(Mechanism):
 
     def price(self, sensitivity: Sensitivity) -> Price:
         """Give k times the price of one choice."""
-        of_one = self.epsilon**2 / (8 if self.rule == "exponential" else 2)
-        return Price(self.k * self.epsilon, rho=self.k * of_one)
+        epsilon, square = self.k * self.epsilon, self.k * self.epsilon**2
+        if self.rule == "permute-and-flip":
+            return Price(epsilon, rho=square / 2)
+        return Price(epsilon, rho=square / 8, mu_squared=CHOICE_FACTOR * square)
 
     def draw(self, exact: Scores, noise: Noise) -> list[int]:
         """Give the places of the candidates that are chosen."""

@@ -28,6 +28,7 @@ from hushtable.errors import CompositionError, ParameterError
 from hushtable.files.notebook import html_list
 from hushtable.privacy.composition import is_concentrated
 from hushtable.privacy.dp_in_words import explain, left_out, one_in
+from hushtable.privacy.gaussian_dp import is_gaussian
 from hushtable.privacy.unit import Neighbors, Unit
 from hushtable.privacy.values import (
     MAX_DELTA,
@@ -172,6 +173,9 @@ class ApproxDP(Guarantee):
     rho : number, optional
         Where the promise was proved by way of rho-zero-concentrated differential privacy, its rho:
         it must imply epsilon and delta. The ledger adds it up, and fits more releases.
+    mu : number, optional
+        Where it was proved by way of mu-Gaussian differential privacy instead, its mu. The ledger
+        adds up mu**2/2, a rho that it implies.
 
     Examples
     --------
@@ -191,6 +195,7 @@ class ApproxDP(Guarantee):
     unit: Unit
     neighbors: Neighbors
     rho: Rational | None = None
+    mu: Rational | None = None
 
     counted: ClassVar[bool] = True
 
@@ -207,24 +212,41 @@ class ApproxDP(Guarantee):
             )
         return self
 
+    @model_validator(mode="after")
+    def _mu_implies_the_rest(self) -> Self:
+        if self.mu is None:
+            return self
+        if self.rho is not None:
+            raise ParameterError("rho and mu are both given; a promise is proved by way of one.")
+        if not is_gaussian(self.mu, self.epsilon, self.delta):
+            raise ParameterError(
+                f"mu is {shown(self.mu)}, from which epsilon {shown(self.epsilon)} and delta "
+                f"{shown(self.delta)} could not be concluded; it must be above 0 and small enough "
+                "to imply them. Leave mu out if the promise was not proved by way of it."
+            )
+        return self
+
     # Without a return type: pydantic would publish that in place of the fields.
     @model_serializer(mode="wrap")
     def _written(self, write: SerializerFunctionWrapHandler):  # type: ignore[no-untyped-def]
-        # What has no rho is written as it was before there was one.
+        # What has no rho, or no mu, is written as it was before there was one.
         document = write(self)
-        if self.rho is None:
-            del document["rho"]
+        for name in ("rho", "mu"):
+            if getattr(self, name) is None:
+                del document[name]
         return document
 
     @property
     def concentrated(self) -> tuple[Fraction, Fraction]:
         """Give a rho and a delta such that it is delta-approximately rho-concentrated.
 
-        That is its own rho and no delta; or, by the lemma in ``ledger.md``, what epsilon implies
-        and its delta.
+        That is its own rho and no delta, or that of its mu; or, by the lemma in ``ledger.md``, what
+        epsilon implies and its delta.
         """
         if self.rho is not None:
             return self.rho, Fraction(0)
+        if self.mu is not None:
+            return self.mu**2 / 2, Fraction(0)
         return implied_rho(self.epsilon), self.delta
 
     def explain(self) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from hushtable.privacy.account import NOTHING, Account, Budget, Concentrated, Loss
 from hushtable.privacy.composition import concentrated_share
+from hushtable.privacy.gaussian_dp import gaussian_share
 from hushtable.privacy.guarantee import MAX_EPSILON, ApproxDP, implied_rho
 from hushtable.privacy.ledger_records import Entry
 from hushtable.privacy.ledger_state import State
@@ -22,7 +23,8 @@ class Left:
     ``like`` is the last charge that counts, if there was one, and ``more`` how many charges that
     cost the same still fit; ``free`` is what is not spent or reserved, by basic composition.
     ``epsilon`` is the largest of three digits with which one release of
-    its kind fits, that is with the same delta and, if it had one, with a rho: 0 if none does.
+    its kind fits, that is with the same delta and, if it had one, with a rho or a mu: 0 if none
+    does.
     """
 
     free: Budget
@@ -77,7 +79,9 @@ def _kind_of(entry: Entry) -> Callable[[Fraction], Loss]:
     """Say what a release like this one costs with another epsilon."""
     delta = entry.cost.delta
     approximate = [g for g in entry.guarantees if isinstance(g, ApproxDP)]
-    if approximate and all(g.rho is not None for g in approximate):
+    if approximate and all(g.mu is not None for g in approximate):
+        return lambda epsilon: Loss.priced(epsilon, delta, gaussian_share(epsilon, delta) ** 2 / 2)
+    if approximate and all(g.rho is not None or g.mu is not None for g in approximate):
         return lambda epsilon: Loss.priced(epsilon, delta, concentrated_share(epsilon, delta))
     return lambda epsilon: Loss.priced(epsilon, delta, implied_rho(epsilon), delta)
 

@@ -1,4 +1,4 @@
-"""Noise for counts: geometric, discrete Laplace and discrete Gaussian."""
+"""Noise for counts: geometric, discrete Laplace, discrete and rounded Gaussian."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from hushtable import kernels
 from hushtable.privacy.arguments import not_fraction, not_whole, refuse_if
-from hushtable.privacy.bit_reader import KERNEL_LIMIT, BitReader
+from hushtable.privacy.bit_reader import DIGIT_BITS, KERNEL_LIMIT, BitReader
 from hushtable.privacy.random_words import Integers, RandomWords
 
 MAX_SCALE = 2**50
@@ -106,6 +106,31 @@ class NoiseDraws(RandomWords):
         self._fill(
             kernels.samplers.fill_gaussian, (a, b, scale, *words_of_over), out, bits_per_draw=bits
         )
+        return out
+
+    def rounded_gaussian(self, variance: Fraction, *, size: int) -> Integers:
+        """Draw `size` normal numbers of this variance, each rounded to the nearest integer.
+
+        P[z] is Phi((z + 1/2) / sigma) - Phi((z - 1/2) / sigma). Added to whole numbers, it is the
+        Gaussian mechanism with its result rounded. The true variance is larger by 1/12, less where
+        the standard deviation is below a half.
+
+        Examples
+        --------
+        >>> from hushtable import SecureNoise
+        >>> SecureNoise().rounded_gaussian(Fraction(9, 2), size=5).dtype
+        dtype('int64')
+        """
+        refuse_if(
+            not_fraction("variance", variance, positive=True, high=MAX_SCALE**2),
+            not_whole("size", size),
+        )
+        a, b = variance.numerator, variance.denominator
+        out = np.empty(size, np.int64)
+        self._fill(
+            kernels.samplers.fill_rounded_gaussian, (math.sqrt(a / b), DIGIT_BITS), out,
+            bits_per_draw=240, undecided=lambda reader: reader.rounded_gaussian(a, b),
+        )  # fmt: skip
         return out
 
 

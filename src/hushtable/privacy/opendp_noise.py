@@ -23,7 +23,8 @@ class OpenDPNoise(SecureNoise):
     only adds noise; `geometric`, whose exact tail others compute with, then uses our own sampler.
     OpenDP supplies `discrete_laplace`, `discrete_gaussian`, `geometric` (the non-negative half of
     its Laplace) and `choose` without a base measure (its noisy max: exponential noise is
-    permute-and-flip, Gumbel noise is the exponential mechanism).
+    permute-and-flip, Gumbel noise is the exponential mechanism). It has no normal noise that is
+    rounded and exact: `rounded_gaussian` is ours.
     """
 
     def __init__(self) -> None:

@@ -11,12 +11,13 @@ from fractions import Fraction
 from typing import Any
 
 from hushtable.privacy.composition import is_concentrated
+from hushtable.privacy.gaussian_dp import is_gaussian
 from hushtable.privacy.guarantee import ApproxDP, PureDP, Unit
 from hushtable.privacy.rational import plain_fraction
 from hushtable.privacy.values import MAX_DELTA, MAX_LOSS
 
 _PURE = {"family", "epsilon", "unit", "neighbors"}
-_APPROXIMATE = (_PURE | {"delta"}, _PURE | {"delta", "rho"})
+_APPROXIMATE = (_PURE | {"delta"}, _PURE | {"delta", "rho"}, _PURE | {"delta", "mu"})
 _RELATIONS = ("add-remove", "replace")
 
 
@@ -49,16 +50,16 @@ def read_quickly(document: Mapping[str, Any], unit: Unit) -> PureDP | ApproxDP |
         )
     if family != "approx-dp" or document.keys() not in _APPROXIMATE:
         return None
-    delta, rho = _amount(document["delta"], MAX_DELTA), plain_fraction(document.get("rho"))
-    if delta is None or ("rho" in document and not _is_implied(rho, epsilon, delta)):
+    delta = _amount(document["delta"], MAX_DELTA)
+    rho, mu = (plain_fraction(document.get(name)) for name in ("rho", "mu"))
+    if delta is None or not (
+        ("rho" not in document or (rho is not None and is_concentrated(rho, epsilon, delta)))
+        and ("mu" not in document or (mu is not None and is_gaussian(mu, epsilon, delta)))
+    ):
         return None
     return ApproxDP.model_construct(
-        family=family, epsilon=epsilon, delta=delta, unit=unit, neighbors=neighbors, rho=rho
+        family=family, epsilon=epsilon, delta=delta, unit=unit, neighbors=neighbors, rho=rho, mu=mu
     )
-
-
-def _is_implied(rho: Fraction | None, epsilon: Fraction, delta: Fraction) -> bool:
-    return rho is not None and is_concentrated(rho, epsilon, delta)
 
 
 def _amount(text: Any, most: Fraction) -> Fraction | None:

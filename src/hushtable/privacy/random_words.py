@@ -39,8 +39,12 @@ class RandomWords(ABC):
         *,
         bits_per_draw: int,
         n_draws: int | None = None,
+        undecided: Callable[[BitReader], int] | None = None,
     ) -> None:
-        """Run a resumable kernel until `out` is full, appending words whenever it runs dry."""
+        """Run a resumable kernel until `out` is full, appending words whenever it runs dry.
+
+        A draw that the kernel cannot decide is made by `undecided` from the same bits.
+        """
         state = np.zeros(4, np.uint64)
         words: Words = np.empty(0, np.uint64)
         done, end = 0, len(out) if n_draws is None else n_draws
@@ -49,3 +53,23 @@ class RandomWords(ABC):
             words = np.concatenate((words[int(state[0]) :], self._words(n_words)))
             state[0] = 0
             done = kernel(*parameters, out, done, words, state)
+            while undecided is not None and state[3]:
+                reader = BitReader(self._words, _bits(words, state))
+                out[done] = undecided(reader)
+                words = _unread(reader, state)
+                done = kernel(*parameters, out, done + 1, words, state)
+
+
+def _bits(words: Words, state: Words) -> tuple[int, int]:
+    """Give the bits that a kernel left, as an integer, and how many."""
+    rest, n_held = words[int(state[0]) :], int(state[2])
+    following = int.from_bytes(rest.astype("<u8").tobytes(), "little")
+    return int(state[1]) | following << n_held, n_held + 64 * len(rest)
+
+
+def _unread(reader: BitReader, state: Words) -> Words:
+    """Give back what a reader left, as words, and set the state of a kernel to their beginning."""
+    held, n_bits = reader.held
+    n_words, n_held = divmod(n_bits, 64)
+    state[:] = 0, held & (1 << n_held) - 1, n_held, 0
+    return np.frombuffer((held >> n_held).to_bytes(8 * n_words, "little"), "<u8").astype(np.uint64)

@@ -107,11 +107,14 @@ class Price:
         See `epsilon`.
     rho : Fraction, optional
         The look is rho-zero-concentrated differentially private.
+    mu_squared : Fraction, optional
+        The look is mu-Gaussian differentially private.
     """
 
     epsilon: Fraction | None = None
     delta: Fraction = _NOTHING
     rho: Fraction | None = None
+    mu_squared: Fraction | None = None
 
     @classmethod
     def pure(cls, epsilon: Fraction) -> Self:
@@ -121,17 +124,19 @@ class Price:
 
 @dataclass(frozen=True)
 class Spent:
-    """Hold what looks cost together: (epsilon, delta) by one composition, rho by another."""
+    """Hold what looks cost together: (epsilon, delta), rho and mu**2, each by a composition."""
 
     epsilon: Fraction = _NOTHING
     delta: Fraction = _NOTHING
     rho: Fraction = _NOTHING
+    mu_squared: Fraction = _NOTHING
 
     def __add__(self, other: Spent) -> Spent:
         return Spent(
             self.epsilon + other.epsilon if other.epsilon else self.epsilon,
             self.delta + other.delta if other.delta else self.delta,
             self.rho + other.rho if other.rho else self.rho,
+            self.mu_squared + other.mu_squared if other.mu_squared else self.mu_squared,
         )
 
     @classmethod
@@ -142,6 +147,7 @@ class Spent:
             max((one.epsilon for one in several), default=_NOTHING),
             max((one.delta for one in several), default=_NOTHING),
             max((one.rho for one in several), default=_NOTHING),
+            max((one.mu_squared for one in several), default=_NOTHING),
         )
 
 
@@ -155,6 +161,8 @@ class Promise:
         What is promised; with delta 0 it is pure.
     rho : Fraction, optional
         What is promised as zero-concentrated differential privacy; then all is counted in it.
+    mu : Fraction, optional
+        What is promised as Gaussian differential privacy; then all is counted in its square.
     exchanged : bool
         Whether neighbors have a unit exchanged, not added or removed.
     of_row : bool
@@ -166,6 +174,7 @@ class Promise:
     epsilon: Fraction
     delta: Fraction = _NOTHING
     rho: Fraction | None = None
+    mu: Fraction | None = None
     exchanged: bool = False
     of_row: bool = False
     aside: tuple[Fraction, Fraction] = (_NOTHING, _NOTHING)
@@ -178,7 +187,8 @@ class Promise:
             if isinstance(guarantee, PureDP):
                 return cls(guarantee.epsilon, exchanged=exchanged)
             if isinstance(guarantee, ApproxDP):
-                return cls(guarantee.epsilon, guarantee.delta, guarantee.rho, exchanged=exchanged)
+                epsilon, delta = guarantee.epsilon, guarantee.delta
+                return cls(epsilon, delta, guarantee.rho, guarantee.mu, exchanged=exchanged)
         return None
 
     def for_each_of(self, rows: int) -> Promise:
@@ -190,13 +200,16 @@ class Promise:
             epsilon=self.epsilon / rows,
             delta=delta_per_row(self.epsilon, self.delta, rows),
             rho=None if self.rho is None else self.rho / rows**2,
+            mu=None if self.mu is None else self.mu / rows,
             of_row=True,
         )
 
     def covers(self, spent: Spent) -> bool:
         """Tell whether so much was promised at least."""
+        if self.mu is not None:
+            return spent == Spent(mu_squared=spent.mu_squared) and spent.mu_squared <= self.mu**2
         if self.rho is not None:
-            return spent.rho <= self.rho and not spent.epsilon and not spent.delta
+            return spent == Spent(rho=spent.rho) and spent.rho <= self.rho
         epsilon, delta = self.aside
         if spent.epsilon > self.epsilon - epsilon or spent.delta > self.delta - delta:
             return False
@@ -204,12 +217,16 @@ class Promise:
 
     def share_of(self, spent: Spent) -> float:
         """Say roughly what share of it was spent: to show, not to judge by."""
+        if self.mu is not None:
+            return float(spent.mu_squared) / float(self.mu) ** 2
         if self.rho is not None:
             return float(spent.rho) / float(self.rho)
         return float(spent.epsilon) / float(self.epsilon)
 
     def is_used_up(self, spent: Spent) -> bool:
         """Tell whether so much was promised at most, up to rounding."""
+        if self.mu is not None:
+            return spent.mu_squared >= self.mu**2 * (1 - _ROUNDED)
         if self.rho is not None:
             return spent.rho >= self.rho * (1 - _ROUNDED)
         return (
@@ -376,12 +393,10 @@ promised, so what it publishes is not what was planned. Nothing is published; re
         self.openings.append(Opening(what, (self.root,), Sensitivity(rows=1), None, None))
 
     def _in_currency(self, what: str, price: Price) -> Spent:
+        if self.promise is not None and self.promise.mu is not None:
+            return Spent(mu_squared=_priced(what, "mu", price.mu_squared))
         if self.promise is not None and self.promise.rho is not None:
-            if price.rho is None:
-                raise SealedError(
-                    f"{what}: the promise is counted in rho, and this noise has no price in it."
-                )
-            return Spent(rho=price.rho)
+            return Spent(rho=_priced(what, "rho", price.rho))
         if price.epsilon is None:
             return Spent(rho=price.rho or _NOTHING)
         return Spent(price.epsilon, price.delta)
@@ -431,9 +446,18 @@ promised, so what it publishes is not what was planned. Nothing is published; re
             )
 
 
+def _priced(what: str, currency: str, price: Fraction | None) -> Fraction:
+    if price is None:
+        raise SealedError(
+            f"{what}: the promise is counted in {currency}, and this noise has no price in it."
+        )
+    return price
+
+
 def _require_price(what: str, price: Price) -> None:
     """Refuse what would lower an account, or round it: noise of a negative scale, floats."""
-    parts = [part for part in (price.epsilon, price.delta, price.rho) if part is not None]
+    known = price.epsilon, price.delta, price.rho, price.mu_squared
+    parts = [part for part in known if part is not None]
     if not all(isinstance(part, Rational) and part >= 0 for part in parts):
         raise SealedError(
             f"{what}: a price is a fraction that is not below 0, and that of this noise is not."
@@ -442,7 +466,11 @@ def _require_price(what: str, price: Price) -> None:
 
 def _told(spent: Spent | Promise) -> str:
     parts = {"epsilon": spent.epsilon, "delta": spent.delta, "rho": spent.rho}
-    if isinstance(spent, Promise) and spent.rho is not None:
+    if isinstance(spent, Spent):
+        parts["mu**2"] = spent.mu_squared
+    elif spent.mu is not None:
+        parts = {"mu**2": spent.mu**2}
+    elif spent.rho is not None:
         parts = {"rho": spent.rho}
     told = [f"{name} {_short(part)}" for name, part in parts.items() if part]
     return " and ".join(told) or "nothing"

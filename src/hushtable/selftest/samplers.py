@@ -69,6 +69,14 @@ def _gaussian(variance: float) -> Mass:
     return lambda v: np.exp(-(v.astype(np.float64) ** 2) / (2 * variance)) / total
 
 
+def _rounded_gaussian(variance: float) -> Mass:
+    def of_one(z: float) -> float:
+        low, high = (math.erfc(x / math.sqrt(2 * variance)) / 2 for x in (z + 0.5, z - 0.5))
+        return high - low
+
+    return lambda v: np.array([of_one(z) for z in np.abs(v).tolist()])
+
+
 def _choices(gaps: list[int]) -> Mass:
     weights = np.exp(np.array(gaps) / 2.0)
     return lambda v: (weights / weights.sum())[v]
@@ -95,6 +103,9 @@ SAMPLERS: dict[str, tuple[Callable[[SecureNoise], Any], Mass]] = {
     ),
     "discrete Gaussian": (
         lambda noise: noise.discrete_gaussian(Fraction(30), size=N), _gaussian(30.0),
+    ),
+    "rounded Gaussian": (
+        lambda noise: noise.rounded_gaussian(Fraction(30), size=N), _rounded_gaussian(30.0),
     ),
     "exponential mechanism": (partial(_chosen, [0, 3, 1, 2]), _choices([0, 3, 1, 2])),
 }  # fmt: skip

@@ -95,7 +95,7 @@ def n_staying(moves: Sequence[Move]) -> tuple[float, float]:
     Examples
     --------
     >>> from fractions import Fraction
-    >>> noise = TableMechanism(pure=False, parameter=Fraction(4))
+    >>> noise = TableMechanism("concentrated", parameter=Fraction(4))
     >>> n_staying([Move("sex", np.array([[40, 2], [3, 55]]), noise)])
     (100.0, 16.0)
     """

@@ -94,7 +94,7 @@ def moves_of(release: Release) -> list[Move]:
     for table in told["tables"]:
         size = table["size"]
         part = counts[start : start + size * size].reshape(size, size)
-        noise = TableMechanism(pure=False, parameter=Fraction(table["parameter"]))
+        noise = TableMechanism("concentrated", parameter=Fraction(table["parameter"]))
         found.append(Move(table["column"], part.astype(np.int64), noise))
         start += size * size
     return found

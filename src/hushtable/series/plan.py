@@ -173,7 +173,7 @@ class SeriesPlan:
                 "and all of them are spent: nothing is left for another."
             )
         return Quilt(epsilon=largest_epsilon(share * self.rho, self.wave_delta, self.epsilon),
-                     delta=self.wave_delta)  # fmt: skip
+                     delta=self.wave_delta, accounting="concentrated")  # fmt: skip
 
     # --- what to expect ---------------------------------------------------------------------------
 
@@ -292,7 +292,7 @@ def share_of_moves(n_columns: int) -> Fraction:
 
 def moves_purse(total: Fraction) -> Purse:
     """Give what may be spent on how people moved, of a wave's rho: each has one joined row."""
-    return Purse(total=MOVES_SHARE * total, pure=False, reach=1)
+    return Purse(total=MOVES_SHARE * total, accounting="concentrated", reach=1)
 
 
 def require_fit(schema: Schema, *, panel: bool = False) -> None:

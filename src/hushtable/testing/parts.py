@@ -15,7 +15,7 @@ from hushtable.testing.expect import expect
 
 _SOURCES = {"random", "secrets", "pandas", "duckdb", "ibis", "pyspark"}
 _OPENERS = {"inside", "paid", "add_noise", "CheckedEngine", "MemoryEngine"}
-_DRAWS = {"discrete_laplace", "discrete_gaussian", "choose_top"}
+_DRAWS = {"discrete_laplace", "discrete_gaussian", "rounded_gaussian", "choose_top"}
 _OF_A_PROOF = ("promise", "checks", "custodian", "algorithm", "proof", "paper")
 
 

@@ -8,18 +8,22 @@ from fractions import Fraction
 from typing import Any
 
 import hushtable.methods.counts.noisy_counts as noisy_counts_module
+import hushtable.methods.quilt.meter as meter_module
 import hushtable.methods.quilt.quilt as quilt_module
+import hushtable.privacy.choices as choices_module
 from audit.broken.kind import Broken, Patch, around, n_rows
 from hushtable.methods import ContingencyTable, NoisyCounts, Quilt
 from hushtable.methods.base import Released
 from hushtable.methods.diffgen.contingency_table import ContingencyTablePlan
 from hushtable.methods.quilt.meter import Purse
 from hushtable.privacy.count_mechanisms import OneSidedGeometric
-from hushtable.privacy.mechanism import Gaussian, Laplace
+from hushtable.privacy.gaussian_dp import gaussian_share
+from hushtable.privacy.mechanism import Gaussian, Laplace, RoundedGaussian
 from hushtable.privacy.spending import Account, Price
 
 QUILT = Quilt(epsilon=1, particles=1000)
 GAUSSIAN = Quilt(epsilon=1, delta="1e-6", particles=1000)
+CONCENTRATED = replace(GAUSSIAN, accounting="concentrated")
 TIGHT = NoisyCounts(epsilon=1, delta="1/100", k=10)
 
 
@@ -61,6 +65,52 @@ def log10_for_ln(patch: Patch) -> None:
         return Fraction(math.floor(root**2 * 2**40), 2**40)
 
     patch.setattr(quilt_module, "concentrated_share", share)
+    patch.setattr(meter_module, "concentrated_share", share)
+
+
+def tail_of_both_sides(patch: Patch) -> None:
+    """The conversion from mu with a tail that is half as large: a mu that is too large."""
+    _unsettled(patch)
+    real = gaussian_share
+
+    def share(epsilon: Fraction, delta: Fraction) -> Fraction:
+        return real(epsilon, 2 * delta)
+
+    patch.setattr(quilt_module, "gaussian_share", share)
+    patch.setattr(meter_module, "gaussian_share", share)
+
+
+def spent_beyond_mu(patch: Patch) -> None:
+    """A mu that is promised, and the square of it spent where half of it was meant."""
+    _unsettled(patch)
+    patch.setattr(
+        quilt_module, "budget_of", lambda epsilon, delta, _: gaussian_share(epsilon, delta) ** 2
+    )
+
+
+def choices_as_in_rho(patch: Patch) -> None:
+    """A choice costs less in rho than in half of the square of mu."""
+    for module in (choices_module, meter_module):
+        patch.setattr(module, "CHOICE_FACTOR", Fraction(1, 16))
+
+
+def rounded_without_two(patch: Patch) -> None:
+    real = RoundedGaussian.price
+
+    def price(self: RoundedGaussian, sensitivity: Any) -> Price:
+        squared = real(self, sensitivity).mu_squared
+        return Price(rho=squared / 4, mu_squared=squared / 2)
+
+    patch.setattr(RoundedGaussian, "price", price)
+    _sharpen(patch)
+
+
+def discrete_for_rounded(patch: Patch) -> None:
+    """Discrete Gaussian noise at the price of one that is rounded."""
+    patch.setattr(
+        RoundedGaussian, "draw",
+        lambda self, exact, noise: Gaussian(self.variance).draw(exact, noise),
+    )  # fmt: skip
 
 
 def price_of_half(patch: Patch) -> None:
@@ -174,9 +224,14 @@ BROKEN = (
     Broken("two budgets in quilt, Gaussian", GAUSSIAN, two_budgets),
     Broken("a half-charged choice", QUILT, half_charged_choice, True),
     Broken("a half-charged choice, Gaussian", GAUSSIAN, half_charged_choice),
-    Broken("log10 for ln in the conversion", GAUSSIAN, log10_for_ln, True, True),
+    Broken("log10 for ln in the conversion", CONCENTRATED, log10_for_ln, True, True),
+    Broken("half a tail in the conversion", GAUSSIAN, tail_of_both_sides, True, True),
+    Broken("the whole square of mu", GAUSSIAN, spent_beyond_mu, True),
+    Broken("choices at a sixteenth in mu", GAUSSIAN, choices_as_in_rho),
+    Broken("rounded noise at half its price", GAUSSIAN, rounded_without_two, True),
+    Broken("discrete noise for rounded", GAUSSIAN, discrete_for_rounded, True),
     Broken("a price list at half the price", QUILT, price_of_half),
-    Broken("Gaussian noise without its two", GAUSSIAN, gaussian_without_two),
+    Broken("Gaussian noise without its two", CONCENTRATED, gaussian_without_two),
     Broken("half the noise that was booked", QUILT, half_the_draw),
     Broken("two looks for one payment", QUILT, opened_twice),
     Broken("a threshold one too low", TIGHT, threshold_one_too_low, True),

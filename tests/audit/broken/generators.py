@@ -37,13 +37,14 @@ def clipped(patch: Patch) -> None:
 
 
 def clipped_gaussian(patch: Patch) -> None:
-    real = Noise.discrete_gaussian
+    for name in ("discrete_gaussian", "rounded_gaussian"):
+        real = getattr(Noise, name)
 
-    def draw(self: Noise, variance: Fraction, *, size: int) -> Any:
-        most = int(4 * math.isqrt(math.ceil(variance)) + 1)
-        return np.clip(real(self, variance, size=size), -most, most)
+        def draw(self: Noise, variance: Fraction, *, size: int, real: Any = real) -> Any:
+            most = int(4 * math.isqrt(math.ceil(variance)) + 1)
+            return np.clip(real(self, variance, size=size), -most, most)
 
-    patch.setattr(Noise, "discrete_gaussian", draw)
+        patch.setattr(Noise, name, draw)
 
 
 def _uniform(noise: Noise, size: int) -> Any:
@@ -77,6 +78,7 @@ def rounded_gaussian(patch: Patch) -> None:
         return np.rint(math.sqrt(variance) * z).astype(np.int64)
 
     patch.setattr(Noise, "discrete_gaussian", draw)
+    patch.setattr(Noise, "rounded_gaussian", draw)
 
 
 def geometric_off_by_one(patch: Patch) -> None:
@@ -168,13 +170,17 @@ def noise_of_the_library(real: Any, plan: Any, source: Any, noise: Any) -> Relea
     return real(plan, source, other)
 
 
+GAUSSIAN = Quilt(epsilon=1, delta="1e-6", particles=1000)
+CONCENTRATED = Quilt(epsilon=1, delta="1e-6", particles=1000, accounting="concentrated")
+
 BROKEN = (
     Broken("noise clipped at 6 scales", TABLE, clipped, True),
-    Broken("Gaussian noise clipped", Quilt(epsilon=1, delta="1e-6", particles=1000),
-           clipped_gaussian),
+    Broken("Gaussian noise clipped", GAUSSIAN, clipped_gaussian),
+    Broken("discrete Gaussian noise clipped", CONCENTRATED, clipped_gaussian),
     Broken("a rounded float sampler", PURE, rounded_laplace, True),
     Broken("geometric numbers of floats", Partition(epsilon=1, max_depth=2), geometric_of_floats),
-    Broken("a rounded Gaussian", Quilt(epsilon=1, delta="1e-6", particles=1000), rounded_gaussian),
+    Broken("a rounded Gaussian of floats", GAUSSIAN, rounded_gaussian),
+    Broken("a rounded Gaussian for a discrete one", CONCENTRATED, rounded_gaussian),
     Broken("geometric numbers one too low", NoisyCounts(epsilon=1, delta="1/100", k=5),
            geometric_off_by_one),
     Broken("choices without the factor of two", DiffGen(epsilon=1, specializations=1),

@@ -379,7 +379,7 @@ def gaussian_for_pure(patch: Patch) -> None:
 
     def purse(self: QuiltPlan) -> Purse:
         made = whole(self)
-        return Purse(total=made.total**2 / 2, pure=False, reach=made.reach)
+        return Purse(total=made.total**2 / 2, accounting="concentrated", reach=made.reach)
 
     patch.setattr(QuiltPlan, "purse", purse)
 

@@ -22,7 +22,8 @@ Five tables:
 The settings of the estimator:
 
 - ``total``, ``total_std``: the number of rows the release stands for, and its error (0: public).
-- ``noise``: ``gaussian`` or ``laplace``, discrete; ``reach``: rows of one unit.
+- ``noise``: ``laplace`` or ``gaussian``, discrete, or ``rounded-gaussian``; ``reach``: rows of one
+  unit.
 - ``columns``: for each name the rule by which it was counted (``bins``: a taxonomy level, the
   lowest values of the intervals that a wide number was cut into, or null), the number of counted
   values and of buckets.
@@ -123,6 +124,9 @@ def _last_candidates(quilt: Patchwork) -> pa.Table:
     )
 
 
+_NOISE = {"pure": "laplace", "concentrated": "gaussian", "gaussian": "rounded-gaussian"}
+
+
 def settings_of(quilt: Patchwork, purse: Purse, n_rows: int) -> dict[str, Any]:
     """Say all that the estimator needs beside the tables."""
     counted = [column.counted.values for column in quilt.columns]
@@ -154,7 +158,7 @@ def settings_of(quilt: Patchwork, purse: Purse, n_rows: int) -> dict[str, Any]:
     return {
         "total": quilt.total,
         "total_std": quilt.total_std,
-        "noise": "laplace" if purse.pure else "gaussian",
+        "noise": _NOISE[purse.accounting],
         "reach": purse.reach,
         "columns": {
             v.name: {"bins": v.rule, "n_values": v.size, "n_buckets": size}

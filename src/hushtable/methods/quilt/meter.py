@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import Literal
 
 import numpy as np
 
@@ -14,13 +15,35 @@ from hushtable.errors import Refused
 from hushtable.methods.quilt.domains import Integers
 from hushtable.methods.quilt.particles import Group
 from hushtable.privacy.choices import TopChoices, distance_scores
-from hushtable.privacy.distributions import laplace_variance
-from hushtable.privacy.mechanism import Gaussian, Laplace
+from hushtable.privacy.composition import concentrated_share
+from hushtable.privacy.gaussian_dp import CHOICE_FACTOR, gaussian_share
+from hushtable.privacy.mechanism import Gaussian, Laplace, RoundedGaussian
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.sealed import Sealed
 from hushtable.recoding import Recoding
 
 _GRID = 2**32  # shares are multiples of 1 / _GRID
+
+Accounting = Literal["pure", "concentrated", "gaussian"]
+"""What is added up: epsilon, the rho of zero-concentrated, or mu**2/2 of Gaussian privacy."""
+
+
+def budget_of(epsilon: Fraction, delta: Fraction, accounting: Accounting) -> Fraction:
+    """Give what may be spent in all so that epsilon and delta hold, as it is added up.
+
+    Examples
+    --------
+    >>> one, millionth = Fraction(1), Fraction(1, 10**6)
+    >>> round(float(budget_of(one, millionth, "concentrated")), 4)
+    0.0244
+    >>> round(float(budget_of(one, millionth, "gaussian")), 4)
+    0.028
+    """
+    if accounting == "pure":
+        return epsilon
+    if accounting == "concentrated":
+        return concentrated_share(epsilon, delta)
+    return gaussian_share(epsilon, delta) ** 2 / 2
 
 
 def as_share(value: float) -> Fraction:
@@ -30,50 +53,56 @@ def as_share(value: float) -> Fraction:
 
 @dataclass(frozen=True)
 class TableMechanism:
-    """Noise for the cells of one table: discrete Gaussian, or discrete Laplace in pure mode.
+    """Noise for the cells of one table.
 
     Parameters
     ----------
-    pure : bool
-        Whether it is Laplace noise.
+    accounting : {"pure", "concentrated", "gaussian"}
+        What its price is counted in. It is discrete Laplace noise, discrete Gaussian noise, or
+        Gaussian noise that is rounded.
     parameter : Fraction
         The variance of the Gaussian, or the scale of the Laplace distribution.
     """
 
-    pure: bool
+    accounting: Accounting
     parameter: Fraction
+
+    @property
+    def pure(self) -> bool:
+        """Whether it is Laplace noise."""
+        return self.accounting == "pure"
 
     @property
     def std(self) -> float:
         """Standard deviation of one count, as good as exact for variances of one and more."""
-        if not self.pure:
-            return math.sqrt(self.parameter)
-        return math.sqrt(laplace_variance(float(self.parameter)))
+        return self.law.std
 
     @property
-    def law(self) -> Laplace | Gaussian:
+    def law(self) -> Laplace | Gaussian | RoundedGaussian:
         """The noise itself."""
-        return Laplace(self.parameter) if self.pure else Gaussian(self.parameter)
+        if self.accounting == "concentrated":
+            return Gaussian(self.parameter)
+        return Laplace(self.parameter) if self.pure else RoundedGaussian(self.parameter)
 
 
 @dataclass
 class Purse:
     """Hold the budget of one run and pay shares that never exceed it: a filter in fractions.
 
-    A share s of the whole buys counts of s * total (zCDP, or epsilon in pure mode), or a choice.
+    A share s of the whole buys counts of s * total, or a choice.
 
     Parameters
     ----------
     total : Fraction
-        The rho of zero-concentrated differential privacy, or epsilon in pure mode.
-    pure : bool
-        Which of the two.
+        What may be spent, see `budget_of`.
+    accounting : {"pure", "concentrated", "gaussian"}
+        What that is: epsilon, rho, or mu**2/2.
     reach : int
         Rows of one unit: every sensitivity is a multiple of it.
 
     Examples
     --------
-    >>> purse = Purse(total=Fraction(1, 50), pure=False, reach=1)
+    >>> purse = Purse(total=Fraction(1, 50), accounting="concentrated", reach=1)
     >>> purse.count_noise(Fraction(1, 4)).parameter  # 1 / (2 * 1/50 * 1/4)
     Fraction(100, 1)
     >>> purse.pay("one", Fraction(3, 4))
@@ -84,9 +113,14 @@ class Purse:
     """
 
     total: Fraction
-    pure: bool
+    accounting: Accounting
     reach: int
     payments: dict[str, Fraction] = field(default_factory=dict)  # by step
+
+    @property
+    def pure(self) -> bool:
+        """Whether epsilon itself is added up."""
+        return self.accounting == "pure"
 
     @property
     def left(self) -> Fraction:
@@ -109,18 +143,19 @@ class Purse:
         exact = self.reach / spend if self.pure else self.reach**2 / (2 * spend)
         # Simple fractions are drawn from quickly, and rounding up only adds privacy.
         grid = 1 if exact > 1000 else 64
-        return TableMechanism(self.pure, Fraction(math.ceil(exact * grid), grid))
+        return TableMechanism(self.accounting, Fraction(math.ceil(exact * grid), grid))
 
     def choice_epsilon(self, share: Fraction) -> Fraction:
         """Give the epsilon of one exponential mechanism that a share buys, rounded down.
 
-        In pure mode that is the share itself. Otherwise e with e**2 / 8 at most the share's rho.
+        In pure mode that is the share itself. Otherwise e with e**2 / 8 at most the share's rho,
+        or with pi/16 e**2 at most its mu**2 / 2.
         """
         spend = share * self.total
         if self.pure:
             return spend
-        square = 8 * spend * _GRID**2
-        return Fraction(math.isqrt(math.floor(square)), _GRID)
+        of_one = Fraction(1, 8) if self.accounting == "concentrated" else CHOICE_FACTOR / 2
+        return Fraction(math.isqrt(math.floor(spend / of_one * _GRID**2)), _GRID)
 
 
 @dataclass(frozen=True)
@@ -207,7 +242,7 @@ class Meter:
             beside=[0] if may_stop else [],
         )
         # Permute-and-flip errs less for the same epsilon, but its range is wider than what the
-        # accounting by zCDP takes.
+        # other ways of accounting take.
         choice = TopChoices(
             self.purse.choice_epsilon(share), k,
             "permute-and-flip" if self.purse.pure else "exponential",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -28,12 +28,20 @@ from hushtable.methods.quilt.carried import Carried
 from hushtable.methods.quilt.cuts import CUT_SHARE, is_wide, planned_size
 from hushtable.methods.quilt.domains import MAX_BUCKETS, MAX_INTERVALS, Values, values_of
 from hushtable.methods.quilt.handed_out import settings_of, tables_of, warnings_of
-from hushtable.methods.quilt.meter import Meter, Purse, TableMechanism, as_share
+from hushtable.methods.quilt.meter import (
+    Accounting,
+    Meter,
+    Purse,
+    TableMechanism,
+    as_share,
+    budget_of,
+)
 from hushtable.methods.quilt.particles import Drawn
 from hushtable.methods.quilt.prior import PriorRows
 from hushtable.methods.quilt.schedule import ROWS_SHARE, Schedule, schedule
 from hushtable.methods.quilt.sewing import Patchwork, divided, sew
 from hushtable.privacy.composition import concentrated_share
+from hushtable.privacy.gaussian_dp import gaussian_share
 from hushtable.privacy.guarantee import ApproxDP, Guarantee, PureDP, Unit
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.rational import as_rational
@@ -62,12 +70,17 @@ def delta_or_zero(name: str, given: Any) -> Fraction:
 
 
 def added_or_removed(
-    epsilon: Fraction, delta: Fraction, unit: Unit, *, rho: Fraction
+    epsilon: Fraction, delta: Fraction, unit: Unit, accounting: Accounting
 ) -> PureDP | ApproxDP:
-    """Promise what a run that spends `rho` keeps for one unit more or less; pure at delta 0."""
-    if not delta:
+    """Promise what a run that spends `budget_of` this keeps for one unit more or less."""
+    if accounting == "pure":
         return PureDP(epsilon=epsilon, unit=unit, neighbors="add-remove")
-    return ApproxDP(epsilon=epsilon, delta=delta, unit=unit, neighbors="add-remove", rho=rho)
+    by = (
+        {"rho": concentrated_share(epsilon, delta)}
+        if accounting == "concentrated"
+        else {"mu": gaussian_share(epsilon, delta)}
+    )
+    return ApproxDP(epsilon=epsilon, delta=delta, unit=unit, neighbors="add-remove", **by)
 
 
 def _reason(name: str, given: Any) -> str:
@@ -106,6 +119,11 @@ class Quilt(Method):
         must not be made of private rows but through a promise of its own.
     prior_public : str, optional
         Why a prior that is no release with differential privacy is public, in words; on record.
+    accounting : {"gaussian", "concentrated"}
+        How what is spent is added up where there is a delta. With ``gaussian`` there is 4 to 6 %
+        less noise at the same epsilon and delta. A ledger adds up what releases cost in rho, and
+        that is then 11 to 16 % more than with ``concentrated``, which is better where one cap is to
+        hold many releases.
 
     Examples
     --------
@@ -132,6 +150,12 @@ class Quilt(Method):
     max_published: int = parameter(read=whole(), default=1_000_000)
     prior: Prior | None = parameter(read=read_prior, default=None)
     prior_public: str | None = parameter(read=_reason, default=None)
+    accounting: Literal["gaussian", "concentrated"] = parameter(default="gaussian")
+
+    @property
+    def added_up(self) -> Accounting:
+        """What is added up: epsilon itself where there is no delta."""
+        return self.accounting if self.delta else "pure"
 
     def _problems(self, *, fields_are_right: bool) -> list[str]:
         if not fields_are_right:
@@ -177,7 +201,7 @@ class Quilt(Method):
             schema=schema,
             values=tuple(values_of(schema)),
             target=None if self.target is None else names.index(self.target),
-            total=concentrated_share(self.epsilon, self.delta) if self.delta else self.epsilon,
+            total=budget_of(self.epsilon, self.delta, self.added_up),
             prior=PriorRows(self.prior.codes(schema)) if self.prior and rows else None,
             carried=None if earlier is None else Carried(earlier, names),
         )
@@ -198,8 +222,7 @@ class QuiltPlan(Plan[SealedTable]):
     target : int or None
         The place of the column to be predicted.
     total : Fraction
-        What a run may spend: the rho of zero-concentrated differential privacy, or epsilon where
-        delta is 0.
+        What a run may spend, as it is added up (`budget_of`).
     prior : PriorRows or None
         Public rows to start from.
     carried : Carried or None
@@ -217,7 +240,7 @@ class QuiltPlan(Plan[SealedTable]):
     def purse(self) -> Purse:
         """Give the budget of one run, untouched."""
         reach = self.schema.unit.max_rows or 1
-        return Purse(total=self.total, pure=not self.method.delta, reach=reach)
+        return Purse(total=self.total, accounting=self.method.added_up, reach=reach)
 
     @property
     def rows_share(self) -> Fraction:
@@ -248,7 +271,7 @@ class QuiltPlan(Plan[SealedTable]):
     def guarantees(self) -> tuple[Guarantee, ...]:
         """Differential privacy for one added or removed unit."""
         method, unit = self.method, self.schema.unit
-        return (added_or_removed(method.epsilon, method.delta, unit, rho=self.total),)
+        return (added_or_removed(method.epsilon, method.delta, unit, method.added_up),)
 
     @property
     def conditions(self) -> tuple[str, ...]:
@@ -417,7 +440,8 @@ def _sum_error(noise: TableMechanism, n_counts: int) -> CountError:
     """Give the error of so many noisy counts added up."""
     if noise.pure:
         return laplace_error(1 / noise.parameter, n_counts, _ONE_COLUMN)
-    return gaussian_error(noise.parameter, n_counts, _ONE_COLUMN)
+    rounding = Fraction(1, 12) if noise.accounting == "gaussian" else 0
+    return gaussian_error(noise.parameter + rounding, n_counts, _ONE_COLUMN)
 
 
 def codes_drawn(quilt: Patchwork, drawn: Drawn, place: int) -> NDArray[np.int64]:
