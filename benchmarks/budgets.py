@@ -21,7 +21,13 @@ CAPS = (("1", "1e-6"), ("3", "1e-5"), ("10", "1e-6"))
 EPSILONS = ("0.1", "0.5", "1")
 RELEASES: dict[str, Callable[[str], Method]] = {
     "`quilt`, delta 1e-6": lambda epsilon: Quilt(epsilon=epsilon, delta="1e-6"),
+    "`quilt`, delta 1e-6, concentrated": lambda epsilon: Quilt(
+        epsilon=epsilon, delta="1e-6", accounting="concentrated"
+    ),
     "`quilt`, delta 1e-9": lambda epsilon: Quilt(epsilon=epsilon, delta="1e-9"),
+    "`quilt`, delta 1e-9, concentrated": lambda epsilon: Quilt(
+        epsilon=epsilon, delta="1e-9", accounting="concentrated"
+    ),
     "`noisy-counts`, delta 1e-9": lambda epsilon: NoisyCounts(
         epsilon=epsilon, delta="1e-9", k=10, generalize={"age": 20}
     ),

@@ -60,7 +60,8 @@ def first_wave(tmp_path_factory: pytest.TempPathFactory) -> Series:
 
 
 def planned(series: Series) -> PanelPlan:
-    method = Quilt(epsilon=4, delta="1e-6", particles=1000, prior=EarlierWaves(2, series.waves()))  # type: ignore[arg-type]
+    prior = EarlierWaves(2, series.waves())
+    method = Quilt(epsilon=4, delta="1e-6", particles=1000, accounting="concentrated", prior=prior)  # type: ignore[arg-type]
     return PanelPlan.of(method, SCHEMA, Before(1, series.release(1)), series._next_person())
 
 

@@ -162,7 +162,7 @@ def second_wave(n_rows: int) -> pa.Table:
 def watch(first: Series, n_rows: int) -> int:
     """Run the second wave, with the first as its prior, with and without the person's rows."""
     prior = EarlierWaves(2, first.waves())
-    method = Quilt(epsilon=4, delta="1e-6", particles=1000, prior=prior)  # type: ignore[arg-type]
+    method = Quilt(epsilon=4, delta="1e-6", particles=1000, accounting="concentrated", prior=prior)  # type: ignore[arg-type]
 
     def counted(rows: int) -> Any:
         return lambda coins: connect(second_wave(rows), schema(), noise=coins)

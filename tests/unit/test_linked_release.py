@@ -241,7 +241,8 @@ def test_prices_follow_from_the_rows_of_a_person(data: dict[str, pa.Table]) -> N
     assert booked == {1, 4, 8}
     promise = plan.promise
     assert promise is not None
-    assert 0.5 * promise.rho < run.account.spent().rho <= promise.rho
+    assert promise.mu is not None
+    assert 0.5 * promise.mu**2 < run.account.spent().mu_squared <= promise.mu**2
     spent = run.released.settings["quilts"]
     assert set(spent) == set(SCHEMA.tables)
 

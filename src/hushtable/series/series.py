@@ -17,6 +17,7 @@ import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -393,9 +394,7 @@ class Series:
             [wave for wave in waves.waves if wave.number != number], waves.first, waves.supposed
         )
         self.check(book)
-        return Quilt(
-            epsilon=method.epsilon, delta=method.delta, prior=EarlierWaves(number, earlier)
-        )
+        return replace(method, prior=EarlierWaves(number, earlier))
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
