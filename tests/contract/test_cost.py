@@ -160,6 +160,7 @@ LADDERS = [
     *ladders(NoisyCounts, {"mechanism": "pure", "generalize": COARSE}, epsilon=EPSILONS),
     *ladders(Partition, {}, epsilon=EPSILONS),
     *ladders(Quilt, {"epsilon": 1}, epsilon=EPSILONS, delta=DELTAS),
+    *ladders(Quilt, {"epsilon": 1, "delta": "1e-6"}, accounting=("concentrated", "gaussian")),
     *ladders(Degrees, {"epsilon": 1, "max_degree": 8}, epsilon=EPSILONS,
              population=("endpoints", "listed")),
     *ladders(HayDegrees, {"level": "node", "n_nodes": 9, "max_degree": 3}, epsilon=EPSILONS),
