@@ -110,6 +110,18 @@ def size_mb(folder: Path) -> float:
     return sum(path.stat().st_size for path in files) / MEGABYTE
 
 
+def largest(folder: Path, least: float = 5) -> str:
+    """Name what takes most of an environment, with its megabytes."""
+    (packages,) = folder.glob("lib/python*/site-packages")
+    sizes = {
+        path.name: size_mb(path) if path.is_dir() else path.stat().st_size / MEGABYTE
+        for path in packages.iterdir()
+        if path.name != "pip"
+    }
+    named = sorted(sizes, key=lambda name: -sizes[name])
+    return ", ".join(f"{name} {sizes[name]:.1f}" for name in named if sizes[name] >= least)
+
+
 def installed(folder: Path, wheel: Path, extra: str, work: Path) -> tuple[Machine, float, float]:
     """Install the wheel with an extra into an empty environment; give its MB and CPU seconds."""
     venv.create(folder, with_pip=True)
@@ -118,6 +130,7 @@ def installed(folder: Path, wheel: Path, extra: str, work: Path) -> tuple[Machin
     # As the README has it, with the file in the place of the name in the index.
     wanted = f"{wheel}[{extra}]" if extra else str(wheel)
     _, used, _ = machine.run("pip", "install", "--quiet", wanted)
+    print(f"  {largest(folder)}")
     return machine, size_mb(folder) - empty, used
 
 

@@ -1,11 +1,12 @@
 """One page of ratios against peers, measured in one run: ``python -m benchmarks.page --out FILE``.
 
-Noise beside OpenDP, synthetic rows beside AIM, MST and PrivBayes of `dpmm`, on generated data that
-everybody has. Times are of the processor, and peak memory is what the kernel says; each is of a
-process of its own with one thread, so imports, reading and writing are in it. Ratios are of theirs
-to ours: above 1, ours takes less. dpmm wants other versions than hushtable does: give an
-interpreter that has it (``--peers-python`` or ``$HUSHTABLE_PEERS_PYTHON``), or leave ``--peers``
-empty. SmartNoise's synthesizers, which bring PyTorch along, are not on it.
+Noise beside OpenDP, synthetic rows beside AIM, MST and PrivBayes of `dpmm` and AIM and MST of
+SmartNoise, on generated data that everybody has. Times are of the processor, and peak memory is
+what the kernel says; each is of a process of its own with one thread, so imports, reading and
+writing are in it. Ratios are of theirs to ours: above 1, ours takes less. dpmm and smartnoise-synth
+want other versions than hushtable does: give interpreters that have them (``--peers-python`` and
+``--smartnoise-python``, or ``$HUSHTABLE_PEERS_PYTHON`` and ``$HUSHTABLE_SMARTNOISE_PYTHON``), or
+name only those ``--peers`` that you have.
 """
 
 from __future__ import annotations
@@ -29,8 +30,14 @@ from hushtable.datasets import sample, sample_schema
 from hushtable.engine import connect
 
 EPSILON = "1.0"
-PEERS = ("aim-lite", "aim", "mst", "privbayes")
+PEERS = ("aim-lite", "aim", "mst", "privbayes", "smartnoise-mst", "smartnoise-aim")
 LITE = "aim-lite is AIM with 40 rounds, 250 iterations and 4 MB; its defaults take hours."
+DEALT = (
+    "SmartNoise fits better than its rows show: mbi 1.1.0 deals values out in the same order in "
+    "every column that hangs on the same one, which ties these columns together. With each row "
+    "drawn by itself (`method='sample'`, which SmartNoise does not offer), one run of its MST had "
+    "0.099."
+)
 HEAD = "| what | CPU s | peak MB | ratio of CPU | ratio of memory |"
 RULE = "| --- | --- | --- | --- | --- |"
 
@@ -74,18 +81,21 @@ def sample_table() -> Table:
     return Table("sample", columns, len(columns) - 1, codes, codes[:0])
 
 
-def synthesis_lines(peers: Sequence[str], runs: int, python: str) -> list[str]:
+def synthesis_lines(given: argparse.Namespace) -> list[str]:
     """Publish synthetic rows of the sample, and compare all pairs of columns with its rows."""
     table = sample_table()
-    run(table, "quilt", EPSILON, 0, python)  # the first run on a machine compiles; it is not told
+    # The first run on a machine compiles; it is not told.
+    run(table, "quilt", EPSILON, 0, given.peers_python)
     found: dict[str, list[dict[str, float]]] = {}
-    for method in ("quilt", *peers):
-        for seed in range(runs):
+    for method in ("quilt", *given.peers):
+        smartnoise = method.startswith("smartnoise")
+        python = given.smartnoise_python if smartnoise else given.peers_python
+        for seed in range(given.runs):
             rows, used = run(table, method, EPSILON, seed, python)
             used["error"] = pairs_distance(table, rows)
             print(method, used, file=sys.stderr)
             found.setdefault(method, []).append(used)
-    rows, _ = run(table, "rows", EPSILON, 0, python)
+    rows, _ = run(table, "rows", EPSILON, 0, given.peers_python)
     fresh = pairs_distance(table, rows)
     lines = [f"{HEAD} error of pairs | ratio of error |", f"{RULE} --- | --- |"]
     ours = {name: mean(one[name] for one in found["quilt"]) for name in found["quilt"][0]}
@@ -118,14 +128,17 @@ def _table(found: dict[str, list[dict[str, float]]]) -> list[str]:
     return lines
 
 
-def versions(python: str) -> str:
+def versions(given: argparse.Namespace) -> str:
     """Name the versions of all that was run."""
-    ask = "import importlib.metadata as m; print(m.version('dpmm'))"
-    told = subprocess.run([python, "-c", ask], capture_output=True, text=True, check=False)
-    named = {name: importlib.metadata.version(name) for name in ("numpy", "numba")}
-    named["opendp"] = importlib.metadata.version("opendp")
-    if told.returncode == 0:
-        named["dpmm"] = told.stdout.strip()
+    named = {name: importlib.metadata.version(name) for name in ("numpy", "numba", "opendp")}
+    for python, name in (
+        (given.peers_python, "dpmm"),
+        *((given.smartnoise_python, name) for name in ("smartnoise-synth", "mbi", "jax")),
+    ):
+        ask = f"import importlib.metadata as m; print(m.version('{name}'))"
+        told = subprocess.run([python, "-c", ask], capture_output=True, text=True, check=False)
+        if told.returncode == 0:
+            named[name] = told.stdout.strip()
     listed = ", ".join(f"{name} {version}" for name, version in named.items())
     system = f"{platform.system()} {platform.machine()}, {os.cpu_count()} processors"
     return f"Python {platform.python_version()}, {listed}; {system}."
@@ -135,7 +148,7 @@ def page(given: argparse.Namespace) -> str:
     """Run everything and write the page."""
     parts = [
         "# Beside others",
-        "Measured in one run by `python -m benchmarks.page`. " + versions(given.peers_python),
+        "Measured in one run by `python -m benchmarks.page`. " + versions(given),
         "CPU seconds and peak memory are of a whole process with one thread, imports, reading and "
         "writing included; of noise, CPU is of the draws alone. A ratio is theirs to "
         "ours: above 1, ours takes less, or is off by less.",
@@ -145,10 +158,11 @@ def page(given: argparse.Namespace) -> str:
         f"The embedded sample, 12,000 rows of 5 columns, epsilon {EPSILON}, delta {DELTA}, means "
         f"of {given.runs} runs with their standard errors. The error is the mean total variation "
         f"distance over all pairs of columns.{' ' + LITE if 'aim-lite' in given.peers else ''}",
-        "\n".join(synthesis_lines(given.peers, given.runs, given.peers_python)),
+        "\n".join(synthesis_lines(given)),
+        *([DEALT] if any(peer.startswith("smartnoise") for peer in given.peers) else []),
         "On larger tables, and by what classifiers learn: `python -m benchmarks.peers` and "
-        "[quilt](../src/hushtable/methods/quilt/quilt.md), where AIM is, too. SmartNoise's "
-        "synthesizers, which bring PyTorch along, were not run.",
+        "[quilt](../src/hushtable/methods/quilt/quilt.md), where AIM is, too. SWIFT is "
+        "not here: no package of it was found in the package index.",
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -156,9 +170,13 @@ def page(given: argparse.Namespace) -> str:
 def main() -> None:
     """Read the command line, measure, write."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.page", description=__doc__)
-    usual = os.environ.get("HUSHTABLE_PEERS_PYTHON", sys.executable)
-    parser.add_argument("--peers-python", default=usual, help="interpreter that has dpmm")
-    parser.add_argument("--peers", nargs="*", choices=PEERS, default=["aim-lite", "mst"])
+    for peer, package in (("peers", "dpmm"), ("smartnoise", "smartnoise-synth")):
+        usual = os.environ.get(f"HUSHTABLE_{peer.upper()}_PYTHON", sys.executable)
+        parser.add_argument(
+            f"--{peer}-python", default=usual, help=f"interpreter that has {package}"
+        )
+    usual_peers = ["aim-lite", "mst", "smartnoise-mst", "smartnoise-aim"]
+    parser.add_argument("--peers", nargs="*", choices=PEERS, default=usual_peers)
     parser.add_argument("--runs", type=int, default=3, help="runs of each synthesizer")
     parser.add_argument("--out", type=Path, help="file of the page; printed without it")
     given = parser.parse_args()

@@ -107,7 +107,8 @@ def _run_peer(
     np.savetxt(rows, table.train, fmt="%d", delimiter=",", header=",".join(names), comments="")
     sizes = ",".join(map(str, table.sizes))
     given = [method, str(rows), sizes, epsilon, DELTA, str(seed), str(out)]
-    used = run_alone([python, str(_HERE / "run_dpmm.py"), *given])
+    script = "run_smartnoise.py" if method.startswith("smartnoise") else "run_dpmm.py"
+    used = run_alone([python, str(_HERE / script), *given])
     found = pa_csv.read_csv(out)
     return np.stack([found.column(name).to_numpy() for name in names], axis=1), used
 

@@ -117,8 +117,8 @@ from hushtable.engine import PrivateTable
 from hushtable.cli import app as cli
 
 def fail(*arguments, **options):
-    private = "{MARK}" + "{NUMBER}"
-    raise ValueError("could not convert " + private)
+    message = "could not convert " + "{MARK}" + "{NUMBER}"
+    raise ValueError(message)  # a line that may be quoted: Python 3.13 knows the source of "-c"
 
 PrivateTable.connect = fail
 sys.argv = ["hushtable", "--debug", *{scene.publish()!r}]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
-from urllib.request import Request, urlopen
+from urllib.request import Request, build_opener
 
 from hushtable.errors import DataError, HushtableError, ParameterError
 from hushtable.extras import needing
@@ -138,7 +138,8 @@ def _opened_web(address: str) -> Any:
     asked = Request(plain)  # noqa: S310 - http or https
     for name, value in head.items():
         asked.add_unredirected_header(name, value)
-    return urlopen(asked, timeout=WEB_TIMEOUT)  # noqa: S310
+    # The opener that a process shares keeps the certificates of its first use, in newer Pythons.
+    return build_opener().open(asked, timeout=WEB_TIMEOUT)
 
 
 def _opened_elsewhere(address: str) -> Any:
