@@ -51,7 +51,7 @@ def compare_degrees(original: Integers, published: Integers) -> DegreeComparison
     >>> found.totals["edges"], found.original.tolist()
     ((4.0, 4.0), [1.0, 0.5, 0.25, 0.25])
     """
-    top = int(max(original.max(initial=1), published.max(initial=1), 1))
+    top = max(int(original.max(initial=1)), int(published.max(initial=1)))
     degrees = np.unique(np.rint(np.geomspace(1, top, N_POINTS)).astype(np.int64))
     totals = {
         "nodes": (float(len(original)), float(len(published))),
