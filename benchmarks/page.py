@@ -34,9 +34,7 @@ PEERS = ("aim-lite", "aim", "mst", "privbayes", "smartnoise-mst", "smartnoise-ai
 LITE = "aim-lite is AIM with 40 rounds, 250 iterations and 4 MB; its defaults take hours."
 DEALT = (
     "SmartNoise fits better than its rows show: mbi 1.1.0 deals values out in the same order in "
-    "every column that hangs on the same one, which ties these columns together. With each row "
-    "drawn by itself (`method='sample'`, which SmartNoise does not offer), one run of its MST had "
-    "0.099."
+    "every column that hangs on the same one, which ties these columns together."
 )
 HEAD = "| what | CPU s | peak MB | ratio of CPU | ratio of memory |"
 RULE = "| --- | --- | --- | --- | --- |"

@@ -23,6 +23,7 @@ from hushtable.privacy.composition import (
     concentrated_share,
     is_concentrated,
 )
+from hushtable.privacy.gaussian_dp import gaussian_share
 from hushtable.privacy.guarantee import ApproxDP, PureDP, Unit, parse_guarantee
 from hushtable.privacy.ledger import Ledger
 from hushtable.privacy.ledger_records import canonical
@@ -82,8 +83,11 @@ def test_rho_is_rounded_up_and_never_to_nothing() -> None:
         assert rho > 0
 
 
-def test_quilt_says_its_rho_and_only_with_delta() -> None:
+def test_quilt_says_its_mu_or_rho_and_only_with_delta() -> None:
     (promise,) = Quilt(epsilon=1, delta="1e-6").guarantee(SCHEMA)
+    mu = gaussian_share(Fraction(1), Fraction(1, 10**6))
+    assert promise == ApproxDP(epsilon=1, delta="1e-6", mu=mu, **ROW)
+    (promise,) = Quilt(epsilon=1, delta="1e-6", accounting="concentrated").guarantee(SCHEMA)
     assert promise == quilt(1, "1e-6")
     (without,) = Quilt(epsilon=1).guarantee(SCHEMA)
     assert without == pure(1)
