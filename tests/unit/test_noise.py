@@ -108,26 +108,42 @@ def _rounded_mass(variance):
 
 
 @pytest.mark.parametrize(
-    ("sampler", "mass", "depth"),
+    ("sampler", "mass", "depth", "most_open"),
     [
-        (lambda r: r.below(5), lambda _: 1 / 5, 15),
-        (lambda r: r.coin(2, 7), lambda b: 2 / 7 if b else 5 / 7, 14),
-        (lambda r: r.coin(3, 8), lambda b: 3 / 8 if b else 5 / 8, 14),
-        (lambda r: r.exp_coin(1, 3), lambda b: math.exp(-1 / 3) if b else 1 - math.exp(-1 / 3), 15),
-        (lambda r: r.exp_coin(7, 2), lambda b: math.exp(-3.5) if b else 1 - math.exp(-3.5), 15),
-        (lambda r: r.geometric(2, 3), lambda g: (1 - math.exp(-2 / 3)) * math.exp(-2 * g / 3), 17),
-        (lambda r: r.laplace(3, 2), _laplace_mass(1.5), 17),
-        (lambda r: r.laplace(1, 2), _laplace_mass(0.5), 17),
-        (lambda r: r.gaussian(3, 4, 1), _gaussian_mass(0.75), 18),
-        (lambda r: r.rounded_gaussian(3, 4, 1), _rounded_mass(0.75), 19),
-        (lambda r: r.rounded_gaussian(2, 1, 1), _rounded_mass(2.0), 19),
+        (lambda r: r.below(5), lambda _: 1 / 5, 15, 0.5),
+        (lambda r: r.coin(2, 7), lambda b: 2 / 7 if b else 5 / 7, 14, 0.5),
+        (lambda r: r.coin(3, 8), lambda b: 3 / 8 if b else 5 / 8, 14, 0.5),
+        (
+            lambda r: r.exp_coin(1, 3),
+            lambda b: math.exp(-1 / 3) if b else 1 - math.exp(-1 / 3),
+            15,
+            0.5,
+        ),
+        (
+            lambda r: r.exp_coin(7, 2),
+            lambda b: math.exp(-3.5) if b else 1 - math.exp(-3.5),
+            15,
+            0.5,
+        ),
+        (
+            lambda r: r.geometric(2, 3),
+            lambda g: (1 - math.exp(-2 / 3)) * math.exp(-2 * g / 3),
+            17,
+            0.5,
+        ),
+        (lambda r: r.laplace(3, 2), _laplace_mass(1.5), 17, 0.5),
+        (lambda r: r.laplace(1, 2), _laplace_mass(0.5), 17, 0.5),
+        (lambda r: r.gaussian(3, 4, 1), _gaussian_mass(0.75), 18, 0.5),
+        (lambda r: r.rounded_gaussian(3, 4, 1), _rounded_mass(0.75), 18, 0.65),
+        (lambda r: r.rounded_gaussian(2, 1, 1), _rounded_mass(2.0), 18, 0.65),
     ],
 )
-def test_every_bit_string_adds_up_to_the_distribution(sampler, mass, depth):
+def test_every_bit_string_adds_up_to_the_distribution(sampler, mass, depth, most_open):
     """No chance involved: what is decided never exceeds the true mass, what is missing is open."""
     masses, undecided = _masses(sampler, depth)
     assert sum(masses.values()) + undecided == 1
-    assert undecided < 0.6
+    # Normal numbers take more bits than the others: fewer of their strings end so soon.
+    assert undecided < most_open
     for outcome, decided in masses.items():
         assert float(decided) <= mass(outcome) + 1e-15 <= float(decided + undecided) + 2e-15
 

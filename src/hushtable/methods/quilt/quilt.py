@@ -122,7 +122,7 @@ class Quilt(Method):
     accounting : {"gaussian", "concentrated"}
         How what is spent is added up where there is a delta. With ``gaussian`` tables have 5 to 8 %
         less noise at the same epsilon and delta. A ledger adds up what releases cost in rho, and
-        that is then 11 to 18 % more than with ``concentrated``, which is better where one cap is to
+        that is then 9 to 18 % more than with ``concentrated``, which is better where one cap is to
         hold many releases.
 
     Examples
