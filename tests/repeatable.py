@@ -22,11 +22,16 @@ from hushtable.privacy.seeded_noise import SeededNoise
 from seeds import shifted
 
 _streams: list[SeededNoise] = []
-_from_the_system = SecureNoise._words
+_as_in_releases = SecureNoise._words
 
 
 def _words(self: SecureNoise, n: int) -> Words:
-    return _streams[-1]._words(n) if _streams else _from_the_system(self, n)
+    return _streams[-1]._words(n) if _streams else _as_in_releases(self, n)
+
+
+def from_the_system(n: int) -> Words:
+    """Draw words as releases do, within a test as well."""
+    return _as_in_releases(SecureNoise(), n)
 
 
 SecureNoise._words = _words  # type: ignore[method-assign]

@@ -14,11 +14,12 @@ from importlib.util import find_spec
 from hushtable.errors import ParameterError
 
 LIBRARIES = {
-    "publish": ("cryptography", "duckdb", "ibis", "numba"),
+    "publish": ("duckdb", "ibis", "numba"),
     "science": ("scipy",),
     "eval": ("jinja2", "markupsafe", "scipy", "sklearn"),
     "files": ("fsspec", "openpyxl", "pyreadstat"),
     "opendp": ("opendp",),
+    "sign": ("cryptography",),
     "web": ("jinja2", "markupsafe", "python_multipart", "ruamel", "starlette", "uvicorn"),
 }
 """The libraries of each extra, by the names they are imported by."""

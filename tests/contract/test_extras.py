@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 import hushtable as ht
 from hushtable.extras import LIBRARIES
@@ -24,6 +26,20 @@ PUBLISH = """
 import hushtable as ht
 ht.publish({table!r}, ht.sample_schema(), ht.DiffGen(epsilon=1), out={out!r}, ledger={ledger!r})
 """
+UNSIGNED = """
+import os, sys
+import hushtable as ht
+from hushtable.dossier import make_dossier, verify_dossier
+from hushtable.dossier.seal import write_dossier
+os.chdir(sys.argv[1])
+method = ht.NoisyCounts(epsilon=1, mechanism="pure", generalize={"age": 20})
+ht.publish(ht.sample(), ht.sample_schema(), method, out="release")
+ht.SeededNoise(1).uniform_below(9, size=9)
+for path in ("d.html", "d.json"):
+    write_dossier(path, make_dossier(["release"]))
+    assert verify_dossier(path).signer is None
+"""
+METHOD = ht.NoisyCounts(epsilon=1, mechanism="pure", generalize={"age": 20})
 COMMAND = "from hushtable.cli import main; main()"
 
 
@@ -36,7 +52,7 @@ def run(
     return subprocess.run([*command, *map(str, words)], capture_output=True, text=True, check=False)
 
 
-READERS_ALONE = ("publish", "science", "eval", "files", "opendp", "web")
+READERS_ALONE = ("publish", "science", "eval", "files", "opendp", "sign", "web")
 
 
 @pytest.mark.parametrize(
@@ -61,6 +77,26 @@ def test_publishing_names_its_extra_and_charges_nothing(tmp_path: Path) -> None:
     assert "pip install 'hushtable[publish]'" in done.stderr
     assert (tmp_path / "l.ledger").read_bytes() == before
     assert not (tmp_path / "out").exists()
+
+
+def test_only_a_signature_needs_its_extra(tmp_path: Path) -> None:
+    done = run(UNSIGNED, tmp_path, without=("sign",))
+    assert done.returncode == 0, done.stderr
+
+
+def test_who_signs_or_checks_a_signature_is_told_the_extra(tmp_path: Path) -> None:
+    ht.publish(ht.sample(), ht.sample_schema(), METHOD, out=tmp_path / "release")
+    key, dossier = tmp_path / "key.pem", tmp_path / "d.json"
+    pem = Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()
+    key.write_bytes(Ed25519PrivateKey.generate().private_bytes(*pem))
+    write = ("dossier", tmp_path / "release", "--out", dossier, "--key", key)
+    refused = run(COMMAND, *write, without=("sign",))
+    assert not dossier.exists()
+    assert run(COMMAND, *write, without=()).returncode == 0
+    for done in (refused, run(COMMAND, "dossier", "verify", dossier, without=("sign",))):
+        assert done.returncode == 2
+        assert "a signature needs cryptography" in done.stderr
+        assert "pip install 'hushtable[sign]'" in done.stderr
 
 
 @pytest.mark.parametrize(

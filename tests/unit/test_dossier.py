@@ -32,7 +32,8 @@ from hushtable.audit.report import Finding, Report
 from hushtable.dossier import Dossier, make_dossier, verify_dossier
 from hushtable.dossier.content import NOT_STATED, Seal
 from hushtable.dossier.questions import QUESTIONS, STATEABLE
-from hushtable.dossier.seal import _PURPOSE, canonical, write_dossier
+from hushtable.dossier.seal import canonical, write_dossier
+from hushtable.dossier.signature import _PURPOSE
 from hushtable.dossier.standards import STANDARDS
 from hushtable.errors import HushtableError, ParameterError, Refused
 

@@ -614,7 +614,7 @@ def test_no_method_takes_a_seed():
 
 @pytest.mark.parametrize("size", [4, 1000])
 def test_a_forked_child_draws_other_noise(size):
-    """A short request is read from the operating system, a long one is keyed from it.
+    """Whether it asks for few words or many.
 
     In a test the words come from a seed (`repeatable.py`); a child draws as releases do. So it is
     a child that draws, forks, and then draws once more, as its own child does. That two of 3000

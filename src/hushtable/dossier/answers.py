@@ -342,8 +342,7 @@ def _about_every_release(evidence: Evidence) -> dict[str, Said]:
                 "nothing of the private data; the proof of the method says what that is.",
             ),
             "randomness": (
-                "The operating system's, through a cipher keyed from it, or OpenDP's samplers; not "
-                "from a seed.",
+                "The operating system's, or that of OpenDP's samplers; not from a seed.",
             ),
             "arithmetic": (
                 "Noise is drawn by exact samplers in whole numbers, and parameters are fractions: "

@@ -2,8 +2,8 @@
 
 The seal of a ``.json`` file covers the canonical text of its dossier. That of an ``.html`` page
 covers every byte before the seal, which is the last line; the page holds the dossier as JSON, too.
-A signature is Ed25519 by a key of the custodian's. Without one, the seal shows damage and nothing
-else: whoever changes a dossier on purpose can seal it anew.
+A signature is by a key of the custodian's (`signature`). Without one, the seal shows damage and
+nothing else: whoever changes a dossier on purpose can seal it anew.
 """
 
 from __future__ import annotations
@@ -11,25 +11,18 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hushtable.dossier.content import Dossier, File, Seal, SealedDossier
 from hushtable.errors import HushtableError, ParameterError, Refused
-from hushtable.extras import needing
 from hushtable.files.whole_file import sha256_of, write_whole
 from hushtable.privacy.ledger import Ledger
 
-with needing("publish", "a signature"):
-    from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
-    from cryptography.hazmat.primitives import serialization
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import (
-        Ed25519PrivateKey,
-        Ed25519PublicKey,
-    )
+if TYPE_CHECKING:
+    from hushtable.dossier.signature import Signer
 
-_PURPOSE = b"hushtable dossier 1\n"  # a signature under anything else is none under a dossier
 _MARK = "<!-- seal "
 _END = " -->\n"
 _OPEN, _CLOSE = '<script type="application/json" id="dossier">', "</script>"
@@ -52,16 +45,16 @@ def write_dossier(path: str | Path, dossier: Dossier, *, key: str | Path | None 
     key : path, optional
         A PEM file with an Ed25519 private key, without a password.
     """
-    path, private = Path(path), None if key is None else _private_key(Path(key))
+    path, signer = Path(path), None if key is None else _signer(Path(key))
     if path.suffix == ".json":
-        seal = _sealed(canonical(dossier).encode(), private)
+        seal = _sealed(canonical(dossier).encode(), signer)
         content = SealedDossier(dossier=dossier, seal=seal).model_dump(mode="json")
         write_whole(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
     elif path.suffix == ".html":
         from hushtable.dossier.page import render  # noqa: PLC0415 - needs jinja2, an extra
 
         page = render(dossier, data=f"{_OPEN}{_harmless(canonical(dossier))}{_CLOSE}")
-        seal = _sealed(page.encode(), private)
+        seal = _sealed(page.encode(), signer)
         write_whole(path, f"{page}{_MARK}{seal.model_dump_json()}{_END}")
     else:
         raise ParameterError(f"{str(path)!r} must end in .html or .json.")
@@ -72,15 +65,20 @@ def _harmless(text: str) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def _sealed(body: bytes, key: Ed25519PrivateKey | None) -> Seal:
+def _signer(key: Path) -> Signer:
+    from hushtable.dossier.signature import Signer  # noqa: PLC0415 - an extra
+
+    return Signer(key)
+
+
+def _sealed(body: bytes, signer: Signer | None) -> Seal:
     digest = hashlib.sha256(body).hexdigest()
-    if key is None:
+    if signer is None:
         return Seal(sha256=digest)
-    raw = key.public_key().public_bytes_raw()
     return Seal(
         sha256=digest,
-        signature=base64.b64encode(key.sign(_PURPOSE + digest.encode())).decode(),
-        public_key=base64.b64encode(raw).decode(),
+        signature=base64.b64encode(signer.sign(digest)).decode(),
+        public_key=base64.b64encode(signer.public_key).decode(),
     )
 
 
@@ -125,7 +123,7 @@ def verify_dossier(
     dossier, seal, body = _read(path)
     if hashlib.sha256(body).hexdigest() != seal.sha256:
         raise Refused(f"{str(path)!r} was changed after it was sealed; get a fresh copy.")
-    signer = _signer(path, seal)
+    signer = _signed_by(path, seal)
     if expected is not None and signer != expected:
         found = "not signed" if signer is None else f"signed by the key {fingerprint(signer)}"
         raise Refused(
@@ -170,17 +168,27 @@ def _read(path: Path) -> tuple[Dossier, Seal, bytes]:
         raise problem from None
 
 
-def _signer(path: Path, seal: Seal) -> bytes | None:
+def _public_key(path: Path) -> bytes:
+    from hushtable.dossier.signature import read_public_key  # noqa: PLC0415 - an extra
+
+    return read_public_key(path)
+
+
+def _signed_by(path: Path, seal: Seal) -> bytes | None:
     """Give the key that signed a dossier, if one did; refuse a signature that is none."""
     if seal.signature is None and seal.public_key is None:
         return None
+    from hushtable.dossier.signature import is_signed  # noqa: PLC0415 - an extra
+
+    problem = Refused(f"the signature of {str(path)!r} is not valid; get a fresh copy.")
     try:
-        raw = base64.b64decode(seal.public_key or "", validate=True)
+        public_key = base64.b64decode(seal.public_key or "", validate=True)
         signature = base64.b64decode(seal.signature or "", validate=True)
-        Ed25519PublicKey.from_public_bytes(raw).verify(signature, _PURPOSE + seal.sha256.encode())
-    except (ValueError, InvalidSignature):
-        raise Refused(f"the signature of {str(path)!r} is not valid; get a fresh copy.") from None
-    return raw
+    except ValueError:
+        raise problem from None
+    if not is_signed(seal.sha256, signature, public_key):
+        raise problem
+    return public_key
 
 
 def _problem(file: File, beside: Path) -> str | None:
@@ -197,37 +205,3 @@ def _problem(file: File, beside: Path) -> str | None:
     except OSError as error:
         return f"{file.path} cannot be read: {error.strerror}. Say where the files lie (--folder)."
     return None if same else f"{file.path} is another than it was."
-
-
-# --- keys -----------------------------------------------------------------------------------------
-
-
-def _private_key(path: Path) -> Ed25519PrivateKey:
-    key = _read_key(path, lambda pem: serialization.load_pem_private_key(pem, password=None))
-    if not isinstance(key, Ed25519PrivateKey):
-        raise ParameterError(
-            f"{str(path)!r} is no Ed25519 private key without a password; make one with "
-            "'openssl genpkey -algorithm ed25519 -out KEY.pem'."
-        )
-    return key
-
-
-def _public_key(path: Path) -> bytes:
-    """Read a public key; a private one will not do, so that nobody hands it around."""
-    key = _read_key(path, serialization.load_pem_public_key)
-    if not isinstance(key, Ed25519PublicKey):
-        raise ParameterError(
-            f"{str(path)!r} is no Ed25519 public key; make it with 'openssl pkey -in KEY.pem "
-            "-pubout -out PUBLIC.pem'."
-        )
-    return key.public_bytes_raw()
-
-
-def _read_key(path: Path, load: Callable[[bytes], object]) -> object:
-    """Give the key in a PEM file, of whatever kind; None if there is none."""
-    try:
-        return load(path.read_bytes())
-    except OSError as error:
-        raise ParameterError(f"{str(path)!r} cannot be read: {error.strerror}.") from None
-    except (ValueError, TypeError, UnsupportedAlgorithm):
-        return None

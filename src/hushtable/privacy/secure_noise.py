@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import os
 
+import numpy as np
+
 from hushtable.privacy.bit_reader import Words
-from hushtable.privacy.keystream import as_words, keystream
 from hushtable.privacy.noise import Noise
 
 
 class SecureNoise(Noise):
     """Draw from the operating system's randomness: the noise for releases.
 
-    Short requests are read from the operating system, long ones are ChaCha20 keystream under a
-    key that is read from it for that request alone. Nothing is kept between requests, neither key
-    nor unused words, so there is no state that threads could share, that a forked child or a
-    restored snapshot could repeat, or that could be read later to recompute past noise.
+    Every word is read from the operating system when it is asked for. Nothing is kept between
+    requests, neither a key nor unused words, so there is no state that threads could share, that a
+    forked child or a restored snapshot could repeat, or that could be read later to recompute past
+    noise.
 
     Examples
     --------
@@ -26,5 +27,5 @@ class SecureNoise(Noise):
     is_private = True
 
     def _words(self, n: int) -> Words:
-        raw = os.urandom(8 * n) if n <= 32 else keystream(os.urandom(32)).update(bytes(8 * n))
-        return as_words(raw)
+        # A copy, since some samplers write into their words.
+        return np.frombuffer(os.urandom(8 * n), np.uint64).copy()

@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import threading
 
+import numpy as np
+
+from hushtable import kernels
 from hushtable.privacy.arguments import not_whole, refuse_if
 from hushtable.privacy.bit_reader import Words
-from hushtable.privacy.keystream import as_words, keystream
 from hushtable.privacy.noise import Noise
 
 
@@ -31,9 +33,13 @@ class SeededNoise(Noise):
     def __init__(self, seed: int) -> None:
         refuse_if(not_whole("seed", seed, low=None))
         key = hashlib.blake2b(str(seed).encode(), digest_size=32, person=b"hushtable seed")
-        self._stream = keystream(key.digest())
+        self._key = np.frombuffer(key.digest(), "<u4").astype(np.uint32)
+        self._n_read = 0
         self._lock = threading.Lock()
 
     def _words(self, n: int) -> Words:
+        words = np.empty(n, np.uint64)
         with self._lock:
-            return as_words(self._stream.update(bytes(8 * n)))
+            begin, self._n_read = self._n_read, self._n_read + n
+        kernels.keystream.fill_words(self._key, begin, words)
+        return words
