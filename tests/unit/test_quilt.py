@@ -380,6 +380,22 @@ def test_small_tables_are_felt_as_more_rows() -> None:
         assert planned(1000, [2] * 5, pure) != pytest.approx(planned(1000, [6] * 5, pure))
 
 
+def test_tables_are_as_many_as_there_is_to_measure() -> None:
+    def tables(n_columns: int, size: int, **more: Any) -> int:
+        rich = schedule(
+            n_rows=30_000, sizes=[size] * n_columns, total=0.01, pure=False, reach=1, **more
+        )
+        return rich.n_rounds * rich.n_picks
+
+    # Of 10 pairs 8, of 78 pairs 64; with a target there are triples as well.
+    assert [tables(n, 2) for n in (5, 13, 23)] == [8, 64, 200]
+    assert tables(5, 2, has_target=True) == 12
+    # Columns of many values make tables that are not worth their noise.
+    assert tables(23, 6) < 100
+    # A fit takes as long as its tables are many.
+    assert tables(60, 2) == tables(100, 2) == 8 * 32
+
+
 # --- the target -----------------------------------------------------------------------------------
 
 Offer = tuple[list[tuple[int, ...]], list[int], bool]  # groups, weights, whether it may stop

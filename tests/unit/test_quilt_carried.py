@@ -133,4 +133,4 @@ def test_a_table_has_the_error_of_the_cell_of_a_random_row() -> None:
     made = Carried(Earlier({"c0": np.arange(2)}, {"c0": np.full(2, 0.5)}, [one]), ["c0"])
     assert made.stds() == pytest.approx([((99 * 100 + 1) / 100) ** 0.5])
     assert made.total() == pytest.approx((93.0, 101.0))
-    assert not made.covers(10)  # no pair was measured
+    assert not made.patches  # no pair was measured

@@ -110,11 +110,6 @@ class Carried:
         ]
         return Carried(replace(self._earlier, tables=tables), self._names)
 
-    def covers(self, n_tables: int) -> bool:
-        """Say whether pairs were measured before, and all there are may be with so many tables."""
-        n = len(self.columns)
-        return bool(self.patches) and n * (n - 1) // 2 <= n_tables
-
     def total(self) -> tuple[float, float]:
         """Estimate the number of rows from the columns, and the variance of that."""
         sums = np.array([column.belief.counts.sum() for column in self.columns])

@@ -253,6 +253,7 @@ class QuiltPlan(Plan[SealedTable]):
         return schedule(
             n_rows=float(n_rows), sizes=[planned_size(v) for v in self.values],
             total=float(purse.total), pure=purse.pure, reach=purse.reach,
+            has_target=self.target is not None,
         )  # fmt: skip
 
     def split(self, choices: float) -> dict[str, Fraction]:

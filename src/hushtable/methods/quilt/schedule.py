@@ -17,11 +17,14 @@ LEAST_ROWS = 50.0
 """The schedule takes no smaller number of rows."""
 
 MAX_PICKS = 8
-"""Tables chosen in one round, for up to `_TYPICAL_COLUMNS` columns; more for more."""
+"""Tables chosen in one round, for up to `_TYPICAL_COLUMNS` columns where pairs are not many."""
 
 ENOUGH = 2.0
 """Signal from which on a target is preferred, and in pure mode rounds are made."""
 
+_MAX_ROUNDS = 8
+_MEASURED = 0.8  # tables in rounds, as a part of all there are: more would be the same ones again
+_MANY_PICKS = 4 * MAX_PICKS  # a fit takes as long as its tables are many
 _TYPICAL_COLUMNS = 25
 _TYPICAL_VALUES = 6.0
 _LEAST_EDGES = 0.4  # a short forest leaves budget to the rounds
@@ -40,6 +43,8 @@ class Schedule:
         Pairs of the forest, at most.
     n_rounds, n_picks : int
         Rounds, and tables chosen in each.
+    every_pair : bool
+        Whether all pairs could be measured as well: in a series they are, without choosing.
     prefers_target : bool
         Whether a target's tables count more: with little budget that only costs.
     """
@@ -50,6 +55,7 @@ class Schedule:
     n_edges: int
     n_rounds: int
     n_picks: int
+    every_pair: bool
     prefers_target: bool
 
     @property
@@ -64,7 +70,13 @@ class Schedule:
 
 
 def schedule(
-    *, n_rows: float, sizes: Sequence[int], total: float, pure: bool, reach: int
+    *,
+    n_rows: float,
+    sizes: Sequence[int],
+    total: float,
+    pure: bool,
+    reach: int,
+    has_target: bool = False,
 ) -> Schedule:
     """Divide the budget.
 
@@ -84,6 +96,8 @@ def schedule(
         Whether the budget is an epsilon; else it is a rho.
     reach : int
         Rows that one person may have.
+    has_target : bool
+        Whether triples with a target may be measured as well.
 
     Examples
     --------
@@ -92,47 +106,55 @@ def schedule(
     """
     n_columns = len(sizes)
     if n_columns == 1:
-        return Schedule(1.0, 0.0, 0.0, 0, 0, 0, prefers_target=False)
+        return Schedule(1.0, 0.0, 0.0, 0, 0, 0, every_pair=False, prefers_target=False)
     typical = (sum(map(math.sqrt, sizes)) / n_columns) ** 2
-    felt = max(n_rows, LEAST_ROWS) / reach * max(1.0, (_TYPICAL_VALUES / typical) ** 2)
+    fewer = max(1.0, _TYPICAL_VALUES / typical)
+    felt = max(n_rows, LEAST_ROWS) / reach * fewer**2
+    n_groups = math.comb(n_columns, 2) + has_target * math.comb(n_columns - 1, 2)
     if pure:
-        return _pure(felt * total / (math.sqrt(2) * n_columns), n_columns)
-    return _concentrated(felt * math.sqrt(2 * total / n_columns), n_columns)
+        return _pure(felt * total / (math.sqrt(2) * n_columns), n_columns, n_groups)
+    return _concentrated(felt * math.sqrt(2 * total / n_columns), n_columns, n_groups, fewer)
 
 
-def _concentrated(signal: float, n_columns: int) -> Schedule:
+def _concentrated(signal: float, n_columns: int, n_groups: int, fewer: float) -> Schedule:
     g = signal / 125
     # Where little is told apart from noise, more tables would only be noisier ones.
-    n_tables = max(2.0, 0.9 * n_columns * min(g**0.75, g**1.25))
-    n_rounds = _between(n_tables / 6.5, 2, 8)
+    worth = max(2.0, 0.9 * n_columns * min(math.sqrt(fewer) * g**0.75, g**1.25))
+    n_tables = min(worth, max(2.0, _MEASURED * n_groups))
+    n_rounds = _between(n_tables / 6.5, 2, _MAX_ROUNDS)
     return Schedule(
         one_ways=min(max(0.46 * g**-0.5, 0.06), 0.5),
         forest=min(max(0.3 * g**-0.17, 0.12), 0.35),
         choices=0.08,
         n_edges=n_columns - 1,
         n_rounds=n_rounds,
-        n_picks=_between(n_tables / n_rounds, 1, _most_picks(n_columns)),
+        n_picks=_between(n_tables / n_rounds, 1, _most_picks(n_columns, n_groups)),
+        every_pair=math.comb(n_columns, 2) <= min(worth, _MAX_ROUNDS * MAX_PICKS),
         prefers_target=g >= ENOUGH,
     )
 
 
-def _pure(signal: float, n_columns: int) -> Schedule:
+def _pure(signal: float, n_columns: int, n_groups: int) -> Schedule:
     g = signal / 100
-    n_tables = 0.0 if g < ENOUGH else 0.3 * n_columns * g**0.45
+    worth = 0.0 if g < ENOUGH else 0.3 * n_columns * g**0.45
+    n_tables = min(worth, max(2.0, _MEASURED * n_groups))
     n_rounds = _between(n_tables / 3, 1, 6) if n_tables else 0
+    n_picks = _between(n_tables / max(n_rounds, 1), 1, _most_picks(n_columns, n_groups))
     return Schedule(
         one_ways=min(max(0.5 * g**-0.3, 0.12), 0.6),
         forest=0.3,
         choices=0.15,
         n_edges=min(_between(0.45 * n_columns * g**0.35, 3, n_columns), n_columns - 1),
         n_rounds=n_rounds,
-        n_picks=_between(n_tables / n_rounds, 1, _most_picks(n_columns)) if n_rounds else 0,
+        n_picks=n_picks if n_rounds else 0,
+        every_pair=math.comb(n_columns, 2) <= min(worth, _MAX_ROUNDS * MAX_PICKS),
         prefers_target=g >= ENOUGH,
     )
 
 
-def _most_picks(n_columns: int) -> int:
-    return max(MAX_PICKS, round(MAX_PICKS * n_columns / _TYPICAL_COLUMNS))
+def _most_picks(n_columns: int, n_groups: int) -> int:
+    of_groups = _between(_MEASURED * n_groups / _MAX_ROUNDS, MAX_PICKS, _MANY_PICKS)
+    return max(of_groups, round(MAX_PICKS * n_columns / _TYPICAL_COLUMNS))
 
 
 def _between(value: float, low: int, high: int) -> int:

@@ -196,7 +196,7 @@ def sew(
     meter.read(columns, {v.name: v.recoding for v in values if v.recoding is not None})
     rows = public_rows if public_rows is not None else int(meter.row_count(ROWS_SHARE).counts[0])
     stages = stages_for(rows)
-    every_pair = carried is not None and carried.covers(stages.n_rounds * stages.n_picks)
+    every_pair = carried is not None and bool(carried.patches) and stages.every_pair
     share = min(stages.one_ways * (ALONE if every_pair else 1.0), float(meter.purse.left))
     size_of = planned_size if prior is None else prior.wanted_size
     counted = measure_columns(meter, values, divided(share, [size_of(v) for v in values]))
