@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from hushtable.methods.quilt.resolutions import STEPS
+
 ROWS_SHARE = Fraction(1, 100)
 """Share of the budget for the number of rows, where that is not public."""
 
@@ -110,17 +112,24 @@ def schedule(
     typical = (sum(map(math.sqrt, sizes)) / n_columns) ** 2
     fewer = max(1.0, _TYPICAL_VALUES / typical)
     felt = max(n_rows, LEAST_ROWS) / reach * fewer**2
-    n_groups = math.comb(n_columns, 2) + has_target * math.comb(n_columns - 1, 2)
+    n_offered = (1 + has_target) * _n_patches(sizes)
     if pure:
-        return _pure(felt * total / (math.sqrt(2) * n_columns), n_columns, n_groups)
-    return _concentrated(felt * math.sqrt(2 * total / n_columns), n_columns, n_groups, fewer)
+        return _pure(felt * total / (math.sqrt(2) * n_columns), n_columns, n_offered)
+    return _concentrated(felt * math.sqrt(2 * total / n_columns), n_columns, n_offered, fewer)
 
 
-def _concentrated(signal: float, n_columns: int, n_groups: int, fewer: float) -> Schedule:
+def _n_patches(sizes: Sequence[int]) -> int:
+    """Count pairs of columns at all their resolutions; triples with a target are about as many."""
+    levels = sorted(1 + sum(size > step for step in STEPS) for size in sizes)
+    # A pair goes down the longer of two ladders: each is the longer one for those before it.
+    return sum(place * level for place, level in enumerate(levels))
+
+
+def _concentrated(signal: float, n_columns: int, n_offered: int, fewer: float) -> Schedule:
     g = signal / 125
     # Where little is told apart from noise, more tables would only be noisier ones.
     worth = max(2.0, 0.9 * n_columns * min(math.sqrt(fewer) * g**0.75, g**1.25))
-    n_tables = min(worth, max(2.0, _MEASURED * n_groups))
+    n_tables = min(worth, max(2.0, _MEASURED * n_offered))
     n_rounds = _between(n_tables / 6.5, 2, _MAX_ROUNDS)
     return Schedule(
         one_ways=min(max(0.46 * g**-0.5, 0.06), 0.5),
@@ -128,18 +137,18 @@ def _concentrated(signal: float, n_columns: int, n_groups: int, fewer: float) ->
         choices=0.08,
         n_edges=n_columns - 1,
         n_rounds=n_rounds,
-        n_picks=_between(n_tables / n_rounds, 1, _most_picks(n_columns, n_groups)),
+        n_picks=_between(n_tables / n_rounds, 1, _most_picks(n_columns)),
         every_pair=math.comb(n_columns, 2) <= min(worth, _MAX_ROUNDS * MAX_PICKS),
         prefers_target=g >= ENOUGH,
     )
 
 
-def _pure(signal: float, n_columns: int, n_groups: int) -> Schedule:
+def _pure(signal: float, n_columns: int, n_offered: int) -> Schedule:
     g = signal / 100
     worth = 0.0 if g < ENOUGH else 0.3 * n_columns * g**0.45
-    n_tables = min(worth, max(2.0, _MEASURED * n_groups))
+    n_tables = min(worth, max(2.0, _MEASURED * n_offered))
     n_rounds = _between(n_tables / 3, 1, 6) if n_tables else 0
-    n_picks = _between(n_tables / max(n_rounds, 1), 1, _most_picks(n_columns, n_groups))
+    n_picks = _between(n_tables / max(n_rounds, 1), 1, _most_picks(n_columns))
     return Schedule(
         one_ways=min(max(0.5 * g**-0.3, 0.12), 0.6),
         forest=0.3,
@@ -152,9 +161,9 @@ def _pure(signal: float, n_columns: int, n_groups: int) -> Schedule:
     )
 
 
-def _most_picks(n_columns: int, n_groups: int) -> int:
-    of_groups = _between(_MEASURED * n_groups / _MAX_ROUNDS, MAX_PICKS, _MANY_PICKS)
-    return max(of_groups, round(MAX_PICKS * n_columns / _TYPICAL_COLUMNS))
+def _most_picks(n_columns: int) -> int:
+    of_pairs = _between(_MEASURED * math.comb(n_columns, 2) / _MAX_ROUNDS, MAX_PICKS, _MANY_PICKS)
+    return max(of_pairs, round(MAX_PICKS * n_columns / _TYPICAL_COLUMNS))
 
 
 def _between(value: float, low: int, high: int) -> int:
