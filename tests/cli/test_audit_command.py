@@ -15,6 +15,8 @@ from hushtable.methods.diffgen.contingency_table import ContingencyTablePlan
 from hushtable.methods.registry import listings
 
 QUICK = ["--runs", "120", "--largest", "1", "--seconds", "6"]
+# Half of these runs would be too few to say anything, which on a busy machine take 6 seconds.
+WHOLE = [*QUICK, "--seconds", "60"]
 
 
 def run(*arguments: str) -> Any:
@@ -22,7 +24,7 @@ def run(*arguments: str) -> Any:
 
 
 def test_no_violation_says_what_was_promised_and_what_would_have_been_seen() -> None:
-    result = run("contingency-table", "--epsilon", "1", *QUICK)
+    result = run("contingency-table", "--epsilon", "1", *WHOLE)
     assert result.exit_code == 0
     assert result.stdout.startswith("NO VIOLATION FOUND (would have seen epsilon above ")
     for words in ("Adding or removing one row", "epsilon: promised 1", "is accused with"):
@@ -53,7 +55,7 @@ def test_a_violation_names_the_witness(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_graphs_and_promises_that_are_none() -> None:
-    result = run("degrees", "--epsilon", "1", "--max-degree", "2", *QUICK, "--json")
+    result = run("degrees", "--epsilon", "1", "--max-degree", "2", *WHOLE, "--json")
     assert result.exit_code == 0
     assert json.loads(result.stdout)["method"] == "degrees"
     result = run("condensation", "--k", "3")
@@ -65,7 +67,7 @@ def test_every_method_with_a_case_is_audited_a_baseline_for_python_too() -> None
     told = run("--help").stdout.split()
     for name, listing in listings().items():
         assert (name in told) is bool(listing.audit)
-    result = run("mondrian", "--k", "2", *QUICK, "--json")
+    result = run("mondrian", "--k", "2", *WHOLE, "--json")
     assert result.exit_code == 0
     assert json.loads(result.stdout)["method"] == "mondrian"
 
@@ -89,7 +91,7 @@ def test_a_method_that_refuses_every_run_is_no_success(monkeypatch: pytest.Monke
 def test_a_schema_file(tmp_path: Any) -> None:
     path = tmp_path / "schema.yaml"
     path.write_text("name: t\ncolumns:\n  age: {type: integer, low: 0, high: 3}\n")
-    result = run("contingency-table", "--epsilon", "1", "--schema", str(path), *QUICK, "--json")
+    result = run("contingency-table", "--epsilon", "1", "--schema", str(path), *WHOLE, "--json")
     assert result.exit_code == 0
     witness = json.loads(result.stdout)["findings"][0]["witness"]
     assert "age" in str(witness)  # in one of the two tables, the other may be empty
