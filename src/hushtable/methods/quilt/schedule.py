@@ -1,6 +1,6 @@
 """How quilt divides its budget: from public quantities and the noisy number of rows alone.
 
-The constants were tuned on data that no result is reported on, see ``quilt.md``.
+What the constants were tuned on is in ``quilt.md``.
 """
 
 from __future__ import annotations
