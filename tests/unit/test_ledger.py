@@ -536,7 +536,7 @@ def open_folder() -> Iterator[Path]:
 
 
 WITHOUT_PRIVILEGES = """
-import os, sys
+import os, sys, urllib.parse  # which pathlib may want when the interpreter is out of reach
 from pathlib import Path
 from hushtable.errors import LedgerError
 from hushtable.privacy.guarantee import PureDP, Unit
