@@ -368,7 +368,7 @@ def test_the_schedule_is_a_division_of_the_budget() -> None:
 def test_small_tables_are_felt_as_more_rows() -> None:
     def planned(n_rows: int, sizes: list[int], pure: bool) -> Any:
         plan = schedule(n_rows=n_rows, sizes=sizes, total=0.2, pure=pure, reach=1)
-        return plan.one_ways, plan.forest, plan.choices, plan.n_edges
+        return plan.one_ways, plan.forest, plan.choices, plan.n_edges, plan.prefers_target
 
     for pure in (False, True):
         # 2 values instead of 6: nine times the rows. More than 6, on average of the roots: none.
@@ -389,10 +389,6 @@ def test_tables_are_as_many_as_there_is_to_measure() -> None:
     # Of 10 pairs 8, of 78 pairs 64; more with resolutions, or with the triples of a target.
     assert [tables(n, 2) for n in (5, 13, 23)] == [8, 64, 200]
     assert (tables(5, 9), tables(5, 6, has_target=True)) == (24, 30)
-    # Pairs tell a target of two values as well as triples do.
-    asked = {"n_rows": 30_000, "total": 0.01, "pure": False, "reach": 1}
-    assert schedule(sizes=[4] * 9, **asked).prefers_target  # type: ignore[arg-type]
-    assert not schedule(sizes=[2] * 9, **asked).prefers_target  # type: ignore[arg-type]
     # Columns of many values make tables that are not worth their noise.
     assert tables(23, 6) < 100
     # A fit takes as long as its tables are many.

@@ -29,7 +29,6 @@ _MEASURED = 0.8  # tables in rounds, as a part of all there are: more would be t
 _MANY_PICKS = 4 * MAX_PICKS  # a fit takes as long as its tables are many
 _TYPICAL_COLUMNS = 25
 _TYPICAL_VALUES = 6.0
-_PAIRS_SUFFICE = 2.0  # of so few values a column pairs tell a target well; triples would only cost
 _LEAST_EDGES = 0.4  # a short forest leaves budget to the rounds
 
 
@@ -140,7 +139,7 @@ def _concentrated(signal: float, n_columns: int, n_offered: int, fewer: float) -
         n_rounds=n_rounds,
         n_picks=_between(n_tables / n_rounds, 1, _most_picks(n_columns)),
         every_pair=math.comb(n_columns, 2) <= min(worth, _MAX_ROUNDS * MAX_PICKS),
-        prefers_target=g >= ENOUGH and fewer < _PAIRS_SUFFICE,
+        prefers_target=g >= ENOUGH,
     )
 
 
