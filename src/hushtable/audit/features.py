@@ -83,7 +83,7 @@ def read_value(path: str, value: Any, found: Features) -> None:
     >>> list(found)
     ['total=1152921504606846977', 'total, last bits', 'total', 'made=today']
     """
-    is_whole = isinstance(value, Integral) and not isinstance(value, bool)
+    is_whole = isinstance(value, (int, Integral)) and not isinstance(value, bool)
     if not is_whole and (not isinstance(value, float) or math.isnan(value)):
         found[f"{path}={value}"] = 1.0
         return
@@ -99,7 +99,7 @@ def read_value(path: str, value: Any, found: Features) -> None:
 
 def as_float(value: Any) -> float:
     """Give a number as a float, however large it is."""
-    if isinstance(value, Integral):
+    if isinstance(value, (int, Integral)):
         return float(max(-_HUGE, min(int(value), _HUGE)))
     return float(value)
 

@@ -161,13 +161,13 @@ class CoinDraws(RandomWords):
 
 def _binary_digits(numerator: int, denominator: int, n_digits: int) -> tuple[Coins, int]:
     """Return binary digits of a fraction below one (up to its end, if it has one) and the rest."""
-    digits: list[bool] = []
-    while numerator and len(digits) < n_digits:
-        numerator *= 2
-        digits.append(numerator >= denominator)
-        if digits[-1]:
-            numerator -= denominator
-    return np.array(digits, np.bool_), numerator
+    whole, rest = divmod(numerator << n_digits, denominator)
+    if not rest:
+        n_zeros = (whole & -whole).bit_length() - 1 if whole else n_digits
+        whole, n_digits = whole >> n_zeros, n_digits - n_zeros
+    n_bytes = -(-n_digits // 8)
+    digits = np.unpackbits(np.frombuffer(whole.to_bytes(n_bytes, "big"), np.uint8))
+    return digits[8 * n_bytes - n_digits :].astype(np.bool_), rest
 
 
 def _room_for(n: int, p: Fraction) -> int:

@@ -11,6 +11,7 @@ import math
 import re
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 from numbers import Integral
 
 from hushtable.errors import ParameterError
@@ -159,6 +160,7 @@ def _exp_fixed(x: Fraction, bits: int) -> tuple[int, int, int]:
     return low, high, precision
 
 
+@lru_cache(maxsize=1024)
 def log_lower(x: Fraction, bits: int = LOG_BITS) -> Fraction:
     """Return the largest multiple of 2**-bits that is at most ln x, for x > 0.
 
