@@ -33,7 +33,7 @@ import numpy as np
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pa_parquet
 
-from benchmarks.peers.data import Codes, Table, load
+from benchmarks.peers.data import YES_NO, Codes, Table, load
 from benchmarks.peers.metrics import measure
 from benchmarks.peers.results import Results
 from hushtable.release import Release
@@ -152,7 +152,7 @@ def summary(results: Iterable[dict[str, Any]]) -> str:
     for result in results:
         key = (result["table"], result["epsilon"], result["method"])
         groups.setdefault(key, []).append(result)
-    order = {name: i for i, name in enumerate((*TABLES, *RUNS))}
+    order = {name: i for i, name in enumerate((*TABLES, *YES_NO, *RUNS))}
     for table, epsilon, method in sorted(groups, key=lambda k: (order[k[0]], k[1], order[k[2]])):
         runs = groups[table, epsilon, method]
         cells = [_mean(name, [run[name] for run in runs]) for name in FIGURES]
@@ -181,7 +181,7 @@ def main() -> None:
         default=os.environ.get("HUSHTABLE_PEERS_PYTHON", sys.executable),
         help="interpreter that has dpmm",
     )
-    parser.add_argument("--tables", nargs="+", choices=TABLES, default=list(TABLES))
+    parser.add_argument("--tables", nargs="+", choices=(*TABLES, *YES_NO), default=list(TABLES))
     parser.add_argument("--methods", nargs="+", choices=list(RUNS), default=list(USUAL))
     parser.add_argument("--epsilons", nargs="+", default=list(EPSILONS))
     parser.add_argument("--runs", type=int, help="runs of each kind instead of the usual number")
