@@ -381,14 +381,16 @@ def test_small_tables_are_felt_as_more_rows() -> None:
 
 def test_tables_are_as_many_as_there_is_to_measure() -> None:
     def tables(n_columns: int, size: int, **more: Any) -> int:
-        rich = schedule(
-            n_rows=30_000, sizes=[size] * n_columns, total=0.01, pure=False, reach=1, **more
-        )
+        given = {"n_rows": 30_000, "total": 0.01, "pure": False, "reach": 1, **more}
+        rich = schedule(sizes=[size] * n_columns, **given)
         return rich.n_rounds * rich.n_picks
 
     # Of 10 pairs 8, of 78 pairs 64; more with resolutions, or with the triples of a target.
     assert [tables(n, 2) for n in (5, 13, 23)] == [8, 64, 200]
-    assert (tables(5, 9), tables(5, 6, has_target=True)) == (24, 30)
+    assert (tables(5, 9), tables(5, 6)) == (24, 16)
+    assert tables(5, 6, has_target=True, n_rows=10**6) == 30
+    # Where they would stand in for pairs, as many as without a target.
+    assert tables(5, 6, has_target=True) == 16
     # Columns of many values make tables that are not worth their noise.
     assert tables(23, 6) < 100
     # A fit takes as long as its tables are many.
@@ -396,6 +398,21 @@ def test_tables_are_as_many_as_there_is_to_measure() -> None:
 
 
 # --- the target -----------------------------------------------------------------------------------
+
+
+def test_a_target_is_preferred_where_pairs_are_chosen_or_noise_is_small() -> None:
+    def prefers(n_rows: int, n_columns: int, size: int, *, pure: bool = False) -> bool:
+        given = {"sizes": [size] * n_columns, "total": 1.0 if pure else 0.01, "reach": 1}
+        assert not schedule(n_rows=n_rows, pure=pure, **given).prefers_target
+        return schedule(n_rows=n_rows, pure=pure, has_target=True, **given).prefers_target
+
+    rows = (100, 30_000, 10**6)
+    # Many columns of many values: from 30,000 rows on some pairs are worth measuring, never most.
+    assert [prefers(n, 13, 9) for n in rows] == [False, True, True]
+    # Of two values: most of their pairs are, long before triples are as well.
+    assert [prefers(n, 23, 2) for n in rows] == [False, False, True]
+    assert [prefers(n, 23, 2, pure=True) for n in rows] == [False, True, True]
+
 
 Offer = tuple[list[tuple[int, ...]], list[int], bool]  # groups, weights, whether it may stop
 
@@ -416,7 +433,7 @@ def offers(monkeypatch: pytest.MonkeyPatch, **parameters: Any) -> list[Offer]:
 
     monkeypatch.setattr(Meter, "choose", noted)
     # What is offered depends on noisy counts; here it is to follow from the counts alone.
-    for drawn in ("discrete_laplace", "discrete_gaussian"):
+    for drawn in ("discrete_laplace", "discrete_gaussian", "rounded_gaussian"):
         monkeypatch.setattr(SeededNoise, drawn, lambda self, _, size: np.zeros(size, np.int64))
     run(Quilt(**parameters, **FAST), table, schema)
     return seen
@@ -437,6 +454,31 @@ def test_a_target_is_preferred_where_the_budget_allows(monkeypatch: pytest.Monke
     assert made[0][1] == [15] * 4  # all the same: the sensitivity of this choice is no larger
     assert {10, 13, 15} == {weight for _, weights, _ in made for weight in weights}
     assert any(len(group) == 3 for groups, _, _ in made for group in groups)
+
+
+def test_triples_wait_for_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = offers(monkeypatch, epsilon=8, delta="1e-6", target="t")
+    rounds = [groups for groups, _, _ in made if len(groups) > 4]
+    assert {len(group) for group in rounds[0]} == {2}
+    assert {len(group) for group in rounds[-1]} == {2, 3}
+
+
+def test_what_pairs_do_not_tell_triples_do() -> None:
+    schema = make_schema({n: {"type": "integer", "low": 0, "high": 1} for n in "abcdet"})
+    draw = np.random.default_rng(shifted(3))
+    columns = draw.integers(0, 2, (5, 4000))
+    table = pa.table({**dict(zip("abcde", columns, strict=True)), "t": columns[0] ^ columns[1]})
+    told, untold = (
+        run(Quilt(epsilon=8, delta="1e-6", target=target, **FAST), table, schema).tables["data"]
+        for target in ("t", None)
+    )
+    kept = [
+        np.mean((rows["a"].to_numpy() ^ rows["b"].to_numpy()) == rows["t"].to_numpy())
+        for rows in (told, untold)
+    ]
+    # No pair of these columns depends: only a triple knows.
+    assert kept[0] > 0.9
+    assert kept[1] < 0.6
 
 
 def test_a_role_is_not_enough_to_be_a_target(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -515,7 +557,7 @@ class CountingEngine:
 
 def test_there_are_two_waves_of_counts() -> None:
     engine = CountingEngine(connect(sample(), sample_schema(), noise=SeededNoise(shifted(0))))
-    Quilt(epsilon=1, delta="1e-6", target="diagnosis", **FAST).run(engine, SeededNoise(shifted(1)))
+    Quilt(epsilon=40, delta="1e-6", target="diagnosis", **FAST).run(engine, SeededNoise(shifted(1)))
     assert [n for n, _ in engine.asked] == [5, 10 + 6]
     assert engine.asked[0][1] == []
     assert "age" in engine.asked[1][1]

@@ -27,6 +27,7 @@ ENOUGH = 2.0
 _MAX_ROUNDS = 8
 _MEASURED = 0.8  # tables in rounds, as a part of all there are: more would be the same ones again
 _MANY_PICKS = 4 * MAX_PICKS  # a fit takes as long as its tables are many
+_STAND_IN = 5  # unless so many times all pairs are worth their noise, triples stand in for pairs
 _TYPICAL_COLUMNS = 25
 _TYPICAL_VALUES = 6.0
 _LEAST_EDGES = 0.4  # a short forest leaves budget to the rounds
@@ -48,7 +49,8 @@ class Schedule:
     every_pair : bool
         Whether all pairs could be measured as well: in a series they are, without choosing.
     prefers_target : bool
-        Whether a target's tables count more: with little budget that only costs.
+        Whether a target's tables count more, and its triples are offered: that only costs with
+        little budget, and where most pairs are measured anyhow.
     """
 
     one_ways: float
@@ -99,7 +101,7 @@ def schedule(
     reach : int
         Rows that one person may have.
     has_target : bool
-        Whether triples with a target may be measured as well.
+        Whether there is a target that may be preferred.
 
     Examples
     --------
@@ -112,24 +114,33 @@ def schedule(
     typical = (sum(map(math.sqrt, sizes)) / n_columns) ** 2
     fewer = max(1.0, _TYPICAL_VALUES / typical)
     felt = max(n_rows, LEAST_ROWS) / reach * fewer**2
-    n_offered = (1 + has_target) * _n_patches(sizes)
+    n_patches = _n_patches(sizes)
     if pure:
-        return _pure(felt * total / (math.sqrt(2) * n_columns), n_columns, n_offered)
-    return _concentrated(felt * math.sqrt(2 * total / n_columns), n_columns, n_offered, fewer)
+        signal = felt * total / (math.sqrt(2) * n_columns)
+        return _pure(signal, n_columns, n_patches, has_target=has_target)
+    signal = felt * math.sqrt(2 * total / n_columns)
+    return _concentrated(signal, n_columns, n_patches, fewer, has_target=has_target)
 
 
 def _n_patches(sizes: Sequence[int]) -> int:
-    """Count pairs of columns at all their resolutions; triples with a target are about as many."""
+    """Count pairs of columns at all their resolutions."""
     levels = sorted(1 + sum(size > step for step in STEPS) for size in sizes)
     # A pair goes down the longer of two ladders: each is the longer one for those before it.
     return sum(place * level for place, level in enumerate(levels))
 
 
-def _concentrated(signal: float, n_columns: int, n_offered: int, fewer: float) -> Schedule:
+def _concentrated(
+    signal: float, n_columns: int, n_patches: int, fewer: float, *, has_target: bool
+) -> Schedule:
     g = signal / 125
     # Where little is told apart from noise, more tables would only be noisier ones.
     worth = max(2.0, 0.9 * n_columns * min(math.sqrt(fewer) * g**0.75, g**1.25))
-    n_tables = min(worth, max(2.0, _MEASURED * n_offered))
+    most_picks = _most_picks(n_columns)
+    all_pairs = math.comb(n_columns, 2)
+    n_measured = min(worth, _MEASURED * n_patches, _MAX_ROUNDS * most_picks)
+    stand_in = n_measured >= n_patches / 2 and worth < _STAND_IN * all_pairs
+    prefers_target = has_target and g >= ENOUGH and not stand_in
+    n_tables = min(worth, _most_tables(n_patches, prefers_target))
     n_rounds = _between(n_tables / 6.5, 2, _MAX_ROUNDS)
     return Schedule(
         one_ways=min(max(0.46 * g**-0.5, 0.06), 0.5),
@@ -137,16 +148,17 @@ def _concentrated(signal: float, n_columns: int, n_offered: int, fewer: float) -
         choices=0.08,
         n_edges=n_columns - 1,
         n_rounds=n_rounds,
-        n_picks=_between(n_tables / n_rounds, 1, _most_picks(n_columns)),
-        every_pair=math.comb(n_columns, 2) <= min(worth, _MAX_ROUNDS * MAX_PICKS),
-        prefers_target=g >= ENOUGH,
+        n_picks=_between(n_tables / n_rounds, 1, most_picks),
+        every_pair=all_pairs <= min(worth, _MAX_ROUNDS * MAX_PICKS),
+        prefers_target=prefers_target,
     )
 
 
-def _pure(signal: float, n_columns: int, n_offered: int) -> Schedule:
+def _pure(signal: float, n_columns: int, n_patches: int, *, has_target: bool) -> Schedule:
     g = signal / 100
+    prefers_target = has_target and g >= ENOUGH
     worth = 0.0 if g < ENOUGH else 0.3 * n_columns * g**0.45
-    n_tables = min(worth, max(2.0, _MEASURED * n_offered))
+    n_tables = min(worth, _most_tables(n_patches, prefers_target))
     n_rounds = _between(n_tables / 3, 1, 6) if n_tables else 0
     n_picks = _between(n_tables / max(n_rounds, 1), 1, _most_picks(n_columns))
     return Schedule(
@@ -157,8 +169,13 @@ def _pure(signal: float, n_columns: int, n_offered: int) -> Schedule:
         n_rounds=n_rounds,
         n_picks=n_picks if n_rounds else 0,
         every_pair=math.comb(n_columns, 2) <= min(worth, _MAX_ROUNDS * MAX_PICKS),
-        prefers_target=g >= ENOUGH,
+        prefers_target=prefers_target,
     )
+
+
+def _most_tables(n_patches: int, with_triples: bool) -> float:
+    # Triples with a target are about as many as pairs.
+    return max(2.0, _MEASURED * (1 + with_triples) * n_patches)
 
 
 def _most_picks(n_columns: int) -> int:

@@ -67,6 +67,7 @@ PATIENCE = 3
 
 _FOR_DISTANCE = 2 / 3  # the power for which noise adds up to the least absolute differences
 _DUST = 1e-6  # a rest of the budget that buys nothing
+_PAIRS_UNTIL = 0.55  # of the rounds' budget is left: half of it, with room for what rounding leaves
 _N_SETTLING = 3  # times that particles are moved to where the forest is
 _N_SMOOTHINGS = 3  # times that what is fitted last is smoothed
 
@@ -533,12 +534,13 @@ def _rounds(
     """Choose what the model gets most wrong, a few tables at a time, until all is spent."""
     model, purse = quilt.field, meter.purse
     pace = _Pace.planned(stages, float(purse.left))
-    groups = list(groups)
+    groups, until = list(groups), _PAIRS_UNTIL * float(purse.left)
     while (left := float(purse.left)) > _DUST:
-        k, each = pace.of_round(left, min(stages.n_picks, len(groups)))
+        offered = _pairs_first(groups) if left > until else groups
+        k, each = pace.of_round(left, min(stages.n_picks, len(offered)))
         of_choice = pace.of_choice(each)
         std = purse.count_noise(as_share(each) - of_choice).std
-        offers = offers_of(groups, model.answers(groups), quilt.ladders, std, target)
+        offers = offers_of(offered, model.answers(offered), quilt.ladders, std, target)
         candidates = [offer.candidate for offer in offers]
         chosen = meter.choose("choices", candidates, k=k, share=of_choice)
         picked = [offers[place] for place in chosen]
@@ -559,9 +561,15 @@ def _rounds(
         vain = [offer.patch.group for offer in _in_vain(picked, answers, std)]
         if 2 * len(vain) > k:
             pace.double()
+            until = 1.0  # what pairs do not tell, triples may
         # What taught nothing is not measured again, as long as something else may be.
         others = [group for group in groups if group not in vain]
         groups = others or groups
+
+
+def _pairs_first(groups: Sequence[Group]) -> Sequence[Group]:
+    """Leave triples out while there are pairs: a triple would stand in for those that it holds."""
+    return [group for group in groups if len(group) == 2] or groups
 
 
 def _in_vain(offers: Sequence[Offer], after: Sequence[Floats], std: float) -> list[Offer]:
