@@ -67,7 +67,6 @@ PATIENCE = 3
 
 _FOR_DISTANCE = 2 / 3  # the power for which noise adds up to the least absolute differences
 _DUST = 1e-6  # a rest of the budget that buys nothing
-_PAIRS_UNTIL = 0.55  # of the rounds' budget is left: half of it, with room for what rounding leaves
 _N_SETTLING = 3  # times that particles are moved to where the forest is
 _N_SMOOTHINGS = 3  # times that what is fitted last is smoothed
 
@@ -534,7 +533,7 @@ def _rounds(
     """Choose what the model gets most wrong, a few tables at a time, until all is spent."""
     model, purse = quilt.field, meter.purse
     pace = _Pace.planned(stages, float(purse.left))
-    groups, until = list(groups), _PAIRS_UNTIL * float(purse.left)
+    groups, until = list(groups), _pairs_until(stages) * float(purse.left)
     while (left := float(purse.left)) > _DUST:
         offered = _pairs_first(groups) if left > until else groups
         k, each = pace.of_round(left, min(stages.n_picks, len(offered)))
@@ -565,6 +564,11 @@ def _rounds(
         # What taught nothing is not measured again, as long as something else may be.
         others = [group for group in groups if group not in vain]
         groups = others or groups
+
+
+def _pairs_until(stages: Schedule) -> float:
+    """Say how much of the rounds' budget is left for triples: a third, and the last round."""
+    return max(0.35, 1.05 / stages.n_rounds)  # a little more, for what rounding leaves
 
 
 def _pairs_first(groups: Sequence[Group]) -> Sequence[Group]:
