@@ -466,8 +466,9 @@ def test_cuts_follow_from_noisy_counts(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_release_costs_what_it_promises() -> None:
     assert audit(METHOD, sample(), sample_schema())
     assert audit(CONCENTRATED, sample(), sample_schema())
-    target = Quilt(epsilon="1/2", delta="1e-9", target="diagnosis", particles=2000)
-    assert audit(target, sample(), sample_schema())
+    for epsilon in ("1/2", 40):  # with little budget there are no triples
+        target = Quilt(epsilon=epsilon, delta="1e-9", target="diagnosis", particles=2000)
+        assert audit(target, sample(), sample_schema())
 
 
 @pytest.fixture(scope="module")
@@ -574,11 +575,15 @@ def neighbors_and_strangers() -> dict[str, pa.Table]:
     }
 
 
-@pytest.mark.parametrize("delta", ["0", "1e-6"])
-def test_a_transcript_decides_the_release(delta: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Merged values, shares, stopping, doubling, the fit, the rows: all of it follows from what the
-    # meter let out, so the same transcript gives the same release over any data.
-    method = Quilt(epsilon=1, delta=delta, target="diagnosis", particles=2000)
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "largest"), [(1, "0", 3), (1, "1e-6", 2), (40, "1e-6", 3)]
+)
+def test_a_transcript_decides_the_release(
+    epsilon: int, delta: str, largest: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Merged values, shares, stopping, doubling, triples, the fit, the rows: all of it follows from
+    # what the meter let out, so the same transcript gives the same release over any data.
+    method = Quilt(epsilon=epsilon, delta=delta, target="diagnosis", particles=2000)
     schema = sample_schema()
 
     def run(table: pa.Table) -> Released:
@@ -589,6 +594,7 @@ def test_a_transcript_decides_the_release(delta: str, monkeypatch: pytest.Monkey
     Recorder.transcript = []
     monkeypatch.setattr("hushtable.methods.quilt.quilt.Meter", Recorder)
     first = run(sample())
+    assert max(len(table["columns"]) for table in first.settings["tables"]) == largest
     monkeypatch.setattr("hushtable.methods.quilt.quilt.Meter", Player)
     for name, table in neighbors_and_strangers().items():
         Player.transcript = list(Recorder.transcript)
