@@ -6,16 +6,18 @@ the rows, so that they are about people who are there.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from hushtable.estimate.answers import quoted
 from hushtable.schema import Column, Integer, Number, Schema
 
 FEW = 12  # values of a column that cells are counted by
+RARE = 0.05  # of all rows, at most
 GROUPS = 4  # values of a column that stands in a regression
 
 
@@ -33,6 +35,8 @@ class Questions:
         A column and a condition.
     slopes : list of str
         Formulas.
+    rare : list of str
+        Conditions that few rows satisfy.
     """
 
     counts: list[str] = field(default_factory=list)
@@ -40,6 +44,7 @@ class Questions:
     means: list[tuple[str, str | None]] = field(default_factory=list)
     medians: list[tuple[str, str | None]] = field(default_factory=list)
     slopes: list[str] = field(default_factory=list)
+    rare: list[str] = field(default_factory=list)
 
 
 def drawn(
@@ -70,6 +75,27 @@ def drawn(
         if small and rng.random() < 0.5:
             terms.append(f"C({quoted(_some(rng, small, 1)[0])})")
         found.slopes.append(f"{quoted(among[0])} ~ {' + '.join(terms)}")
+    return found
+
+
+def rare(
+    table: pa.Table,
+    schema: Schema,
+    seed: int,
+    n: int,
+    mask: Callable[[str], NDArray[np.bool_]],
+) -> list[str]:
+    """Draw conditions on two or three columns that few rows satisfy, or none; `mask` says which."""
+    rng = np.random.default_rng(seed)
+    columns = schema.attributes
+    found: list[str] = []
+    for _ in range(50 * n):  # a table may have few
+        among = _some(rng, list(columns), int(rng.integers(2, 4)))
+        where = " AND ".join(_condition(rng, table, name, columns[name]) for name in among)
+        if mask(where).mean() <= RARE:
+            found.append(where)
+        if len(found) == n:
+            break
     return found
 
 

@@ -6,9 +6,11 @@ Noise comes from the operating system. False alarms: see each test; none is abov
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from scipy.stats import binom
 
@@ -20,6 +22,7 @@ from hushtable.methods.quilt.quilt import Quilt
 from hushtable.pipeline import publish
 from hushtable.predicate import parse
 from hushtable.privacy.secure_noise import SecureNoise
+from hushtable.schema import Schema
 from seeds import shifted
 
 N_REPEATS = 3000
@@ -105,6 +108,34 @@ def test_intervals_from_the_rows_hold_mostly(epsilon: str) -> None:
         widths = [a.high - a.low for a in answers]
         assert np.median(widths) < 0.5 * table.num_rows
     assert n_bad <= 9
+
+
+def test_pairs_of_yes_and_no_columns_that_were_not_measured_have_intervals_of_use() -> None:
+    """Half widths are 5.6 times the errors in the middle, and 23 times if choices are allowed for.
+
+    Of 300 releases 2 % had more than 13 times; more than half of nine do with probability 4e-7.
+    With the noise of choices allowed for 93 % had, and that is missed with probability 2e-4.
+    """
+    n, names = 8000, [f"c{place}" for place in range(14)]
+    binary = {"type": "categorical", "values": ["no", "yes"]}
+    schema = Schema.from_dict({"name": "answers", "columns": dict.fromkeys(names, binary)})
+    rng = np.random.default_rng(shifted(2))
+    times = []
+    for _ in range(9):
+        says_yes = 0.2 + 0.6 * rng.random(len(names)) * rng.random((n, 1))
+        yes = dict(zip(names, (rng.random((n, len(names))) < says_yes).T, strict=True))
+        table = pa.table({name: np.where(yes[name], "yes", "no") for name in names})
+        method = Quilt(epsilon="1/2", delta="1e-9", particles=6_000)
+        released = method.run(connect(table, schema, engine="memory"), SecureNoise())
+        made = QuiltEstimator(schema, method.parameters(), released.settings, released.tables)
+        widths, errors = [], []
+        for one, other in combinations(names, 2):
+            if not made.measured.has(frozenset((one, other))):
+                answer = made.count(f"{one} = 'yes' AND {other} = 'yes'")
+                widths.append((answer.high - answer.low) / 2)
+                errors.append(abs(answer.value - int((yes[one] & yes[other]).sum())))
+        times.append(np.median(widths) / np.median(errors))
+    assert np.median(times) <= 13
 
 
 @pytest.mark.long

@@ -330,7 +330,8 @@ def missed(rounds: Sequence[Mapping[str, Any]], measured: MeasuredTables) -> Mis
     independent, in the rounds the field's. The squared distance between the two, less that of the
     noise, is that between model and truth; here it is a share of the model's own squares, as far
     as they are free to differ: tables of fewer columns are known. Its standard error is added,
-    since the groups are few, and so is the noise of the choice.
+    since the groups are few. Nothing is added for noisy choices: the more a group is missed, the
+    likelier it is chosen, so those that were left are missed by no more on average.
     """
     groups = [table for table in measured.tables if len(table.columns) > 1]
     told = [
@@ -351,9 +352,7 @@ def missed(rounds: Sequence[Mapping[str, Any]], measured: MeasuredTables) -> Mis
     free = [_free(table.counts.shape) for table, _ in last]
     squares = sum(story[1] * part for (_, story), part in zip(last, free, strict=True))
     share = ((max(0.0, distance - noise) + spread) / max(squares, 1.0)) ** 0.5
-    slack = _choice_noise(rounds[-1]) if rounds else 0.0
     rows = max(1.0, measured.total.value) * sum(free)
-    share = math.hypot(share, slack * len(free) / ((2 / math.pi) ** 0.5 * rows))
     return Missed(share, share**2 * squares / rows, _per_cell(rounds, measured))
 
 
@@ -370,17 +369,6 @@ def _per_cell(rounds: Sequence[Mapping[str, Any]], measured: MeasuredTables) -> 
     ]
     rows = max(1.0, measured.total.value)
     return float(max(penalties, default=0.0) / ((2 / math.pi) ** 0.5 * rows))
-
-
-def _choice_noise(made: Mapping[str, Any]) -> float:
-    """Give the standard deviation of the difference that decides between two candidates.
-
-    A choice is the best after Gumbel noise of scale 2 * sensitivity / epsilon was added to each
-    score, so a candidate that was missed by this much more than the chosen one may be left. It is
-    in absolute differences added up over a table.
-    """
-    scale = 2 * float(made["sensitivity"]) / (float(made["choice_epsilon"]) * min(made["weights"]))
-    return float(scale * math.pi / 3**0.5)
 
 
 def _free(shape: tuple[int, ...]) -> float:

@@ -285,7 +285,8 @@ class FieldError:
         rare = np.flatnonzero(everyone < _FEW)
         if len(rare):
             # Rows that noise has removed would count too: those of other values stand in for them.
-            inside[rare] += _STAND_INS * self._stand_ins(name, rare, function)
+            n_adding = float(self.times[added.where].sum())
+            inside[rare] += _STAND_INS * self._stand_ins(name, rare, function, n_adding)
             everyone[rare] += _STAND_INS
         return inside, everyone
 
@@ -322,8 +323,13 @@ class FieldError:
             self._codes_of_values[name] = first, last
         return self._codes_of_values[name]
 
-    def _stand_ins(self, name: str, values: Integers, function: ValueOf) -> Floats:
-        """Give what rows would add on average if they had a certain value."""
+    def _stand_ins(self, name: str, values: Integers, function: ValueOf, n_adding: float) -> Floats:
+        """Give what rows would add if they had a certain value.
+
+        On average it is what others add. But those who have the value may be alike: all of them
+        then add the same, and by how much the sum errs goes by the root of the mean square. Where
+        many rows add something, they tell better what such rows look like.
+        """
         n = max(16, min(500, _MAX_STAND_INS // len(values)))
         codes = self._posed.get(name)  # which values are rare is the same for all questions
         if codes is None:
@@ -331,7 +337,10 @@ class FieldError:
             codes = self._rows_with({name: np.repeat(first[:, None], n, axis=1)})
             if len(self.codes) <= _FEW_COLUMNS:
                 self._posed[name] = codes
-        return np.asarray(function(codes).reshape(len(values), n).mean(axis=1))
+        added = function(codes).reshape(len(values), n)
+        mean = added.mean(axis=1)
+        alike = np.copysign(np.sqrt((added**2).mean(axis=1)), mean)
+        return np.asarray(mean + _FEW / (_FEW + n_adding) * (alike - mean))
 
     def _rows_with(self, posed: Mapping[str, Integers]) -> dict[str, Integers]:
         """Take some rows again and again, with codes of some columns in the place of their own.
