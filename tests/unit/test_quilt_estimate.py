@@ -402,6 +402,32 @@ def test_rows_that_follow_a_shape_err_by_what_the_counts_say_against_it() -> Non
     assert uneven.model - even.model == pytest.approx(20**2 - 5**2 * float(part @ part))
 
 
+def test_where_in_a_bin_rows_are_is_not_known() -> None:
+    """Bins of three codes each: in one place of it there may be all people of a bin, or none."""
+    codes = {"a": np.repeat([0, 1], 600), "c": np.tile(np.arange(12), 100)}
+    bins = {"a": np.arange(2), "c": np.arange(12) // 3}
+    tables = [
+        MeasuredTable(("a",), np.array([600.0, 600.0]), 1.0),
+        MeasuredTable(("c",), np.full(4, 300.0), 1.0),
+    ]
+    buckets = {"a": np.arange(2), "c": np.arange(4)}
+    known = MeasuredTables(tables, buckets, kurtosis=0.0, n_rows=None)
+    error = FieldError(codes, bins, 1.0, known, shrinkage=1.25, missed=Missed(0.0, 0.0))
+
+    def std(*wanted: int) -> float:
+        def held(of: Mapping[str, np.ndarray]) -> np.ndarray:
+            return ((of["a"] == 0) & np.isin(of["c"], wanted)).astype(np.float64)
+
+        rows = error.of(("a", "c"), held(codes), held)
+        return float(rows.model) ** 0.5
+
+    drawn = std(3, 4, 5)  # the whole of a bin
+    for inside in (3, 4, 5):  # 50 of 150, between none and all
+        assert 50 < std(inside) < 100
+    assert std(3, 4) > 50
+    assert std(3, 4, 5, 6, 7, 8) < 1.5 * drawn
+
+
 def test_coarse_tables_tell_of_buckets_too() -> None:
     fine = MeasuredTable(("c",), np.full(4, 10.0), 2.0)
     coarse = MeasuredTable(("c",), np.array([20.0, 20.0]), 2.0, (np.array([0, 0, 1, 1]),))

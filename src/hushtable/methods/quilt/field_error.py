@@ -66,6 +66,7 @@ MAX_TRIPLES = 24
 _FEW = 20  # values with fewer rows are looked at through rows of other values, too
 _STAND_INS = 5.0  # for how many rows these count
 _MAX_STAND_INS = 50_000
+_N_PLACES = 8  # of a bin that are looked at
 _N_UNSEEN = 4  # rows that stand for those of a cell without any
 _MAX_LOOKED_INTO = 100_000  # cells of two columns that are told by single values
 _FEW_COLUMNS = 4  # whose stand-ins are remembered from one question to the next
@@ -203,7 +204,7 @@ class FieldError:
         self._values: dict[str, Integers] = {}
         self._bucketed: dict[str, Integers] = {}
         self._columns: dict[str, ColumnNoise] = {}
-        self._codes_of_values: dict[str, tuple[Integers, Integers]] = {}
+        self._codes_of_values: dict[str, tuple[Integers, Integers, Integers]] = {}
         self._codes_of_buckets: dict[str, Integers] = {}
         self._posed: dict[str, dict[str, Integers]] = {}
         self._counts: dict[tuple[tuple[str, ...], frozenset[str]], tuple[Integers, Floats]] = {}
@@ -291,37 +292,34 @@ class FieldError:
         return inside, everyone
 
     def _inside_bins(self, name: str, function: ValueOf) -> float:
-        """Variance from public bins that the function cuts through: rows may be at either end."""
+        """Variance from public bins that the function cuts through: where in them rows are.
+
+        All rows of a bin may be in one place of it, as where people round. Some places are looked
+        at, not the ends alone: between ends that count alike, a code may count otherwise.
+        """
         bins = self.bins[name]
         if len(bins) == len(self.measured.buckets[name]):
             return 0.0
-        first_code, last_code = self._ends(name)
         values = self._values_of(name)
-        wide = np.flatnonzero((first_code < last_code)[values])  # others have one end
+        wide = np.flatnonzero(np.bincount(bins)[values] > 1)  # others have one place
         values = values[wide]
         codes = {other: taken[wide] for other, taken in self.codes.items()}
-        codes[name] = first_code[values]
-        first = function(codes)
-        codes[name] = last_code[values]
-        differ = np.abs(function(codes) - first)
-        cut = self.weight * np.bincount(values, differ * self.times[wide])
-        return float(cut @ cut) / 12
+        sums = []
+        for part in np.linspace(0, 1, _N_PLACES):
+            codes[name] = self._codes_at(name, part)[values]
+            sums.append(np.bincount(values, function(codes) * self.times[wide]))
+        return self.weight**2 * float(np.var(sums, axis=0).sum())
 
-    def _ends(self, name: str) -> tuple[Integers, Integers]:
-        """Give the first and the last code behind each value of a column."""
+    def _codes_at(self, name: str, part: float) -> Integers:
+        """Give a code for each value of a column: the first one behind it, the last, or between."""
         if name not in self._codes_of_values:
-            bins, size = self.bins[name], len(self.measured.buckets[name])
-            values = np.arange(size)
-            if len(bins) == size:
-                first = last = values
-            elif (bins[1:] >= bins[:-1]).all():  # columns may have a million codes
-                first = np.searchsorted(bins, values)
-                last = np.searchsorted(bins, values, side="right") - 1
-            else:
-                every, first, last = np.arange(len(bins)), np.zeros(size, int), np.zeros(size, int)
-                first[bins[::-1]], last[bins] = every[::-1], every  # the last one written stays
-            self._codes_of_values[name] = first, last
-        return self._codes_of_values[name]
+            bins = self.bins[name]
+            sizes = np.bincount(bins)
+            rises = bool((bins[1:] >= bins[:-1]).all())  # columns may have a million codes
+            order = np.arange(len(bins)) if rises else np.argsort(bins, kind="stable")
+            self._codes_of_values[name] = order, np.cumsum(sizes) - sizes, sizes
+        order, first, sizes = self._codes_of_values[name]
+        return np.asarray(order[first + np.rint(part * (sizes - 1)).astype(np.int64)])
 
     def _stand_ins(self, name: str, values: Integers, function: ValueOf, n_adding: float) -> Floats:
         """Give what rows would add if they had a certain value.
@@ -333,7 +331,7 @@ class FieldError:
         n = max(16, min(500, _MAX_STAND_INS // len(values)))
         codes = self._posed.get(name)  # which values are rare is the same for all questions
         if codes is None:
-            first = self._ends(name)[0][values]
+            first = self._codes_at(name, 0)[values]
             codes = self._rows_with({name: np.repeat(first[:, None], n, axis=1)})
             if len(self.codes) <= _FEW_COLUMNS:
                 self._posed[name] = codes
@@ -430,7 +428,7 @@ class FieldError:
             sizes = np.bincount(places)
             steps = np.linspace(0, 1, _N_UNSEEN) * (sizes - 1)[:, None]
             values = order[(np.cumsum(sizes) - sizes)[:, None] + steps.astype(np.int64)]
-            self._codes_of_buckets[name] = self._ends(name)[0][values]
+            self._codes_of_buckets[name] = self._codes_at(name, 0)[values]
         return self._codes_of_buckets[name]
 
     def _fitted(self, part: Floats, model: Floats, noisy: Floats, std: float) -> Spread:
