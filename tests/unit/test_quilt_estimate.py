@@ -10,10 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from hushtable.estimate.quantiles import NORMAL
 from hushtable.estimate.row_functions import RowFunction, is_code
 from hushtable.methods.quilt.estimator import QuiltEstimator, missed
 from hushtable.methods.quilt.field_error import FieldError, Missed, Spread, _interaction
 from hushtable.methods.quilt.measured_tables import MeasuredTable, MeasuredTables
+from hushtable.methods.quilt.table_sums import TableSums
 from hushtable.predicate import parse
 from hushtable.schema import Schema
 from seeds import shifted
@@ -426,6 +428,32 @@ def test_where_in_a_bin_rows_are_is_not_known() -> None:
         assert 50 < std(inside) < 100
     assert std(3, 4) > 50
     assert std(3, 4, 5, 6, 7, 8) < 1.5 * drawn
+
+
+def test_all_people_of_a_bin_may_be_where_is_asked_for() -> None:
+    """Bins of a hundred codes: who rounds is in one of them, and who asks asks for that one."""
+    codes = {"a": np.repeat([0, 1], 600), "c": np.tile(np.arange(400), 3)}
+    bins = {"a": np.arange(2), "c": np.arange(400) // 100}
+    tables = [
+        MeasuredTable(("a",), np.array([600.0, 600.0]), 1.0),
+        MeasuredTable(("c",), np.full(4, 300.0), 1.0),
+    ]
+    buckets = {"a": np.arange(2), "c": np.arange(4)}
+    known = MeasuredTables(tables, buckets, kurtosis=0.0, n_rows=None)
+    of_a, of_c = np.array([1.0, 0.0]), (np.arange(400) == 123).astype(np.float64)
+    error = FieldError(codes, bins, 1.0, known, shrinkage=1.25, missed=Missed(0.0, 0.0))
+    assert error.heaped(RowFunction({"a": of_a, "c": of_c})) == pytest.approx(200**2)
+    assert error.heaped(RowFunction({"a": of_a, "c": np.ones(400)})) == 0
+    assert error.heaped(RowFunction({"a": of_a, "c": np.arange(400.0)}, {"c": 1})) == 0
+    told = TableSums(known, bins)
+    one = told.linear(RowFunction({"c": of_c}))
+    assert one is not None
+    sums = told.sums([one], together=False)
+    assert sums.values[0] == pytest.approx(3, abs=0.1)
+    assert 290 < NORMAL * sums.model[0, 0] ** 0.5 < 400  # all of the bin
+    whole = told.linear(RowFunction({"c": (bins["c"] == 1).astype(np.float64)}))
+    assert whole is not None
+    assert told.sums([whole], together=False).model[0, 0] == 0
 
 
 def test_coarse_tables_tell_of_buckets_too() -> None:

@@ -118,6 +118,12 @@ class RowFunction:
         tied = tuple(dict.fromkeys((*self.tied, *other.tied)))
         return RowFunction(factors, powers, tied, over_rows)
 
+    def without(self, name: str) -> RowFunction:
+        """Leave the factor of one column out."""
+        factors = {other: factor for other, factor in self.factors.items() if other != name}
+        powers = {other: power for other, power in self.powers.items() if other != name}
+        return RowFunction(factors, powers, self.tied, self.over_rows)
+
     def values(self, codes: Codes) -> Floats:
         """Give its value for each row."""
         n_rows = len(next(iter(codes.values())))

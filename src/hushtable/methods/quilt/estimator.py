@@ -279,6 +279,7 @@ class QuiltEstimator(Estimator):
             model[i, j] = model[j, i] = (both.model - model[i, i] - model[j, j]) / 2
         if together:
             privacy, model = no_less(privacy), no_less(model)
+        model += np.diag([error.heaped(one) for one in functions]) / MODELED_REACH**2
         return Sums(values, privacy, model, NORMAL, MODELED_REACH, notes=(_MODELED,))
 
     def _from_rows(self, columns: tuple[str, ...], predicate: Predicate) -> Estimate:
@@ -287,7 +288,8 @@ class QuiltEstimator(Estimator):
         mask = predicate.mask(error.codes).astype(np.float64)
         value = self.weight * float(mask @ error.times)
         spread = error.of(columns, mask, lambda codes: predicate.mask(codes).astype(np.float64))
-        half = (NORMAL**2 * spread.privacy + MODELED_REACH**2 * spread.model) ** 0.5
+        model = spread.model + error.heaped(of_predicate(predicate)) / MODELED_REACH**2
+        half = (NORMAL**2 * spread.privacy + MODELED_REACH**2 * model) ** 0.5
         total = self.measured.total
         most = max(0.0, total.value + total.reach)
         return Estimate(
@@ -295,7 +297,7 @@ class QuiltEstimator(Estimator):
             low=max(0.0, value - half),
             high=min(value + half, max(most, value)),
             privacy_std=spread.privacy**0.5,
-            model_std=spread.model**0.5,
+            model_std=model**0.5,
             notes=(_MODELED,),
         )
 

@@ -40,6 +40,8 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from hushtable.estimate.row_functions import RowFunction
+from hushtable.methods.quilt.bins import by_bin, heaps
 from hushtable.methods.quilt.domains import Floats, Integers
 from hushtable.methods.quilt.measured_tables import MeasuredTables
 
@@ -204,7 +206,7 @@ class FieldError:
         self._values: dict[str, Integers] = {}
         self._bucketed: dict[str, Integers] = {}
         self._columns: dict[str, ColumnNoise] = {}
-        self._codes_of_values: dict[str, tuple[Integers, Integers, Integers]] = {}
+        self._codes_of_values: dict[str, tuple[Integers | None, Integers]] = {}
         self._codes_of_buckets: dict[str, Integers] = {}
         self._posed: dict[str, dict[str, Integers]] = {}
         self._counts: dict[tuple[tuple[str, ...], frozenset[str]], tuple[Integers, Floats]] = {}
@@ -231,6 +233,18 @@ class FieldError:
             mean**2 * self.measured.total.std**2,
             drawn * self.weight * squares,  # one row more than is seen: nothing is sure
         )
+
+    def heaped(self, function: RowFunction) -> float:
+        """Say how far the people of bins may be all in the places that are asked for, or none.
+
+        As a sum of squares: what an interval is to reach.
+        """
+        squares = 0.0
+        for name, reach in heaps(function, self.bins).items():
+            others = function.without(name).values(self.codes) * self.times
+            there = self.weight * np.bincount(self._values_of(name), others, len(reach))
+            squares += float(np.sum((reach * there) ** 2))
+        return squares
 
     def _added(self, values: Floats) -> Added:
         where = np.flatnonzero(values)
@@ -294,8 +308,8 @@ class FieldError:
     def _inside_bins(self, name: str, function: ValueOf) -> float:
         """Variance from public bins that the function cuts through: where in them rows are.
 
-        All rows of a bin may be in one place of it, as where people round. Some places are looked
-        at, not the ends alone: between ends that count alike, a code may count otherwise.
+        Some places are looked at, not the ends alone: between ends that count alike, codes may
+        count otherwise.
         """
         bins = self.bins[name]
         if len(bins) == len(self.measured.buckets[name]):
@@ -313,13 +327,11 @@ class FieldError:
     def _codes_at(self, name: str, part: float) -> Integers:
         """Give a code for each value of a column: the first one behind it, the last, or between."""
         if name not in self._codes_of_values:
-            bins = self.bins[name]
-            sizes = np.bincount(bins)
-            rises = bool((bins[1:] >= bins[:-1]).all())  # columns may have a million codes
-            order = np.arange(len(bins)) if rises else np.argsort(bins, kind="stable")
-            self._codes_of_values[name] = order, np.cumsum(sizes) - sizes, sizes
-        order, first, sizes = self._codes_of_values[name]
-        return np.asarray(order[first + np.rint(part * (sizes - 1)).astype(np.int64)])
+            self._codes_of_values[name] = by_bin(self.bins[name])
+        order, first = self._codes_of_values[name]
+        sizes = np.diff(first, append=len(self.bins[name]))
+        places = first + np.rint(part * (sizes - 1)).astype(np.int64)
+        return places if order is None else order[places]
 
     def _stand_ins(self, name: str, values: Integers, function: ValueOf, n_adding: float) -> Floats:
         """Give what rows would add if they had a certain value.

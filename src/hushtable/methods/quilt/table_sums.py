@@ -27,9 +27,10 @@ from math import prod
 import numpy as np
 
 from hushtable.estimate.drawing import Generator
-from hushtable.estimate.quantiles import nearly_normal
+from hushtable.estimate.quantiles import NORMAL, nearly_normal
 from hushtable.estimate.row_functions import RowFunction
 from hushtable.estimate.sums import Sums
+from hushtable.methods.quilt.bins import heaps
 from hushtable.methods.quilt.domains import Floats, Integers, shares_of
 from hushtable.methods.quilt.measured_tables import MeasuredTable, MeasuredTables
 
@@ -111,6 +112,9 @@ class Linear:
         bin, by code.
     inside : float
         Standard deviation of the error from merged values.
+    heaped : float
+        Sum of squares of people who may be in the places of public bins that are asked for, or
+        all elsewhere.
     """
 
     constant: float = 0.0
@@ -118,6 +122,7 @@ class Linear:
     margins: dict[Margin, Floats] = field(default_factory=dict)
     model: dict[str, Floats] = field(default_factory=dict)
     inside: float = 0.0
+    heaped: float = 0.0
 
     def add_column(self, name: str, weights: Floats) -> None:
         """Add a function of the values of one column."""
@@ -280,11 +285,14 @@ class TableSums:
             made.constant = scale
             return made
         self._add_product(made, scale, factors)
+        reaches = heaps(function, self.bins)
         for name in columns:
             spread = self._inside_bins(name, function.factors[name])
             if spread is not None:
-                others = prod(self._mean(n, f) for n, f in factors.items() if n != name)
-                made.model[name] = scale * others * spread
+                others = scale * prod(self._mean(n, f) for n, f in factors.items() if n != name)
+                made.model[name] = others * spread
+                there = self._total[0] * self._values_of(name).shares
+                made.heaped += float(np.sum((others * there * reaches.get(name, 0.0)) ** 2))
         return made
 
     def _mean(self, name: str, factor: Floats) -> float:
@@ -501,6 +509,7 @@ class TableSums:
         """Covariance from what lies inside buckets and public bins."""
         inside = np.array([one.inside for one in linear])
         model = np.diag(inside**2)
+        heaped = np.diag([one.heaped for one in linear]) / NORMAL**2  # an interval reaches all
         if together:
             groups = [frozenset(one.margins) for one in linear]
             same = np.array([[one == other for other in groups] for one in groups])
@@ -518,7 +527,7 @@ class TableSums:
                     both = float(np.einsum("i,i->", weighed, linear[other].model[name]))
                     model[place, other] += both
                     model[other, place] = model[place, other]
-        return np.asarray(model)
+        return np.asarray(model + heaped)
 
 
 class _Noise:
