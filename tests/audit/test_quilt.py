@@ -30,7 +30,7 @@ from hushtable.engine import connect
 from hushtable.engine.sealed import SealedTable
 from hushtable.errors import SealedError
 from hushtable.methods.base import Released
-from hushtable.methods.quilt import sewing
+from hushtable.methods.quilt import forest, rounds
 from hushtable.methods.quilt.domains import Values
 from hushtable.methods.quilt.field import Field
 from hushtable.methods.quilt.meter import Candidate, Meter, PaidTable, Purse
@@ -246,7 +246,7 @@ def test_candidates_are_scored_against_the_noisy_model(monkeypatch: pytest.Monke
         answers.update(zip(groups, found, strict=True))
         return found
 
-    make = sewing.offers_of
+    make = rounds.offers_of
 
     def compared(groups: Any, expected: Any, *more: Any) -> Any:
         made = make(groups, expected, *more)
@@ -262,7 +262,8 @@ def test_candidates_are_scored_against_the_noisy_model(monkeypatch: pytest.Monke
     coarse: list[bool] = []
     monkeypatch.setattr(Meter, "choose", checked)
     monkeypatch.setattr(Field, "answers", noted)
-    monkeypatch.setattr(sewing, "offers_of", compared)
+    for stage in (forest, rounds):
+        monkeypatch.setattr(stage, "offers_of", compared)
     noise = SeededNoise(shifted(3))
     Quilt(epsilon=1, delta="1e-6", particles=2000).run(
         connect(sample(), sample_schema(), noise=noise), noise

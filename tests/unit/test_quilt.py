@@ -486,7 +486,7 @@ def test_what_pairs_do_not_tell_triples_do() -> None:
 
 def test_rounds_that_teach_nothing_let_triples_in(monkeypatch: pytest.MonkeyPatch) -> None:
     # Each round then takes twice what the one before took: the last begins before its time.
-    monkeypatch.setattr("hushtable.methods.quilt.sewing._in_vain", lambda picked, *_: picked)
+    monkeypatch.setattr("hushtable.methods.quilt.rounds._in_vain", lambda picked, *_: picked)
     first, *later = exclusive_or("t").settings["rounds"]
     assert {len(group) for group in first["chosen"]} == {2}
     assert 3 in {len(group) for made in later for group in made["chosen"]}

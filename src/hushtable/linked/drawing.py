@@ -24,9 +24,9 @@ from hushtable.methods.quilt import particles
 from hushtable.methods.quilt.coins import Coins
 from hushtable.methods.quilt.columns import KnownColumn
 from hushtable.methods.quilt.domains import Integers
+from hushtable.methods.quilt.patchwork import Patchwork
 from hushtable.methods.quilt.prior import PriorRows
 from hushtable.methods.quilt.quilt import codes_drawn
-from hushtable.methods.quilt.sewing import Patchwork
 from hushtable.predicate.facts import Fact
 from hushtable.schema.linked import LinkedSchema
 

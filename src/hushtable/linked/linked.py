@@ -44,6 +44,7 @@ from hushtable.methods.parameters import Parameters, parameter, whole
 from hushtable.methods.quilt.domains import values_of
 from hushtable.methods.quilt.handed_out import warnings_of
 from hushtable.methods.quilt.meter import as_share, budget_of
+from hushtable.methods.quilt.patchwork import Patchwork
 from hushtable.methods.quilt.prior import PriorRows
 from hushtable.methods.quilt.quilt import (
     LEAST_PARTICLES,
@@ -52,7 +53,6 @@ from hushtable.methods.quilt.quilt import (
     added_or_removed,
     delta_or_zero,
 )
-from hushtable.methods.quilt.sewing import Patchwork
 from hushtable.predicate.facts import facts_of
 from hushtable.privacy.guarantee import Guarantee
 from hushtable.privacy.noise import Noise

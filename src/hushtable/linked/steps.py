@@ -24,7 +24,7 @@ from hushtable.kernels import sequence
 from hushtable.kernels.field import Floats, Integers
 from hushtable.methods.quilt.coins import Coins
 from hushtable.methods.quilt.meter import Purse, TableMechanism
-from hushtable.methods.quilt.sewing import Patchwork, divided
+from hushtable.methods.quilt.patchwork import Patchwork, divided
 from hushtable.privacy.noise import Noise
 from hushtable.schema.linked import PREVIOUS
 

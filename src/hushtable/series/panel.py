@@ -37,9 +37,9 @@ from hushtable.errors import ReleaseError
 from hushtable.files.progress import Progress, silent
 from hushtable.methods.base import CountError, Forecast, Plan, Released
 from hushtable.methods.quilt.meter import TableMechanism
+from hushtable.methods.quilt.patchwork import Patchwork
 from hushtable.methods.quilt.prior import PriorRows
 from hushtable.methods.quilt.quilt import Quilt, QuiltPlan, codes_drawn
-from hushtable.methods.quilt.sewing import Patchwork
 from hushtable.pipeline import publish_plan
 from hushtable.prior import StoredPrior
 from hushtable.privacy.guarantee import Guarantee

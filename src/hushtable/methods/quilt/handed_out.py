@@ -59,7 +59,7 @@ from numpy.typing import NDArray
 
 from hushtable.codes import numbers
 from hushtable.methods.quilt.meter import PaidTable, Purse
-from hushtable.methods.quilt.sewing import Patchwork
+from hushtable.methods.quilt.patchwork import Patchwork
 
 AxisCells = Sequence[NDArray[np.int64] | None]
 """For each axis of a table the cell of each value; None where each has its own."""

@@ -37,9 +37,10 @@ from hushtable.methods.quilt.meter import (
     budget_of,
 )
 from hushtable.methods.quilt.particles import Drawn
+from hushtable.methods.quilt.patchwork import Patchwork, divided
 from hushtable.methods.quilt.prior import PriorRows
 from hushtable.methods.quilt.schedule import ROWS_SHARE, Schedule, schedule
-from hushtable.methods.quilt.sewing import Patchwork, divided, sew
+from hushtable.methods.quilt.sewing import sew
 from hushtable.privacy.composition import concentrated_share
 from hushtable.privacy.gaussian_dp import gaussian_share
 from hushtable.privacy.guarantee import ApproxDP, Guarantee, PureDP, Unit

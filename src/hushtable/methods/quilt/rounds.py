@@ -1,0 +1,108 @@
+"""The third stage of quilt: tables that the field gets most wrong, a few at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from hushtable.methods.quilt.believing import learn
+from hushtable.methods.quilt.candidates import Offer, noise_cost, offers_of
+from hushtable.methods.quilt.domains import Floats
+from hushtable.methods.quilt.meter import Meter, as_share, sensitivity
+from hushtable.methods.quilt.particles import Group
+from hushtable.methods.quilt.patchwork import Patchwork, Round, measure
+from hushtable.methods.quilt.schedule import Schedule
+
+_DUST = 1e-6  # a rest of the budget that buys nothing
+
+
+@dataclass
+class _Pace:
+    """Say what one table of the rounds gets, as shares of the budget."""
+
+    choice: float  # for being chosen
+    table: float  # for being measured
+
+    @classmethod
+    def planned(cls, stages: Schedule, left: float) -> _Pace:
+        """Divide what is left over all tables that are planned."""
+        n_planned = stages.n_rounds * stages.n_picks
+        return cls(stages.choice, max(left - stages.choice * n_planned, 0.0) / n_planned)
+
+    def of_round(self, left: float, n_picks: int) -> tuple[int, float]:
+        """Give how many tables a round chooses and what each gets; the last takes what is left."""
+        each = self.table + self.choice
+        if left >= 1.5 * n_picks * each:
+            return n_picks, each
+        n_picks = min(max(1, round(left / each)), n_picks)
+        return n_picks, left / n_picks
+
+    def of_choice(self, each: float) -> Fraction:
+        """Give the part of a table's share that its choice costs."""
+        return as_share(each * self.choice / (self.table + self.choice))
+
+    def double(self) -> None:
+        """Take fewer, sharper tables from now on."""
+        self.choice, self.table = 2 * self.choice, 2 * self.table
+
+
+def make_rounds(
+    meter: Meter, quilt: Patchwork, stages: Schedule, groups: Sequence[Group], target: int | None
+) -> None:
+    """Choose what the model gets most wrong, a few tables at a time, until all is spent."""
+    model, purse = quilt.field, meter.purse
+    pace = _Pace.planned(stages, float(purse.left))
+    groups, until = list(groups), _pairs_until(stages) * float(purse.left)
+    while (left := float(purse.left)) > _DUST:
+        offered = _pairs_first(groups) if left > until else groups
+        k, each = pace.of_round(left, min(stages.n_picks, len(offered)))
+        of_choice = pace.of_choice(each)
+        std = purse.count_noise(as_share(each) - of_choice).std
+        offers = offers_of(offered, model.answers(offered), quilt.ladders, std, target)
+        candidates = [offer.candidate for offer in offers]
+        chosen = meter.choose("choices", candidates, k=k, share=of_choice)
+        picked = [offers[place] for place in chosen]
+        share = each * k - float(of_choice) * k
+        measured = measure(meter, quilt, "tables of the rounds", picked, share)
+        quilt.rounds.append(
+            Round(
+                choice_epsilon=purse.choice_epsilon(of_choice),
+                sensitivity=sensitivity(candidates, purse.reach),
+                offers=offers,
+                chosen=chosen,
+                measured=measured,
+            )
+        )
+        learn(quilt, std)
+        model.fit()
+        answers = model.answers([offer.patch.group for offer in picked])
+        vain = [offer.patch.group for offer in _in_vain(picked, answers, std)]
+        if 2 * len(vain) > k:
+            pace.double()
+            until = 1.0  # what pairs do not tell, triples may
+        # What taught nothing is not measured again, as long as something else may be.
+        others = [group for group in groups if group not in vain]
+        groups = others or groups
+
+
+def _pairs_until(stages: Schedule) -> float:
+    """Say how much of the rounds' budget is left for triples: a third, and the last round."""
+    return max(0.35, 1.05 / stages.n_rounds)  # a little more, for what rounding leaves
+
+
+def _pairs_first(groups: Sequence[Group]) -> Sequence[Group]:
+    """Leave triples out while there are pairs: a triple would stand in for those that it holds."""
+    return [group for group in groups if len(group) == 2] or groups
+
+
+def _in_vain(offers: Sequence[Offer], after: Sequence[Floats], std: float) -> list[Offer]:
+    """List the tables that moved the model by no more than their noise costs."""
+    found = []
+    for offer, table in zip(offers, after, strict=True):
+        now = offer.patch.added_up(table)
+        if float(np.abs(now - offer.expected).sum()) <= noise_cost(now, std):
+            found.append(offer)
+    return found
