@@ -404,24 +404,29 @@ def test_rows_that_follow_a_shape_err_by_what_the_counts_say_against_it() -> Non
     assert uneven.model - even.model == pytest.approx(20**2 - 5**2 * float(part @ part))
 
 
-def test_where_in_a_bin_rows_are_is_not_known() -> None:
-    """Bins of three codes each: in one place of it there may be all people of a bin, or none."""
-    codes = {"a": np.repeat([0, 1], 600), "c": np.tile(np.arange(12), 100)}
-    bins = {"a": np.arange(2), "c": np.arange(12) // 3}
+def in_bins(width: int) -> FieldError:
+    """Put 1,200 rows evenly into four bins of so many codes."""
+    codes = {"a": np.repeat([0, 1], 600), "c": np.tile(np.arange(4 * width), 300 // width)}
+    bins = {"a": np.arange(2), "c": np.arange(4 * width) // width}
     tables = [
         MeasuredTable(("a",), np.array([600.0, 600.0]), 1.0),
         MeasuredTable(("c",), np.full(4, 300.0), 1.0),
     ]
     buckets = {"a": np.arange(2), "c": np.arange(4)}
     known = MeasuredTables(tables, buckets, kurtosis=0.0, n_rows=None)
-    error = FieldError(codes, bins, 1.0, known, shrinkage=1.25, missed=Missed(0.0, 0.0))
+    return FieldError(codes, bins, 1.0, known, shrinkage=1.25, missed=Missed(0.0, 0.0))
+
+
+def test_where_in_a_bin_rows_are_is_not_known() -> None:
+    """Bins of three codes each: in one place of it there may be all people of a bin, or none."""
+    error = in_bins(3)
 
     def std(*wanted: int) -> float:
         def held(of: Mapping[str, np.ndarray]) -> np.ndarray:
             return ((of["a"] == 0) & np.isin(of["c"], wanted)).astype(np.float64)
 
-        rows = error.of(("a", "c"), held(codes), held)
-        return float(rows.model) ** 0.5
+        spread = error.of(("a", "c"), held(error.codes), held)
+        return float(spread.model) ** 0.5
 
     drawn = std(3, 4, 5)  # the whole of a bin
     for inside in (3, 4, 5):  # 50 of 150, between none and all
@@ -432,26 +437,18 @@ def test_where_in_a_bin_rows_are_is_not_known() -> None:
 
 def test_all_people_of_a_bin_may_be_where_is_asked_for() -> None:
     """Bins of a hundred codes: who rounds is in one of them, and who asks asks for that one."""
-    codes = {"a": np.repeat([0, 1], 600), "c": np.tile(np.arange(400), 3)}
-    bins = {"a": np.arange(2), "c": np.arange(400) // 100}
-    tables = [
-        MeasuredTable(("a",), np.array([600.0, 600.0]), 1.0),
-        MeasuredTable(("c",), np.full(4, 300.0), 1.0),
-    ]
-    buckets = {"a": np.arange(2), "c": np.arange(4)}
-    known = MeasuredTables(tables, buckets, kurtosis=0.0, n_rows=None)
+    error = in_bins(100)
     of_a, of_c = np.array([1.0, 0.0]), (np.arange(400) == 123).astype(np.float64)
-    error = FieldError(codes, bins, 1.0, known, shrinkage=1.25, missed=Missed(0.0, 0.0))
     assert error.heaped(RowFunction({"a": of_a, "c": of_c})) == pytest.approx(200**2)
     assert error.heaped(RowFunction({"a": of_a, "c": np.ones(400)})) == 0
     assert error.heaped(RowFunction({"a": of_a, "c": np.arange(400.0)}, {"c": 1})) == 0
-    told = TableSums(known, bins)
+    told = TableSums(error.measured, error.bins)
     one = told.linear(RowFunction({"c": of_c}))
     assert one is not None
     sums = told.sums([one], together=False)
     assert sums.values[0] == pytest.approx(3, abs=0.1)
     assert 290 < NORMAL * sums.model[0, 0] ** 0.5 < 400  # all of the bin
-    whole = told.linear(RowFunction({"c": (bins["c"] == 1).astype(np.float64)}))
+    whole = told.linear(RowFunction({"c": (error.bins["c"] == 1).astype(np.float64)}))
     assert whole is not None
     assert told.sums([whole], together=False).model[0, 0] == 0
 
