@@ -15,7 +15,7 @@ import pytest
 
 from hushtable.domain import Domain
 from hushtable.engine import connect
-from hushtable.methods import DiffGen, Partition
+from hushtable.methods import DiffGen, Partition, Quilt
 from hushtable.methods.base import Method
 from hushtable.methods.registry import estimator_for
 from hushtable.privacy.domain_mechanism import DomainMechanism
@@ -78,6 +78,37 @@ def test_the_interval_of_a_code_holds(method: Method) -> None:
         held += [answers[where].low <= n <= answers[where].high for where, n in truth.items()]
     # 20 releases, each as one draw: fewer than 13 of them hold with probability below 1e-6.
     assert np.mean(held) >= 13 / 20
+
+
+def test_a_round_number_inside_a_bin_of_quilt_is_not_told_to_be_nobody() -> None:
+    """Incomes in bins of 391: of 940 people in one of them 900 have a round one, half are women.
+
+    In 200 releases intervals reached 360 to 585 of these women, 472 in the middle: more than 300
+    in 98.5 % of all, so that three of five do not with probability below 4e-5 if as few as that do,
+    and below 1e-10 if they are normal. Without the repair they reached 3 to 5.
+    """
+    n, draw = 10_000, np.random.default_rng(shifted(3))
+    income = draw.integers(0, 100_000, n)
+    income[:900] = 30_000
+    sex = draw.choice(["F", "M"], n)
+    table = pa.table({"income": income, "sex": sex, "age": draw.integers(18, 80, n)})
+    schema = Schema.parse(
+        """
+name: incomes
+columns:
+  income: {type: integer, low: 0, high: 99999}
+  sex: {type: categorical, values: [F, M]}
+  age: {type: integer, low: 18, high: 79}
+"""
+    )
+    method, noise = Quilt(epsilon="1/5", delta="1e-9", particles=5_000), SeededNoise(shifted(8))
+    most = []
+    for _ in range(5):
+        found = method.run(connect(table, schema, engine="memory"), noise)
+        settings = {"kind": method.estimator_kind, **found.settings}
+        release = estimator_for(settings, schema, method.parameters(), found.tables)
+        most.append(release.count("income = 30000 AND sex = 'F'").high)
+    assert np.median(most) > 300
 
 
 @pytest.mark.parametrize("score", ["balanced-gain", "max"])

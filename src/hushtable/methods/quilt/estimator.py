@@ -50,6 +50,10 @@ _MODELED = (
     "No measured table decides the condition: the answer is the model's, and the interval allows "
     "for dependence that was not measured."
 )
+_CUT = (
+    "The condition cuts through a public bin of values: all who are in that bin may count, or "
+    "nobody, and the interval allows for both."
+)
 
 
 class QuiltEstimator(Estimator):
@@ -180,7 +184,8 @@ class QuiltEstimator(Estimator):
         if columns and self.measured.has(frozenset(columns)):
             linear = self.table_sums.linear(of_predicate(predicate))
         if linear is not None:  # a condition that cuts through buckets, or public bins, of tables
-            cut = replace(self.table_sums.sums([linear], together=False), notes=(_MERGED,))
+            notes = (_MERGED, _CUT) if linear.heaped else (_MERGED,)
+            cut = replace(self.table_sums.sums([linear], together=False), notes=notes)
             return count_of(cut, 0, max(1.0, self.measured.total.value), scope="people")
         return self._from_rows(columns, predicate)
 
@@ -288,7 +293,8 @@ class QuiltEstimator(Estimator):
         mask = predicate.mask(error.codes).astype(np.float64)
         value = self.weight * float(mask @ error.times)
         spread = error.of(columns, mask, lambda codes: predicate.mask(codes).astype(np.float64))
-        model = spread.model + error.heaped(of_predicate(predicate)) / MODELED_REACH**2
+        heaped = error.heaped(of_predicate(predicate))
+        model = spread.model + heaped / MODELED_REACH**2
         half = (NORMAL**2 * spread.privacy + MODELED_REACH**2 * model) ** 0.5
         total = self.measured.total
         most = max(0.0, total.value + total.reach)
@@ -298,7 +304,7 @@ class QuiltEstimator(Estimator):
             high=min(value + half, max(most, value)),
             privacy_std=spread.privacy**0.5,
             model_std=model**0.5,
-            notes=(_MODELED,),
+            notes=(_MODELED, _CUT) if heaped else (_MODELED,),
         )
 
 
