@@ -439,18 +439,34 @@ def test_all_people_of_a_bin_may_be_where_is_asked_for() -> None:
     """Bins of a hundred codes: who rounds is in one of them, and who asks asks for that one."""
     error = in_bins(100)
     of_a, of_c = np.array([1.0, 0.0]), (np.arange(400) == 123).astype(np.float64)
-    assert error.heaped(RowFunction({"a": of_a, "c": of_c})) == pytest.approx(200**2)
-    assert error.heaped(RowFunction({"a": of_a, "c": np.ones(400)})) == 0
-    assert error.heaped(RowFunction({"a": of_a, "c": np.arange(400.0)}, {"c": 1})) == 0
+    asked = [
+        RowFunction({"a": of_a, "c": of_c}),
+        RowFunction({"c": of_c}),
+        RowFunction({"a": of_a, "c": np.ones(400)}),
+        RowFunction({"a": of_a, "c": np.arange(400.0)}, {"c": 1}),
+    ]
+    squares = error.heaped(asked, together=True)
+    assert squares[:2, :2] == pytest.approx(np.array([[200**2, 200 * 300], [200 * 300, 300**2]]))
+    assert not squares[2:].any()
+
+
+def test_a_range_errs_by_no_more_people_than_are_in_the_bins_that_it_cuts() -> None:
+    error = in_bins(100)
     told = TableSums(error.measured, error.bins)
-    one = told.linear(RowFunction({"c": of_c}))
-    assert one is not None
-    sums = told.sums([one], together=False)
-    assert sums.values[0] == pytest.approx(3, abs=0.1)
-    assert 290 < NORMAL * sums.model[0, 0] ** 0.5 < 400  # all of the bin
-    whole = told.linear(RowFunction({"c": (error.bins["c"] == 1).astype(np.float64)}))
-    assert whole is not None
-    assert told.sums([whole], together=False).model[0, 0] == 0
+
+    def std(codes: slice, powers: Mapping[str, int] | None = None) -> float:
+        counted = np.zeros(400)
+        counted[codes] = 1 if powers is None else np.linspace(-1, 1, 400)[codes]
+        one = told.linear(RowFunction({"c": counted}, powers or {}))
+        assert one is not None
+        return float(told.sums([one], together=False).model[0, 0]) ** 0.5
+
+    # One bin is cut: what its 300 people do by themselves is allowed for elsewhere.
+    assert std(slice(50, None)) == 0
+    # Two are cut: all of both may lean to one side, 600, of which each by itself are two times 300.
+    assert std(slice(50, 350)) == pytest.approx((600**2 - 2 * 300**2) ** 0.5 / NORMAL, rel=0.05)
+    # A number leans in all bins, which are a quarter of its range.
+    assert 100 < std(slice(None), {"c": 1}) < 200
 
 
 def test_coarse_tables_tell_of_buckets_too() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -27,7 +27,7 @@ def by_bin(bins: Integers) -> tuple[Integers | None, Integers]:
     return None if rises else np.argsort(bins, kind="stable"), np.cumsum(sizes) - sizes
 
 
-def heaps(function: RowFunction, bins: Mapping[str, Integers]) -> dict[str, Floats]:
+def reaches(function: RowFunction, bins: Mapping[str, Integers]) -> dict[str, Floats]:
     """Give, for columns that a condition asks for, how far it reaches in each of their bins.
 
     From its least to its most: all people of a bin may be in one place of it. They round what they
@@ -36,7 +36,7 @@ def heaps(function: RowFunction, bins: Mapping[str, Integers]) -> dict[str, Floa
     Examples
     --------
     >>> one_of_three = RowFunction({"age": np.array([0.0, 1.0, 0.0, 1.0, 1.0])})
-    >>> heaps(one_of_three, {"age": np.array([0, 0, 0, 1, 1])})["age"].tolist()
+    >>> reaches(one_of_three, {"age": np.array([0, 0, 0, 1, 1])})["age"].tolist()
     [1.0, 0.0]
     """
     found = {}
@@ -48,3 +48,52 @@ def heaps(function: RowFunction, bins: Mapping[str, Integers]) -> dict[str, Floa
             if reach.any():
                 found[name] = np.asarray(reach)
     return found
+
+
+def heaped(
+    heaps: Sequence[Mapping[str, Floats]],
+    factors: Sequence[Mapping[str, Floats]],
+    bins: Mapping[str, Integers],
+    *,
+    together: bool,
+) -> Floats:
+    """Give squares and products of what people of bins add to sums if they are all in one place.
+
+    Two sums that ask for the same places of a bin err together: a share among people whose number
+    is not known may well be.
+
+    Parameters
+    ----------
+    heaps : sequence of mappings of str to array
+        For each sum, and columns with bins, what the people of each bin would add.
+    factors : sequence of mappings of str to array
+        What the sum counts of these columns, by code.
+    bins : mapping of str to int array
+        For each code of a column the value that it was counted as.
+    together : bool
+        Whether products are wanted, too.
+
+    Examples
+    --------
+    >>> whole, half = np.array([8.0, 0.0]), np.array([4.0, 0.0])
+    >>> first = np.array([1.0, 0.0, 0.0, 0.0])
+    >>> bins = {"age": np.array([0, 0, 1, 1])}
+    >>> heaped([{"age": whole}, {"age": half}], [{"age": first}] * 2, bins, together=True).tolist()
+    [[64.0, 32.0], [32.0, 16.0]]
+    """
+    found = np.zeros((len(heaps), len(heaps)))
+    for i, one in enumerate(heaps):
+        for j in range(i + 1) if together else (i,):
+            for name in one.keys() & heaps[j].keys():
+                alike = _alike(bins[name], factors[i][name], factors[j][name]) if i != j else 1.0
+                found[i, j] += float(np.sum(alike * one[name] * heaps[j][name]))
+            found[j, i] = found[i, j]
+    return found
+
+
+def _alike(bins: Integers, one: Floats, other: Floats) -> Floats:
+    """Say how alike two functions of codes are in each bin, from -1 to 1."""
+    sizes = np.bincount(bins)
+    one, other = (f - (np.bincount(bins, f) / sizes)[bins] for f in (one, other))
+    squares = np.bincount(bins, one**2) * np.bincount(bins, other**2)
+    return np.asarray(np.bincount(bins, one * other) / np.sqrt(np.maximum(squares, 1e-300)))

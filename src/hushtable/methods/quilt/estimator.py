@@ -20,6 +20,7 @@ from hushtable.estimate.moments import count_of
 from hushtable.estimate.quantiles import NORMAL
 from hushtable.estimate.row_functions import RowFunction, of_predicate
 from hushtable.estimate.sums import Sums, joined, no_less
+from hushtable.methods.quilt.bins import reaches
 from hushtable.methods.quilt.domains import Floats, Integers
 from hushtable.methods.quilt.field_error import FieldError, Missed, ValueOf
 from hushtable.methods.quilt.kept import kept
@@ -184,8 +185,8 @@ class QuiltEstimator(Estimator):
         if columns and self.measured.has(frozenset(columns)):
             linear = self.table_sums.linear(of_predicate(predicate))
         if linear is not None:  # a condition that cuts through buckets, or public bins, of tables
-            notes = (_MERGED, _CUT) if linear.heaped else (_MERGED,)
-            cut = replace(self.table_sums.sums([linear], together=False), notes=notes)
+            told = replace(self.table_sums.sums([linear], together=False), notes=(_MERGED,))
+            cut = self._with_heaps(told, [of_predicate(predicate)], together=False)
             return count_of(cut, 0, max(1.0, self.measured.total.value), scope="people")
         return self._from_rows(columns, predicate)
 
@@ -263,7 +264,16 @@ class QuiltEstimator(Estimator):
             parts.append((told, replace(found, notes=() if rest else (note,))))
         if rest:
             parts.append((rest, self._sums_of_rows([functions[p] for p in rest], together)))
-        return joined(len(functions), parts)
+        return self._with_heaps(joined(len(functions), parts), functions, together=together)
+
+    def _with_heaps(self, sums: Sums, functions: Sequence[RowFunction], *, together: bool) -> Sums:
+        """Allow for people of a public bin who may all be in the part of it that is asked for."""
+        if not any(reaches(function, self.bins) for function in functions):
+            return sums
+        columns = tuple(dict.fromkeys(name for one in functions for name in one.columns))
+        heaped = self.error(columns).heaped(functions, together=together)
+        model = sums.model + heaped / sums.model_reach**2
+        return replace(sums, model=model, notes=(*sums.notes, _CUT))
 
     def _sums_of_rows(self, functions: Sequence[RowFunction], together: bool) -> Sums:
         """Add up over the rows; covariances are those of sums of two functions."""
@@ -284,7 +294,6 @@ class QuiltEstimator(Estimator):
             model[i, j] = model[j, i] = (both.model - model[i, i] - model[j, j]) / 2
         if together:
             privacy, model = no_less(privacy), no_less(model)
-        model += np.diag([error.heaped(one) for one in functions]) / MODELED_REACH**2
         return Sums(values, privacy, model, NORMAL, MODELED_REACH, notes=(_MODELED,))
 
     def _from_rows(self, columns: tuple[str, ...], predicate: Predicate) -> Estimate:
@@ -293,7 +302,7 @@ class QuiltEstimator(Estimator):
         mask = predicate.mask(error.codes).astype(np.float64)
         value = self.weight * float(mask @ error.times)
         spread = error.of(columns, mask, lambda codes: predicate.mask(codes).astype(np.float64))
-        heaped = error.heaped(of_predicate(predicate))
+        heaped = float(error.heaped([of_predicate(predicate)], together=False)[0, 0])
         model = spread.model + heaped / MODELED_REACH**2
         half = (NORMAL**2 * spread.privacy + MODELED_REACH**2 * model) ** 0.5
         total = self.measured.total

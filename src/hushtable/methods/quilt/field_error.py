@@ -41,7 +41,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.estimate.row_functions import RowFunction
-from hushtable.methods.quilt.bins import by_bin, heaps
+from hushtable.methods.quilt.bins import by_bin, heaped, reaches
 from hushtable.methods.quilt.domains import Floats, Integers
 from hushtable.methods.quilt.measured_tables import MeasuredTables
 
@@ -234,17 +234,22 @@ class FieldError:
             drawn * self.weight * squares,  # one row more than is seen: nothing is sure
         )
 
-    def heaped(self, function: RowFunction) -> float:
-        """Say how far the people of bins may be all in the places that are asked for, or none.
+    def heaped(self, functions: Sequence[RowFunction], *, together: bool) -> Floats:
+        """Say what people of bins may add to sums, who may all be where is asked for, or nobody.
 
-        As a sum of squares: what an interval is to reach.
+        As squares and products: what intervals are to reach.
         """
-        squares = 0.0
-        for name, reach in heaps(function, self.bins).items():
+        heaps = [self._heaps(function) for function in functions]
+        factors = [function.factors for function in functions]
+        return heaped(heaps, factors, self.bins, together=together)
+
+    def _heaps(self, function: RowFunction) -> dict[str, Floats]:
+        found = {}
+        for name, reach in reaches(function, self.bins).items():
             others = function.without(name).values(self.codes) * self.times
-            there = self.weight * np.bincount(self._values_of(name), others, len(reach))
-            squares += float(np.sum((reach * there) ** 2))
-        return squares
+            there = np.bincount(self._values_of(name), others, len(reach))
+            found[name] = self.weight * reach * there
+        return found
 
     def _added(self, values: Floats) -> Added:
         where = np.flatnonzero(values)

@@ -30,7 +30,7 @@ from hushtable.estimate.drawing import Generator
 from hushtable.estimate.quantiles import NORMAL, nearly_normal
 from hushtable.estimate.row_functions import RowFunction
 from hushtable.estimate.sums import Sums
-from hushtable.methods.quilt.bins import heaps
+from hushtable.methods.quilt.bins import reaches
 from hushtable.methods.quilt.domains import Floats, Integers, shares_of
 from hushtable.methods.quilt.measured_tables import MeasuredTable, MeasuredTables
 
@@ -110,19 +110,19 @@ class Linear:
     model : dict of str to array
         For columns that are counted in public bins, how far the function is from its mean in the
         bin, by code.
+    heaps : dict of str to array
+        For those of them that a condition asks for, what the people of each bin add if all of them
+        are in the places that are asked for.
     inside : float
         Standard deviation of the error from merged values.
-    heaped : float
-        Sum of squares of people who may be in the places of public bins that are asked for, or
-        all elsewhere.
     """
 
     constant: float = 0.0
     values: dict[str, Floats] = field(default_factory=dict)
     margins: dict[Margin, Floats] = field(default_factory=dict)
     model: dict[str, Floats] = field(default_factory=dict)
+    heaps: dict[str, Floats] = field(default_factory=dict)
     inside: float = 0.0
-    heaped: float = 0.0
 
     def add_column(self, name: str, weights: Floats) -> None:
         """Add a function of the values of one column."""
@@ -285,15 +285,19 @@ class TableSums:
             made.constant = scale
             return made
         self._add_product(made, scale, factors)
-        reaches = heaps(function, self.bins)
+        reach = reaches(function, self.bins)
         for name in columns:
             spread = self._inside_bins(name, function.factors[name])
             if spread is not None:
                 others = scale * prod(self._mean(n, f) for n, f in factors.items() if n != name)
                 made.model[name] = others * spread
-                there = self._total[0] * self._values_of(name).shares
-                made.heaped += float(np.sum((others * there * reaches.get(name, 0.0)) ** 2))
+                if name in reach:
+                    made.heaps[name] = abs(others) * self._there(name) * reach[name]
         return made
+
+    def _there(self, name: str) -> Floats:
+        """Say how many people have each value of a column."""
+        return self._total[0] * self._values_of(name).shares
 
     def _mean(self, name: str, factor: Floats) -> float:
         return float(self._values_of(name).shares @ factor)
@@ -509,25 +513,38 @@ class TableSums:
         """Covariance from what lies inside buckets and public bins."""
         inside = np.array([one.inside for one in linear])
         model = np.diag(inside**2)
-        heaped = np.diag([one.heaped for one in linear]) / NORMAL**2  # an interval reaches all
         if together:
             groups = [frozenset(one.margins) for one in linear]
             same = np.array([[one == other for other in groups] for one in groups])
             model = np.where(same, np.outer(inside, inside), 0.0)
         for name in dict.fromkeys(name for one in linear for name in one.model):
-            bins = self.bins[name]
-            there = self._total[0] * self._values_of(name).shares
+            bins, there = self.bins[name], self._there(name)
             wide = np.bincount(bins) > 1
             per_code = (there / np.bincount(bins))[bins] * there[wide].sum() / 2
             # One by one, and only what depends on the column: it may have ten million codes.
             told = [place for place, one in enumerate(linear) if name in one.model]
+            leaning = np.zeros_like(model)
             for n_before, place in enumerate(told):
                 weighed = linear[place].model[name] * per_code
                 for other in (*told[:n_before], place) if together else (place,):
                     both = float(np.einsum("i,i->", weighed, linear[other].model[name]))
-                    model[place, other] += both
-                    model[other, place] = model[place, other]
-        return np.asarray(model + heaped)
+                    leaning[place, other] = leaning[other, place] = both
+            pairs = zip(linear, leaning.diagonal().tolist(), strict=True)
+            possible = [_possible(one.heaps.get(name), variance) for one, variance in pairs]
+            model += leaning * np.outer(possible, possible)
+        return np.asarray(model)
+
+
+def _possible(heaps: Floats | None, variance: float) -> float:
+    """Say what part of a deviation is possible: nobody leans but who is in a bin that is cut.
+
+    All bins may lean to the same side, and then no further than all that are in them. What they do
+    each by itself is allowed for apart (`FieldError.heaped`).
+    """
+    if heaps is None or variance <= 0:
+        return 1.0
+    most = (float(heaps.sum()) ** 2 - float(heaps @ heaps)) / NORMAL**2
+    return float(min(1.0, max(0.0, most) / variance) ** 0.5)
 
 
 class _Noise:
