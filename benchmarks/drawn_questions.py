@@ -11,12 +11,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hushtable.estimate.answers import quoted
 from hushtable.schema import Column, Integer, Number, Schema
 
 FEW = 12  # values of a column that cells are counted by
+WIDE = 500  # values of a column that is counted in bins, at least
 RARE = 0.05  # of all rows, at most
 GROUPS = 4  # values of a column that stands in a regression
 
@@ -35,6 +37,8 @@ class Questions:
         A column and a condition.
     slopes : list of str
         Formulas.
+    ranges : list of str
+        Ranges of wide columns, alone or with another condition.
     rare : list of str
         Conditions that few rows satisfy.
     """
@@ -44,6 +48,7 @@ class Questions:
     means: list[tuple[str, str | None]] = field(default_factory=list)
     medians: list[tuple[str, str | None]] = field(default_factory=list)
     slopes: list[str] = field(default_factory=list)
+    ranges: list[str] = field(default_factory=list)
     rare: list[str] = field(default_factory=list)
 
 
@@ -75,6 +80,23 @@ def drawn(
         if small and rng.random() < 0.5:
             terms.append(f"C({quoted(_some(rng, small, 1)[0])})")
         found.slopes.append(f"{quoted(among[0])} ~ {' + '.join(terms)}")
+    return found
+
+
+def ranges(table: pa.Table, schema: Schema, seed: int, n: int) -> list[str]:
+    """Draw ranges of numbers that have many values, every other one with a second condition."""
+    rng = np.random.default_rng(seed)
+    columns = schema.attributes
+    wide = [name for name, column in columns.items() if _is_number(column) and column.size >= WIDE]
+    found: list[str] = []
+    for place in range(n if wide else 0):
+        name, other = wide[place % len(wide)], _some(rng, list(columns), 1)[0]
+        known = pc.drop_null(table.column(name))
+        low, high = sorted(known.take(rng.integers(0, len(known), 2)).to_pylist())
+        where = f"{quoted(name)} BETWEEN {low!r} AND {high!r}"
+        if place % 2 and other != name:
+            where += f" AND {_condition(rng, table, other, columns[other])}"
+        found.append(where)
     return found
 
 

