@@ -15,6 +15,7 @@ import pytest
 
 from hushtable.domain import Domain
 from hushtable.engine import connect
+from hushtable.estimate.answers import Answers
 from hushtable.methods import DiffGen, Partition, Quilt
 from hushtable.methods.base import Method
 from hushtable.methods.registry import estimator_for
@@ -85,7 +86,8 @@ def test_a_round_number_inside_a_bin_of_quilt_is_not_told_to_be_nobody() -> None
 
     In 200 releases intervals reached 360 to 585 of these women, 472 in the middle: more than 300
     in 98.5 % of all, so that three of five do not with probability below 4e-5 if as few as that do,
-    and below 1e-10 if they are normal. Without the repair they reached 3 to 5.
+    and below 1e-10 if they are normal. Of the young ones among them they reached 70 to 217, 163 in
+    the middle, in 100 releases. Without the repair they reached 3 to 5.
     """
     n, draw = 10_000, np.random.default_rng(shifted(3))
     income = draw.integers(0, 100_000, n)
@@ -102,13 +104,18 @@ columns:
 """
     )
     method, noise = Quilt(epsilon="1/5", delta="1e-9", particles=5_000), SeededNoise(shifted(8))
-    most = []
+    women, young, notes = [], [], set[str]()
     for _ in range(5):
         found = method.run(connect(table, schema, engine="memory"), noise)
         settings = {"kind": method.estimator_kind, **found.settings}
         release = estimator_for(settings, schema, method.parameters(), found.tables)
-        most.append(release.count("income = 30000 AND sex = 'F'").high)
-    assert np.median(most) > 300
+        women.append(release.count("income = 30000 AND sex = 'F'").high)
+        young.append(release.count("income = 30000 AND sex = 'F' AND age < 40").high)
+        notes |= set(Answers(release).share("income < 30001", None, (), "people").notes)
+    assert np.median(women) > 300
+    assert np.median(young) > 50
+    assert any("bin of values is cut" in note for note in notes)
+    assert not any("its error is noise" in note for note in notes)
 
 
 @pytest.mark.parametrize("score", ["balanced-gain", "max"])

@@ -52,8 +52,8 @@ _MODELED = (
     "for dependence that was not measured."
 )
 _CUT = (
-    "The condition cuts through a public bin of values: all who are in that bin may count, or "
-    "nobody, and the interval allows for both."
+    "A public bin of values is cut through: all who are in it may count, or nobody, and the "
+    "interval allows for both."
 )
 
 
@@ -181,14 +181,15 @@ class QuiltEstimator(Estimator):
             found = self._from_tables(columns, truth)
             if found is not None:
                 return _estimate(found)
+        function = of_predicate(predicate)
         linear = None
         if columns and self.measured.has(frozenset(columns)):
-            linear = self.table_sums.linear(of_predicate(predicate))
+            linear = self.table_sums.linear(function)
         if linear is not None:  # a condition that cuts through buckets, or public bins, of tables
             told = replace(self.table_sums.sums([linear], together=False), notes=(_MERGED,))
-            cut = self._with_heaps(told, [of_predicate(predicate)], together=False)
+            cut = self._with_heaps(told, [function], together=False)
             return count_of(cut, 0, max(1.0, self.measured.total.value), scope="people")
-        return self._from_rows(columns, predicate)
+        return self._from_rows(columns, predicate, function)
 
     def told(self, predicate: Predicate) -> LinearAnswer | None:
         """Answer from noisy tables alone, below zero too, where they decide a condition."""
@@ -273,7 +274,8 @@ class QuiltEstimator(Estimator):
         columns = tuple(dict.fromkeys(name for one in functions for name in one.columns))
         heaped = self.error(columns).heaped(functions, together=together)
         model = sums.model + heaped / sums.model_reach**2
-        return replace(sums, model=model, notes=(*sums.notes, _CUT))
+        notes = [_MERGED if note == _MEASURED else note for note in sums.notes]  # not noise alone
+        return replace(sums, model=model, notes=(*notes, _CUT))
 
     def _sums_of_rows(self, functions: Sequence[RowFunction], together: bool) -> Sums:
         """Add up over the rows; covariances are those of sums of two functions."""
@@ -296,13 +298,15 @@ class QuiltEstimator(Estimator):
             privacy, model = no_less(privacy), no_less(model)
         return Sums(values, privacy, model, NORMAL, MODELED_REACH, notes=(_MODELED,))
 
-    def _from_rows(self, columns: tuple[str, ...], predicate: Predicate) -> Estimate:
+    def _from_rows(
+        self, columns: tuple[str, ...], predicate: Predicate, function: RowFunction
+    ) -> Estimate:
         """Answer from the rows, with what may be wrong with them."""
         error = self.error(predicate.columns)
         mask = predicate.mask(error.codes).astype(np.float64)
         value = self.weight * float(mask @ error.times)
         spread = error.of(columns, mask, lambda codes: predicate.mask(codes).astype(np.float64))
-        heaped = float(error.heaped([of_predicate(predicate)], together=False)[0, 0])
+        heaped = float(error.heaped([function], together=False)[0, 0])
         model = spread.model + heaped / MODELED_REACH**2
         half = (NORMAL**2 * spread.privacy + MODELED_REACH**2 * model) ** 0.5
         total = self.measured.total
