@@ -355,9 +355,8 @@ def test_what_may_come_out_differently_is_computed_once(session: Any, tmp_path: 
         (files.join(files.select("x"), "x"), True),
         (session.createDataFrame([(1, "F")], "x int, sex string"), True),
     ):
-        engine = connect(frame, ONE)
-        assert isinstance(engine, SqlEngine)
-        assert engine._source.copied == kept
+        assert isinstance(connect(frame, ONE), SqlEngine)
+        assert engines.open(frame).source().copied == kept
     drawn = connect(session.range(4000).selectExpr("int(rand() * 4) AS x", "'F' AS sex"), ONE)
     first, second = (drawn.histograms(["x"])["x"].tolist() for _ in range(2))
     assert first == second  # by chance with probability below 1e-4 if it were drawn again

@@ -1,25 +1,23 @@
-"""Codes of Arrow columns whose type leaves nothing to be read: what `encode` says, in NumPy.
+"""Codes of Arrow columns of plain types: the definition of `hushtable.engine.encode`, in NumPy.
 
-To make a database ready takes longer than to count a small table. So a table of which each column
-is of a plain type is encoded here, and any other by `encode`; the engines' common tests hold both
-to the same codes.
+Other types are encoded by DuckDB. The choice depends on the type of the column alone, and common
+tests hold both to the same codes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from hushtable.codes import with_missing
 from hushtable.engine.encode import RuleCodes, listed_codes
-from hushtable.engine.header import Data, Header
 from hushtable.engine.number_texts import code_reader
-from hushtable.engine.source import Source, explained
+from hushtable.engine.read_rows import is_long_decimal, is_text
+from hushtable.engine.reference_encoder import ReferenceColumn
 from hushtable.schema import (
     Boolean,
     Categorical,
@@ -30,7 +28,6 @@ from hushtable.schema import (
     Number,
     OnCalendar,
     OnGrid,
-    Schema,
     Time,
 )
 from hushtable.schema.moments import DAY, periods
@@ -41,57 +38,19 @@ Reals = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 
-class Encoded(NamedTuple):
-    """Hold all rows: the codes of each column, and the number of the person (-1: nobody)."""
+def encode_here(
+    column: pa.ChunkedArray, rules: Column, missing_values: Sequence[str], *, texts: bool
+) -> Codes | None:
+    """Return the codes of a column; None if its type needs `hushtable.engine.encode`.
 
-    codes: dict[str, Codes]
-    persons: Codes | None
-
-
-def plain_reader(data: Data, header: Header, schema: Schema) -> Callable[[], Encoded] | None:
-    """Give what encodes a table, or None where a column's type asks for `encode`.
-
-    Parameters
-    ----------
-    data : Arrow table, path of Parquet files, or other
-        The private table.
-    header : Header
-        Its columns.
-    schema : Schema
-        The rules.
+    With `texts`, also read the texts of a column of numbers or times, one by one.
     """
-    arrow = header.arrow
-    if arrow is None:
+    if is_long_decimal(column.type):
+        code_of = ReferenceColumn(rules, missing_values).code
+        return np.array([code_of(value) for value in column.to_pylist()], np.int32)
+    if not (_is_plain(column.type, rules) or (texts and is_text(column.type))):
         return None
-    person = schema.unit.column
-    columns = schema.attributes
-    plain = all(_is_plain(arrow.field(name).type, column) for name, column in columns.items())
-    if not plain or (person is not None and not _is_listed(arrow.field(person).type)):
-        return None
-    wanted = list(dict.fromkeys([*columns, *([] if person is None else [person])]))
-    return lambda: _encoded(lambda: _read(header, wanted) if header.files else data, schema)
-
-
-def encoded_texts(source: Source, schema: Schema) -> Encoded:
-    """Encode a text file: a database splits it into fields, and these are read here."""
-    person = schema.unit.column
-    names = [*schema.attributes, *([] if person is None else [person])]
-    places = {f"c{position}": name for position, name in enumerate(names)}
-    return _encoded(lambda: source.fetch(source.select(places)).rename_columns(names), schema)
-
-
-def _encoded(read: Callable[[], pa.Table], schema: Schema) -> Encoded:
-    person, missing_values = schema.unit.column, schema.missing_values
-    try:
-        table = read()
-        codes = {
-            name: _codes(table[name], column, missing_values)
-            for name, column in schema.attributes.items()
-        }
-        persons = None if person is None else _persons(table[person], missing_values)
-    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
-        raise explained(error) from None
-    return Encoded(codes, persons)
+    return _codes(column, rules, missing_values)
 
 
 def _is_plain(kind: pa.DataType, column: Column) -> bool:
@@ -113,23 +72,11 @@ def _is_moment(kind: pa.DataType, column: OnCalendar) -> bool:
 def _is_listed(kind: pa.DataType) -> bool:
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or _is_whole(kind)
+    return is_text(kind) or _is_whole(kind)
 
 
 def _is_whole(kind: pa.DataType) -> bool:
     return pa.types.is_integer(kind) and not pa.types.is_uint64(kind)
-
-
-def _read(header: Header, wanted: list[str]) -> pa.Table:
-    """Read Parquet files; texts are best read as the dictionaries that they are stored as."""
-    arrow = header.arrow
-    assert arrow is not None  # noqa: S101 - a Parquet file has one
-    texts = [name for name in wanted if not pa.types.is_primitive(arrow.field(name).type)]
-    parts = []
-    for file in header.files:
-        with pq.ParquetFile(file, read_dictionary=texts) as opened:
-            parts.append(opened.read(columns=wanted).select(wanted))
-    return pa.concat_tables(parts, promote_options="permissive")  # one may allow for NULL
 
 
 def _codes(  # noqa: PLR0911 - one for each way of reading
@@ -137,8 +84,8 @@ def _codes(  # noqa: PLR0911 - one for each way of reading
 ) -> Codes:
     if isinstance(rules, Categorical):
         return _listed(column, rules, missing_values)
-    if pa.types.is_string(column.type):
-        return _looked_up(column, code_reader(rules, missing_values))
+    if is_text(column.type):
+        return looked_up(column, code_reader(rules, missing_values))
     if isinstance(rules, OnCalendar):
         return _moments(column, rules)
     if isinstance(rules, Duration) and pa.types.is_duration(column.type):
@@ -184,8 +131,10 @@ def _as_whole(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def _with_special(codes: Codes, numbers: NDArray[Any], missing: Flags, rules: OnGrid) -> Codes:
     """Give special values their codes, whatever else they would count as."""
+    is_whole = np.issubdtype(numbers.dtype, np.integer)
     for number, code in rules.special_places.items():
-        codes[(numbers == float(number)) & ~missing] = code
+        exact = int(number) if is_whole else float(number)
+        codes[(numbers == exact) & ~missing] = code
     return codes
 
 
@@ -197,10 +146,10 @@ def _listed(column: pa.ChunkedArray, rules: Categorical, missing_values: Sequenc
         text = str(value).lower() if isinstance(value, bool) else str(value)
         return missing if value is None else known.get(text, unlisted)
 
-    return _looked_up(column, code_of)
+    return looked_up(column, code_of)
 
 
-def _looked_up(column: pa.ChunkedArray, code_of: Callable[[Any], int]) -> Codes:
+def looked_up(column: pa.ChunkedArray, code_of: Callable[[Any], int]) -> Codes:
     """Give the code of each row's value, which is looked up once for each part's dictionary."""
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
@@ -251,12 +200,3 @@ def _nearest(real: Reals, rules: Number) -> Codes:
 def _first(cases: list[Flags], codes: list[int], otherwise: NDArray[Any]) -> Codes:
     """Choose the code of the first case that applies."""
     return np.asarray(np.select(cases, codes, otherwise), np.int32)
-
-
-def _persons(column: pa.ChunkedArray, missing_values: Sequence[str]) -> Codes:
-    """Tell persons apart by their names: what bounds a person must see all of their rows.
-
-    The dictionary of a column may hold a name twice, so a place in it is no person.
-    """
-    number_of: dict[str | int | None, int] = dict.fromkeys([None, *missing_values], -1)
-    return _looked_up(column, lambda value: number_of.setdefault(value, len(number_of)))

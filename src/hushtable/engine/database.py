@@ -20,7 +20,8 @@ import pyarrow as pa
 from hushtable.engine.cell_texts import texts_of
 from hushtable.engine.encode import Expression
 from hushtable.engine.header import Header, Kind
-from hushtable.engine.own_duckdb import connect_duckdb, plain_type
+from hushtable.engine.own_duckdb import connect_duckdb
+from hushtable.engine.read_rows import plain_column
 from hushtable.engine.source import Source, explained
 
 ibis = lazy_loader.load("ibis")
@@ -82,6 +83,8 @@ def _arrived(copy: Expression, kind: Any, header: Kind) -> Expression:
     if _is_long_decimal(kind):
         # 1.0 and 1.00 are one number, hence one text.
         return copy.contains(".").ifelse(copy.re_replace(r"\.?0+$", ""), copy)
+    if kind.is_timestamp():
+        kind = kind.copy(timezone=None)  # instants arrive as timestamps in UTC
     if kind.is_boolean() or kind.is_decimal() or kind.is_temporal():
         # What SQLite only calls so may be anything else, and is then no value.
         return copy if copy.type() == kind else copy.try_cast(kind)
@@ -96,20 +99,24 @@ def _copy(duck: Any, backend: Any, rows: Expression) -> None:
     """Copy rows batch by batch, in this thread: not every driver may be used in another."""
     names = ", ".join(f'"{name}"' for name in rows.columns)
     fields = rows.schema().to_pyarrow()
-    fields = pa.schema([field.with_type(plain_type(field.type)) for field in fields])
     if backend.name == "sqlite":
         fields = pa.schema([(name, pa.string()) for name in rows.columns])
     there = False
     for batch in _batches(backend, rows):
-        duck.register("batch", pa.Table.from_batches([batch]).cast(fields))
+        duck.register("batch", _plain(pa.Table.from_batches([batch]).cast(fields)))
         made = f"INSERT INTO {_ROWS}" if there else f"CREATE TABLE {_ROWS} AS"
         duck.execute(f"{made} SELECT {names} FROM batch")  # noqa: S608 - our own names
         duck.unregister("batch")
         there = True
     if not there:
-        duck.register("batch", fields.empty_table())
+        duck.register("batch", _plain(fields.empty_table()))
         duck.execute(f"CREATE TABLE {_ROWS} AS SELECT {names} FROM batch")  # noqa: S608
         duck.unregister("batch")
+
+
+def _plain(table: pa.Table) -> pa.Table:
+    columns = [plain_column(column) for column in table.columns]
+    return pa.Table.from_arrays(columns, table.column_names)
 
 
 def _batches(backend: Any, rows: Expression) -> Iterator[pa.RecordBatch]:

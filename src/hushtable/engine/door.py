@@ -8,7 +8,7 @@ engine is another module, a name in `EngineName` and a case in `PrivateTable`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -17,8 +17,8 @@ from typing import Literal, get_args
 import pyarrow as pa
 
 from hushtable.engine.addresses import at_address, is_address
-from hushtable.engine.arrow_codes import Encoded, encoded_texts, plain_reader
 from hushtable.engine.base import Engine
+from hushtable.engine.coded_rows import CodedRows
 from hushtable.engine.deferred import Deferred, deferred_all
 from hushtable.engine.frames import as_arrow
 from hushtable.engine.header import (
@@ -139,9 +139,24 @@ class PrivateTable:
         table._require_unchanged()
         table = table.loaded()
         table.check(schema)  # of some files, types are known only now
+        if is_in_spark(table.data) or is_ibis_table(table.data):
+            source = table.numbers_read(schema)
+            if not table.is_for_memory():
+                return SqlEngine(partial(source.coded, schema), schema)
+            return MemoryEngine(
+                partial(encoded_rows, source, schema), schema, noise or SecureNoise()
+            )
+        table.require_different_names()
+        rows = CodedRows(
+            table.data,
+            table.header,
+            schema,
+            decimal_comma=table.layout.decimal != ".",
+            memory_limit=table.memory_limit,
+        )
         if not table.is_for_memory():
-            return SqlEngine(table.numbers_read(schema), schema)
-        return MemoryEngine(table._reader(schema), schema, noise or SecureNoise())
+            return SqlEngine(rows.in_duckdb, schema)
+        return MemoryEngine(rows.in_memory, schema, noise or SecureNoise())
 
     def numbers_read(self, schema: Schema, source: Source | None = None) -> Source:
         """Give the raw rows, opened already or not, with points for decimal commas of numbers."""
@@ -177,16 +192,8 @@ class PrivateTable:
         """Give the raw rows to ask about where they are, or in a DuckDB of our own; reads none."""
         if isinstance(self.data, Deferred):
             return self.loaded().source()
+        self.require_different_names()
         names = self.header.names
-        twice = sorted({name for name in names if names.count(name) > 1})
-        if twice:
-            raise DataError(
-                [
-                    f"column {name!r} stands more than once in the data; give new names by their "
-                    "place, such as reading: {rename: {2: new_name}}."
-                    for name in twice
-                ]
-            )
         if is_in_spark(self.data):
             from hushtable.engine.spark.source import open_in_spark  # noqa: PLC0415 - an extra
 
@@ -202,6 +209,19 @@ class PrivateTable:
             )
         return open_in_duckdb(self.data, self.header, memory_limit=self.memory_limit)
 
+    def require_different_names(self) -> None:
+        """Refuse a table in which two columns have the same name."""
+        names = self.header.names
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise DataError(
+                [
+                    f"column {name!r} stands more than once in the data; give new names by their "
+                    "place, such as reading: {rename: {2: new_name}}."
+                    for name in twice
+                ]
+            )
+
     def is_for_memory(self) -> bool:
         """Say whether its rows are counted in memory."""
         if self.engine != "auto":
@@ -212,20 +232,6 @@ class PrivateTable:
         limited = bool(self.header.files) and self.memory_limit is not None
         few = self.header.n_rows is not None and self.header.n_rows < SMALL
         return (few or self.header.is_small_text) and not limited
-
-    def _reader(self, schema: Schema) -> Callable[[], Encoded]:
-        """Give what reads and encodes all rows."""
-        # With a limit, DuckDB reads the rows: it keeps to one.
-        if (
-            self.memory_limit is None
-            and self.layout.decimal == "."
-            and not (self.layout.rename and self.header.files)
-        ):
-            plain = plain_reader(self.data, self.header, schema)
-            if plain is not None:
-                return plain
-        read = encoded_texts if self.header.is_small_text else encoded_rows
-        return partial(read, self.numbers_read(schema), schema)
 
 
 def open(

@@ -44,7 +44,6 @@ from hushtable.engine.moment_codes import read_moment, steps_of_text
 from hushtable.recoding import Intervals, Recoding
 from hushtable.schema import (
     Categorical,
-    Column,
     Date,
     Duration,
     Integer,
@@ -99,6 +98,20 @@ def is_missing(raw: Expression, missing_values: Sequence[str]) -> Expression:
     if kind.is_floating():
         return raw.isnull() | raw.isnan()
     return raw.isnull()
+
+
+def known_person(raw: Expression, missing_values: Sequence[str]) -> Expression:
+    """Return who a raw value names; NULL for nobody."""
+    if raw.type().is_floating():
+        raw = raw + 0.0  # -0.0 and 0.0 are one person
+    return is_missing(raw, missing_values).ifelse(ibis.null(raw.type()), raw)
+
+
+def code_type(size: int) -> str:
+    """Return the smallest type for the codes of a column, negative ones included."""
+    if size <= 1 << 7:
+        return "int8"
+    return "int16" if size <= 1 << 15 else "int32"
 
 
 def as_text(raw: Expression, listed: Iterable[str] = ()) -> Expression:
@@ -221,13 +234,6 @@ class RuleCodes:
             else_=self.unreadable,
         ).cast("int64")
 
-    def recoded(self, recoding: Recoding) -> RuleCodes:
-        """Give the codes of a recoding instead; those of broken rules stay."""
-        old = np.array([self.no_value, self.unreadable, self.below, self.above], np.int64)
-        new = np.where(old < 0, old, recoding.apply(np.maximum(old, 0)))
-        no_value, unreadable, below, above = new.tolist()
-        return RuleCodes(no_value, unreadable, below, above, self.low, self.high)
-
     def listed_code(self, text: Expression, code: Expression) -> Expression:
         """Give the code of a text, from the code that was looked up for it, if any."""
         return ibis.cases(
@@ -292,8 +298,8 @@ def _recoded(code: Expression, recoding: Recoding) -> Expression:
     return ibis.cases(*branches, else_=_halved(code, recoding))
 
 
-def _halved(value: Expression, recoding: Recoding, *, low: int = 0) -> Expression:
-    """Map low + code by halving: few comparisons per row, however many intervals there are."""
+def _halved(value: Expression, recoding: Recoding) -> Expression:
+    """Map codes by halving: few comparisons per row, however many intervals there are."""
     if isinstance(recoding, Intervals):
         starts, values = list(recoding.starts), list(range(len(recoding.starts)))
     else:
@@ -305,32 +311,19 @@ def _halved(value: Expression, recoding: Recoding, *, low: int = 0) -> Expressio
         if stop - first == 1:
             return ibis.literal(values[first], "int64")
         middle = (first + stop) // 2
-        split = ibis.literal(low + starts[middle], "int64")
+        split = ibis.literal(starts[middle], "int64")
         return (value < split).ifelse(halve(first, middle), halve(middle, stop))
 
     return halve(0, len(starts))
 
 
-def listed_codes(
-    column: Categorical, missing_values: Sequence[str], recoding: Recoding | None = None
-) -> dict[str, int]:
-    """Give the code of each text that has one."""
-    codes, rules = np.arange(column.size, dtype=np.int64), RuleCodes.of(column)
-    if recoding is not None:
-        codes, rules = recoding.apply(codes), rules.recoded(recoding)
-    places = dict.fromkeys(missing_values, int(rules.no_value))
-    # A listed value is a value.
-    places.update((text, int(codes[code])) for text, code in column.spellings.items())
-    return places
+def listed_codes(column: Categorical, missing_values: Sequence[str]) -> dict[str, int]:
+    """Return the code of each text that has one."""
+    codes = dict.fromkeys(missing_values, int(RuleCodes.of(column).no_value))
+    return codes | column.spellings  # a listed value is a value
 
 
-def encode(
-    rows: Expression,
-    schema: Schema,
-    columns: Mapping[str, str],
-    *,
-    recode: Mapping[str, Recoding] | None = None,
-) -> Expression:
+def encode(rows: Expression, schema: Schema, columns: Mapping[str, str]) -> Expression:
     """Replace raw columns by their codes and keep the other columns.
 
     Parameters
@@ -341,47 +334,40 @@ def encode(
         The rules.
     columns : mapping of str to str
         Column of `rows` to column of the schema.
-    recode : mapping of str to Recoding, optional
-        Recodings of columns of the schema.
     """
-    recode = recode or {}
     others = [name for name in rows.columns if name not in columns]
     first: dict[str, Expression] = {}
     lookups: dict[str, Expression] = {}
-    late: dict[str, Recoding] = {}
     for place, name in columns.items():
-        column, recoding, raw = schema.attributes[name], recode.get(name), rows[place]
+        column, raw = schema.attributes[name], rows[place]
         if isinstance(column, Categorical):
             first[place] = as_text(raw, (*column.spellings, *schema.missing_values))
-            lookups[place] = _lookup(place, listed_codes(column, schema.missing_values, recoding))
-        elif recoding is None:
-            first[place] = numeric_code(raw, column, schema.missing_values)
-        elif (
-            isinstance(column, Integer)
-            and reads_as_it_is(raw, column)
-            and raw.type().is_signed_integer()
-        ):
-            first[place] = _recoded_whole(raw, column, schema.missing_values, recoding)
+            lookups[place] = _lookup(place, listed_codes(column, schema.missing_values))
         else:
             first[place] = numeric_code(raw, column, schema.missing_values)
-            late[place] = recoding
     joined = rows.mutate(**first)
     for place, lookup in lookups.items():
         joined = joined.left_join(lookup, [(place, f"{place}_text")])
-    if late and not lookups:
-        # ibis writes an expression out wherever it is used. Behind a join it is a column, and a
-        # recoding of many intervals asks for it at every one.
-        joined = joined.cross_join(ibis.memtable(pa.table({"nothing": [0]})))
-
     codes = {}
     for place, name in columns.items():
-        code, recoding = joined[place], recode.get(name)
+        code = joined[place]
         if place in lookups:
             rules = RuleCodes.of(schema.attributes[name])
-            rules = rules if recoding is None else rules.recoded(recoding)
             code = rules.listed_code(code, joined[f"{place}_code"])
-        codes[place] = _recoded(code, late[place]) if place in late else code
+        codes[place] = code
     return joined.select(*others, **codes)
+
+
+def recoded(
+    rows: Expression, columns: Mapping[str, str], recode: Mapping[str, Recoding]
+) -> Expression:
+    """Apply recodings to columns of codes: column of `rows` to column of the schema."""
+    mapped = {
+        place: _recoded(rows[place].cast("int64"), recode[name])
+        for place, name in columns.items()
+        if name in recode
+    }
+    return rows.mutate(**mapped) if mapped else rows
 
 
 def _lookup(place: str, known: Mapping[str, int]) -> Expression:
@@ -390,22 +376,6 @@ def _lookup(place: str, known: Mapping[str, int]) -> Expression:
         pa.table({f"{place}_text": pa.array(known, pa.string()),
                   f"{place}_code": pa.array(known.values(), pa.int64())})
     )  # fmt: skip
-
-
-def _recoded_whole(
-    raw: Expression, column: Integer, missing_values: Sequence[str], recoding: Recoding
-) -> Expression:
-    """Recode whole numbers: the value is compared, which is less to compute than its code."""
-    inside = _halved(raw.cast("int64"), recoding, low=column.low)
-    reading = read_number(raw, missing_values)
-    return RuleCodes.of(column).recoded(recoding).whole_code(reading, inside=inside)
-
-
-def reads_as_it_is(raw: Expression, column: Column) -> bool:
-    """Say whether a raw column is read as whole numbers with nothing else to be seen to."""
-    if isinstance(column, Duration) and raw.type().is_string():
-        return False
-    return isinstance(column, Integer) and not column.special
 
 
 def numeric_code(raw: Expression, column: OnGrid, missing_values: Sequence[str]) -> Expression:
@@ -420,9 +390,9 @@ def numeric_code(raw: Expression, column: OnGrid, missing_values: Sequence[str])
         reading = Reading(reading.missing, real, whole)
     if isinstance(column, Integer):
         code = RuleCodes.of(column).integer_code(reading)
-        return _with_special(code, raw, reading.whole, column)
+        return _with_special(code, raw, (reading.missing, reading.whole), column)
     assert isinstance(column, Number)  # noqa: S101 - there is no other kind
-    return _with_special(number_code(column, reading), raw, reading.real, column)
+    return _with_special(number_code(column, reading), raw, (reading.missing, reading.real), column)
 
 
 def _moment_code(raw: Expression, column: OnCalendar, missing_values: Sequence[str]) -> Expression:
@@ -433,28 +403,30 @@ def _moment_code(raw: Expression, column: OnCalendar, missing_values: Sequence[s
     moment = read_moment(raw, column)
     period = moment.period(column.step)
     valid = moment.seconds.notnull()  # a date whose clock is wrong is none
+    missing = is_missing(raw, missing_values)
     code = ibis.cases(
-        (is_missing(raw, missing_values), rules.no_value),
+        (missing, rules.no_value),
         (~valid, rules.unreadable),
         (period < rules.low, rules.below),
         (period > rules.high, rules.above),
         else_=period - ibis.literal(rules.low, "int64"),
     ).cast("int64")
     special = moment.days * DAY if isinstance(column, Date) else moment.seconds
-    return _with_special(code, raw, special, column)
+    return _with_special(code, raw, (missing, special), column)
 
 
 def _with_special(
-    code: Expression, raw: Expression, number: Expression, column: OnGrid
+    code: Expression, raw: Expression, reading: tuple[Expression, Expression], column: OnGrid
 ) -> Expression:
-    """Give special values their codes: by what stands for them, and by their names."""
-    kind = "float64" if isinstance(column, Number) else "int64"
-    places = column.special_places.items()
-    branches = [
-        (number == ibis.literal(float(at) if kind == "float64" else int(at), kind), place)
-        for at, place in places
-    ]
+    """Give special values their codes: by their names, and by their numbers where not missing."""
+    missing, number = reading
+    kind, exact = ("float64", float) if isinstance(column, Number) else ("int64", int)
+    branches: list[tuple[Expression, int]] = []
     if raw.type().is_string():
         named = zip(column.special_names, column.special_places.values(), strict=True)
         branches += [(raw == name, place) for name, place in named]
+    branches += [
+        (~missing & (number == ibis.literal(exact(at), kind)), place)
+        for at, place in column.special_places.items()
+    ]
     return ibis.cases(*branches, else_=code).cast("int64") if branches else code

@@ -15,7 +15,7 @@ from hushtable.errors import DataError
 def as_arrow(data: Data) -> Data:
     """Turn a frame into an Arrow table, and leave paths and what is in an engine alone."""
     if isinstance(data, pa.Table):
-        return _with_short_decimals(data)
+        return data
     if is_ibis_table(data) or is_in_spark(data):
         return data
     if type(data).__name__ == "LazyFrame" and hasattr(data, "collect"):
@@ -30,15 +30,7 @@ def as_arrow(data: Data) -> Data:
         raise DataError(_frame_problems(data)) from None  # the conversion's message quotes values
     # A pandas index without a name is not a column.
     unnamed = [name for name in table.column_names if re.fullmatch(r"__index_level_\d+__", name)]
-    return _with_short_decimals(table.drop_columns(unnamed))
-
-
-def _with_short_decimals(table: pa.Table) -> pa.Table:
-    """Write decimals of a type that no engine has as texts, whatever their digits are."""
-    for place, field in enumerate(table.schema):
-        if pa.types.is_decimal256(field.type):
-            table = table.set_column(place, field.name, table.column(place).cast(pa.string()))
-    return table
+    return table.drop_columns(unnamed)
 
 
 def _with_own_digits(table: pa.Table, frame: Any) -> pa.Table:

@@ -22,7 +22,7 @@ from hushtable.engine.door import open as open_one
 from hushtable.engine.encode import Expression, as_text, encode, is_missing
 from hushtable.engine.header import Data, is_ibis_table, is_in_spark, read_header
 from hushtable.engine.memory import MemoryEngine
-from hushtable.engine.own_duckdb import open_together
+from hushtable.engine.own_duckdb import import_together
 from hushtable.engine.source import Source
 from hushtable.engine.sql.answers import n_rows
 from hushtable.engine.sql.engine import SqlEngine
@@ -132,8 +132,8 @@ def in_one_place(
         same = [replace(one, table=backend.table(one.table.get_name())) for one in opened]
     else:
         limits = [table.memory_limit for table in tables.values()]
-        pairs = [(table.data, table.header) for table in tables.values()]
-        same = open_together(pairs, memory_limit=limits[0])
+        given = [(table.data, table.header, [*own[name].columns]) for name, table in tables.items()]
+        same = import_together(given, memory_limit=limits[0])
     return {
         name: table.numbers_read(own[name], source)
         for (name, table), source in zip(tables.items(), same, strict=True)
@@ -175,12 +175,13 @@ class LinkedEngine:
         """Give what counts the rows of one table that have a row before them, beside that one."""
         wide = self._wide_rows(name)
         after = wide.keep(wide.table.filter(wide.table.follows), wide.columns, drawn=True)
+        after = replace(after, identified=True)
         return self._counting(after, self.schema.steps(name))
 
     def _counting(self, rows: Source, schema: Schema) -> Engine:
         if all(table.is_for_memory() for table in self._tables.values()):
             return MemoryEngine(partial(encoded_rows, rows, schema), schema, self._noise)
-        return SqlEngine(rows, schema)
+        return SqlEngine(partial(rows.coded, schema), schema)
 
     # --- what was opened --------------------------------------------------------------------------
 
@@ -262,7 +263,8 @@ class LinkedEngine:
             )
             wide = wide.inner_join(parents, wide.above == parents.held).drop("held")
             columns |= dict(zip(seen, of_parent, strict=True))
-        return source.keep(wide, {**columns, self.schema.person: "person"}, drawn=True)
+        kept = source.keep(wide, {**columns, self.schema.person: "person"}, drawn=True)
+        return replace(kept, identified=True)
 
     def _require_different_keys(self, name: str) -> None:
         """Refuse a key that two rows have: what hangs on it would be two persons' at once."""
@@ -303,7 +305,7 @@ class LinkedEngine:
             source, own = self._sources[name], self.schema.own(name)
             found += [
                 LinkedFinding(f"table {name!r}: {one}", refused=one.refused)
-                for one in SqlEngine(source, own).rule_breaks()
+                for one in SqlEngine(partial(source.coded, own), own).rule_breaks()
             ]
             rows = self._rows[name].table
             keyed = n_rows(source, rows)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hushtable import kernels
 from hushtable.domain import Domain
-from hushtable.engine.arrow_codes import Codes, Encoded
+from hushtable.engine.arrow_codes import Codes
 from hushtable.engine.base import RuleBreak
 from hushtable.engine.baskets import (
     Bounds,
@@ -27,6 +27,7 @@ from hushtable.engine.baskets import (
 )
 from hushtable.engine.cells import Cells, Counts
 from hushtable.engine.checked import CheckedEngine
+from hushtable.engine.coded_rows import Encoded
 from hushtable.engine.rules import (
     N_RULES,
     person_break,

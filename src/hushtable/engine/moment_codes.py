@@ -1,8 +1,8 @@
 """Moments and lengths of time as whole numbers, inside the engine that holds them.
 
-A moment becomes the number of its period, a length of time the number of its steps: from there on
-both are coded like whole numbers. Texts are checked sign by sign before an engine reads them, and
-an instant with a zone is its seconds since 1970: no engine is asked where it is.
+A time becomes the number of its period, a duration the number of its steps: from there on both are
+encoded like whole numbers. Texts are checked character by character before an engine reads them.
+Instants with a zone arrive as timestamps in UTC, so that no engine's time zone matters.
 """
 
 from __future__ import annotations
@@ -84,10 +84,7 @@ def read_moment(raw: Expression, column: OnCalendar) -> Moment:
     clock_only = isinstance(column, Time)
     if kind.is_string():
         return _from_text(raw, clock_only=clock_only)
-    if kind.is_timestamp() and kind.timezone is not None:
-        seconds = raw.epoch_seconds().cast("int64")
-        of_day = ((seconds % DAY) + DAY) % DAY
-        return Moment(none if clock_only else _over(seconds, DAY), of_day)
+    assert not (kind.is_timestamp() and kind.timezone)  # noqa: S101 - instants come in UTC
     clock = None
     if not kind.is_date():
         clock = _clock(raw.hour(), raw.minute(), raw.second())

@@ -7,64 +7,66 @@ import os
 import shutil
 import uuid
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import lazy_loader
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from hushtable.engine.encode import Expression
 from hushtable.engine.header import Data, Header
-from hushtable.engine.source import POSITION, Source, explained
+from hushtable.engine.read_rows import plain_column, read_batches
+from hushtable.engine.source import Source, explained
 from hushtable.files.scratch import spill_folder
 
 ibis = lazy_loader.load("ibis")  # a small table is counted without it
 
 
-def _coarser(kind: pa.DataType) -> tuple[pa.DataType, str] | None:
-    """Give a type for Arrow and ibis to types of DuckDB that ibis does not know."""
-    if kind == pa.time64("ns"):
-        return pa.time64("us"), "time"
-    if pa.types.is_timestamp(kind) and kind.unit == "ns" and kind.tz:
-        return pa.timestamp("us", kind.tz), "timestamp('UTC')"
-    return None
+# DuckDB derives answers from the statistics of Parquet files, which do not see NaN.
+_USES_STATISTICS = (
+    "aggregate_function_rewriter", "filter_pushdown", "join_filter_pushdown",
+    "late_materialization", "partial_aggregate_pushdown", "row_group_pruner",
+    "scalar_fn_pushdown", "statistics_propagation", "top_n", "type_pushdown",
+)  # fmt: skip
 
 
 def open_in_duckdb(data: Data, header: Header, *, memory_limit: str | None = None) -> Source:
     """Open files or an Arrow table; reads no row."""
-    return open_together([(data, header)], memory_limit=memory_limit)[0]
+    connection = connect_duckdb(header, memory_limit)
+    if not header.files:
+        return _imported(connection, data, header, header.names)
+    if header.delimiter is None:
+        _disable_optimizers(connection)
+        table = _parquet(connection, header)
+        # DuckDB makes up names where two differ in case only.
+        source = Source(table, dict(zip(header.names, table.columns, strict=True)))
+    else:
+        source = _csv(connection, header)
+    connection.raw_sql("SET lock_configuration = true")
+    return source
 
 
-def open_together(
-    tables: Sequence[tuple[Data, Header]], *, memory_limit: str | None = None
+def _disable_optimizers(connection: Any) -> None:
+    known = {name for (name,) in connection.con.execute("FROM duckdb_optimizers()").fetchall()}
+    disabled = ",".join(name for name in _USES_STATISTICS if name in known)
+    connection.raw_sql(f"SET disabled_optimizers = '{disabled}'")
+
+
+def import_together(
+    tables: Sequence[tuple[Data, Header, Sequence[str]]], *, memory_limit: str | None = None
 ) -> list[Source]:
-    """Open several tables in one DuckDB, so that they can be joined; reads no row."""
-    headers = [header for _, header in tables]
+    """Read some columns of several tables into one DuckDB, so that they can be joined."""
+    headers = [header for _, header, _ in tables]
     connection = connect_duckdb(headers[0], memory_limit, beside=headers[1:])
-    sources = [_opened(connection, data, header) for data, header in tables]
+    sources = [
+        _csv(connection, header)
+        if header.delimiter is not None
+        else _imported(connection, data, header, names)
+        for data, header, names in tables
+    ]
     connection.raw_sql("SET lock_configuration = true")
     return sources
-
-
-def _opened(connection: Any, data: Data, header: Header) -> Source:
-    places = {name: f"raw{position}" for position, name in enumerate(header.names)}
-    if not header.files:
-        renamed = data.rename_columns(list(places.values()))
-        numbers = pa.array(np.arange(data.num_rows))
-        table = _registered(connection, renamed.append_column(POSITION, numbers))
-    elif header.delimiter is None:
-        # Not renamed: in front of a plain scan, DuckDB knows the ranges of the columns. It gives
-        # names of its own where two differ in case only.
-        table = _parquet(connection, header)
-        places = dict(zip(header.names, table.columns, strict=True))
-        table = _with_plain_times(table, header, places)
-    else:
-        table = _csv(connection, header, list(places.values()))
-    copied, numbered = header.delimiter is not None, not header.files
-    return Source(table, places, copied=copied, numbered=numbered)
 
 
 def _parquet(connection: Any, header: Header) -> Expression:
@@ -75,70 +77,37 @@ def _parquet(connection: Any, header: Header) -> Expression:
         raise explained(error) from None
 
 
-def _with_plain_times(table: Expression, header: Header, places: Mapping[str, str]) -> Expression:
-    """Write lengths of time with their unit, and moments without billionths of a second.
-
-    Parquet has whole numbers for lengths, and no unit.
-    """
-    assert header.arrow is not None  # noqa: S101 - a Parquet file has one
-    plain = {}
-    for name, field in zip(header.names, header.arrow, strict=True):  # some were renamed
-        column = table[places[name]]
-        if pa.types.is_duration(field.type):
-            plain[places[name]] = column.cast("string") + f" {field.type.unit}"
-        elif known := _coarser(field.type):
-            plain[places[name]] = column.cast(known[1])
-    return table.mutate(**plain) if plain else table
-
-
-def _csv(connection: Any, header: Header, places: list[str]) -> Expression:
-    return connection.read_csv(
+def _csv(connection: Any, header: Header) -> Source:
+    places = {name: f"raw{position}" for position, name in enumerate(header.names)}
+    table = connection.read_csv(
         [_literal_path(file) for file in header.files],
-        columns=dict.fromkeys(places, "VARCHAR"),
+        columns=dict.fromkeys(places.values(), "VARCHAR"),
         header=True,
         delim=header.delimiter,
         quote='"',
         escape='"',
         # An empty field is the empty text; whether that means missing is the schema's to say.
-        force_not_null=places,
+        force_not_null=list(places.values()),
         compression="gzip" if header.is_compressed else "none",
     )
+    return Source(table, places, copied=True)
 
 
-def _registered(connection: Any, table: pa.Table) -> Expression:
-    for place, field in enumerate(table.schema):
-        if pa.types.is_duration(field.type):
-            ticks = table[place].cast(pa.int64()).cast(pa.string())
-            texts = pc.binary_join_element_wise(ticks, pa.scalar(field.type.unit), " ")
-            table = table.set_column(place, field.name, texts)
-        elif known := _coarser(field.type):
-            cut = table[place].cast(known[0], safe=False)
-            table = table.set_column(place, field.name, cut)
-        elif pa.types.is_dictionary(field.type) and field.type.value_type == pa.string_view():
-            texts = pa.chunked_array(
-                [_decoded(chunk) for chunk in table[place].chunks], pa.string()
-            )
-            table = table.set_column(place, field.name, texts)
-    plain = [field.with_type(plain_type(field.type)) for field in table.schema]
-    name = f"private_rows_{uuid.uuid4().hex}"
-    connection.con.register(name, table.cast(pa.schema(plain)))
-    return connection.table(name)
-
-
-def _decoded(chunk: pa.DictionaryArray) -> pa.Array:
-    """Write out a dictionary of views of texts, which Arrow cannot look up in."""
-    return chunk.dictionary.cast(pa.string()).take(chunk.indices)
-
-
-def plain_type(kind: pa.DataType) -> pa.DataType:
-    """Give the type as which DuckDB is to see an Arrow column."""
-    if pa.types.is_dictionary(kind):
-        return plain_type(kind.value_type)
-    if kind == pa.string_view():
-        return pa.large_string()
-    if pa.types.is_float16(kind):
-        return pa.float32()
-    return kind
+def _imported(connection: Any, data: Data, header: Header, names: Sequence[str]) -> Source:
+    """Copy rows of a frame or of Parquet files, read by Arrow, into a table of DuckDB."""
+    places = {name: f"raw{position}" for position, name in enumerate(names)}
+    kept = f"private_rows_{uuid.uuid4().hex}"
+    made = f"CREATE TABLE {kept} AS"
+    try:
+        for batch in read_batches(data, header, list(names)):
+            plain = {place: plain_column(batch[name]) for name, place in places.items()}
+            connection.con.register("batch", pa.table(plain))
+            connection.con.execute(f"{made} SELECT * FROM batch")  # noqa: S608 - our own names
+            connection.con.unregister("batch")
+            made = f"INSERT INTO {kept}"
+    except Exception as error:  # engines raise what they like
+        raise explained(error) from None
+    return Source(connection.table(kept), places)
 
 
 def _literal_path(file: Path) -> str:

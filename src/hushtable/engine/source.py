@@ -6,21 +6,23 @@ import contextlib
 import re
 import uuid
 import weakref
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import lazy_loader
 import pyarrow as pa
 
-from hushtable.engine.encode import Expression
+from hushtable.engine.encode import Expression, code_type, encode, known_person
 from hushtable.errors import DataError, HushtableError, TooLarge
 from hushtable.file_format import ANOTHER_ENCODING
+from hushtable.schema import Schema
 
 duckdb = lazy_loader.load("duckdb")  # a small table is counted without them
 ibis = lazy_loader.load("ibis")
 
-POSITION = "position"  # names in the data are replaced by others, so none can be in its way
+BATCH_ROWS = 1 << 17
+PERSON = ""  # stands for the persons among columns of codes; no column of a schema is called so
 
 
 class Lease:
@@ -44,27 +46,24 @@ class Source:
         Whether the rows have to be copied before anything is counted: a text file would be read and
         parsed for each question, and what Spark computes may come out differently the next time,
         while the promise is for one table.
-    numbered : bool
-        Whether `table` has a column `POSITION` that tells the order of the rows of a frame: an
-        engine that joins does not keep it.
     lease : Lease, optional
         Whose end takes the rows out of the engine; a source that is made of this one has it, too.
+    origin : Source, optional
+        For rows of codes: the raw rows, which must be as many.
+    identified : bool
+        Whether persons are identities already, so that none of them is a missing value.
     """
 
     table: Expression
     columns: Mapping[str, str]
     copied: bool = False
-    numbered: bool = False
-    lease: Lease | None = None
+    lease: object = None
+    origin: Source | None = None
+    identified: bool = False
 
-    def select(self, places: Mapping[str, str], *, in_order: bool = False) -> Expression:
-        """Take raw columns under plain new names: new name to name in the data.
-
-        With `in_order`, the column that tells the order comes along, where there is one.
-        """
+    def select(self, places: Mapping[str, str]) -> Expression:
+        """Take columns under plain new names: new name to name in the data."""
         taken = {place: self.table[self.columns[name]] for place, name in places.items()}
-        if in_order and self.numbered:
-            taken[POSITION] = self.table[POSITION]
         return self.table.select(**taken)
 
     def here(self, names: Sequence[str]) -> Source:
@@ -87,6 +86,45 @@ class Source:
         if len(answer) > most:
             raise too_many_cells(most)
         return answer
+
+    def batches(self, expression: Expression, names: Sequence[str]) -> Iterator[pa.Table]:
+        """Run a query and return its rows batch by batch, under new names; at least one batch."""
+        empty = True
+        try:
+            backend = self.table.get_backend()
+            backend._run_pre_execute_hooks(expression)
+            found = backend.con.sql(backend.compile(expression))
+            for batch in found.to_arrow_reader(BATCH_ROWS):
+                yield pa.Table.from_batches([batch]).rename_columns(list(names))
+                empty = False
+        except HushtableError:
+            raise
+        except Exception as error:  # engines raise what they like
+            raise explained(error) from None
+        if empty:
+            yield expression.schema().to_pyarrow().empty_table().rename_columns(list(names))
+
+    def coded(self, schema: Schema) -> Source:
+        """Return the rows as codes, computed once, and the persons' identities."""
+        source = self.here(wanted_columns(schema))
+        return replace(source.keep(*source.code_view(schema), drawn=True), origin=source)
+
+    def code_view(self, schema: Schema) -> tuple[Expression, dict[str, str]]:
+        """Return a query for the rows as codes, and the place of each column in it."""
+        person = schema.unit.column
+        places = {f"c{position}": name for position, name in enumerate(schema.attributes)}
+        rows = self.select(places if person is None else {**places, "person": person})
+        if person is not None and not self.identified:
+            rows = rows.mutate(person=known_person(rows.person, schema.missing_values))
+        coded = encode(rows, schema, places)
+        narrow = {
+            place: coded[place].cast(code_type(schema.attributes[name].size))
+            for place, name in places.items()
+        }
+        columns = {name: place for place, name in places.items()}
+        if person is None:
+            return coded.select(**narrow), columns
+        return coded.select("person", **narrow), {**columns, PERSON: "person"}
 
     def keep(self, rows: Expression, columns: Mapping[str, str], *, drawn: bool = False) -> Source:
         """Run a query once and keep its rows in the engine, as long as the new source is in use.
@@ -118,6 +156,12 @@ class Source:
     def keep_numbered(self, rows: Expression, number: str) -> Source:
         """Keep rows with a number each, in a column of that name; all numbers differ."""
         return self.keep(rows.mutate(**{number: ibis.row_number()}), {}, drawn=True)
+
+
+def wanted_columns(schema: Schema) -> list[str]:
+    """Return the columns that codes and persons are read from."""
+    person = schema.unit.column
+    return list(dict.fromkeys([*schema.attributes, *([] if person is None else [person])]))
 
 
 def _drop(backend: Any, name: str) -> None:

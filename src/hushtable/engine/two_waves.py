@@ -10,7 +10,7 @@ Spark are refused.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import lazy_loader
@@ -140,11 +140,11 @@ def _followed(tables: Mapping[str, PrivateTable], schema: Schema, noise: Noise) 
     columns = {schema.unit.column or "": f"{NOW}_key"}
     for place, name in enumerate(schema.attributes):
         columns |= {name: f"{NOW}{place}", previous(name): f"{BEFORE}{place}"}
-    rows = sources[NOW].keep(both, columns, drawn=True)
+    rows = replace(sources[NOW].keep(both, columns, drawn=True), identified=True)
     wide = followed_schema(schema)
     if all(table.is_for_memory() for table in tables.values()):
         return MemoryEngine(partial(encoded_rows, rows, wide), wide, noise)
-    return SqlEngine(rows, wide)
+    return SqlEngine(partial(rows.coded, wide), wide)
 
 
 def _keyed(source: Source, schema: Schema, side: str) -> Source:

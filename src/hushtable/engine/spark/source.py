@@ -13,8 +13,9 @@ import pyarrow as pa
 
 from hushtable.engine.encode import Expression
 from hushtable.engine.header import Data, Header, is_ibis_table
-from hushtable.engine.source import Lease, Source, explained, too_many_cells
+from hushtable.engine.source import Lease, Source, explained, too_many_cells, wanted_columns
 from hushtable.errors import DataError, HushtableError, ParameterError, TooLarge
+from hushtable.schema import Schema
 
 ibis = lazy_loader.load("ibis")
 
@@ -28,7 +29,8 @@ def open_in_spark(data: Data, header: Header) -> Source:
     # Plain names: Spark takes a dot for a field, and case for nothing.
     places = {name: f"raw{position}" for position, name in enumerate(header.names)}
     name = _fresh_name()
-    _by_bytes(data.toDF(*places.values())).createOrReplaceTempView(name)
+    plain = _in_utc(_by_bytes(data.toDF(*places.values())))
+    plain.createOrReplaceTempView(name)
     return SparkSource(
         _backend(data.sparkSession).table(name),
         places,
@@ -51,8 +53,39 @@ def _by_bytes(frame: Any) -> Any:
     return frame.withColumns(plain) if plain else frame
 
 
+def _in_utc(frame: Any) -> Any:
+    """Turn instants into timestamps in UTC, so that the session's time zone does not matter."""
+    from pyspark.sql import functions  # noqa: PLC0415 - an extra
+
+    micros = "unix_micros(`{0}`)"
+    plain = {
+        field.name: functions.expr(
+            f"timestampadd(MICROSECOND, {micros.format(field.name)}, "
+            "TIMESTAMP_NTZ '1970-01-01 00:00:00')"
+        )
+        for field in frame.schema.fields
+        if field.dataType.typeName() == "timestamp"
+    }
+    return frame.withColumns(plain) if plain else frame
+
+
 class SparkSource(Source):
-    """Hold a table that is in Spark."""
+    """A table that is in Spark."""
+
+    def coded(self, schema: Schema) -> Source:
+        """Return the rows as codes; computed for each question, unless rows have to be copied."""
+        source: SparkSource = self
+        if self.copied:
+            places = {f"c{place}": name for place, name in enumerate(wanted_columns(schema))}
+            kept = {name: place for place, name in places.items()}
+            source = self.keep(self.select(places), kept, drawn=True)
+        query, columns = source.code_view(schema)
+        with self.running():
+            frame, name = source.frame(query), _fresh_name()
+            frame.createOrReplaceTempView(name)
+        session = frame.sparkSession
+        lease = Lease(_forget, session, name), source.lease  # the raw rows stay as long
+        return SparkSource(_backend(session).table(name), columns, lease=lease, origin=source)
 
     def frame(self, expression: Expression) -> Any:
         """Give a query as a Spark frame."""

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.engine.cells import Counts
-from hushtable.engine.encode import Expression, encode
+from hushtable.engine.encode import Expression, recoded
 from hushtable.engine.source import Source
 from hushtable.engine.sql.answers import Broken, integers, union
 from hushtable.engine.sql.packing import packed, unpacked, with_room
@@ -115,13 +115,12 @@ def count_groups(
     sizes = recoded_domain(schema, columns, recode).sizes
     places = {f"c{position}": name for position, name in enumerate(columns)}
     place_of = {name: place for place, name in places.items()}
-    coded = encode(rows.select(places), schema, places, recode=recode)
-    kept = rows.keep(_narrowed(coded, places, sizes), {})
+    counted = recoded(rows.select(places), places, recode)
     answers: list[Counts] = [np.empty(0, np.int64)] * len(groups)
     blocks, broken = cover(groups, sizes), Broken(schema)
     for start in range(0, len(blocks), BLOCKS_PER_QUERY):
         batch = blocks[start : start + BLOCKS_PER_QUERY]
-        found = _count_blocks(kept, batch, place_of, sizes)
+        found = _count_blocks(rows, counted, batch, place_of, sizes)
         for block, (codes, counts) in zip(batch, found, strict=True):
             fine = broken.set_aside(block.columns, codes, counts)
             for group in block.groups:
@@ -133,19 +132,20 @@ def count_groups(
 
 
 def _count_blocks(
-    kept: Source,
+    source: Source,
+    rows: Expression,
     blocks: Sequence[JointCount],
     place_of: Mapping[str, str],
     sizes: Mapping[str, int],
 ) -> list[tuple[NDArray[np.int64], Counts]]:
     """Count the occupied cells of some blocks in one query."""
-    rows, parts = kept.table, []
+    parts = []
     wide = [with_room({name: sizes[name] for name in block.columns}) for block in blocks]
     for number, (block, domain) in enumerate(zip(blocks, wide, strict=True)):
         key = packed(rows, [place_of[name] for name in block.columns], domain.shape)
         tally = rows.select(key=key).group_by("key").agg(n=ibis._.count())
         parts.append(tally.select("key", "n", number=ibis.literal(number, "int32")))
-    answer = kept.fetch(union(parts))
+    answer = source.fetch(union(parts))
     numbers, keys = integers(answer["number"]), integers(answer["key"])
     counts = integers(answer["n"])
     of_block = [numbers == number for number in range(len(blocks))]
@@ -153,13 +153,3 @@ def _count_blocks(
         (unpacked(domain, keys[mine, None]), counts[mine])
         for domain, mine in zip(wide, of_block, strict=True)
     ]
-
-
-def _narrowed(rows: Expression, places: Mapping[str, str], sizes: Mapping[str, int]) -> Expression:
-    """Keep codes in as few bytes as they need."""
-    return rows.select(
-        **{
-            place: rows[place].cast("int8" if sizes[name] < 1 << 7 else "int32")
-            for place, name in places.items()
-        }
-    )

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 import lazy_loader
 
 from hushtable.engine.baskets import ItemColumns, ItemGroups, missing_codes
-from hushtable.engine.encode import Expression, RuleCodes, encode
-from hushtable.engine.source import Source
+from hushtable.engine.encode import recoded
+from hushtable.engine.source import PERSON, Source
 from hushtable.engine.sql.answers import Broken, integers, union
 from hushtable.engine.sql.baskets import at_most, each_item_once
 from hushtable.engine.sql.one_way import broken_rules
@@ -31,32 +31,14 @@ def listed_elements(
     """Give the elements of people, at most `max_values` of each, chosen once and for all."""
     places = {"item": listing.item, "value": listing.value}
     broken_rules(rows, schema, list(places.values())).refuse()
-    elements = rows.select({"owner": schema.unit.column or "", **places})
+    elements = recoded(rows.select({"owner": PERSON, **places}), places, recode)
     for place, name in places.items():
-        elements = _looked_up(elements, place, name, schema, recode)
+        elements = elements.mutate(**{place: elements[place].cast("int64")})
+        missing = (recode.get(name) or schema.attributes[name]).missing_code
+        if missing is not None:
+            elements = elements.filter(elements[place] != missing)
     elements = each_item_once(elements.select("owner", *places))
     return rows.keep(at_most(elements, max_values), {}, drawn=max_values is not None)
-
-
-def _looked_up(
-    rows: Expression, place: str, name: str, schema: Schema, recode: Mapping[str, Recoding]
-) -> Expression:
-    """Replace the raw values of a column by their codes, and drop rows without a value.
-
-    A table of few different values is encoded, and rows look their codes up. NULL finds none: it is
-    no value, and has the code of that.
-    """
-    raw, recoding, column = f"{place}_raw", recode.get(name), schema.attributes[name]
-    distinct = rows.select(**{raw: rows[place], place: rows[place]}).distinct()
-    codes = encode(distinct, schema, {place: name}, recode=recode)
-    rows = rows.rename({raw: place})
-    missing = (recoding or column).missing_code
-    if missing is not None:
-        return rows.join(codes.filter(codes[place] != missing), raw)
-    rows = rows.left_join(codes, raw)
-    rules = RuleCodes.of(column)
-    rules = rules if recoding is None else rules.recoded(recoding)
-    return rows.mutate(**{place: rows[place].fill_null(rules.no_value)})
 
 
 def wide_elements(
@@ -67,11 +49,13 @@ def wide_elements(
     missing, _ = missing_codes(schema, recode)
     items = sorted({item for group in groups for item in group})
     places = {f"c{item}": names[item] for item in items}
-    coded = encode(rows.select(places), schema, places, recode=recode)
+    coded = recoded(rows.select(places), places, recode)
     numbered = rows.keep_numbered(coded, "owner")
     table, parts = numbered.table, []
     for item in items:
-        part = table.select("owner", item=ibis.literal(item, "int64"), value=table[f"c{item}"])
+        part = table.select(
+            "owner", item=ibis.literal(item, "int64"), value=table[f"c{item}"].cast("int64")
+        )
         parts.append(part.filter(part.value != int(missing[item])))
     elements = union(parts)
     wrong = elements.filter(elements.value < 0).group_by(["item", "value"])

@@ -3,10 +3,9 @@
 Rows stay where they are: a question becomes one query, or a few, over codes, and only codes and
 counts travel. Every question goes the same way:
 
-- *the rows that count* (`SqlEngine._rows`): of one moment, and with unit ``person`` at most
-  ``max_rows`` of each. They are fixed at the first question, so that all answers are about the same
-  rows, whatever becomes of the table meanwhile, and coins are tossed once;
-- *encoded in the query*, by the one definition of a code in `hushtable.engine.encode`;
+- *encoded once* (`SqlEngine._all`): at the first question, so that all answers are about the same
+  rows, whatever becomes of the table meanwhile, and no later query sees a raw value;
+- *the rows that count* (`SqlEngine._rows`): with unit ``person`` at most ``max_rows`` of each;
 - *counted by packed codes*: columns one by one in `one_way`, cells in `packing`, many small tables
   in `blocks`, tuples and pairs of items in `elements` and `baskets`;
 - *broken rules set aside*: a row that the schema refuses has a negative code and is counted like
@@ -37,11 +36,10 @@ from hushtable.engine.baskets import (
     missing_codes,
 )
 from hushtable.engine.cells import Cells, Counts
-from hushtable.engine.checked import CheckedEngine
-from hushtable.engine.encode import is_missing
+from hushtable.engine.checked import CheckedEngine, not_once
 from hushtable.engine.published import Parts
 from hushtable.engine.rules import person_break
-from hushtable.engine.source import Source
+from hushtable.engine.source import PERSON, Source
 from hushtable.engine.spark.source import SparkSource
 from hushtable.engine.spark.writing import publish_on_executors
 from hushtable.engine.sql.answers import Broken, n_rows
@@ -50,6 +48,7 @@ from hushtable.engine.sql.blocks import count_groups
 from hushtable.engine.sql.elements import listed_elements, wide_elements
 from hushtable.engine.sql.one_way import broken_rules, count_each
 from hushtable.engine.sql.packing import count_cells, tally
+from hushtable.engine.sql.rows import check_some_rows
 from hushtable.privacy.noise import Noise
 from hushtable.recoding import Recoding, recoded_domain
 from hushtable.schema import Schema
@@ -64,32 +63,31 @@ class SqlEngine(CheckedEngine):
 
     Parameters
     ----------
-    source : Source
-        The opened table.
+    coded : callable
+        Reads the table and encodes its rows: codes, and who each row belongs to (`PERSON`).
     schema : Schema
         The rules.
     """
 
-    def __init__(self, source: Source, schema: Schema) -> None:
-        self._source, self._schema = source, schema
+    def __init__(self, coded: Callable[[], Source], schema: Schema) -> None:
+        self._coded, self._schema = coded, schema
         self._elements: dict[object, Source] = {}
 
     # --- the rows that count ----------------------------------------------------------------------
 
     @cached_property
     def _all(self) -> Source:
-        """All rows, of one moment."""
-        source = self._source.here(self._wanted)
-        if not source.copied:
-            return source
-        places = {f"c{position}": name for position, name in enumerate(self._wanted)}
-        kept = {name: place for place, name in places.items()}
-        return source.keep(source.select(places), kept, drawn=True)
-
-    @property
-    def _wanted(self) -> list[str]:
-        person = self._schema.unit.column
-        return [*self._schema.attributes, *([] if person is None else [person])]
+        """All rows, encoded; refused if a lookup lost or doubled one."""
+        coded = self._coded()
+        if coded.origin is None:
+            return coded
+        n_raw = n_rows(coded.origin, coded.origin.table)
+        # What Spark counts is compared with the raw rows (`n_rows`), which saves a scan.
+        compared_later = isinstance(coded, SparkSource) and self._schema.unit.column is None
+        if not compared_later and n_rows(coded, coded.table) != n_raw:
+            raise not_once(list(self._schema.attributes))
+        check_some_rows(coded.origin, self._schema, n_raw)
+        return coded if compared_later else replace(coded, origin=None)
 
     @cached_property
     def _rows(self) -> Source:
@@ -97,39 +95,37 @@ class SqlEngine(CheckedEngine):
         person, max_rows = self._schema.unit.column, self._schema.unit.max_rows
         if person is None or max_rows is None:
             return self._all
-        if not self._n_nobody() and self._most_rows(person) <= max_rows:
+        if not self._n_nobody() and self._most_rows() <= max_rows:
             return self._all  # ranking the rows would keep them all, and cost more than counting
-        return self._chosen(person, max_rows)
+        return self._chosen(max_rows)
 
-    def _chosen(self, person: str, max_rows: int) -> Source:
+    def _chosen(self, max_rows: int) -> Source:
         """Choose at most `max_rows` rows of each person, and none of nobody.
 
         The engine's own random numbers suffice: the promise holds for every outcome of coins that
         do not depend on the data, and a person's rows are ranked among themselves only.
         """
         places = {f"c{position}": name for position, name in enumerate(self._schema.attributes)}
-        rows = self._all.select({"person": person, **places})
-        rows = rows.filter(~is_missing(rows.person, self._schema.missing_values))
+        rows = self._all.select({"person": PERSON, **places})
+        rows = rows.filter(rows.person.notnull())
         drawn = rows.mutate(coin=ibis.random())
         ranked = drawn.mutate(
             place=ibis.row_number().over(group_by=drawn.person, order_by=drawn.coin)
         )
         kept = ranked.filter(ranked.place < max_rows).select("person", *places)
         columns = {name: place for place, name in places.items()}
-        return self._all.keep(kept, {**columns, person: "person"}, drawn=True)
+        return self._all.keep(kept, {**columns, PERSON: "person"}, drawn=True)
 
-    def _most_rows(self, person: str) -> int:
+    def _most_rows(self) -> int:
         """Count the rows of the person who has most; for the engine's own use."""
-        sizes = self._all.select({"person": person}).group_by("person").agg(n=ibis._.count())
+        sizes = self._all.select({"person": PERSON}).group_by("person").agg(n=ibis._.count())
         return int(self._all.fetch(sizes.agg(most=sizes.n.max()))["most"][0].as_py() or 0)
 
     def _n_nobody(self) -> int:
-        person = self._schema.unit.column
-        if person is None:
+        if self._schema.unit.column is None:
             return 0
-        raw = self._all.select({"person": person})
-        nobody = is_missing(raw.person, self._schema.missing_values)
-        return n_rows(self._all, raw.filter(nobody))
+        rows = self._all.select({"person": PERSON})
+        return n_rows(self._all, rows.filter(rows.person.isnull()))
 
     def n_rows(self) -> int:
         """Count the rows."""
@@ -137,14 +133,15 @@ class SqlEngine(CheckedEngine):
 
     @cached_property
     def _n_counted(self) -> int:
-        return n_rows(self._rows, self._rows.table)
+        rows = self._rows.origin or self._rows
+        return n_rows(rows, rows.table)
 
     # --- cells ------------------------------------------------------------------------------------
 
     def _histograms(self, columns: Sequence[str], by: str | None) -> dict[str, Counts]:
         sizes, broken = self._schema.domain.sizes, Broken(self._schema)
         answer: dict[str, Counts] = {}
-        for name, codes, counts in count_each(self._rows, self._schema, columns, by=by):
+        for name, codes, counts in count_each(self._rows, columns, by=by):
             names = [name] if by is None else [name, by]
             fine = broken.set_aside(names, codes, counts)
             answer[name] = np.zeros([sizes[n] for n in names], np.int64)
@@ -154,7 +151,7 @@ class SqlEngine(CheckedEngine):
 
     def _counts(self, columns: Sequence[str], recode: Mapping[str, Recoding]) -> Cells:
         domain = recoded_domain(self._schema, columns, recode)
-        codes, counts = count_cells(self._rows, self._schema, domain, recode, most=MAX_CELLS)
+        codes, counts = count_cells(self._rows, domain, recode, most=MAX_CELLS)
         broken = Broken(self._schema)
         broken.set_aside(columns, codes, counts)
         broken.refuse()
@@ -165,14 +162,13 @@ class SqlEngine(CheckedEngine):
     ) -> Callable[..., Parts] | None:
         domain = recoded_domain(self._schema, columns, recode)
         # A seeded run is for comparing engines: one machine, one order of draws.
-        if not (isinstance(self._source, SparkSource) and noise.is_private) or (
-            domain.size <= MAX_CELLS
-        ):
+        if domain.size <= MAX_CELLS or not noise.is_private:
             return None
         rows = self._rows
-        assert isinstance(rows, SparkSource)  # noqa: S101 - what is kept of one is one
+        if not isinstance(rows, SparkSource):
+            return None
         broken_rules(rows, self._schema, columns).refuse()
-        query, wide = tally(rows, self._schema, domain, recode)
+        query, wide = tally(rows, domain, recode)
         return partial(
             publish_on_executors, rows, query, domain=domain, wide=wide, n_rows=self.n_rows
         )

@@ -14,12 +14,11 @@ from numpy.typing import NDArray
 
 from hushtable.domain import Domain
 from hushtable.engine.cells import Counts
-from hushtable.engine.encode import Expression, encode
+from hushtable.engine.encode import Expression, recoded
 from hushtable.engine.rules import N_RULES
 from hushtable.engine.source import Source
 from hushtable.engine.sql.answers import integers
 from hushtable.recoding import Recoding
-from hushtable.schema import Schema
 
 ibis = lazy_loader.load("ibis")
 
@@ -43,15 +42,11 @@ def unpacked(wide: Domain, keys: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def tally(
-    rows: Source, schema: Schema, domain: Domain, recode: Mapping[str, Recoding] | None
+    rows: Source, domain: Domain, recode: Mapping[str, Recoding]
 ) -> tuple[Expression, Domain]:
-    """Give a query for the keys and counts of the cells of a domain, and what packs the keys.
-
-    Rows are encoded first and then grouped by packed keys: measured on nine columns of text, this
-    takes a third of the time of grouping by the texts.
-    """
+    """Return a query for the keys and counts of the cells of a domain, and what packs the keys."""
     places = {f"c{position}": name for position, name in enumerate(domain.names)}
-    coded = encode(rows.select(places), schema, places, recode=recode)
+    coded = recoded(rows.select(places), places, recode)
     wide = with_room(domain.sizes)
     keys = {
         f"key{limb}": packed(coded, list(places)[run], wide.shape[run])
@@ -61,15 +56,10 @@ def tally(
 
 
 def count_cells(
-    rows: Source,
-    schema: Schema,
-    domain: Domain,
-    recode: Mapping[str, Recoding] | None,
-    *,
-    most: int,
+    rows: Source, domain: Domain, recode: Mapping[str, Recoding], *, most: int
 ) -> tuple[NDArray[np.int64], Counts]:
     """Count combinations of codes, those of broken rules included, in order; `most` may travel."""
-    query, wide = tally(rows, schema, domain, recode)
+    query, wide = tally(rows, domain, recode)
     table = rows.fetch(query, most=most if wide.size > most else None)
     keys = np.stack([integers(table[f"key{at}"]) for at in range(len(wide.limbs))], axis=1)
     order = np.lexsort(keys.T[::-1]) if keys.shape[1] > 1 else np.argsort(keys[:, 0])

@@ -1,35 +1,44 @@
-"""All rows of a table as codes, fetched to this machine."""
+"""All rows of a table that a database holds, as codes in memory."""
 
 from __future__ import annotations
 
+import lazy_loader
 import numpy as np
-import pyarrow as pa
 
-from hushtable.engine.arrow_codes import Encoded
-from hushtable.engine.encode import encode, is_missing
-from hushtable.engine.source import POSITION, Source
+from hushtable.engine.checked import not_once
+from hushtable.engine.coded_rows import CHECKED_ROWS, Encoded, spot_check
+from hushtable.engine.encode import encode
+from hushtable.engine.source import PERSON, Source, wanted_columns
+from hushtable.engine.sql.answers import n_rows
 from hushtable.schema import Schema
+
+ibis = lazy_loader.load("ibis")
 
 
 def encoded_rows(source: Source, schema: Schema) -> Encoded:
-    """Have all rows encoded where they are, and fetch their codes."""
-    places = {f"c{position}": name for position, name in enumerate(schema.attributes)}
-    person = schema.unit.column
-    wanted = places if person is None else {**places, "person": person}
-    source = source.here(list(dict.fromkeys(wanted.values())))
-    raw = source.select(wanted, in_order=True)
-    if person is not None:
-        raw = raw.mutate(nobody=is_missing(raw.person, schema.missing_values))
-    coded = encode(raw, schema, places)
-    table = source.fetch(coded.mutate(**{place: coded[place].cast("int32") for place in places}))
-    if POSITION in table.column_names:
-        table = table.take(np.argsort(table[POSITION].to_numpy(), kind="stable"))
-    codes = {name: np.asarray(table[place].to_numpy(), np.int32) for place, name in places.items()}
-    if person is None:
+    """Encode all rows where they are, and fetch their codes."""
+    source = source.here(wanted_columns(schema))
+    query, columns = source.code_view(schema)
+    table = source.fetch(query)
+    n_raw = n_rows(source, source.table)
+    if len(table) != n_raw:
+        raise not_once(list(schema.attributes))
+    check_some_rows(source, schema, n_raw)
+    columns.pop(PERSON, None)
+    codes = {name: np.asarray(table[place].to_numpy(), np.int32) for name, place in columns.items()}
+    if schema.unit.column is None:
         return Encoded(codes, None)
-    names = table["person"].combine_chunks()
-    if pa.types.is_floating(names.type):
-        names = pa.array(names.to_numpy(zero_copy_only=False) + 0.0)  # -0.0 and 0.0 are one person
-    numbers = names.dictionary_encode().indices
-    persons = np.where(table["nobody"].to_numpy(), -1, numbers.fill_null(-1).to_numpy())
-    return Encoded(codes, persons.astype(np.int32))
+    numbers = table["person"].combine_chunks().dictionary_encode().indices
+    return Encoded(codes, numbers.fill_null(-1).to_numpy().astype(np.int32))
+
+
+def check_some_rows(source: Source, schema: Schema, n_raw: int) -> None:
+    """Fetch a few random rows with their codes, and compare these with the reference encoder."""
+    places = {f"c{position}": name for position, name in enumerate(schema.attributes)}
+    raw = {f"r{position}": name for position, name in enumerate(schema.attributes)}
+    rows = source.select(places | raw)
+    chosen = rows.filter(ibis.random() < 2 * CHECKED_ROWS / max(n_raw, 1)).limit(CHECKED_ROWS)
+    table = source.fetch(encode(chosen, schema, places))
+    if len(table):
+        codes = {name: table[place].to_numpy() for place, name in places.items()}
+        spot_check({name: table[place] for place, name in raw.items()}, codes, schema)

@@ -1,0 +1,260 @@
+"""Rows of files and frames as codes: read once, encoded batch by batch, and spot-checked.
+
+The code of a row, and whose row it is, must depend on that row alone. So no database evaluates an
+expression over a file, where statistics and optimizers could decide. Arrow reads the rows, NumPy
+encodes columns of plain types, and DuckDB the others, in batches that have no statistics. The path
+of a column depends on its type alone, never on another column. A few rows of each table are encoded
+by `reference_encoder` as well; a difference ends the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from hushtable.engine.arrow_codes import Codes, encode_here, looked_up
+from hushtable.engine.checked import not_once
+from hushtable.engine.encode import code_type, encode
+from hushtable.engine.header import Data, Header
+from hushtable.engine.own_duckdb import connect_duckdb, open_in_duckdb
+from hushtable.engine.read_rows import (
+    decoded,
+    identities,
+    is_text,
+    plain_column,
+    read_batches,
+)
+from hushtable.engine.reference_encoder import ReferenceColumn, reference_identity
+from hushtable.engine.source import PERSON, Source, explained, wanted_columns
+from hushtable.errors import HushtableError, InternalError
+from hushtable.schema import Categorical, Schema
+
+_CODES = "codes"
+_POSITION = "position"
+_BATCH = "batch"
+
+CHECKED_ROWS = 128  # of each batch
+
+
+class Encoded(NamedTuple):
+    """All rows: the codes of each column, and the number of the person (-1: nobody)."""
+
+    codes: dict[str, Codes]
+    persons: Codes | None
+
+
+class CodedBatch(NamedTuple):
+    """Some rows: the codes of each column, and the identities of persons (null: nobody)."""
+
+    codes: dict[str, Codes]
+    persons: pa.ChunkedArray | None
+
+
+@dataclass(frozen=True, eq=False)
+class CodedRows:
+    """Rows of a file or frame, to be read and encoded once.
+
+    Parameters
+    ----------
+    data : path or Arrow table
+        Where the rows are.
+    header : Header
+        Its columns.
+    schema : Schema
+        The rules.
+    decimal_comma : bool
+        Whether texts of numbers have a comma for the decimal point.
+    memory_limit : str, optional
+        Memory of DuckDB, such as ``"1GB"``; beyond it, DuckDB works on disk.
+    """
+
+    data: Data
+    header: Header
+    schema: Schema
+    decimal_comma: bool = False
+    memory_limit: str | None = None
+    _queries: dict[tuple[str, ...], str] = field(default_factory=dict)
+
+    def in_memory(self) -> Encoded:
+        """Read all rows into memory."""
+        number_of: dict[Any, int] = {None: -1}
+        codes: dict[str, list[Codes]] = {name: [] for name in self.schema.attributes}
+        persons: list[Codes] = []
+        for batch in self._batches():
+            for name, part in batch.codes.items():
+                codes[name].append(part)
+            if batch.persons is not None:
+                persons.append(
+                    looked_up(batch.persons, lambda one: number_of.setdefault(one, len(number_of)))
+                )
+        return Encoded(
+            {name: np.concatenate(parts) for name, parts in codes.items()},
+            np.concatenate(persons) if persons else None,
+        )
+
+    def in_duckdb(self) -> Source:
+        """Read all rows into a table of DuckDB: codes, and the persons' identities."""
+        sizes = self.schema.domain.sizes
+        places = {name: f"c{place}" for place, name in enumerate(self.schema.attributes)}
+        connection = connect_duckdb(Header((), ()), self.memory_limit)
+        made = f"CREATE TABLE {_CODES} AS"
+        for batch in self._batches():
+            columns = {
+                place: pa.array(batch.codes[name].astype(code_type(sizes[name])))
+                for name, place in places.items()
+            }
+            if batch.persons is not None:
+                columns["person"] = batch.persons
+            try:
+                connection.con.register(_BATCH, pa.table(columns))
+                connection.con.execute(f"{made} SELECT * FROM {_BATCH}")  # noqa: S608 - our names
+                connection.con.unregister(_BATCH)
+            except Exception as error:  # engines raise what they like
+                raise explained(error) from None
+            made = f"INSERT INTO {_CODES}"
+        connection.raw_sql("SET lock_configuration = true")
+        person = self.schema.unit.column
+        columns_of = places if person is None else {**places, PERSON: "person"}
+        return Source(connection.table(_CODES), columns_of)
+
+    def _batches(self) -> Iterator[CodedBatch]:
+        person = self.schema.unit.column
+        try:
+            for raw in self._raw_batches(wanted_columns(self.schema)):
+                values = self._values(raw)
+                codes = self._encoded(values)
+                spot_check(values, codes, self.schema)
+                persons = None
+                if person is not None:
+                    persons = identities(raw[person], self.schema.missing_values)
+                    _check_identities(raw[person], persons, self.schema.missing_values)
+                yield CodedBatch(codes, persons)
+        except HushtableError:
+            raise
+        except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
+            raise explained(error) from None
+
+    def _raw_batches(self, names: Sequence[str]) -> Iterator[pa.Table]:
+        if self.header.delimiter is None:
+            return read_batches(self.data, self.header, names)
+        # DuckDB splits a text file into fields, all of them texts.
+        source = open_in_duckdb(self.data, self.header, memory_limit=self.memory_limit)
+        places = {f"c{place}": name for place, name in enumerate(names)}
+        return source.batches(source.select(places), names)
+
+    def _values(self, raw: pa.Table) -> dict[str, pa.ChunkedArray]:
+        """Return the raw columns, with points for decimal commas of numbers."""
+        values = {}
+        for name, column in self.schema.attributes.items():
+            kind = raw[name].type
+            values[name] = raw[name]
+            if pa.types.is_dictionary(kind) and not (
+                is_text(kind.value_type) or pa.types.is_integer(kind.value_type)
+            ):
+                values[name] = decoded(raw[name])
+            if self.decimal_comma and not isinstance(column, Categorical):
+                values[name] = _with_points(values[name])
+        return values
+
+    def _encoded(self, values: Mapping[str, pa.ChunkedArray]) -> dict[str, Codes]:
+        codes: dict[str, Codes] = {}
+        others: dict[str, pa.ChunkedArray] = {}
+        for name, column in self.schema.attributes.items():
+            found = encode_here(
+                values[name], column, self.schema.missing_values, texts=self.header.is_small_text
+            )
+            if found is None:
+                others[name] = plain_column(values[name])
+            else:
+                codes[name] = found
+        if others:
+            codes |= self._encoded_in_duckdb(others)
+        return {name: codes[name] for name in self.schema.attributes}
+
+    def _encoded_in_duckdb(self, columns: Mapping[str, pa.ChunkedArray]) -> dict[str, Codes]:
+        places = {f"c{place}": name for place, name in enumerate(columns)}
+        n_rows = len(next(iter(columns.values())))
+        batch = pa.table({**dict(zip(places, columns.values(), strict=True)),
+                          _POSITION: pa.array(np.arange(n_rows))})  # fmt: skip
+        connection = self._scratch
+        try:
+            connection.con.register(_BATCH, batch)
+            rows = connection.table(_BATCH)
+            key = (*columns, str(batch.schema))
+            if key not in self._queries:
+                coded = encode(rows, self.schema, places)
+                coded = coded.select(
+                    _POSITION, **{place: coded[place].cast("int32") for place in places}
+                )
+                connection._run_pre_execute_hooks(coded)  # lists of values become tables
+                self._queries[key] = connection.compile(coded)
+            answer = connection.con.sql(self._queries[key]).to_arrow_table()
+            connection.con.unregister(_BATCH)
+        except HushtableError:
+            raise
+        except Exception as error:  # engines raise what they like
+            raise explained(error) from None
+        found = answer[_POSITION].to_numpy()
+        order = np.argsort(found, kind="stable")
+        if not np.array_equal(found[order], np.arange(n_rows)):
+            raise not_once(list(columns))
+        return {
+            name: np.asarray(answer[place].to_numpy(), np.int32)[order]
+            for place, name in places.items()
+        }
+
+    @cached_property
+    def _scratch(self) -> Any:
+        return connect_duckdb(Header((), ()), self.memory_limit)
+
+
+def _with_points(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    import pyarrow.compute as pc  # noqa: PLC0415 - slow to import
+
+    column = plain_column(column)
+    return pc.replace_substring(column, ",", ".") if is_text(column.type) else column
+
+
+def spot_check(
+    values: Mapping[str, pa.ChunkedArray], codes: Mapping[str, Codes], schema: Schema
+) -> None:
+    """Encode a few random rows by the reference as well; raise an error if codes differ."""
+    n_rows = len(next(iter(values.values())))
+    chosen = _chosen(n_rows)
+    for name, column in schema.attributes.items():
+        reference = ReferenceColumn(column, schema.missing_values)
+        expected = [reference.code(values[name][at]) for at in chosen.tolist()]
+        if expected != codes[name][chosen].tolist():
+            raise _different(name, "encoded")
+
+
+def _check_identities(
+    raw: pa.ChunkedArray, persons: pa.ChunkedArray, missing_values: Sequence[str]
+) -> None:
+    """Compare who a few random rows belong to with the reference."""
+    chosen = _chosen(len(raw))
+    found = [persons[at].as_py() for at in chosen.tolist()]
+    expected = [reference_identity(raw[at], missing_values) for at in chosen.tolist()]
+    pairs = set(zip(found, expected, strict=True))
+    nobody = all((one is None) == (other is None) for one, other in pairs)
+    if not (nobody and len(pairs) == len(set(found)) == len(set(expected))):
+        raise _different("person", "identified")
+
+
+def _chosen(n_rows: int) -> NDArray[np.int64]:
+    """Choose a few rows, which nobody can foresee."""
+    return np.random.default_rng().integers(n_rows, size=min(n_rows, CHECKED_ROWS))
+
+
+def _different(name: str, what: str) -> InternalError:
+    return InternalError(
+        f"column {name!r}: a row was {what} otherwise than the reference encoder does, and nothing "
+        "was published. Report this with the type of the column and the versions of hushtable, "
+        "pyarrow and DuckDB; as a remedy, convert the column to text."
+    )
