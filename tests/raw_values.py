@@ -295,8 +295,10 @@ KINDS: dict[str, tuple[pa.DataType, ...]] = {
         pa.dictionary(pa.int32(), pa.timestamp("us", "Europe/Berlin")),
         pa.dictionary(pa.int32(), pa.decimal128(18, 2)), pa.dictionary(pa.int8(), pa.bool_()),
         pa.dictionary(pa.int8(), pa.uint64()),
+    ),
+    "refused": (
         pa.run_end_encoded(pa.int32(), pa.string()), pa.run_end_encoded(pa.int32(), pa.int64()),
-        pa.run_end_encoded(pa.int32(), pa.float64()),
+        pa.run_end_encoded(pa.int32(), pa.float64()), pa.binary(), pa.large_binary(), pa.binary(4),
     ),
 }  # fmt: skip
 """Arrow types by family."""

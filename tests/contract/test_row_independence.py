@@ -1,0 +1,310 @@
+"""The code of a row, and whose row it is, depend on that row alone.
+
+Whatever the engine, the file format and the options of the writer: a table is encoded as a whole,
+in parts, and row by row, and every code and identity is compared with those of
+`hushtable.engine.reference_encoder`. A case is one cell that one engine reads from one format.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hushtable.engine import connect
+from hushtable.engine.reference_encoder import ReferenceColumn, plain, reference_identity
+from hushtable.engine.two_waves import open_waves, previous
+from hushtable.errors import DataError
+from hushtable.schema import Schema
+from raw_formats import FORMATS, Format, Written, arrow
+from raw_values import (
+    KINDS,
+    PERSON,
+    ROW,
+    RawTable,
+    array_of,
+    hard_values,
+    rules_for,
+    values_of,
+    with_policy,
+)
+
+N_COLUMNS, N_ROWS = 2, 16  # a column costs a database more than a row
+POLICIES = [("category", "missing"), ("category", "clip"), ("other", "clip"), ("other", "other")]
+LONG_CASES = 1_400  # of each format, at least: more than 20,000 of codes in all
+LONG_EXAMPLES, EXAMPLES = 40, 1
+
+
+@st.composite
+def raw_tables(draw: Any, chosen: Format, *, person: bool = False) -> RawTable:
+    """Draw a table that a format can represent, with columns of a schema that read it."""
+    n_rows, kinds = draw(st.integers(1, N_ROWS)), chosen.kinds()
+    arrays: dict[str, pa.Array] = {ROW: pa.array(range(n_rows), pa.int32())}
+    columns = {}
+    for place in range(draw(st.integers(1, 1 if person else N_COLUMNS))):
+        kind = draw(st.sampled_from(kinds))
+        rules = draw(st.sampled_from(rules_for(kind)))
+        arrays[f"x{place}"] = _array(draw, chosen, kind, n_rows)
+        columns[f"x{place}"] = with_policy(rules, *draw(st.sampled_from(POLICIES)))
+    if person:
+        arrays[PERSON] = _array(draw, chosen, draw(st.sampled_from(kinds)), n_rows)
+    return RawTable(pa.table(arrays), columns)
+
+
+def _array(draw: Any, chosen: Format, kind: pa.DataType, n_rows: int) -> pa.Array:
+    def fits(value: Any) -> bool:
+        return value is None or chosen.fits(plain(array_of([value], kind)[0]), kind)
+
+    # Few values, so that some stand in several rows.
+    values = draw(st.lists(values_of(kind).filter(fits), min_size=1, max_size=n_rows))
+    return array_of([draw(st.sampled_from(values)) for _ in range(n_rows)], kind)
+
+
+def codes_of(data: Any, schema: Schema, engine: str) -> list[dict[str, int]]:
+    """Return the codes of each row that counts, in the order of their numbers."""
+    names = list(schema.attributes)
+    cells = connect(data, schema, engine=engine).counts(names)  # type: ignore[arg-type]
+    assert set(cells.counts.tolist()) <= {1}  # rows differ in their numbers
+    return [dict(zip(names, codes, strict=True)) for codes in cells.codes.tolist()]
+
+
+def expected_codes(written: Written, schema: Schema) -> list[dict[str, int]]:
+    """Encode all cells by the reference encoder."""
+    by_column = {}
+    for name, column in schema.attributes.items():
+        reference = ReferenceColumn(column, schema.missing_values)
+        by_column[name] = [reference.code(cell) for cell in written.cells[name]]
+    return [dict(zip(by_column, row, strict=True)) for row in zip(*by_column.values(), strict=True)]
+
+
+def check_codes(
+    raw: RawTable, chosen: Format, engine: str, folder: Path, rng: random.Random
+) -> int:
+    """Compare codes of a table and of a part of it with the reference; return the cases.
+
+    The part is one row, or the rows on one side of a cut.
+    """
+    schema, n_rows = raw.schema(), raw.table.num_rows
+    start = rng.randrange(n_rows)
+    length = 1 if rng.random() < 0.5 else rng.randint(1, n_rows - start)
+    for part in (raw.table, raw.table.slice(start, length)):
+        written = chosen.write(part, folder, rng)
+        assert codes_of(written.data, schema, engine) == expected_codes(written, schema)
+    return (n_rows + length) * len(raw.columns)
+
+
+def check_persons(
+    raw: RawTable, chosen: Format, engine: str, folder: Path, rng: random.Random
+) -> int:
+    """Check that one row of each person counts, with its codes; return the cases."""
+    schema, n_rows = raw.schema(person=True), raw.table.num_rows
+    for part in (raw.table, raw.table.slice(rng.randrange(n_rows), 1)):
+        written = chosen.write(part, folder, rng)
+        persons = [
+            reference_identity(cell, schema.missing_values) for cell in written.cells[PERSON]
+        ]
+        expected = {codes[ROW]: codes for codes in expected_codes(written, schema)}
+        person_of = dict(zip(expected, persons, strict=True))
+        found = codes_of(written.data, schema, engine)
+        assert Counter(person_of[row[ROW]] for row in found) == Counter({*persons} - {None})
+        assert found == [expected[row[ROW]] for row in found]
+    return n_rows + 1
+
+
+def check_waves(
+    raw: RawTable, chosen: Format, engine: str, folder: Path, rng: random.Random
+) -> int:
+    """Check that people of two waves are those who are in both; return the cases."""
+    schema, rows = raw.schema(person=True), list(range(raw.table.num_rows))
+    waves = [
+        chosen.write(raw.table.take(rng.sample(rows, rng.randint(1, len(rows)))), folder, rng)
+        for _ in range(2)
+    ]
+    people = []
+    for wave in waves:
+        numbers = [codes[ROW] for codes in expected_codes(wave, schema)]
+        persons = [reference_identity(cell, schema.missing_values) for cell in wave.cells[PERSON]]
+        people.append(dict(zip(numbers, persons, strict=True)))
+    opened = open_waves(*(wave.data for wave in waves), engine=engine)  # type: ignore[arg-type]
+    followed = opened.connect(schema).followed
+    assert followed is not None
+    pairs = followed.counts([ROW, previous(ROW)]).codes.tolist()
+    found = [(people[0][now], people[1][before]) for now, before in pairs]
+    both = {*people[0].values()} & {*people[1].values()} - {None}
+    assert Counter(found) == Counter((person, person) for person in both)
+    return sum(map(len, people))
+
+
+Check = Callable[[RawTable, Format, str, Path, random.Random], int]
+
+
+def check_examples(
+    check: Check, chosen: Format, folder: Path, n_examples: int, *, person: bool
+) -> int:
+    """Run a check on drawn tables with every engine of a format; return the number of cases."""
+    cases = 0
+
+    @settings(max_examples=n_examples)
+    @given(raw_tables(chosen, person=person), st.integers(0, 2**32))
+    def run(raw: RawTable, seed: int) -> None:
+        nonlocal cases
+        for engine in chosen.engines:
+            rng = random.Random(seed)  # noqa: S311 - draws options of writers
+            cases += check(raw, chosen, engine, folder, rng)
+
+    run()
+    return cases
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_codes(name: str, tmp_path: Path) -> None:
+    assert check_examples(check_codes, FORMATS[name], tmp_path, EXAMPLES, person=False)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_persons(name: str, tmp_path: Path) -> None:
+    assert check_examples(check_persons, FORMATS[name], tmp_path, EXAMPLES, person=True)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", FORMATS)
+def test_many_codes(name: str, tmp_path: Path) -> None:
+    cases = check_examples(check_codes, FORMATS[name], tmp_path, LONG_EXAMPLES, person=False)
+    assert cases >= LONG_CASES
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", FORMATS)
+def test_many_persons(name: str, tmp_path: Path) -> None:
+    cases = check_examples(check_persons, FORMATS[name], tmp_path, LONG_EXAMPLES, person=True)
+    assert cases >= LONG_EXAMPLES
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", FORMATS)
+def test_many_people_of_two_waves(name: str, tmp_path: Path) -> None:
+    cases = check_examples(check_waves, FORMATS[name], tmp_path, LONG_EXAMPLES // 3, person=True)
+    assert cases >= LONG_EXAMPLES // 3
+
+
+# --- faults that were found ----------------------------------------------------------------------
+
+
+def _parquet(table: pa.Table, folder: Path, rng: random.Random) -> Written:
+    path = folder / f"{rng.randrange(2**32)}.parquet"
+    pq.write_table(table, path)
+    return Written(path, {name: list(table[name]) for name in table.column_names})
+
+
+PLAIN = {"arrow": Format(arrow, ()), "parquet": Format(_parquet, ())}
+BESIDE = {"x1": pa.array([None], pa.decimal128(5, 2)), "x2": pa.array([None], pa.int64())}
+
+
+def _with_beside(values: pa.Array, rules: dict[str, Any], beside: str) -> RawTable:
+    """Build a table with a column beside, whose type must not change how others are read."""
+    n_rows = len(values)
+    arrays = {
+        ROW: pa.array(range(n_rows)),
+        "x0": values,
+        beside: pa.concat_arrays([BESIDE[beside]] * n_rows),
+    }
+    other = {"type": "number", "low": 0, "high": 1, "step": 1, "missing": "category"}
+    return RawTable(pa.table(arrays), {"x0": rules, beside: other})
+
+
+def _spread(values: Sequence[Any], n: int) -> list[Any]:
+    return list(values)[:: max(1, len(values) // n)]
+
+
+SECONDS_RULES = {
+    "type": "timestamp", "low": "1969-12-31 23:59:50", "high": "1970-01-01 00:00:09",
+    "step": "second", "missing": "category", "outside": "missing",
+}  # fmt: skip
+CLOCK_RULES = {"type": "time", "step": "second", "missing": "category"}
+NUMBER_RULES = {"type": "number", "low": 0.0, "high": 9.0, "step": 1.0, "missing": "category"}
+INSTANTS = [-1_000_000_001, -500_000_000, -1, 0, 499_999_999, 500_000_000, 999_999_999]
+FAULTS: dict[str, tuple[pa.Array, dict[str, Any]]] = {
+    # DuckDB answered isnan from the statistics of a Parquet file.
+    "nan": (pa.array([math.nan, 1.0, 2.0]), NUMBER_RULES),
+    "nan alone": (pa.array([math.nan]), NUMBER_RULES),
+    "single nan": (pa.array([math.nan, 1.0], pa.float32()), NUMBER_RULES),
+    # Seconds were rounded from half a second on.
+    "instants": (array_of(INSTANTS, pa.timestamp("ns", "Europe/Berlin")), SECONDS_RULES),
+    "timestamps": (array_of(INSTANTS, pa.timestamp("ns")), SECONDS_RULES),
+    "microseconds": (
+        array_of([i // 1000 for i in INSTANTS], pa.timestamp("us", "UTC")), SECONDS_RULES
+    ),
+    "times": (array_of([999_999_999, 86_399_999_999_999], pa.time64("ns")), CLOCK_RULES),
+    # A double stood for a whole number beyond 2**53.
+    "special": (
+        pa.array([2**53, 2**53 + 1]),
+        {"type": "integer", "low": 0, "high": 9, "special": {2**53 + 1: "far"}},
+    ),
+    "long decimals": (
+        array_of([2**53, 2**53 + 1], pa.decimal256(50, 0)),
+        {"type": "integer", "low": 2**53, "high": 2**53 + 2, "outside": "clip"},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("beside", BESIDE)
+@pytest.mark.parametrize("engine", ["memory", "duckdb"])
+@pytest.mark.parametrize("name", PLAIN)
+@pytest.mark.parametrize("fault", FAULTS)
+def test_codes_that_were_wrong(
+    fault: str, name: str, engine: str, beside: str, tmp_path: Path
+) -> None:
+    raw = _with_beside(*FAULTS[fault], beside)
+    check_codes(raw, PLAIN[name], engine, tmp_path, random.Random(0))  # noqa: S311
+
+
+PERSONS = {
+    "long decimals": array_of([2**60, 2**60 + 1, 2**60], pa.decimal256(50, 0)),
+    "instants": array_of([1, 2, 1], pa.timestamp("ns", "UTC")),
+    "timestamps": array_of([1, 2, 1], pa.timestamp("ns")),
+    "times": array_of([1, 2, 1], pa.time64("ns")),
+    "lengths": array_of([1, 2, 1], pa.duration("ns")),
+    "zeros": pa.array([0.0, -0.0, 1.0, math.nan]),
+    "texts": pa.array(["a", "A", "a ", "é", "e\u0301", "a\0", "a"]),
+    "numbers": pa.array([999, 999, None]),
+    "long numbers": array_of([999, 999, None], pa.decimal256(50, 0)),
+}
+
+
+@pytest.mark.parametrize("engine", ["memory", "duckdb"])
+@pytest.mark.parametrize("name", PLAIN)
+@pytest.mark.parametrize("persons", PERSONS)
+def test_persons_that_were_confused(persons: str, name: str, engine: str, tmp_path: Path) -> None:
+    column = PERSONS[persons]
+    arrays = {ROW: pa.array(range(len(column))), PERSON: column}
+    raw = RawTable(pa.table(arrays), {})
+    check_persons(raw, PLAIN[name], engine, tmp_path, random.Random(0))  # noqa: S311
+    check_waves(raw, PLAIN[name], engine, tmp_path, random.Random(0))  # noqa: S311
+
+
+# --- types that are refused ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("engine", ["memory", "duckdb"])
+@pytest.mark.parametrize("kind", KINDS["refused"], ids=str)
+def test_a_type_is_refused_whatever_the_rows_contain(kind: pa.DataType, engine: str) -> None:
+    values = _spread(hard_values(kind), 4)
+    messages = set()
+    for rows in (values, values[:1], [None], []):
+        raw = RawTable(
+            pa.table({ROW: pa.array(range(len(rows)), pa.int64()), "x0": array_of(rows, kind)}),
+            {"x0": NUMBER_RULES},
+        )
+        with pytest.raises(DataError) as caught:
+            connect(raw.table, raw.schema(), engine=engine)  # type: ignore[arg-type]
+        messages.add(str(caught.value))
+    assert len(messages) == 1
