@@ -132,7 +132,7 @@ def in_one_place(
         same = [replace(one, table=backend.table(one.table.get_name())) for one in opened]
     else:
         limits = [table.memory_limit for table in tables.values()]
-        given = [(table.data, table.header, [*own[name].columns]) for name, table in tables.items()]
+        given = [(table.data, table.header, own[name]) for name, table in tables.items()]
         same = import_together(given, memory_limit=limits[0])
     return {
         name: table.numbers_read(own[name], source)

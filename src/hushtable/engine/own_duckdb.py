@@ -16,9 +16,10 @@ import pyarrow as pa
 
 from hushtable.engine.encode import Expression
 from hushtable.engine.header import Data, Header
-from hushtable.engine.read_rows import plain_column, read_batches
+from hushtable.engine.read_rows import is_long_decimal, plain_column, read_batches
 from hushtable.engine.source import Source, explained
 from hushtable.files.scratch import spill_folder
+from hushtable.schema import Schema
 
 ibis = lazy_loader.load("ibis")  # a small table is counted without it
 
@@ -54,16 +55,22 @@ def _disable_optimizers(connection: Any) -> None:
 
 
 def import_together(
-    tables: Sequence[tuple[Data, Header, Sequence[str]]], *, memory_limit: str | None = None
+    tables: Sequence[tuple[Data, Header, Schema]], *, memory_limit: str | None = None
 ) -> list[Source]:
-    """Read some columns of several tables into one DuckDB, so that they can be joined."""
+    """Read several tables into one DuckDB, so that they can be joined."""
     headers = [header for _, header, _ in tables]
     connection = connect_duckdb(headers[0], memory_limit, beside=headers[1:])
     sources = [
         _csv(connection, header)
         if header.delimiter is not None
-        else _imported(connection, data, header, names)
-        for data, header, names in tables
+        else _imported(
+            connection,
+            data,
+            header,
+            [*schema.columns],
+            [*(schema.columns.keys() - schema.attributes)],
+        )
+        for data, header, schema in tables
     ]
     connection.raw_sql("SET lock_configuration = true")
     return sources
@@ -93,7 +100,9 @@ def _csv(connection: Any, header: Header) -> Source:
     return Source(table, places, copied=True)
 
 
-def _imported(connection: Any, data: Data, header: Header, names: Sequence[str]) -> Source:
+def _imported(
+    connection: Any, data: Data, header: Header, names: Sequence[str], keys: Sequence[str] = ()
+) -> Source:
     """Copy rows of a frame or of Parquet files, read by Arrow, into a table of DuckDB."""
     places = {name: f"raw{position}" for position, name in enumerate(names)}
     kept = f"private_rows_{uuid.uuid4().hex}"
@@ -101,6 +110,9 @@ def _imported(connection: Any, data: Data, header: Header, names: Sequence[str])
     try:
         for batch in read_batches(data, header, list(names)):
             plain = {place: plain_column(batch[name]) for name, place in places.items()}
+            for name in keys:
+                if is_long_decimal(batch[name].type):  # bytes: a number is never a missing text
+                    plain[places[name]] = plain[places[name]].cast(pa.binary())
             connection.con.register("batch", pa.table(plain))
             connection.con.execute(f"{made} SELECT * FROM batch")  # noqa: S608 - our own names
             connection.con.unregister("batch")
