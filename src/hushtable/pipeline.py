@@ -7,8 +7,7 @@ import hashlib
 import json
 import platform
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from importlib.metadata import version
@@ -35,6 +34,7 @@ from hushtable.errors import (
 from hushtable.estimate.associations import KEPT, as_plain, in_words
 from hushtable.extras import require
 from hushtable.files.progress import Progress, counted, silent
+from hushtable.files.signals import signals_held
 from hushtable.methods.base import SUPPOSED_ROWS, Forecast, GraphMethod, Method, Plan, Released
 from hushtable.methods.registry import estimator_for
 from hushtable.privacy.guarantee import Guarantee, NoGuarantee
@@ -300,35 +300,38 @@ def carry_out(
     """
     method, schema, book = plan.method, plan.schema, payment.book
     split = plan.forecast(schema.rows).split
-    with ReleaseWriter(out, seeded=not noise.is_private) as writer:
+    with _Outcome() as outcome, ReleaseWriter(out, seeded=not noise.is_private) as writer:
         if before_charge is not None:
             before_charge()
         progress("charging", 0.05)
-        entry = payment.charge(promised, whole or schema, method=method.name)
-        with _telling(entry, _STANDS):
-            if book:
-                # Before anything can be published: what is out is never newer than the receipt.
-                book.leave_receipt(writer.folder.parent)
-            progress("counting", 0.1)
-            # Before a byte is written: what was looked at must have cost what was promised.
-            released = plan.accounted(open_source(), noise, heard=_looking(progress)).released
-            released = _keeping_rules(released, schema, noise)
-            progress("writing", 0.9)
-            statement = _statement(
-                plan, released, writer, promised=promised, split=split, noise=noise,
-                payment=payment, entry=entry,
-            )  # fmt: skip
-            writer.add_statement(statement)
-            writer.make_durable()
+        with signals_held():
+            entry = payment.charge(promised, whole or schema, method=method.name)
+            outcome.reached(_STANDS, entry)
+        if book:
+            # Before anything can be published: what is out is never newer than the receipt.
+            book.leave_receipt(writer.folder.parent)
+        progress("counting", 0.1)
+        # Before a byte is written: what was looked at must have cost what was promised.
+        released = plan.accounted(open_source(), noise, heard=_looking(progress)).released
+        released = _keeping_rules(released, schema, noise)
+        progress("writing", 0.9)
+        statement = _statement(
+            plan, released, writer, promised=promised, split=split, noise=noise,
+            payment=payment, entry=entry,
+        )  # fmt: skip
+        writer.add_statement(statement)
+        writer.make_durable()
+        with signals_held():
             if book and entry:
                 # Before the folder appears: what is out must never be voidable.
                 book.mark_released(entry.id, digest_of(statement))
-        with _telling(entry, _FINAL):
+            outcome.reached(_FINAL, entry)
             writer.move_into_place()
-    progress("done", 1.0)
-    for warning in released.warnings:
-        # Now that nothing can be lost any more: a user may have made errors of warnings.
-        warnings.warn(warning, HushtableWarning, stacklevel=2)
+            outcome.reached(_COMPLETE)
+        progress("done", 1.0)
+        for warning in released.warnings:
+            # Now that nothing can be lost any more: a user may have made errors of warnings.
+            warnings.warn(warning, HushtableWarning, stacklevel=2)
     return Release(writer.folder, statement)
 
 
@@ -451,21 +454,28 @@ _FINAL = (
     "Entry {entry} of the ledger was charged and marked as released before the folder was to "
     "appear, so the charge cannot be taken back."
 )
+_COMPLETE = "The release is complete, and any charge for it stands: do not publish it again."
 
 
-@contextmanager
-def _telling(entry: Entry | None, what: str) -> Iterator[None]:
-    """Add to a failure what it means for the ledger, and what a person may do about it."""
-    try:
-        yield
-    except BaseException as error:
-        if entry is None:
-            raise
-        said = what.format(entry=entry.id)
+class _Outcome:
+    """State of charge and release, which is added to any error that ends a run."""
+
+    def __init__(self) -> None:
+        self._said = ""
+
+    def reached(self, said: str, entry: Entry | None = None) -> None:
+        """Note how far the run has come; without a ledger nothing is charged."""
+        self._said = said.format(entry=entry.id) if entry else said if said == _COMPLETE else ""
+
+    def __enter__(self) -> _Outcome:
+        return self
+
+    def __exit__(self, _: object, error: BaseException | None, *__: object) -> None:
+        if error is None or not self._said:
+            return
         if isinstance(error, HushtableError):
-            raise type(error)([*error.problems, said]) from error
-        error.add_note(OwnNote(said))  # whatever else it is, Ctrl-C included
-        raise
+            raise type(error)([*error.problems, self._said]) from error
+        error.add_note(OwnNote(self._said))  # whatever else it is, Ctrl-C included
 
 
 def _versions() -> dict[str, str]:

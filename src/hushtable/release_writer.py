@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -141,8 +141,9 @@ class ReleaseWriter:
         """Make the complete folder appear under its name."""
         try:
             self._part.rename(self.folder)
-            sync(self.folder.parent)
         except OSError as error:
             raise ReleaseError(
                 f"cannot finish {str(self.folder)!r}: {why_not_written(error)}."
             ) from error
+        with suppress(OSError):  # it is there; all that is unsure is whether a power cut undoes it
+            sync(self.folder.parent)

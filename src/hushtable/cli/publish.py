@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 import hushtable as ht
+from hushtable.cli.ending import Publishing
 from hushtable.cli.forecast import show_forecast
 from hushtable.cli.lazy import method_group
 from hushtable.cli.options import (
@@ -48,23 +49,24 @@ def _publish_command(kind: type[ht.Method]) -> Callable[..., None]:
         anyway: Anyway = False,
         as_json: AsJson = False,
     ) -> None:
-        with one_bar("planning") as progress:
-            release = ht.publish(
-                data,
-                ht.Schema.load(schema),
-                method,
-                out=out,
-                engine=engine,
-                noise=noise,
-                memory_limit=memory_limit,
-                columns=None if columns is None else columns.split(","),
-                rows=rows,
-                anyway=anyway,
-                on_forecast=None if as_json else show_forecast,
-                progress=progress,
-                **pays.paying(),
-            )
-        show_published(release, as_json=as_json)
+        with Publishing() as publishing:
+            with one_bar("planning") as progress:
+                release = ht.publish(
+                    data,
+                    ht.Schema.load(schema),
+                    method,
+                    out=out,
+                    engine=engine,
+                    noise=noise,
+                    memory_limit=memory_limit,
+                    columns=None if columns is None else columns.split(","),
+                    rows=rows,
+                    anyway=anyway,
+                    on_forecast=None if as_json else show_forecast,
+                    progress=publishing.heard(progress),
+                    **pays.paying(),
+                )
+            show_published(release, as_json=as_json)
 
     return publish
 

@@ -68,6 +68,7 @@ def main(folder: Path) -> None:
     # Whoever starts the workbench in the background of a shell has it ignore interrupts, and what
     # it starts, too: then nothing could be canceled.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that parts of a release go, too
     diary = _Diary(folder)
     try:
         job = Job(folder)
