@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import signal
 import subprocess
 import sys
@@ -11,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hushtable.privacy.ledger import Ledger
+from hushtable.release import Release
 
 from .scene import Scene, marked_rows
 
@@ -149,3 +152,99 @@ def test_a_signal_while_something_is_recorded_waits_until_it_is_known(
         assert entry.status == "released"
         assert "do not publish it again" in done.stderr
         assert done.returncode in (0, 130)
+
+
+# --- after the release is complete ----------------------------------------------------------------
+
+COMMAND = [sys.executable, "-m", "hushtable.cli.app"]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_summary_that_cannot_be_printed_does_not_fail_a_complete_release(scene: Scene) -> None:
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        done = subprocess.run(
+            [*COMMAND, *scene.publish(), "--json"], env={"TMPDIR": str(scene.temporary)},
+            stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "the release is complete" in done.stderr
+    assert "do not publish it again" in done.stderr
+    assert "internal error" not in done.stderr
+    assert "Exception" not in done.stderr
+    assert scene.check() == 1
+
+
+def test_a_reader_that_went_away_does_not_fail_a_complete_release(scene: Scene) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        done = subprocess.run(
+            [*COMMAND, *scene.publish(), "--json"], env={"TMPDIR": str(scene.temporary)},
+            stdout=writing, stderr=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+    finally:
+        os.close(writing)
+    assert done.returncode == 0, done.stderr
+    assert "the release is complete" in done.stderr
+    assert scene.check() == 1
+
+
+FAILING = """
+import sys
+from hushtable.cli.app import main
+from hushtable.release import Release
+
+def fail(self):
+    raise MemoryError("a private value")
+
+setattr(Release, sys.argv.pop(1), property(fail))
+main()
+"""
+
+
+@pytest.mark.parametrize("name", ["rows_out", "n_rows"])
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_rows_that_cannot_be_counted_do_not_fail_a_complete_release(
+    name: str, options: list[str], scene: Scene
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FAILING, name, *scene.publish(), *options],
+        env={"TMPDIR": str(scene.temporary)}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "the release is complete" in done.stderr
+    assert "MemoryError" in done.stderr
+    assert "private value" not in done.stderr
+    assert scene.check() == 1
+    if options:
+        assert json.loads(done.stdout)["rows_out"] is None
+    else:
+        assert "Published to" in done.stdout
+
+
+def test_the_desk_calls_a_job_done_whose_rows_cannot_be_counted(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from hushtable.web import job_process
+    from hushtable.web.workbench import Project, fingerprint
+
+    project = Project(tmp_path)
+    project.schema_path.write_text((scene.private / "schema.yaml").read_text())
+    Ledger.create(project.ledger_path, epsilon=1, delta="1e-4", schema=project.schema())
+
+    def fail(self: Release) -> int:
+        raise MemoryError("a private value")
+
+    monkeypatch.setattr(Release, "rows_out", property(fail))
+    result = job_process._publish(
+        project,
+        {
+            "data": str(scene.private / "data.csv"), "schema": fingerprint(project.schema()),
+            "method": "noisy-counts", "name": "r", "purpose": "", "rows": None, "anyway": True,
+            "parameters": {"epsilon": "0.1", "delta": "1e-9", "k": "2"}, "same_people": None,
+        },
+        lambda what, share: None,
+    )  # fmt: skip
+    assert result["rows_out"] is None
+    assert "MemoryError" in result["warnings"][-1]
+    assert "private value" not in result["warnings"][-1]

@@ -1,7 +1,8 @@
-"""Endings of a command: signals."""
+"""Endings of a command: signals, and failures after a release is complete."""
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from contextlib import suppress
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from hushtable.cli.exit_codes import INTERRUPTED, TERMINATED
 from hushtable.cli.plain import visible
-from hushtable.errors import HushtableError, InternalError, OwnNote
+from hushtable.errors import HushtableError, HushtableWarning, InternalError, OwnNote
 from hushtable.files.signals import ENDING
 
 if TYPE_CHECKING:
@@ -70,7 +71,11 @@ def warn(message: str) -> None:
 
 
 class Publishing:
-    """Context of a command that publishes: an interrupt says whether anything was charged."""
+    """Context of a command that publishes: it fails only as long as there is no release.
+
+    Once the release is complete, whatever fails (a full disk behind standard output, memory, a
+    signal) is a warning, and the command is done: a script that tries again would pay twice.
+    """
 
     def __init__(self) -> None:
         self._phase = ""
@@ -87,7 +92,39 @@ class Publishing:
     def __enter__(self) -> Publishing:
         return self
 
-    def __exit__(self, _: object, error: BaseException | None, *__: object) -> None:
-        before = self._phase != "done"
-        if before and isinstance(error, KeyboardInterrupt) and not own_notes(error):
-            error.add_note(OwnNote("Nothing was charged and nothing was published."))
+    def __exit__(self, _: object, error: BaseException | None, *__: object) -> bool:
+        if self._phase != "done":
+            if isinstance(error, KeyboardInterrupt) and not own_notes(error):
+                error.add_note(OwnNote("Nothing was charged and nothing was published."))
+            return False
+        try:
+            sys.stdout.flush()
+        except (OSError, ValueError, AttributeError) as failure:
+            error = error or failure
+        if error is not None:
+            if isinstance(error, OSError):
+                _discard_output()
+            warn(
+                f"the release is complete, but {_why(error)}. Any charge for it stands: do not "
+                "publish it again. 'hushtable show' prints its statement."
+            )
+        return True
+
+
+def _why(error: BaseException) -> str:
+    """Return what failed after a release was complete; foreign messages may quote values."""
+    if isinstance(error, KeyboardInterrupt):
+        return "the command was stopped before its last line"
+    if isinstance(error, OSError):
+        return f"its summary could not be written ({error.strerror})"
+    if isinstance(error, HushtableError | HushtableWarning):
+        return f"a later step failed: {str(error).rstrip('.')}"
+    return f"a later step failed ({type(error).__name__})"
+
+
+def _discard_output() -> None:
+    """Point standard output at nothing: what is left in its buffer would fail again at exit."""
+    with suppress(OSError, ValueError, AttributeError):
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nothing, sys.stdout.fileno())
+        os.close(nothing)

@@ -10,7 +10,7 @@ INTERRUPTED = 130
 TERMINATED = 143
 
 MEANING = {
-    DONE: "done",
+    DONE: "done; a warning on standard error if a step after a complete release failed",
     REFUSED: "refused, failed, or a check that does not hold; one message on standard error",
     WRONG_USAGE: "wrong usage: an unknown or impossible option or argument",
     NOT_TESTED: "an audit that found no violation and left a promise untested",
