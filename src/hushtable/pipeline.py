@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import hashlib
-import json
 import platform
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -38,14 +36,14 @@ from hushtable.files.signals import signals_held
 from hushtable.methods.base import SUPPOSED_ROWS, Forecast, GraphMethod, Method, Plan, Released
 from hushtable.methods.registry import estimator_for
 from hushtable.privacy.guarantee import Guarantee, NoGuarantee
-from hushtable.privacy.ledger import Entry
+from hushtable.privacy.ledger import Entry, Ledger
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.noise_sources import make_noise
 from hushtable.privacy.payment import Paying, Payment
 from hushtable.release import Release
 from hushtable.release_writer import ReleaseWriter
 from hushtable.schema import Schema
-from hushtable.statement import SEEDED, LedgerReceipt, Statement
+from hushtable.statement import SEEDED, LedgerReceipt, Statement, digest_of
 
 if TYPE_CHECKING:
     from hushtable.engine.sealed import Counting
@@ -305,7 +303,9 @@ def carry_out(
             before_charge()
         progress("charging", 0.05)
         with signals_held():
-            entry = payment.charge(promised, whole or schema, method=method.name)
+            entry = payment.charge(
+                promised, whole or schema, method=method.name, prior=_recorded_prior(plan)
+            )
             outcome.reached(_STANDS, entry)
         if book:
             # Before anything can be published: what is out is never newer than the receipt.
@@ -439,12 +439,6 @@ def _told(
     return {**settings, KEPT: as_plain(kept), "notes": notes}
 
 
-def digest_of(statement: Statement) -> str:
-    """Give one digest for all tables of the release."""
-    files = sorted((name, table.sha256) for name, table in statement.tables.items())
-    return hashlib.sha256(json.dumps(files).encode()).hexdigest()
-
-
 _STANDS = (
     "Entry {entry} of the ledger was charged before the table was read, and nothing was published. "
     "The charge stands until a person takes it back with 'hushtable ledger void'. For a table, "
@@ -497,7 +491,37 @@ def _promise(
         seeded = "the noise was drawn from a seed, so anybody can subtract it"
         promised = (NoGuarantee(reason=seeded),)
     payment.require(promised, whole or plan.schema, beside=Path(out).parent)
+    _require_paid_prior(plan, payment.book)
     return promised
+
+
+def _require_paid_prior(plan: Plan[Any], book: Ledger | None) -> None:
+    """Refuse a prior whose cost the ledger does not contain, unless a person says it is public."""
+    prior = plan.starts_from
+    if book is None or prior is None or plan.why_public is not None:
+        return
+    unpaid = [one for one in prior.releases if not book.paid_for(one.receipt, one.digest)]
+    if unpaid:
+        raise Refused(
+            [
+                *(
+                    f"prior {one.name!r} is a release that this ledger did not pay for; its cost "
+                    f"({one.cost_in_words}) would be missing from the ledger."
+                    for one in unpaid
+                ),
+                "Use a release that this ledger paid for, leave out the prior, or say in words why "
+                "it is public (prior_public, --prior-public): the reason is recorded in the ledger "
+                "and in the statement. Nothing was charged.",
+            ]
+        )
+
+
+def _recorded_prior(plan: Plan[Any]) -> dict[str, str] | None:
+    """Return what the ledger records about the prior."""
+    prior, reason = plan.starts_from, plan.why_public
+    if prior is None:
+        return None
+    return prior.described | ({} if reason is None else {"public": reason})
 
 
 def _in_short(guarantees: tuple[Guarantee, ...]) -> str:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from hushtable.engine.graph import Graph
     from hushtable.engine.sealed import Counting, SealedTable
     from hushtable.engine.sealed_graph import SealedGraph
+    from hushtable.methods.prior import Prior
     from hushtable.privacy.noise import Noise
     from hushtable.privacy.spending import Account, Promise
 
@@ -162,6 +163,16 @@ class Plan(ABC, Generic[Source]):
     def conditions(self) -> tuple[str, ...]:
         """What the promise takes for granted about the private data, in sentences."""
         return self.schema.conditions
+
+    @property
+    def starts_from(self) -> Prior | None:
+        """The prior that the release also follows, if there is one."""
+        return None
+
+    @property
+    def why_public(self) -> str | None:
+        """The reason, in words, why the prior is public, if one was given."""
+        return None
 
     @cached_property
     def promise(self) -> Promise | None:

@@ -23,7 +23,7 @@ from hushtable.methods import parameters
 from hushtable.methods.base import CountError, Forecast, Method, Plan, Released, misfits
 from hushtable.methods.count_error import gaussian_error, laplace_error, n_asked, needed_rows
 from hushtable.methods.parameters import parameter, whole
-from hushtable.methods.prior import Prior, read_prior
+from hushtable.methods.prior import Prior, cost_in_words, read_prior
 from hushtable.methods.quilt.carried import Carried
 from hushtable.methods.quilt.cuts import CUT_SHARE, is_wide, planned_size
 from hushtable.methods.quilt.domains import MAX_BUCKETS, MAX_INTERVALS, Values, values_of
@@ -119,7 +119,8 @@ class Quilt(Method):
         model starts from it, as far as noisy tables agree with it. The promise is the same; it
         must not be made of private rows but through a promise of its own.
     prior_public : str, optional
-        Why a prior that is no release with differential privacy is public, in words; on record.
+        Reason why the prior is public, recorded in ledger and statement. Required for a prior that
+        is not a release with differential privacy, and for one that the ledger did not pay for.
     accounting : {"gaussian", "concentrated"}
         How what is spent is added up where there is a delta. With ``gaussian`` tables have 5 to 8 %
         less noise at the same epsilon and delta. A ledger adds up what releases cost in rho, and
@@ -281,16 +282,28 @@ class QuiltPlan(Plan[SealedTable]):
         prior = self.method.prior
         if prior is None:
             return self.schema.conditions
-        known = (
-            "It is a release with a promise of its own, which is to be added to this one."
-            if prior.kind == "release"
-            else f"It is said to be public: {self.method.prior_public}"
-        )
+        reason = self.method.prior_public
+        if prior.kind == "release":
+            known = f"It is a release with its own promise ({cost_in_words(prior.cost)})"
+            known += ", which adds to this one."
+            known += "" if reason is None else f" It was confirmed as public: {reason}"
+        else:
+            known = f"It was given as a public table: {reason}"
         return (
             *self.schema.conditions,
             f"The prior. Rows also follow {prior.name!r}; this promise does not cover what that "
             f"tells about anybody. {known}",
         )
+
+    @property
+    def starts_from(self) -> Prior | None:
+        """The prior of the parameters."""
+        return self.method.prior
+
+    @property
+    def why_public(self) -> str | None:
+        """The reason of the parameters."""
+        return self.method.prior_public
 
     def forecast(self, rows: int | None = None) -> Forecast:
         """Say how many tables will be measured and how noisy they are."""
