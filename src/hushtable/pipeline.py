@@ -265,13 +265,14 @@ def _require_worth(plan: Plan[Any], rows: int | None) -> None:
         if known is not None
         else (", since the schema says no number; give the one to expect (rows, --rows)")
     )
+    max_rows = plan.schema.unit.max_rows or 1
+    lower = f", or lower max_rows (it is {max_rows})" if max_rows > 1 else ""
     raise Refused(
         [
-            f"the forecast is that this release tells nothing: {why}",
+            f"This release would be empty: every count would be mostly noise. Forecast: {why}",
             f"The forecast is for {expected:,} rows{said}. Nothing was charged and nothing read. "
-            "A plan with fewer columns (--columns) or a larger epsilon may tell something; "
-            "hushtable plan shows how much. To publish all the same, say so (anyway=True, "
-            "--anyway).",
+            f"Raise epsilon, publish fewer columns (--columns){lower}; 'hushtable plan' shows what "
+            "to expect. To publish all the same, pass --anyway (anyway=True).",
         ]
     )
 

@@ -53,6 +53,8 @@ TYPICAL_ROWS = 30_000
 
 LEAST_PARTICLES = 1000
 
+_MANY_ROWS = 10**12
+
 _ONE_COLUMN = (
     "The question is about one column, a typical one or the one where that is worst, and takes the "
     "same share of its values (of whole bins, where it is counted in bins) as of the rows; their "
@@ -348,6 +350,7 @@ class QuiltPlan(Plan[SealedTable]):
         lines: dict[str, str | float | int] = {}
         if rows is None:
             lines["shown for"] = f"{TYPICAL_ROWS:,} rows, say; tell their number for better"
+            lines["rows below which every count is mostly noise, about"] = self.needed_rows()
         if wide := [values.name for values in self.values if is_wide(values)]:
             lines["of many values, cut into intervals where people are, by noisy counts"] = (
                 ", ".join(wide)
@@ -370,6 +373,24 @@ class QuiltPlan(Plan[SealedTable]):
     def _std(self, share: float) -> float:
         """Give the standard deviation of a count that a share of the budget buys."""
         return self.purse().count_noise(as_share(share)).std
+
+    @property
+    def judged_share(self) -> float:
+        """A tenth of the rows: where groups of that size are noise, no pair is seen, and fits fail.
+
+        A plan that also starts from something public knows more than its own noise tells.
+        """
+        return 0.1 if self.prior is None and self.carried is None else super().judged_share
+
+    def needed_rows(self) -> int:
+        """Return how many rows a release needs that is not mostly noise, roughly."""
+        few, many = 1, 2
+        while self.hollow(many) and many < _MANY_ROWS:
+            few, many = many, 2 * many
+        while many - few > many // 50:
+            middle = (few + many) // 2
+            few, many = (middle, many) if self.hollow(middle) else (few, middle)
+        return many
 
     def count_error(self, *, rows: int | None, share: float) -> CountError:
         """Add up the noise of the values of one column, the one where that is worst, and a typical.
