@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import datetime
-import hashlib
-import json
 import platform
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from importlib.metadata import version
@@ -35,17 +32,18 @@ from hushtable.errors import (
 from hushtable.estimate.associations import KEPT, as_plain, in_words
 from hushtable.extras import require
 from hushtable.files.progress import Progress, counted, silent
+from hushtable.files.signals import signals_held
 from hushtable.methods.base import SUPPOSED_ROWS, Forecast, GraphMethod, Method, Plan, Released
 from hushtable.methods.registry import estimator_for
 from hushtable.privacy.guarantee import Guarantee, NoGuarantee
-from hushtable.privacy.ledger import Entry
+from hushtable.privacy.ledger import Entry, Ledger
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.noise_sources import make_noise
 from hushtable.privacy.payment import Paying, Payment
 from hushtable.release import Release
 from hushtable.release_writer import ReleaseWriter
 from hushtable.schema import Schema
-from hushtable.statement import SEEDED, LedgerReceipt, Statement
+from hushtable.statement import SEEDED, LedgerReceipt, Statement, digest_of
 
 if TYPE_CHECKING:
     from hushtable.engine.sealed import Counting
@@ -267,13 +265,14 @@ def _require_worth(plan: Plan[Any], rows: int | None) -> None:
         if known is not None
         else (", since the schema says no number; give the one to expect (rows, --rows)")
     )
+    max_rows = plan.schema.unit.max_rows or 1
+    lower = f", or lower max_rows (it is {max_rows})" if max_rows > 1 else ""
     raise Refused(
         [
-            f"the forecast is that this release tells nothing: {why}",
+            f"This release would be empty: every count would be mostly noise. Forecast: {why}",
             f"The forecast is for {expected:,} rows{said}. Nothing was charged and nothing read. "
-            "A plan with fewer columns (--columns) or a larger epsilon may tell something; "
-            "hushtable plan shows how much. To publish all the same, say so (anyway=True, "
-            "--anyway).",
+            f"Raise epsilon, publish fewer columns (--columns){lower}; 'hushtable plan' shows what "
+            "to expect. To publish all the same, pass --anyway (anyway=True).",
         ]
     )
 
@@ -300,35 +299,40 @@ def carry_out(
     """
     method, schema, book = plan.method, plan.schema, payment.book
     split = plan.forecast(schema.rows).split
-    with ReleaseWriter(out, seeded=not noise.is_private) as writer:
+    with _Outcome() as outcome, ReleaseWriter(out, seeded=not noise.is_private) as writer:
         if before_charge is not None:
             before_charge()
         progress("charging", 0.05)
-        entry = payment.charge(promised, whole or schema, method=method.name)
-        with _telling(entry, _STANDS):
-            if book:
-                # Before anything can be published: what is out is never newer than the receipt.
-                book.leave_receipt(writer.folder.parent)
-            progress("counting", 0.1)
-            # Before a byte is written: what was looked at must have cost what was promised.
-            released = plan.accounted(open_source(), noise, heard=_looking(progress)).released
-            released = _keeping_rules(released, schema, noise)
-            progress("writing", 0.9)
-            statement = _statement(
-                plan, released, writer, promised=promised, split=split, noise=noise,
-                payment=payment, entry=entry,
-            )  # fmt: skip
-            writer.add_statement(statement)
-            writer.make_durable()
+        with signals_held():
+            entry = payment.charge(
+                promised, whole or schema, method=method.name, prior=_recorded_prior(plan)
+            )
+            outcome.reached(_STANDS, entry)
+        if book:
+            # Before anything can be published: what is out is never newer than the receipt.
+            book.leave_receipt(writer.folder.parent)
+        progress("counting", 0.1)
+        # Before a byte is written: what was looked at must have cost what was promised.
+        released = plan.accounted(open_source(), noise, heard=_looking(progress)).released
+        released = _keeping_rules(released, schema, noise)
+        progress("writing", 0.9)
+        statement = _statement(
+            plan, released, writer, promised=promised, split=split, noise=noise,
+            payment=payment, entry=entry,
+        )  # fmt: skip
+        writer.add_statement(statement)
+        writer.make_durable()
+        with signals_held():
             if book and entry:
                 # Before the folder appears: what is out must never be voidable.
                 book.mark_released(entry.id, digest_of(statement))
-        with _telling(entry, _FINAL):
+            outcome.reached(_FINAL, entry)
             writer.move_into_place()
-    progress("done", 1.0)
-    for warning in released.warnings:
-        # Now that nothing can be lost any more: a user may have made errors of warnings.
-        warnings.warn(warning, HushtableWarning, stacklevel=2)
+            outcome.reached(_COMPLETE)
+        progress("done", 1.0)
+        for warning in released.warnings:
+            # Now that nothing can be lost any more: a user may have made errors of warnings.
+            warnings.warn(warning, HushtableWarning, stacklevel=2)
     return Release(writer.folder, statement)
 
 
@@ -436,12 +440,6 @@ def _told(
     return {**settings, KEPT: as_plain(kept), "notes": notes}
 
 
-def digest_of(statement: Statement) -> str:
-    """Give one digest for all tables of the release."""
-    files = sorted((name, table.sha256) for name, table in statement.tables.items())
-    return hashlib.sha256(json.dumps(files).encode()).hexdigest()
-
-
 _STANDS = (
     "Entry {entry} of the ledger was charged before the table was read, and nothing was published. "
     "The charge stands until a person takes it back with 'hushtable ledger void'. For a table, "
@@ -451,21 +449,28 @@ _FINAL = (
     "Entry {entry} of the ledger was charged and marked as released before the folder was to "
     "appear, so the charge cannot be taken back."
 )
+_COMPLETE = "The release is complete, and any charge for it stands: do not publish it again."
 
 
-@contextmanager
-def _telling(entry: Entry | None, what: str) -> Iterator[None]:
-    """Add to a failure what it means for the ledger, and what a person may do about it."""
-    try:
-        yield
-    except BaseException as error:
-        if entry is None:
-            raise
-        said = what.format(entry=entry.id)
+class _Outcome:
+    """State of charge and release, which is added to any error that ends a run."""
+
+    def __init__(self) -> None:
+        self._said = ""
+
+    def reached(self, said: str, entry: Entry | None = None) -> None:
+        """Note how far the run has come; without a ledger nothing is charged."""
+        self._said = said.format(entry=entry.id) if entry else said if said == _COMPLETE else ""
+
+    def __enter__(self) -> _Outcome:
+        return self
+
+    def __exit__(self, _: object, error: BaseException | None, *__: object) -> None:
+        if error is None or not self._said:
+            return
         if isinstance(error, HushtableError):
-            raise type(error)([*error.problems, said]) from error
-        error.add_note(OwnNote(said))  # whatever else it is, Ctrl-C included
-        raise
+            raise type(error)([*error.problems, self._said]) from error
+        error.add_note(OwnNote(self._said))  # whatever else it is, Ctrl-C included
 
 
 def _versions() -> dict[str, str]:
@@ -487,7 +492,37 @@ def _promise(
         seeded = "the noise was drawn from a seed, so anybody can subtract it"
         promised = (NoGuarantee(reason=seeded),)
     payment.require(promised, whole or plan.schema, beside=Path(out).parent)
+    _require_paid_prior(plan, payment.book)
     return promised
+
+
+def _require_paid_prior(plan: Plan[Any], book: Ledger | None) -> None:
+    """Refuse a prior whose cost the ledger does not contain, unless a person says it is public."""
+    prior = plan.starts_from
+    if book is None or prior is None or plan.why_public is not None:
+        return
+    unpaid = [one for one in prior.releases if not book.paid_for(one.receipt, one.digest)]
+    if unpaid:
+        raise Refused(
+            [
+                *(
+                    f"prior {one.name!r} is a release that this ledger did not pay for; its cost "
+                    f"({one.cost_in_words}) would be missing from the ledger."
+                    for one in unpaid
+                ),
+                "Use a release that this ledger paid for, leave out the prior, or say in words why "
+                "it is public (prior_public, --prior-public): the reason is recorded in the ledger "
+                "and in the statement. Nothing was charged.",
+            ]
+        )
+
+
+def _recorded_prior(plan: Plan[Any]) -> dict[str, str] | None:
+    """Return what the ledger records about the prior."""
+    prior, reason = plan.starts_from, plan.why_public
+    if prior is None:
+        return None
+    return prior.described | ({} if reason is None else {"public": reason})
 
 
 def _in_short(guarantees: tuple[Guarantee, ...]) -> str:

@@ -8,7 +8,8 @@ has to say in words why it is public. The words, and the digest of what was read
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,13 @@ from numpy.typing import NDArray
 
 from hushtable.errors import DataError, HushtableError, ParameterError
 from hushtable.files.whole_file import sha256_of
-from hushtable.methods.prior import Kind, Prior
+from hushtable.methods.prior import Kind, Prior, PriorRelease
+from hushtable.privacy.account import Budget, Loss
+from hushtable.privacy.guarantee import ApproxDP, PureDP
 from hushtable.privacy.unit import Unit
 from hushtable.release import Release
 from hushtable.schema import Column, Identifier, Schema
-from hushtable.statement import STATEMENT
+from hushtable.statement import STATEMENT, Statement, digest_of
 
 Integers = NDArray[np.int64]
 _LEFT_OUT = Identifier(role="identifier")
@@ -48,6 +51,7 @@ class StoredPrior(Prior):
     name: str
     sha256: str
     path: Path = field(compare=False, repr=False)
+    releases: tuple[PriorRelease, ...] = field(default=(), compare=False, repr=False)
     _seen: dict[str, dict[str, Integers]] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
@@ -65,8 +69,12 @@ class StoredPrior(Prior):
             if path.is_dir():
                 release = Release.load(path)
                 counted = any(promise.counted for promise in release.statement.guarantees)
-                kind: Kind = "release" if counted and not release.statement.seeded else "table"
-                return cls(kind, path.resolve().name, sha256_of(path / STATEMENT), path)
+                name, digest = path.resolve().name, sha256_of(path / STATEMENT)
+                if not counted or release.statement.seeded:
+                    return cls("table", name, digest, path)
+                own = release_of(name, release.statement)
+                followed = _cost_of_prior(release.statement)
+                return cls("release", name, digest, path, (replace(own, cost=own.cost + followed),))
             return cls("table", path.name, sha256_of(path), path)
         except HushtableError as error:
             raise ParameterError([f"{name}: {problem}" for problem in error.problems]) from None
@@ -133,6 +141,24 @@ class StoredPrior(Prior):
             name: _known(np.asarray(codes, np.int64), schema.attributes[name].size)
             for name, codes in found.items()
         }
+
+
+def release_of(name: str, statement: Statement) -> PriorRelease:
+    """Describe a release that a prior consists of, by its own promise."""
+    terms = (g for g in statement.guarantees if isinstance(g, PureDP | ApproxDP))
+    return PriorRelease(
+        name=name,
+        cost=sum((Loss.of(term).basic for term in terms), start=Budget()),
+        receipt=None if statement.ledger is None else statement.ledger.receipt,
+        digest=digest_of(statement),
+    )
+
+
+def _cost_of_prior(statement: Statement) -> Budget:
+    """Return what the prior of a release cost, as far as its statement says; older ones do not."""
+    prior = statement.parameters.get("prior")
+    said = prior if isinstance(prior, dict) else {}
+    return Budget(epsilon=Fraction(said.get("epsilon", 0)), delta=Fraction(said.get("delta", 0)))
 
 
 def _lenient(column: Column) -> Column:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ import pyarrow.parquet as pq
 
 from hushtable.engine.published import Parts
 from hushtable.errors import ReleaseError
+from hushtable.files.claim import Claim
 from hushtable.files.scratch import Scratch, why_not_written
 from hushtable.files.whole_file import sha256_of, sync
 from hushtable.files.written_rows import write_parquet
@@ -28,30 +30,41 @@ class ReleaseWriter:
     """Write a release folder at once: everything goes to a hidden folder that is renamed last.
 
     The hidden folder is the owner's alone and holds what is to be published, nothing else. If the
-    process is killed, the next release of that name removes it.
+    process is killed, the next release of that name removes it. The name is claimed before
+    anything else, so of several runs only one goes on to be charged.
     """
 
     def __init__(self, folder: str | Path, *, seeded: bool = False) -> None:
         self.folder = Path(folder)
         self._mark = f"{SEEDED_MARK}-" if seeded else ""
+        self._require_new()
+        with ExitStack() as undo:
+            try:
+                claim = Claim(self.folder)
+                undo.callback(claim.close)
+                self._require_new()  # another run may have finished just before the claim
+                scratch = Scratch(self.folder.parent, f".{self.folder.name}-part-")
+                undo.callback(scratch.close)
+                self._scratch = scratch.folder
+                self._part = scratch.folder / "release"
+                self._part.mkdir()
+            except OSError as error:
+                raise ReleaseError(
+                    f"cannot write beside {str(self.folder)!r}: {why_not_written(error)}."
+                ) from error
+            self._open = undo.pop_all()
+
+    def _require_new(self) -> None:
         if self.folder.exists() or self.folder.is_symlink():
             raise ReleaseError(
                 f"{str(self.folder)!r} exists; choose another folder, nothing was overwritten."
             )
-        try:
-            self._scratch = Scratch(self.folder.parent, f".{self.folder.name}-part-")
-            self._part = self._scratch.folder / "release"
-            self._part.mkdir()
-        except OSError as error:
-            raise ReleaseError(
-                f"cannot write beside {str(self.folder)!r}: {why_not_written(error)}."
-            ) from error
 
     def __enter__(self) -> ReleaseWriter:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._scratch.close()
+        self._open.close()
 
     def add_tables(
         self, tables: Mapping[str, pa.Table | Parts], schema: Schema
@@ -83,7 +96,7 @@ class ReleaseWriter:
         Executors do not know where the release is made: whatever else they leave where they write,
         and whenever, is never published.
         """
-        staged = self._scratch.folder / f"by-executors-{folder.stem}"
+        staged = self._scratch / f"by-executors-{folder.stem}"
         names = table.write(staged)
         folder.mkdir()
         for name in names:
@@ -128,8 +141,9 @@ class ReleaseWriter:
         """Make the complete folder appear under its name."""
         try:
             self._part.rename(self.folder)
-            sync(self.folder.parent)
         except OSError as error:
             raise ReleaseError(
                 f"cannot finish {str(self.folder)!r}: {why_not_written(error)}."
             ) from error
+        with suppress(OSError):  # it is there; all that is unsure is whether a power cut undoes it
+            sync(self.folder.parent)

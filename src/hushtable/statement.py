@@ -259,3 +259,9 @@ def check_seeded(statement: Statement) -> None:
         raise ReleaseError(
             f"{STATEMENT} and the names of its files disagree on whether the noise was seeded."
         )
+
+
+def digest_of(statement: Statement) -> str:
+    """Return one digest for all tables of the release, which a ledger records."""
+    files = sorted((name, table.sha256) for name, table in statement.tables.items())
+    return hashlib.sha256(json.dumps(files).encode()).hexdigest()

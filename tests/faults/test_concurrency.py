@@ -11,7 +11,7 @@ import pytest
 from hushtable.privacy.ledger import Budget, Ledger
 from hushtable.release import Release
 
-from .scene import EPSILON, Commands, Scene
+from .scene import EPSILON, Commands, Scene, kill
 
 
 def test_twenty_publishes_at_once(commands: Commands, scene: Scene) -> None:
@@ -22,14 +22,47 @@ def test_twenty_publishes_at_once(commands: Commands, scene: Scene) -> None:
 
 
 def test_several_publishes_into_one_folder(commands: Commands, scene: Scene) -> None:
-    """One wins; the others are charged at most, and told so."""
+    """One wins; the others are refused before they are charged."""
     done = commands.run_at_once(scene, [scene.publish("r")] * 6)
     assert sum(outcome.code == 0 for outcome in done) == 1
-    losers = [outcome.refused() for outcome in done if outcome.code]
+    for outcome in done:
+        if outcome.code:
+            outcome.refused()
+            assert "another run is writing" in outcome.err or "exists" in outcome.err
     assert scene.check() == 1
-    assert scene.left_behind() == []
-    n_charged = sum("charged" in outcome.err for outcome in losers)
-    assert len(Ledger.open(scene.ledger).entries()) == 1 + n_charged
+    assert [path.name for path in scene.releases.iterdir() if path.name.startswith(".")] == []
+    (entry,) = Ledger.open(scene.ledger).entries()
+    assert entry.status == "released"
+
+
+CLAIM = """
+import sys, time
+from pathlib import Path
+from hushtable.files.claim import Claim
+
+claim = Claim(Path(sys.argv[1]))
+print("claimed", flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_claim_ends_with_its_process_and_not_before(commands: Commands, scene: Scene) -> None:
+    other = subprocess.Popen(
+        [sys.executable, "-c", CLAIM, str(scene.releases / "r")], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "claimed\n"
+        outcome = commands.run(scene, scene.publish("r")).refused()
+        assert "another run is writing" in outcome.err
+        assert "Nothing was charged" in outcome.err
+        assert Ledger.open(scene.ledger).entries() == ()
+    finally:
+        kill(other)
+    assert (scene.releases / ".r-claim").exists()
+    assert commands.run(scene, scene.publish("r")).code == 0
+    assert not (scene.releases / ".r-claim").exists()
+    assert scene.check() == 1
 
 
 # One import, one release, twenty forks; each publishes until the budget is gone.

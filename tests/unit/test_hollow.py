@@ -1,11 +1,17 @@
 """A charge for nothing is refused before it is made, by public numbers alone."""
 
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
 import pyarrow as pa
 import pytest
 
 import hushtable as ht
 from hushtable.cli.forecast import written
-from hushtable.errors import Refused
+from hushtable.errors import HushtableWarning, Refused
+from hushtable.methods.quilt.field import Field
+from seeds import shifted
 
 WIDE = ht.Schema.from_dict(
     {
@@ -101,10 +107,74 @@ def test_one_long_column_does_not_make_a_release_of_short_ones_hollow():
         },
     })  # fmt: skip
     plan = ht.Quilt(epsilon=1, delta="1e-6").plan(schema)
-    expected = plan.count_error(rows=3000, share=0.5)
-    assert expected.half_width > 1500 > expected.typical
-    assert plan.hollow(3000) == ""
+    expected = plan.count_error(rows=8000, share=plan.judged_share)
+    assert expected.half_width > 800 > expected.typical
+    assert plan.hollow(8000) == ""
     assert "no answer would tell anything" in plan.hollow(500)
+
+
+# --- a small table with many columns --------------------------------------------------------------
+
+
+def hospital(n_rows):
+    """Make a table of the shape of a hospital file: 50 columns, most of them almost constant."""
+    draw = np.random.default_rng(shifted(5))
+    long = {"age": 100, "stay": 14, "tests": 132, "drugs": 81, "ward": 72, "diagnosis": 700}
+    columns, table = {}, {"patient": draw.integers(0, max(n_rows * 3 // 5, 1), n_rows)}
+    for name, size in long.items():
+        values = [f"v{value}" for value in range(size)]
+        columns[name] = {"type": "categorical", "values": values}
+        table[name] = np.array(values)[draw.integers(0, size, n_rows)]
+    values = ["No", "Steady", "Up", "Down"]
+    for number in range(50 - len(long)):
+        columns[f"drug{number}"] = {"type": "categorical", "values": values}
+        table[f"drug{number}"] = draw.choice(values, n_rows, p=[0.9, 0.08, 0.01, 0.01])
+    schema = ht.Schema.from_dict({
+        "name": "stays",
+        "unit": {"kind": "person", "column": "patient", "max_rows": 9},
+        "columns": {"patient": {"role": "identifier"}, **columns},
+    })  # fmt: skip
+    return schema, pa.table(table)
+
+
+def test_a_small_wide_table_is_refused_before_the_charge(tmp_path):
+    schema, table = hospital(4999)
+    method = ht.Quilt(epsilon=1, delta="1e-6")
+    said = []
+    for rows in (table, table.slice(0, 30)):  # what is in the table does not matter
+        with pytest.raises(Refused, match="every count would be mostly noise") as caught:
+            publish(tmp_path, method, schema, rows, rows=4999)
+        said.append(str(caught.value))
+    assert said[0] == said[1]
+    for advice in ("Raise epsilon", "fewer columns", "lower max_rows (it is 9)", "--anyway"):
+        assert advice in said[0]
+    assert spent(tmp_path) == 0
+    assert not (tmp_path / "out").exists()
+
+
+def test_fewer_columns_or_rows_of_a_person_make_it_worth_its_charge():
+    schema, _ = hospital(1)
+    method = ht.Quilt(epsilon=1, delta="1e-6")
+    assert method.plan(schema).hollow(4999)
+    assert not method.plan(schema).hollow(100_000)
+    assert not replace(method, epsilon=Fraction(5)).plan(schema).hollow(4999)
+    once = schema.model_copy(update={"unit": schema.unit.model_copy(update={"max_rows": 1})})
+    assert not method.plan(once).hollow(4999)
+    # Where nobody says how many rows there are, the forecast says how many it takes.
+    needed = method.forecast(schema).lines["rows below which every count is mostly noise, about"]
+    assert method.plan(schema).hollow(int(0.97 * needed))
+    assert not method.plan(schema).hollow(needed)
+
+
+def test_a_fit_that_fails_all_the_same_is_told_in_statement_and_warning(tmp_path, monkeypatch):
+    """The command line writes such warnings to standard error."""
+    monkeypatch.setattr(Field, "lost_columns", lambda self: {0: 0.5})
+    schema = NARROW.model_copy(update={"rows": 1000})
+    with pytest.warns(HushtableWarning, match="The fit went wrong"):
+        release = publish(
+            tmp_path, ht.Quilt(epsilon=1, delta="1e-6"), schema, TABLE.select(["c0", "c1"])
+        )
+    assert "The fit went wrong" in release.statement.for_people()
 
 
 def test_a_useful_forecast_is_not_refused(tmp_path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from itertools import combinations
 from pathlib import Path
 
@@ -13,7 +15,7 @@ import pytest
 
 from hushtable.datasets import sample, sample_schema
 from hushtable.engine import connect
-from hushtable.errors import ParameterError, ReleaseError
+from hushtable.errors import ParameterError, Refused, ReleaseError
 from hushtable.methods.base import Released
 from hushtable.methods.counts.generalize_suppress import GeneralizeSuppress
 from hushtable.methods.prior import Prior
@@ -58,7 +60,10 @@ def test_a_release_is_known_by_its_statement(earlier: Path) -> None:
     assert method.prior == Quilt(epsilon=1, prior=str(earlier)).prior
     assert method.prior == Quilt(epsilon=1, prior=Release.load(earlier)).prior
     said = method.parameters()["prior"]
-    assert said == {"kind": "release", "name": "earlier", "sha256": method.prior.sha256}
+    assert said == {
+        "kind": "release", "name": "earlier", "sha256": method.prior.sha256,
+        "epsilon": "1", "delta": "1/1000000000",
+    }  # fmt: skip
     assert len(method.prior.sha256) == 64
 
 
@@ -181,7 +186,7 @@ def test_what_a_prior_tells_is_not_covered_and_the_plan_says_so(
     told = Quilt(epsilon=1, prior=file, prior_public=WHY).plan(sample_schema()).conditions
     assert WHY in told[-1]
     told = Quilt(epsilon=1, prior=earlier).plan(sample_schema()).conditions
-    assert "a promise of its own" in told[-1]
+    assert "a release with its own promise (epsilon 1, delta 1e-9)" in told[-1]
     assert Quilt(epsilon=1).plan(sample_schema()).conditions == sample_schema().conditions
 
 
@@ -376,3 +381,98 @@ def test_the_statement_names_the_prior_and_its_digest(earlier: Path, tmp_path: P
     assert "earlier" in text
     assert release.count("age >= 40").value > 0
     assert str(earlier) not in text  # where it lay is nobody's business
+
+
+# --- what a ledger must have paid for -------------------------------------------------------------
+
+
+def start_from(prior: Path, out: Path, ledger: Path | None = None, **more: str) -> Release:
+    method = Quilt(epsilon="1/10", prior=prior, **FAST, **more)
+    return publish(sample(), sample_schema(), method, out=out, ledger=ledger, anyway=True)
+
+
+def new_ledger(folder: Path, name: str = "book") -> Path:
+    Ledger.create(folder / name, epsilon=100, delta="1e-3", schema=sample_schema())
+    return folder / name
+
+
+@pytest.fixture(scope="module")
+def trial(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Publish with a large epsilon that no ledger pays for."""
+    folder = tmp_path_factory.mktemp("trial") / "trial"
+    publish(sample(), sample_schema(), Quilt(epsilon=100, **FAST), out=folder)
+    return folder
+
+
+def test_a_prior_that_the_ledger_did_not_pay_for_is_refused(trial: Path, tmp_path: Path) -> None:
+    book = new_ledger(tmp_path)
+    with pytest.raises(Refused, match=r"'trial' is a release that this ledger did not pay") as told:
+        start_from(trial, tmp_path / "out", book)
+    assert "epsilon 100, delta 0" in str(told.value)
+    assert "--prior-public" in str(told.value)
+    assert Ledger.open(book).entries() == ()
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_prior_of_another_ledger_or_with_a_borrowed_receipt_is_refused(
+    trial: Path, tmp_path: Path
+) -> None:
+    book, other = new_ledger(tmp_path), new_ledger(tmp_path, "other")
+    method = Quilt(epsilon=1, **FAST)
+    paid = publish(sample(), sample_schema(), method, out=tmp_path / "paid", ledger=book)
+    with pytest.raises(Refused, match="did not pay"):
+        start_from(paid.folder, tmp_path / "out", other)
+    forged = tmp_path / "forged"
+    shutil.copytree(trial, forged)
+    statement = json.loads((forged / "statement.json").read_text())
+    statement["ledger"] = json.loads((paid.folder / "statement.json").read_text())["ledger"]
+    (forged / "statement.json").write_text(json.dumps(statement))
+    with pytest.raises(Refused, match="did not pay"):
+        start_from(forged, tmp_path / "out", book)
+    assert len(Ledger.open(book).entries()) == 1
+
+
+def test_a_prior_that_the_same_ledger_paid_for_is_taken(tmp_path: Path) -> None:
+    book = new_ledger(tmp_path)
+    method = Quilt(epsilon=1, **FAST)
+    paid = publish(sample(), sample_schema(), method, out=tmp_path / "paid", ledger=book)
+    release = start_from(paid.folder, tmp_path / "out", book)
+    assert "(epsilon 1, delta 0), which adds to this one" in release.statement.for_people()
+    entry = Ledger.open(book).entries()[-1]
+    assert entry.prior is not None
+    assert entry.prior["name"] == "paid"
+    assert "public" not in entry.prior
+
+
+def test_a_prior_that_is_confirmed_as_public_is_on_record(trial: Path, tmp_path: Path) -> None:
+    book = new_ledger(tmp_path)
+    release = start_from(trial, tmp_path / "out", book, prior_public=WHY)
+    told = release.statement.for_people()
+    assert "(epsilon 100, delta 0), which adds to this one" in told
+    assert f"It was confirmed as public: {WHY}" in told
+    (entry,) = Ledger.open(book).entries()
+    assert entry.prior is not None
+    assert entry.prior["public"] == WHY
+    assert entry.prior["epsilon"] == "100"
+    assert json.loads(json.dumps(entry.to_dict()))["prior"]["public"] == WHY
+
+
+def test_without_a_ledger_the_statement_names_what_all_priors_cost(
+    trial: Path, tmp_path: Path
+) -> None:
+    first = start_from(trial, tmp_path / "first")
+    assert "(epsilon 100, delta 0)" in first.statement.for_people()
+    second = start_from(first.folder, tmp_path / "second")
+    assert second.statement.parameters["prior"]["epsilon"] == "1001/10"
+    assert "(epsilon 100.1, delta 0)" in second.statement.for_people()
+
+
+def test_a_public_table_is_taken_with_a_ledger_and_called_one(tmp_path: Path) -> None:
+    book = new_ledger(tmp_path)
+    release = start_from(written(tmp_path, sample()), tmp_path / "out", book, prior_public=WHY)
+    assert f"It was given as a public table: {WHY}" in release.statement.for_people()
+    assert "epsilon" not in release.statement.parameters["prior"]
+    (entry,) = Ledger.open(book).entries()
+    assert entry.prior is not None
+    assert entry.prior["kind"] == "table"
+    assert entry.prior["public"] == WHY

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,6 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pytest
 
-from hushtable import pipeline
 from hushtable.errors import HushtableError, ParameterError, Refused, ReleaseError
 from hushtable.methods.quilt.quilt import QuiltPlan
 from hushtable.pipeline import publish
@@ -19,6 +19,7 @@ from hushtable.privacy.seeded_noise import SeededNoise
 from hushtable.release_writer import ReleaseWriter
 from hushtable.schema import Schema
 from hushtable.series import Series, SeriesPlan
+from hushtable.statement import digest_of
 
 N = 3000
 
@@ -108,6 +109,9 @@ def test_each_wave_is_a_release_with_a_charge_of_its_own(series: Series) -> None
     first, last = series.release(1).statement, series.release(3).statement
     assert "prior" not in first.parameters
     assert last.parameters["prior"]["name"] == "waves 1-2"
+    waves = [series.release(n).statement.guarantees[0] for n in (1, 2)]
+    assert Fraction(last.parameters["prior"]["epsilon"]) == sum(wave.epsilon for wave in waves)
+    assert "release with its own promise (epsilon" in last.for_people()
     assert any("carried" in table for table in last.estimator["tables"])
     left = series.summary()
     assert (left["left"], len(left["releases"])) == (2, 3)  # one wave and one spare
@@ -350,4 +354,4 @@ def test_one_charge_does_not_pay_for_two_waves(series: Series) -> None:
 
 def test_a_digest_in_the_ledger_is_that_of_the_release(series: Series) -> None:
     entry = series.ledger.entries()[-1]
-    assert entry.note == pipeline.digest_of(series.release(3).statement)
+    assert entry.note == digest_of(series.release(3).statement)

@@ -342,9 +342,9 @@ def test_a_release_that_tells_nothing_is_said_before_the_charge(project: DeskCli
     ledger = project.folder / "visits" / "table.ledger"
     project.post("/p/visits/plan", **{**PLAN, "rows": "50"})
     live = project.get("/p/visits/plan").text
-    assert "would tell nothing" in live
+    assert "would be empty" in live
     page = project.get("/p/visits/publish?name=one").text
-    assert "tells nothing" in page
+    assert "would be empty" in page
     assert "--rows 50 --anyway" in page
     answer = project.publish("visits", "one")
     assert "nothing is charged" in problems(answer)[0]

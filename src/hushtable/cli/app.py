@@ -19,14 +19,13 @@ from typer.main import get_group
 
 # The names of the package are imported when they are first used: most commands need few of them.
 import hushtable as ht
-from hushtable.cli.exit_codes import INTERRUPTED, REFUSED, WRONG_USAGE
+from hushtable.cli.ending import Stopped, listen, own_notes, stopped, warn
+from hushtable.cli.exit_codes import REFUSED, WRONG_USAGE
 from hushtable.cli.lazy import as_command, lazy_group
-from hushtable.cli.plain import visible
 from hushtable.errors import (
     HushtableError,
     HushtableWarning,
     InternalError,
-    OwnNote,
     ParameterError,
 )
 
@@ -65,11 +64,10 @@ class _OnScreen(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         from hushtable.cli.screen import errors  # noqa: PLC0415 - slow to import
 
-        told = f"hushtable: {record.getMessage()}"
         if errors.is_terminal:
-            errors.print(told, highlight=False, soft_wrap=True)
+            errors.print(f"hushtable: {record.getMessage()}", highlight=False, soft_wrap=True)
         else:
-            sys.stderr.write(f"{told}\n")
+            warn(record.getMessage())
 
 
 def _print_log(asked: bool) -> None:
@@ -113,29 +111,28 @@ def main() -> None:
     if any(word in VERBOSE for word in sys.argv[1:]):  # an option of all commands, wherever
         sys.argv[1:] = ["-v", *(word for word in sys.argv[1:] if word not in VERBOSE)]
     warnings.showwarning = _show_warning
+    listen()
     try:
         app()
-    except ParameterError as error:
-        _fail(str(error), WRONG_USAGE)
-    except InternalError as error:
-        if debug:
+    except (Stopped, KeyboardInterrupt, Exception) as error:
+        message, code = stopped(error) or _failed(error)
+        if debug and (isinstance(error, InternalError) or not isinstance(error, HushtableError)):
             traceback.print_tb(error.__traceback__)
-        _fail(f"{error}\nRun again with --debug to see where, and report it.", REFUSED)
-    except HushtableError as error:
-        _fail(str(error), REFUSED)
-    except KeyboardInterrupt as error:
-        _fail("\n".join(["interrupted.", *_notes(error)]), INTERRUPTED)
-    except Exception as error:
-        # The message of a foreign error may quote private values, so only its kind is shown.
-        if debug:
-            traceback.print_tb(error.__traceback__)
-        told = f"internal error ({type(error).__name__}). Run again with --debug to see where, and "
-        _fail("\n".join([f"{told}report it.", *_notes(error)]), REFUSED)
+        warn(message)
+        raise SystemExit(code) from None
 
 
-def _notes(error: BaseException) -> list[str]:
-    """Give what the pipeline added to an error; notes of other libraries may quote values."""
-    return [note for note in getattr(error, "__notes__", ()) if isinstance(note, OwnNote)]
+def _failed(error: BaseException) -> tuple[str, int]:
+    """Return the message and the exit code of a command that failed."""
+    if isinstance(error, ParameterError):
+        return str(error), WRONG_USAGE
+    if isinstance(error, InternalError):
+        return f"{error}\nRun again with --debug to see where, and report it.", REFUSED
+    if isinstance(error, HushtableError):
+        return str(error), REFUSED
+    # The message of a foreign error may quote private values, so only its kind is shown.
+    told = f"internal error ({type(error).__name__}). Run again with --debug to see where, and "
+    return "\n".join([f"{told}report it.", *own_notes(error)]), REFUSED
 
 
 def _show_warning(  # noqa: PLR0917 - as `warnings` calls it
@@ -148,13 +145,7 @@ def _show_warning(  # noqa: PLR0917 - as `warnings` calls it
 ) -> None:
     # Warnings of other libraries may quote values, and are for those who develop.
     if issubclass(category, HushtableWarning):
-        sys.stderr.write(f"hushtable: {message}\n")
-
-
-def _fail(message: str, code: int) -> None:
-    # Names from files are quoted in messages, and a terminal must not obey them.
-    sys.stderr.write(f"hushtable: {visible(message)}\n")
-    raise SystemExit(code)
+        warn(str(message))
 
 
 if __name__ == "__main__":

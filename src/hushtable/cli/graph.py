@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 import hushtable as ht
+from hushtable.cli.ending import Publishing
 from hushtable.cli.lazy import as_command, lazy_group
 from hushtable.cli.options import (
     AsJson,
@@ -25,6 +26,7 @@ from hushtable.cli.options import (
 from hushtable.cli.publish import show_published
 from hushtable.cli.screen import console, tell
 from hushtable.errors import ParameterError
+from hushtable.files.progress import silent
 
 if TYPE_CHECKING:
     from hushtable.methods.base import GraphMethod
@@ -71,26 +73,28 @@ def _publish_command(kind: type[GraphMethod]) -> Callable[..., None]:
     ) -> None:
         if plot is not None and (plot.exists() or plot.suffix != ".svg"):
             raise ParameterError(f"{str(plot)!r} exists, or is not a .svg file.")
-        release = ht.publish_graph(
-            edges,
-            method,
-            out=out,
-            nodes=nodes,
-            columns=(source, target),
-            name=name,
-            noise=noise,
-            **pays.paying(),
-        )
-        if plot is not None:
-            from hushtable.graph.plot import plot_degrees  # noqa: PLC0415 - slow to import
-
-            private = ht.read_graph(edges, nodes=nodes, columns=(source, target))
-            plot_degrees(release, plot, original=private.degrees())
-        show_published(release, as_json=as_json)
-        if plot is not None and not as_json:
-            console.print(
-                f"Drew {plot}: it shows the private graph and is not covered by the promise."
+        with Publishing() as publishing:
+            release = ht.publish_graph(
+                edges,
+                method,
+                out=out,
+                nodes=nodes,
+                columns=(source, target),
+                name=name,
+                noise=noise,
+                progress=publishing.heard(silent),
+                **pays.paying(),
             )
+            if plot is not None:
+                from hushtable.graph.plot import plot_degrees  # noqa: PLC0415 - slow to import
+
+                private = ht.read_graph(edges, nodes=nodes, columns=(source, target))
+                plot_degrees(release, plot, original=private.degrees())
+            show_published(release, as_json=as_json)
+            if plot is not None and not as_json:
+                console.print(
+                    f"Drew {plot}: it shows the private graph and is not covered by the promise."
+                )
 
     return publish
 

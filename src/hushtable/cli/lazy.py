@@ -9,6 +9,8 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
+from hushtable.cli.ending import Stopped
+
 if TYPE_CHECKING:
     from hushtable.methods.listing import Listing
 
@@ -34,6 +36,12 @@ def lazy_group(
         def __init__(self, **attributes: Any) -> None:
             super().__init__(**attributes)
             self.commands = _Commands(names, make)  # type: ignore[assignment]  # only read
+
+        def invoke(self, ctx: Any) -> Any:
+            try:
+                return super().invoke(ctx)
+            except KeyboardInterrupt as error:
+                raise Stopped(error) from None
 
     return typer.Typer(
         name=name,

@@ -36,6 +36,8 @@ def show_account(content: Mapping[str, Any], *, protects: str) -> None:
             print_whole(_table(content[what], became))
     for entry in content["entries"]:
         _show_decision(f"Entry {entry['id']}", entry["decision"])
+        if entry["prior"]:
+            _show_prior(f"Entry {entry['id']}", entry["prior"])
     if not content["entries"]:
         console.print("Nothing has been charged.")
 
@@ -84,6 +86,13 @@ def _show_decision(what: str, stated: Mapping[str, str]) -> None:
     console.print(f"{what}: {'; '.join(said)}.", highlight=False)
     if Decision(**stated).is_overdue(datetime.now(UTC).date()):
         console.print(f"{what}: the review is overdue.", style="bold red", highlight=False)
+
+
+def _show_prior(what: str, prior: Mapping[str, str]) -> None:
+    """Print the prior of a release, and why it is public if that was stated."""
+    reason = f"; public, because: {_one_line(prior['public'])}" if "public" in prior else ""
+    name = f"{prior['kind']} {_one_line(prior['name'])} ({prior['sha256'][:16]})"
+    console.print(f"{what}: starts from the {name}{reason}.", highlight=False)
 
 
 def _show_accounts(content: Mapping[str, Any]) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hushtable.cli.ending import Publishing
 from hushtable.cli.forecast import show_forecast
 from hushtable.cli.lazy import as_command, lazy_group
 from hushtable.cli.options import (
@@ -133,22 +134,23 @@ def _publish_command(kind: type[Linked]) -> Callable[..., None]:
     ) -> None:
         from hushtable.linked.publish import publish_linked  # noqa: PLC0415 - slow to import
 
-        with one_bar("planning") as progress:
-            release = publish_linked(
-                files_of(tables),
-                schema,
-                method,
-                out=out,
-                engine=engine,
-                noise=noise,
-                memory_limit=memory_limit,
-                rows=rows,
-                anyway=anyway,
-                on_forecast=None if as_json else show_forecast,
-                progress=progress,
-                **pays.paying(),
-            )
-        show_published(release, as_json=as_json)
+        with Publishing() as publishing:
+            with one_bar("planning") as progress:
+                release = publish_linked(
+                    files_of(tables),
+                    schema,
+                    method,
+                    out=out,
+                    engine=engine,
+                    noise=noise,
+                    memory_limit=memory_limit,
+                    rows=rows,
+                    anyway=anyway,
+                    on_forecast=None if as_json else show_forecast,
+                    progress=publishing.heard(progress),
+                    **pays.paying(),
+                )
+            show_published(release, as_json=as_json)
 
     publish.__doc__ = "Publish private tables that belong together, with keys that fit."
     return publish

@@ -80,7 +80,7 @@ StateDecision = Annotated[
 Receipt = Annotated[str | None, typer.Option(help="A receipt that the ledger must contain.")]
 MemoryLimit = Annotated[str | None, typer.Option(help="Limit for counting, such as 1GB.")]
 Anyway = Annotated[
-    bool, typer.Option("--anyway", help="Publish even if the forecast is that it tells nothing.")
+    bool, typer.Option("--anyway", help="Publish even if the forecast says: mostly noise.")
 ]
 
 ControlPath = Annotated[

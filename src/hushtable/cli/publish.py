@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 import hushtable as ht
+from hushtable.cli.ending import Publishing, warn
 from hushtable.cli.forecast import show_forecast
 from hushtable.cli.lazy import method_group
 from hushtable.cli.options import (
@@ -48,30 +49,31 @@ def _publish_command(kind: type[ht.Method]) -> Callable[..., None]:
         anyway: Anyway = False,
         as_json: AsJson = False,
     ) -> None:
-        with one_bar("planning") as progress:
-            release = ht.publish(
-                data,
-                ht.Schema.load(schema),
-                method,
-                out=out,
-                engine=engine,
-                noise=noise,
-                memory_limit=memory_limit,
-                columns=None if columns is None else columns.split(","),
-                rows=rows,
-                anyway=anyway,
-                on_forecast=None if as_json else show_forecast,
-                progress=progress,
-                **pays.paying(),
-            )
-        show_published(release, as_json=as_json)
+        with Publishing() as publishing:
+            with one_bar("planning") as progress:
+                release = ht.publish(
+                    data,
+                    ht.Schema.load(schema),
+                    method,
+                    out=out,
+                    engine=engine,
+                    noise=noise,
+                    memory_limit=memory_limit,
+                    columns=None if columns is None else columns.split(","),
+                    rows=rows,
+                    anyway=anyway,
+                    on_forecast=None if as_json else show_forecast,
+                    progress=publishing.heard(progress),
+                    **pays.paying(),
+                )
+            show_published(release, as_json=as_json)
 
     return publish
 
 
 def show_published(release: ht.Release, *, as_json: bool) -> None:
     """Print what was published: the whole statement for programs, the promises for people."""
-    n_rows = release.rows_out
+    n_rows = _rows_out(release)
     if as_json:
         statement = release.statement.model_dump(mode="json", by_alias=True)
         print_json({**statement, "rows_out": n_rows})
@@ -93,6 +95,18 @@ def show_published(release: ht.Release, *, as_json: bool) -> None:
             style="bold",
             highlight=False,
         )
+
+
+def _rows_out(release: ht.Release) -> int | None:
+    """Count the rows of a release that is complete, whatever happens."""
+    try:
+        return release.rows_out
+    except Exception as error:
+        warn(
+            f"the release is complete, but its rows could not be counted ({type(error).__name__})."
+            " Do not publish it again."
+        )
+        return None
 
 
 def _told_rows(release: ht.Release, n_rows: int) -> str:

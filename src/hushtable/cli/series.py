@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 import hushtable as ht
+from hushtable.cli.ending import Publishing
 from hushtable.cli.options import (
     Anyway,
     AsJson,
@@ -159,20 +160,21 @@ def publish(  # noqa: PLR0917 - the options of a command
     from hushtable.cli.publish import show_published  # noqa: PLC0415 - only for this command
 
     series = ht.Series.open(folder)
-    with one_bar("planning") as progress:
-        release = series.publish(
-            data,
-            before=before,
-            wave=wave,
-            correct=correct,
-            unseen=unseen,
-            engine=engine,
-            noise=noise,
-            memory_limit=memory_limit,
-            anyway=anyway,
-            progress=progress,
-        )
-    show_published(release, as_json=as_json)
+    with Publishing() as publishing:
+        with one_bar("planning") as progress:
+            release = series.publish(
+                data,
+                before=before,
+                wave=wave,
+                correct=correct,
+                unseen=unseen,
+                engine=engine,
+                noise=noise,
+                memory_limit=memory_limit,
+                anyway=anyway,
+                progress=publishing.heard(progress),
+            )
+        show_published(release, as_json=as_json)
 
 
 @series_group.command("show")

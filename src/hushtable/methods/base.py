@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from hushtable.engine.graph import Graph
     from hushtable.engine.sealed import Counting, SealedTable
     from hushtable.engine.sealed_graph import SealedGraph
+    from hushtable.methods.prior import Prior
     from hushtable.privacy.noise import Noise
     from hushtable.privacy.spending import Account, Promise
 
@@ -163,6 +164,16 @@ class Plan(ABC, Generic[Source]):
         """What the promise takes for granted about the private data, in sentences."""
         return self.schema.conditions
 
+    @property
+    def starts_from(self) -> Prior | None:
+        """The prior that the release also follows, if there is one."""
+        return None
+
+    @property
+    def why_public(self) -> str | None:
+        """The reason, in words, why the prior is public, if one was given."""
+        return None
+
     @cached_property
     def promise(self) -> Promise | None:
         """The differential privacy that a run may spend: what was promised of it, if any was."""
@@ -229,21 +240,28 @@ class Plan(ABC, Generic[Source]):
         """
         return None
 
+    @property
+    def judged_share(self) -> float:
+        """Share of the rows whose count must not be mostly noise; see `hollow`."""
+        return 0.5
+
     def hollow(self, rows: int) -> str:
         """Say why a release of so many rows would tell nothing, in a sentence; "" where it would.
 
-        Most methods are judged by their noise: an answer that may be off by as much as it counts
-        is none, and by the intervals to expect.
+        Most methods are judged by their noise, with a count of `judged_share` of the rows: an
+        answer that may be off by as much as it counts is none. Others are judged by the intervals
+        to expect. Nothing but public numbers decides.
         """
+        share = self.judged_share
         try:
-            expected = self.count_error(rows=rows, share=0.5)
+            expected = self.count_error(rows=rows, share=share)
             error = expected.half_width if expected.typical is None else expected.typical
         except Refused:
             error = 0.0
-        if error >= rows / 2:
+        if error >= share * rows:
             return (
-                f"a count of half of {rows:,} rows may be off by {error:,.0f}, so no answer would "
-                "tell anything."
+                f"a count of {share:.0%} of {rows:,} rows may be off by {error:,.0f}, so no answer "
+                "would tell anything."
             )
         width = self.typical_width(rows)
         if width is None or width < VACUOUS:

@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.methods.listing import Listing
+from hushtable.privacy.account import Budget
+from hushtable.privacy.values import rounded
 from hushtable.schema import Schema
 
 Kind = Literal["release", "table"]
@@ -62,6 +64,32 @@ class Earlier:
     tables: Sequence[EarlierTable]
 
 
+@dataclass(frozen=True)
+class PriorRelease:
+    """A release that a prior consists of: what it cost, and how a ledger recognizes it."""
+
+    name: str
+    cost: Budget  # of its own promise and of the priors that it follows itself
+    receipt: str | None  # of the ledger that paid for it, if one did
+    digest: str  # of its tables, as a ledger records it
+
+    @property
+    def cost_in_words(self) -> str:
+        """Epsilon and delta, rounded up."""
+        return cost_in_words(self.cost)
+
+
+def cost_in_words(cost: Budget) -> str:
+    """Write epsilon and delta, rounded up.
+
+    Examples
+    --------
+    >>> cost_in_words(Budget(epsilon=Fraction(1, 10), delta=Fraction(0)))
+    'epsilon 0.1, delta 0'
+    """
+    return f"epsilon {rounded(cost.epsilon)}, delta {rounded(cost.delta)}"
+
+
 class Prior(ABC):
     """Public rows that a method may start from.
 
@@ -73,18 +101,29 @@ class Prior(ABC):
         Of its folder or file.
     sha256 : str
         Digest of all that is read.
+    releases : tuple of PriorRelease
+        The releases that it consists of; none if it is a table.
     """
 
     kind: Kind
     name: str
     sha256: str
+    releases: tuple[PriorRelease, ...]
     UNKNOWN: ClassVar[int] = -1
     """The code of a value that the schema does not have."""
 
     @property
     def described(self) -> dict[str, str]:
         """What a statement says about it."""
-        return {"kind": self.kind, "name": self.name, "sha256": self.sha256}
+        said = {"kind": self.kind, "name": self.name, "sha256": self.sha256}
+        if self.releases:
+            said |= {"epsilon": str(self.cost.epsilon), "delta": str(self.cost.delta)}
+        return said
+
+    @property
+    def cost(self) -> Budget:
+        """Cost of all its releases together, by basic composition."""
+        return sum((one.cost for one in self.releases), start=Budget())
 
     @abstractmethod
     def is_file_of(self, data: Any) -> bool:

@@ -27,7 +27,7 @@ import gc
 import json
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from html import escape
 from pathlib import Path
@@ -228,6 +228,7 @@ class Ledger:
         schema: Schema | None = None,
         same_people: str | None = None,
         decision: Decision | None = None,
+        prior: Mapping[str, str] | None = None,
     ) -> Entry:
         """Record spending, durably, before the data is read; or refuse.
 
@@ -252,6 +253,9 @@ class Ledger:
             schema is accepted from then on.
         decision : Decision, optional
             Who answers for it, why it may cost so much, and when to look at it again.
+        prior : mapping of str to str, optional
+            Description of the prior that the release starts from, with the reason why it is public
+            (``public``) if one was given.
 
         Raises
         ------
@@ -272,8 +276,26 @@ class Ledger:
             guarantees=documents,
             reservation=None if reservation is None else told.number("reservation", reservation),
             **told.about(schema, same_people, decision),
+            **told.starting_from(prior),
         )
         return state.entry(seq)
+
+    def paid_for(self, receipt: str | None, digest: str) -> bool:
+        """Return whether a charge paid for the release with this receipt and digest.
+
+        A charge that is marked as released can no longer be voided, so the answer stays true.
+
+        Parameters
+        ----------
+        receipt : str or None
+            The receipt in the release's statement.
+        digest : str
+            The digest of its tables, as for `mark_released`.
+        """
+        return any(
+            (entry.receipt, entry.status, entry.note) == (receipt, "released", digest)
+            for entry in self.entries()
+        )
 
     def require(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -68,6 +68,13 @@ def decided(decision: Decision | None) -> dict[str, Any]:
     if decision is not None and not isinstance(decision, Decision):
         raise ParameterError(f"decision is a {type(decision).__name__}; give a Decision.")
     return {"decision": decision.to_dict()} if decision is not None and decision.is_stated else {}
+
+
+def starting_from(prior: Mapping[str, str] | None) -> dict[str, Any]:
+    """Return what a record says about a prior: nothing if there is none."""
+    if prior is None:
+        return {}
+    return {"prior": {name: text(f"prior ({name})", said) for name, said in prior.items()}}
 
 
 def salt() -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -29,7 +29,8 @@ class Entry:
     private, so that nothing could be added up. ``table`` is the digest of the table's schema, if
     the charge was for one, and ``same_people`` why a person said that it belongs here.
     ``concentrated`` is what the same charge costs in the other account. ``decision`` is who answers
-    for it and why, as far as that was stated.
+    for it and why, as far as that was stated. ``prior`` describes the prior that the release starts
+    from, with the reason why it is public (``public``) if one was given.
     """
 
     id: int
@@ -44,6 +45,7 @@ class Entry:
     table: str | None = None
     same_people: str | None = None
     decision: Decision = UNSTATED
+    prior: Mapping[str, str] | None = None
     status: Literal["charged", "released", "void"] = "charged"
     note: str = ""  # digest of the release, or the reason why the charge is void
     released: str | None = None  # when it was marked released

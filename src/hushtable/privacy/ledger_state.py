@@ -442,6 +442,7 @@ class State:
             "table": table.digest if table else None,
             "same_people": same_people,
             "decision": _decision(record),
+            "prior": _prior(record),
             "status": "charged",
         }
 
@@ -481,6 +482,16 @@ class State:
 def _decision(record: dict[str, Any]) -> Decision:
     """Read back what a record says about who decided; most, and all older ones, say nothing."""
     return Decision(**record["decision"]) if "decision" in record else UNSTATED
+
+
+def _prior(record: dict[str, Any]) -> dict[str, str] | None:
+    """Return what a record says about the prior of its release; older ones say nothing."""
+    prior = record.get("prior")
+    if prior is None:
+        return None
+    if not isinstance(prior, dict) or not all(isinstance(said, str) for said in prior.values()):
+        raise LedgerError("its prior is not described by texts.")
+    return prior
 
 
 def _numbered(records: Mapping[int, Record], number: int, what: str) -> Record:

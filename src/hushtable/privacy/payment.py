@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
@@ -122,8 +122,15 @@ class Payment:
             promised, reservation=self.reservation, schema=schema, same_people=self.same_people
         )
 
-    def charge(self, promised: Sequence[Guarantee], schema: Schema, *, method: str) -> Entry | None:
-        """Record the spending."""
+    def charge(
+        self,
+        promised: Sequence[Guarantee],
+        schema: Schema,
+        *,
+        method: str,
+        prior: Mapping[str, str] | None = None,
+    ) -> Entry | None:
+        """Record the spending, and what the release starts from."""
         if self.book is None:
             return None
         return self.book.charge(
@@ -133,6 +140,7 @@ class Payment:
             schema=schema,
             same_people=self.same_people,
             decision=self.decision,
+            prior=prior,
         )
 
     @property

@@ -36,6 +36,7 @@ from hushtable.engine.two_waves import WaveEngines, open_waves, previous
 from hushtable.errors import ReleaseError
 from hushtable.files.progress import Progress, silent
 from hushtable.methods.base import CountError, Forecast, Plan, Released
+from hushtable.methods.prior import Prior
 from hushtable.methods.quilt.meter import TableMechanism
 from hushtable.methods.quilt.patchwork import Patchwork
 from hushtable.methods.quilt.prior import PriorRows
@@ -149,12 +150,17 @@ class PanelPlan(Plan[SealedWaves]):
     def conditions(self) -> tuple[str, ...]:
         """What the promise takes for granted about both waves."""
         if self.before is None:
-            return self.schema.conditions
+            return self.quilt.conditions
         return (
-            *self.schema.conditions,
+            *self.quilt.conditions,
             "Identifiers. A person has the same one in this wave and in the one before; somebody "
             "who has two is protected as two.",
         )
+
+    @property
+    def starts_from(self) -> Prior | None:
+        """The earlier waves."""
+        return self.quilt.starts_from
 
     @property
     def spends_all(self) -> bool:

@@ -32,7 +32,7 @@ from hushtable.files.progress import Progress, silent
 from hushtable.files.scratch import Scratch, why_not_written
 from hushtable.files.whole_file import sync
 from hushtable.methods.quilt.quilt import Quilt
-from hushtable.pipeline import digest_of, publish
+from hushtable.pipeline import publish
 from hushtable.privacy.decision import Decision
 from hushtable.privacy.ledger import Entry, Ledger
 from hushtable.privacy.noise import Noise
@@ -44,6 +44,7 @@ from hushtable.series.panel import Before, PanelPlan, persons_of, publish_wave
 from hushtable.series.plan import SeriesPlan, require_fit
 from hushtable.series.transitions import PanelAnswers, Transitions
 from hushtable.series.waves import EarlierWaves, Wave, Waves
+from hushtable.statement import digest_of
 
 PLAN, SCHEMA, LEDGER, WAVES = "series.yaml", "schema.yaml", "series.ledger", "waves"
 

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.codes import as_numpy
-from hushtable.methods.prior import Earlier, EarlierTable, Kind, Prior
+from hushtable.methods.prior import Earlier, EarlierTable, Kind, Prior, PriorRelease
+from hushtable.prior import release_of
 from hushtable.release import STATEMENT, Release, sha256_of
 from hushtable.schema import Schema
 from hushtable.series.drift import (
@@ -336,6 +337,14 @@ class EarlierWaves(Prior):
         """One digest of the statements of all of them."""
         digests = "\n".join(wave.digest for wave in self.waves.waves)
         return hashlib.sha256(digests.encode()).hexdigest()
+
+    @property
+    def releases(self) -> tuple[PriorRelease, ...]:  # type: ignore[override]
+        """The releases of the waves, each with the cost of its own promise."""
+        return tuple(
+            release_of(wave.release.folder.name, wave.release.statement)
+            for wave in self.waves.waves
+        )
 
     def is_file_of(self, data: Any) -> bool:
         """Say no: it is made of releases."""

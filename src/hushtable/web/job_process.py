@@ -68,6 +68,7 @@ def main(folder: Path) -> None:
     # Whoever starts the workbench in the background of a shell has it ignore interrupts, and what
     # it starts, too: then nothing could be canceled.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that parts of a release go, too
     diary = _Diary(folder)
     try:
         job = Job(folder)
@@ -126,9 +127,15 @@ def _publish(project: Project, what: dict[str, Any], progress: Progress) -> dict
             progress=progress,
         )
     seconds = time.monotonic() - begun
+    told = [str(w.message) for w in heard if issubclass(w.category, HushtableWarning)]
+    try:
+        n_rows = release.rows_out
+    except Exception as error:  # the release is complete, so the job is done
+        n_rows = None
+        told.append(words.ROWS_NOT_COUNTED.format(kind=type(error).__name__))
     return {
-        "release": release.folder.name, "publish_seconds": seconds, "rows_out": release.rows_out,
-        "warnings": [str(w.message) for w in heard if issubclass(w.category, HushtableWarning)],
+        "release": release.folder.name, "publish_seconds": seconds, "rows_out": n_rows,
+        "warnings": told,
     }  # fmt: skip
 
 

@@ -422,7 +422,7 @@ SLIDER = "slider"
 NO_DATA_READ = "No data has been read."
 PRICE = "It costs epsilon {epsilon}; at least {left} would be left in the ledger."
 NOT_AFFORDED = "The ledger will refuse it."
-HOLLOW = "A release like this would tell nothing: {why}"
+HOLLOW = "A release like this would be empty: every count would be mostly noise. Forecast: {why}"
 WANT_ANSWER = (
     "That takes epsilon {epsilon}: with 95 % confidence such a count is then off by at most "
     "{error} rows."
@@ -568,8 +568,8 @@ PLAN_CHANGED = (
     "window?), so nothing was done and nothing charged; look at the page again."
 )
 TELLS_NOTHING = (
-    "The forecast is that this release tells nothing: {why} Choose another plan, or say that it is "
-    "meant; nothing is charged until then."
+    "This release would be empty: every count would be mostly noise. Forecast: {why} Choose "
+    "another plan, or confirm that it is intended; nothing is charged until then."
 )
 SCHEMA_CHANGED = (
     "The schema was changed since the ledger was started. The ledger pays only for releases about "
@@ -625,6 +625,7 @@ LEFT_AS_BEFORE = "About {time} left, going by the last run of this kind."
 LEFT_AT_THIS_PACE = "About {time} left, going by how far it is."
 TOOK = "It took {time}."
 ROWS_OUT = "The release has {n} rows."
+ROWS_NOT_COUNTED = "The release is complete, but its rows could not be counted ({kind})."
 MAY_CLOSE = "You may close this page, or the workbench: the work goes on and is found again."
 CANCEL = "Cancel"
 CANCEL_STANDS = "A charge that was recorded stands."

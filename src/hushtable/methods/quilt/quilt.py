@@ -23,7 +23,7 @@ from hushtable.methods import parameters
 from hushtable.methods.base import CountError, Forecast, Method, Plan, Released, misfits
 from hushtable.methods.count_error import gaussian_error, laplace_error, n_asked, needed_rows
 from hushtable.methods.parameters import parameter, whole
-from hushtable.methods.prior import Prior, read_prior
+from hushtable.methods.prior import Prior, cost_in_words, read_prior
 from hushtable.methods.quilt.carried import Carried
 from hushtable.methods.quilt.cuts import CUT_SHARE, is_wide, planned_size
 from hushtable.methods.quilt.domains import MAX_BUCKETS, MAX_INTERVALS, Values, values_of
@@ -52,6 +52,8 @@ TYPICAL_ROWS = 30_000
 """What a forecast takes for the number of rows where it is not told."""
 
 LEAST_PARTICLES = 1000
+
+_MANY_ROWS = 10**12
 
 _ONE_COLUMN = (
     "The question is about one column, a typical one or the one where that is worst, and takes the "
@@ -119,7 +121,8 @@ class Quilt(Method):
         model starts from it, as far as noisy tables agree with it. The promise is the same; it
         must not be made of private rows but through a promise of its own.
     prior_public : str, optional
-        Why a prior that is no release with differential privacy is public, in words; on record.
+        Reason why the prior is public, recorded in ledger and statement. Required for a prior that
+        is not a release with differential privacy, and for one that the ledger did not pay for.
     accounting : {"gaussian", "concentrated"}
         How what is spent is added up where there is a delta. With ``gaussian`` tables have 5 to 8 %
         less noise at the same epsilon and delta. A ledger adds up what releases cost in rho, and
@@ -281,16 +284,28 @@ class QuiltPlan(Plan[SealedTable]):
         prior = self.method.prior
         if prior is None:
             return self.schema.conditions
-        known = (
-            "It is a release with a promise of its own, which is to be added to this one."
-            if prior.kind == "release"
-            else f"It is said to be public: {self.method.prior_public}"
-        )
+        reason = self.method.prior_public
+        if prior.kind == "release":
+            known = f"It is a release with its own promise ({cost_in_words(prior.cost)})"
+            known += ", which adds to this one."
+            known += "" if reason is None else f" It was confirmed as public: {reason}"
+        else:
+            known = f"It was given as a public table: {reason}"
         return (
             *self.schema.conditions,
             f"The prior. Rows also follow {prior.name!r}; this promise does not cover what that "
             f"tells about anybody. {known}",
         )
+
+    @property
+    def starts_from(self) -> Prior | None:
+        """The prior of the parameters."""
+        return self.method.prior
+
+    @property
+    def why_public(self) -> str | None:
+        """The reason of the parameters."""
+        return self.method.prior_public
 
     def forecast(self, rows: int | None = None) -> Forecast:
         """Say how many tables will be measured and how noisy they are."""
@@ -335,6 +350,7 @@ class QuiltPlan(Plan[SealedTable]):
         lines: dict[str, str | float | int] = {}
         if rows is None:
             lines["shown for"] = f"{TYPICAL_ROWS:,} rows, say; tell their number for better"
+            lines["rows below which every count is mostly noise, about"] = self.needed_rows()
         if wide := [values.name for values in self.values if is_wide(values)]:
             lines["of many values, cut into intervals where people are, by noisy counts"] = (
                 ", ".join(wide)
@@ -357,6 +373,24 @@ class QuiltPlan(Plan[SealedTable]):
     def _std(self, share: float) -> float:
         """Give the standard deviation of a count that a share of the budget buys."""
         return self.purse().count_noise(as_share(share)).std
+
+    @property
+    def judged_share(self) -> float:
+        """A tenth of the rows: where groups of that size are noise, no pair is seen, and fits fail.
+
+        A plan that also starts from something public knows more than its own noise tells.
+        """
+        return 0.1 if self.prior is None and self.carried is None else super().judged_share
+
+    def needed_rows(self) -> int:
+        """Return how many rows a release needs that is not mostly noise, roughly."""
+        few, many = 1, 2
+        while self.hollow(many) and many < _MANY_ROWS:
+            few, many = many, 2 * many
+        while many - few > many // 50:
+            middle = (few + many) // 2
+            few, many = (middle, many) if self.hollow(middle) else (few, middle)
+        return many
 
     def count_error(self, *, rows: int | None, share: float) -> CountError:
         """Add up the noise of the values of one column, the one where that is worst, and a typical.
