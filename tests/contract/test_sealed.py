@@ -315,15 +315,15 @@ def test_what_is_paid_is_what_was_promised() -> None:
 @pytest.mark.parametrize(
     ("line", "source", "words"),
     [
-        (opened(1, times=2), None, "would spend epsilon 2 and promised epsilon 1"),
-        (opened(Fraction(1, 2)), None, "would spend epsilon 2"),
-        (opened(1), (OF_PERSONS, PERSONS), "would spend epsilon 3"),
-        (opened(2), None, "less than it promised"),
+        (opened(1, times=2), None, "cost of the run to epsilon 2, but its limit is epsilon 1"),
+        (opened(Fraction(1, 2)), None, "would raise the cost of the run to epsilon 2"),
+        (opened(1), (OF_PERSONS, PERSONS), "would raise the cost of the run to epsilon 3"),
+        (opened(2), None, "less than promised"),
         (lambda table, noise: 1, None, "spent nothing"),
         (
             lambda t, n: n.open(t.histograms(["x"])["x"], Gaussian(ONE), "counts"),
             None,
-            "would spend rho 1/2 and promised epsilon 1",
+            "would raise the cost of the run to rho 1/2, but its limit is epsilon 1",
         ),
         (
             lambda t, n: n.open(t.histograms(["x"])["x"] * 2, Laplace(ONE), "doubled"),
@@ -335,15 +335,15 @@ def test_what_is_paid_is_what_was_promised() -> None:
                 t.histograms(["x"])["x"] + t.histograms(["x"])["x"], Laplace(ONE), "added"
             ),
             None,
-            "would spend epsilon 2",
+            "would raise the cost of the run to epsilon 2",
         ),
         (
             lambda t, n: n.open(t.histograms(["x"])["x"][[1, 1]], Laplace(ONE), "twice"),
             None,
-            "taken several times",
+            "selected several times",
         ),
         *(
-            (lambda t, n, p=places: t.histograms(["x"])["x"][p], None, "taken several times")
+            (lambda t, n, p=places: t.histograms(["x"])["x"][p], None, "selected several times")
             for places in (((1, 1),), array("l", [1, 1]), deque([1, 1]), [-1, 9], [[0, 1]])
         ),
         (
@@ -354,13 +354,13 @@ def test_what_is_paid_is_what_was_promised() -> None:
             "same shape",
         ),
         (lambda t, n: t.n_rows() + t.histograms(["x"])["x"], None, "same shape"),
-        (lambda t, n: t.n_rows().merged([0, 1, 2], 3), None, "in one group"),
+        (lambda t, n: t.n_rows().merged([0, 1, 2], 3), None, "one group number for each"),
         (
             lambda t, n: t.histograms(["x"])["x"].merged([list(range(10))] * 2, 10),
             None,
-            "in one group",
+            "one group number for each",
         ),
-        (lambda t, n: t.n_rows().merged([True], 1), None, "in one group"),
+        (lambda t, n: t.n_rows().merged([True], 1), None, "one group number for each"),
         (lambda t, n: t.counts(["x", "y"]).divided("x", [0, 1]), None, "10 codes"),
         (lambda t, n: doubled(t.n_rows(), 21), None, "added to one"),
         (
@@ -369,21 +369,21 @@ def test_what_is_paid_is_what_was_promised() -> None:
                 weights=[1], penalties=[0],
             ),
             None,
-            "compared with one number",
+            "both must agree",
         ),
         (
             lambda t, n: distance_scores(
                 [t.n_rows()], [np.full(1, 0.5)], weights=[1], penalties=[0]
             ),
             None,
-            "compared with one number",
+            "both must agree",
         ),
         (
             lambda t, n: distance_scores(
                 [t.n_rows()], [np.full(1, 5 - 2**63)], weights=[1], penalties=[0]
             ),
             None,
-            "than anybody has",
+            "than any table has",
         ),
         (
             lambda t, n: n.open(
@@ -394,21 +394,21 @@ def test_what_is_paid_is_what_was_promised() -> None:
                 "scores that move both ways, for half",
             ),
             None,
-            "against each other",
+            "monotone scores only",
         ),
-        (lambda t, n: n.open(t.n_rows(), Laplace(-ONE), "to earn"), None, "not below 0"),
-        (lambda t, n: n.open(t.n_rows(), Gaussian(-ONE), "to earn"), None, "not below 0"),
-        (lambda t, n: n.open(t.n_rows(), Laplace(3.0), "floats"), None, "is a fraction"),
+        (lambda t, n: n.open(t.n_rows(), Laplace(-ONE), "to earn"), None, "not a fraction"),
+        (lambda t, n: n.open(t.n_rows(), Gaussian(-ONE), "to earn"), None, "not a fraction"),
+        (lambda t, n: n.open(t.n_rows(), Laplace(3.0), "floats"), None, "not a fraction"),
         (
             lambda t, n: n.open(t.n_rows() + np.zeros(9, np.int64), Laplace(ONE), "nine times"),
             None,
-            "several times",
+            "same shape",
         ),
         (lambda t, n: n.open(np.zeros(3), Laplace(ONE), "bare"), None, "is not sealed"),
         (
             lambda t, n: n.open(t.counts(["x"]), CellCounts(TwoSidedGeometric(epsilon=ONE)), "c"),
             None,
-            "empty ones too",
+            "also enumerates empty cells",
         ),
         (
             lambda t, n: n.open(
@@ -417,7 +417,7 @@ def test_what_is_paid_is_what_was_promised() -> None:
                 "another domain",
             ),
             None,
-            "another domain",
+            "different domains",
         ),
         (
             lambda t, n: n.open(
@@ -426,9 +426,9 @@ def test_what_is_paid_is_what_was_promised() -> None:
                 "two groups for the price of one",
             ),
             None,
-            "would spend epsilon 2",
+            "would raise the cost of the run to epsilon 2",
         ),
-        (lambda t, n: t.bare("counts").n_rows(), None, "opened bare only by methods"),
+        (lambda t, n: t.bare("counts").n_rows(), None, "only for methods that declare opens_bare"),
         (
             lambda t, n: n.open(
                 distance_scores(
@@ -438,7 +438,7 @@ def test_what_is_paid_is_what_was_promised() -> None:
                 "three choices for two",
             ),
             None,
-            "would spend epsilon 3/2",
+            "would raise the cost of the run to epsilon 3/2",
         ),
     ],
 )  # fmt: skip
@@ -478,7 +478,7 @@ class LookedTooOften(OneLinePlan):
 
 def test_a_run_that_looked_too_often_says_nothing_else() -> None:
     plan = LookedTooOften(OneLine(), SCHEMA)
-    with pytest.raises(SealedError, match="more than it promised") as caught:
+    with pytest.raises(SealedError, match="but spent more") as caught:
         plan.run(connect(ROWS, SCHEMA), SecureNoise())
     assert caught.value.__suppress_context__
 
@@ -514,9 +514,9 @@ def test_a_method_opens_bare_only_if_it_says_so_and_promises_no_differential_pri
     made = method.plan(SCHEMA).accounted(connect(ROWS, SCHEMA), SecureNoise())
     assert made.released.tables["data"]["found"].to_pylist() == ["20"]
     assert [opening.price for opening in made.account.openings] == [None]
-    with pytest.raises(SealedError, match="opens nothing bare"):
+    with pytest.raises(SealedError, match="must not see exact counts"):
         Declared(line=line).plan(SCHEMA).run(connect(ROWS, SCHEMA), SecureNoise())
-    with pytest.raises(SealedError, match="nothing to pay with"):
+    with pytest.raises(SealedError, match="no budget for queries"):
         run(opened(1), promised=KAnonymity(k=2))
 
 
@@ -666,7 +666,7 @@ def test_runs_of_a_histogram_are_disjoint() -> None:
     for part in counts.divided([0, 4, 7]):
         SecureNoise().open(part, Laplace(Fraction(3)), "part")
     account.settle()
-    with pytest.raises(SealedError, match="must rise"):
+    with pytest.raises(SealedError, match="must increase"):
         counts.divided([4, 2])
 
 
@@ -768,16 +768,16 @@ def test_parts_of_a_histogram_are_what_they_were_said_to_be() -> None:
     table = SealedClassTable.of(counts, 10, True)
     with pytest.raises(SealedError, match="disjoint"):
         table.divided([range(6), range(5, 10)])
-    with pytest.raises(SealedError, match="proved for counts of rows"):
+    with pytest.raises(SealedError, match="proved for counts in which each row"):
         SealedClassTable.of(counts + counts, 10, True)
     low, _ = table.divided([range(5), range(5, 10)])
-    with pytest.raises(SealedError, match="no part"):
+    with pytest.raises(SealedError, match="do not belong to this part"):
         low.span_ways(0, 9, Max(), with_apart=False)
-    with pytest.raises(SealedError, match="no part"):
+    with pytest.raises(SealedError, match="do not belong to this part"):
         low.span_ways(0, 4, Max(), with_apart=True)
-    with pytest.raises(SealedError, match="no part"):
+    with pytest.raises(SealedError, match="do not belong to this part"):
         low.halving_ways([3, 5], [[3]], Max(), with_apart=False)
-    with pytest.raises(SealedError, match="some of them"):
+    with pytest.raises(SealedError, match="must be a subset"):
         low.halving_ways([3, 4], [[2]], Max(), with_apart=False)
     for twice in (
         lambda: low.halving_ways([3, 4], [[3, 3]], Max(), with_apart=False),
@@ -795,10 +795,10 @@ def test_a_region_is_divided_once() -> None:
     exact = connect(ROWS, SCHEMA).counts(["x", "y"])
     cells = SealedCells(exact, Sensitivity(rows=1), Account(Promise(ONE)).root)
     regions = SealedRegions.of(cells, Partition(epsilon=1).plan(SCHEMA).axes, n_classes=2)
-    with pytest.raises(SealedError, match="divided once"):
+    with pytest.raises(SealedError, match="divided only once"):
         regions.divide([0, 0], np.array([0, 0]), np.array([5, 2]))
     regions.divide([0], np.array([0]), np.array([5]))
-    with pytest.raises(SealedError, match="divided once"):
+    with pytest.raises(SealedError, match="divided only once"):
         regions.divide([0], np.array([0]), np.array([2]))
 
 
@@ -844,12 +844,12 @@ def test_sensitivities_follow_what_is_done() -> None:
 
 def test_what_is_sealed_does_not_change() -> None:
     counts = Sealed(np.zeros(3, np.int64), Sensitivity(rows=2), Account(None).root)
-    with pytest.raises(SealedError, match="do not change"):
+    with pytest.raises(SealedError, match="are immutable"):
         counts.sensitivity = Sensitivity(rows=1)
-    with pytest.raises(SealedError, match="do not change"):
+    with pytest.raises(SealedError, match="are immutable"):
         Seal.__init__(counts, np.zeros(3, np.int64), Sensitivity(rows=1), Account(None).root)
     assert counts.sensitivity == Sensitivity(rows=2)
-    with pytest.raises(SealedError, match="do not change"):
+    with pytest.raises(SealedError, match="are immutable"):
         counts.part = Account(Promise(ONE)).root
     with pytest.raises(SealedError, match="changed"):
         counts[0] = 5
@@ -1150,7 +1150,7 @@ def test_rho_is_certified_by_what_was_set_aside(scale: int, variance: int, fits:
         look()
         account.settle()
         return
-    with pytest.raises(SealedError, match="nothing is opened"):
+    with pytest.raises(SealedError, match="The counts stay sealed"):
         look()
 
 
@@ -1171,7 +1171,7 @@ def test_what_was_counted_for_a_run_is_not_opened_in_another() -> None:
         return noise.open(kept[0], Laplace(ONE), "counts")
 
     run(keeping)
-    with pytest.raises(SealedError, match="is over"):
+    with pytest.raises(SealedError, match="that has ended"):
         run(keeping)
 
 

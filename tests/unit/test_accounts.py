@@ -184,8 +184,8 @@ def test_the_ninth_is_refused_and_said_in_both_currencies(tmp_path: Path) -> Non
     with pytest.raises(BudgetExceeded) as caught:
         book.charge([quilt(1, "1e-6")], purpose="x")
     said = " ".join(caught.value.problems)
-    assert "epsilon 1 was asked for, but 0 remains" in said
-    assert "the concentrated account has no room either: rho about 0.02436" in said
+    assert "epsilon 1 was requested, but 0 remains" in said
+    assert "zCDP composition does not allow it either: rho of about 0.02436" in said
     assert book.remaining() == Budget()
     assert book.verify() == book.entries()[-1].receipt
     assert book.show()["spent"]["epsilon"] == "8"
@@ -319,7 +319,7 @@ def test_what_was_released_binds_the_shares_of_delta(tmp_path: Path) -> None:
     apply(state, "charge", **charge)
     apply(state, "void", entry=1, reason="x")
     other = Account(basic=cap(2, "1e-5")).to_dict()
-    with pytest.raises(LedgerError, match="although they are fixed"):
+    with pytest.raises(LedgerError, match="although that is fixed"):
         apply(state, "charge", **charge, account=other)
 
 
@@ -327,7 +327,7 @@ def test_shares_are_fixed_by_what_costs_something() -> None:
     state = State()
     apply(state, "init", **{**INIT, "allow_uncounted": True})
     record = {"guarantees": [{"family": "threshold", "k": 5}], "purpose": "x", "reservation": None}
-    with pytest.raises(LedgerError, match="or it costs nothing"):
+    with pytest.raises(LedgerError, match="although it costs nothing"):
         apply(state, "charge", **record, account=Account(basic=cap(2, "1e-5")).to_dict())
     apply(state, "charge", **record)
     assert state.account is None
@@ -407,7 +407,7 @@ def test_an_upgraded_ledger_is_not_taken_for_an_old_one(old: Ledger) -> None:
         assert connection.execute("PRAGMA user_version").fetchone() == (3,)
         connection.execute("PRAGMA user_version = 2")
     connection.close()
-    with pytest.raises(LedgerError, match="the file says format 2"):
+    with pytest.raises(LedgerError, match="the file has format 2"):
         Ledger.open(old.path)
 
 
@@ -441,5 +441,5 @@ def test_shares_are_fixed_once() -> None:
     charge = {"guarantees": [pure("1/10").to_dict()], "purpose": "x", "reservation": None}
     apply(state, "charge", **charge)
     account = Account(basic=cap(2, "1e-5")).to_dict()
-    with pytest.raises(LedgerError, match="although they are fixed"):
+    with pytest.raises(LedgerError, match="although that is fixed"):
         apply(state, "charge", **charge, account=account)

@@ -75,9 +75,9 @@ def test_a_release_says_it_if_asked(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"decision": BOARD}, "decision is given, which is about a ledger"),
-        ({"state_decision": True}, "but no decision"),
-        ({"decision": Decision(), "state_decision": True}, "but no decision"),
+        ({"decision": BOARD}, "decision is given without a ledger"),
+        ({"state_decision": True}, "without a decision"),
+        ({"decision": Decision(), "state_decision": True}, "without a decision"),
     ],
 )
 def test_words_that_would_be_lost_are_refused(given: Any, said: str, tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_a_day_is_a_day(day: str) -> None:
 def test_a_decision_is_no_novel_and_no_dict(tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="at most 1000"):
         Decision(reason="x" * 1001)
-    with pytest.raises(ParameterError, match="give a Decision"):
+    with pytest.raises(ParameterError, match="pass a Decision"):
         Ledger.create(tmp_path / "book", epsilon=1, decision={"reason": "x"})  # type: ignore[arg-type]
     assert not (tmp_path / "book").exists()
 

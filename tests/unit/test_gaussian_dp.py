@@ -207,7 +207,7 @@ def test_an_account_in_mu_adds_squares_and_refuses_beyond() -> None:
 )
 def test_noise_without_a_price_in_mu_is_refused(mechanism: object) -> None:
     account = Account(Promise(Fraction(1), Fraction(1, 10**6), mu=Fraction(1, 2)))
-    with pytest.raises(SealedError, match="no price in it"):
+    with pytest.raises(SealedError, match="cost of this noise in mu is unknown"):
         account.book("counts", [account.root], ONE_ROW, mechanism)
 
 

@@ -85,9 +85,9 @@ class TestSpending:
         with pytest.raises(BudgetExceeded) as caught:
             ledger.charge([approx("3/8", "4e-6")], purpose="second")
         epsilon, delta = caught.value.problems
-        assert epsilon.startswith("epsilon 3/8 was asked for, but 1/4 remains")
+        assert epsilon.startswith("epsilon 3/8 was requested, but 1/4 remains")
         assert "cap is 1, 1/2 is spent and 1/4 is reserved" in epsilon
-        assert delta.startswith("delta 1/250000 was asked for, but 3/1000000 remains")
+        assert delta.startswith("delta 1/250000 was requested, but 3/1000000 remains")
 
     def test_delta_is_capped_on_its_own(self, path: Path) -> None:
         ledger = Ledger.create(path, epsilon=10)
@@ -693,7 +693,7 @@ class TestTampering:
         sql(used.path, "UPDATE records SET seq = 1000 WHERE seq = ?", a)
         sql(used.path, "UPDATE records SET seq = ? WHERE seq = ?", a, b)
         sql(used.path, "UPDATE records SET seq = ? WHERE seq = 1000", b)
-        self.assert_detected(used, match="edited, exchanged or moved")
+        self.assert_detected(used, match="edited, replaced or moved")
 
     def test_all_damage_is_listed(self, used: Ledger) -> None:
         sql(used.path, "UPDATE records SET body = body || ' ' WHERE seq IN (2, 5)")
@@ -753,7 +753,7 @@ class TestTampering:
         path.write_bytes(old)
 
         # The object that saw the newer file notices by itself.
-        with pytest.raises(LedgerError, match="exchanged"):
+        with pytest.raises(LedgerError, match="replaced"):
             ledger.charge([pure("3/4")], purpose="again")
         # A new process needs the receipt from the second release's statement.
         reopened = Ledger.open(path)
@@ -775,16 +775,16 @@ class TestTampering:
         rewrite(path, records)
         forged = Ledger.open(path)  # as the module says: the chain alone cannot see this
         assert forged.cap.epsilon == 50
-        with pytest.raises(LedgerError, match="written anew"):
+        with pytest.raises(LedgerError, match="rewritten"):
             forged.verify(receipt=entry.receipt)
-        with pytest.raises(LedgerError, match="exchanged"):
+        with pytest.raises(LedgerError, match="replaced"):
             ledger.verify()
 
     def test_another_ledger_in_its_place(self, tmp_path: Path, ledger: Ledger) -> None:
         ledger.charge([pure(1)], purpose="x")
         fresh = Ledger.create(tmp_path / "fresh", epsilon=1, delta="1e-5", name="survey")
         fresh.path.replace(ledger.path)
-        with pytest.raises(LedgerError, match="exchanged"):
+        with pytest.raises(LedgerError, match="replaced"):
             ledger.charge([pure(1)], purpose="x")
 
     @pytest.mark.parametrize("receipt", ["", "0" * 64, "nonsense"])

@@ -74,13 +74,13 @@ def test_bins_begin_where_they_are_said_to(column: Any, starts: list[int]) -> No
 @pytest.mark.parametrize(
     ("column", "said"),
     [
-        ({"bins": [3, 2]}, "must rise"),
-        ({"bins": [50]}, "outside 0 to 30"),
+        ({"bins": [3, 2]}, "must be in increasing order"),
+        ({"bins": [50]}, "outside the range 0 to 30"),
         ({"bins": 0.5}, "grid"),
         ({"bins": "logarithmic"}, "bins"),
         ({"special": {1: "x", 2: "x"}}, "same name: x"),
         ({"special": {"x": 1.5}}, "special"),
-        ({"special": {True: "x"}}, "no number"),
+        ({"special": {True: "x"}}, "not a number"),
     ],
 )
 def test_wrong_bins_and_special_values_name_the_column(column: dict[str, Any], said: str) -> None:
