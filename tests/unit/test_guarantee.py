@@ -1,4 +1,4 @@
-"""Promises: validation, words, JSON, composition."""
+"""Guarantees: validation, wording, JSON, composition."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class TestEveryFamily:
         with pytest.raises(ParameterError, match="sigma"):
             type(promise)(**{**promise.to_dict(), "sigma": 1})
 
-    def test_alone_it_is_its_own_composition(self, promise: Guarantee) -> None:
+    def test_a_single_guarantee_is_its_own_composition(self, promise: Guarantee) -> None:
         assert compose([promise]) is promise
 
 
@@ -242,18 +242,18 @@ class TestNumbersInWords:
 
     def test_pure_and_approx_differ_in_what_they_bound(self) -> None:
         assert "can become at most 73.2% sure" in PureDP(epsilon=1, **ROW).explain()
-        # With a delta a single outcome may settle the question; only the average is bounded.
+        # With a delta, a single outcome may reveal everything; only the average is bounded.
         text = ApproxDP(epsilon=1, delta="3e-6", **ROW).explain()
         assert "sure" not in text
         assert "1 in 333,333 " in text
 
-    def test_hopeless_epsilon_is_called_so(self) -> None:
+    def test_an_epsilon_that_protects_nothing_is_explained_as_such(self) -> None:
         assert "practically certain" in PureDP(epsilon=20, **ROW).explain()
         assert "practically certain" in ApproxDP(epsilon=20, delta="1e-6", **ROW).explain()
 
 
 class TestWhatIsLeftOut:
-    """The errata's warnings must stay in what the release says."""
+    """Warnings from the errata that must stay in the statements of releases."""
 
     def test_threshold_is_advertised_as_a_threshold_only(self) -> None:  # 000-6
         promise = Threshold(k=10)

@@ -1,4 +1,4 @@
-"""Schemas of several tables: what they say, and all that is wrong with them at once."""
+"""Schemas of linked tables: content, and all problems at once."""
 
 from __future__ import annotations
 
@@ -123,7 +123,9 @@ def test_all_problems_at_once() -> None:
         ("payments", {"parent": None, "foreign_key": None, "max_children": None}, "here persons, "),
     ],
 )
-def test_what_does_not_hang_together(table: str, change: dict[str, Any], problem: str) -> None:
+def test_inconsistent_relations_between_tables_are_refused(
+    table: str, change: dict[str, Any], problem: str
+) -> None:
     content = plain()
     content["tables"][table] |= change
     with pytest.raises(SchemaError) as caught:
@@ -146,7 +148,7 @@ def test_names_of_tables_and_facts() -> None:
     )
 
 
-def test_what_came_from_the_data_is_to_be_confirmed() -> None:
+def test_parts_derived_from_the_data_must_be_confirmed() -> None:
     content = plain()
     content["tables"]["visits"]["columns"]["day"]["confirm"] = ["low"]
     with pytest.raises(Unconfirmed, match="table 'visits': column 'day': low came from the data"):

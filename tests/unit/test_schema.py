@@ -1,4 +1,4 @@
-"""Schemas, taxonomies, domains and recodings: what is accepted, refused, and said."""
+"""Schemas, taxonomies, domains and recodings: valid and invalid input, and messages."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_a_wrong_schema_file_is_one_clear_message(text: str, said: str, tmp_path
     assert said in str(caught.value)
 
 
-def test_files_that_are_no_text_or_not_there(tmp_path: Path) -> None:
+def test_missing_and_binary_files_are_reported(tmp_path: Path) -> None:
     (tmp_path / "latin.yaml").write_bytes(b"name: caf\xe9\n")
     for name in ("latin.yaml", "absent.yaml", "."):
         with pytest.raises(SchemaError):
@@ -137,7 +137,7 @@ def test_taxonomy_file_gives_the_values(tmp_path: Path) -> None:
     assert column.values == ("a", "b", "c")
 
 
-def test_publish_waits_for_confirmation() -> None:
+def test_publish_refuses_an_unconfirmed_schema() -> None:
     schema = one_column(type="integer", low=0, high=3, confirm=["low", "high"])
     with pytest.raises(Unconfirmed, match=r"column 'c': low, high came from the data"):
         schema.require_confirmed()
@@ -199,7 +199,7 @@ def test_missing_is_its_own_code() -> None:
         ([("a", "x", "*"), ("a", "x", "*")], "is listed twice"),
     ],
 )
-def test_a_torn_hierarchy_is_refused(rows: list[tuple[str, ...]], said: str) -> None:
+def test_an_inconsistent_hierarchy_is_refused(rows: list[tuple[str, ...]], said: str) -> None:
     with pytest.raises(TaxonomyError, match=said):
         Taxonomy.from_rows(rows)
 
@@ -277,7 +277,7 @@ def test_packed_keys_sort_like_the_rows() -> None:
     assert by_key == sorted(range(200), key=lambda i: tuple(codes[i]))
 
 
-def test_recodings_cover_every_code_and_keep_missing_apart() -> None:
+def test_recodings_cover_every_code_and_never_merge_missing() -> None:
     schema = sample_schema()
     for rules in (
         {"age": 20},
@@ -329,8 +329,8 @@ def test_number_bins_use_exact_decimals() -> None:
     )
 
 
-def test_problems_are_said_in_words_of_a_schema() -> None:
-    """And not in those of the library that finds them."""
+def test_validation_errors_use_the_terms_of_a_schema() -> None:
+    """Messages do not use the terms of the validation library."""
     content = {
         "name": "",
         "columns": {
