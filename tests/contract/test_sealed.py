@@ -328,7 +328,7 @@ def test_recorded_costs_match_the_promise() -> None:
         (
             lambda t, n: n.open(t.histograms(["x"])["x"] * 2, Laplace(ONE), "doubled"),
             None,
-            "calculated with in this way",
+            "used in this operation",
         ),
         (
             lambda t, n: n.open(

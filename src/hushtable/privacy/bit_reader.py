@@ -129,7 +129,7 @@ class BitReader:
         while True:
             magnitude = self.geometric(denominator, numerator)
             negative = self.take(1)
-            if magnitude or not negative:  # zero would otherwise come up twice as often
+            if magnitude or not negative:  # otherwise zero would be twice as likely
                 return -magnitude if negative else magnitude
 
     def gaussian(self, numerator: int, denominator: int, scale: int) -> int:

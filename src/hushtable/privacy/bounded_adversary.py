@@ -179,7 +179,7 @@ def solve_repeated(
     if not found:
         raise ParameterError(
             f"d = {float(d):g} and gamma = {float(gamma):g} cannot be kept over {views} views of "
-            "the same table: a tuple that is in every view is too likely real. Raise gamma, lower "
+            "the same table: a tuple in every view is too likely to be real. Raise gamma, lower "
             "d, publish fewer views, or use view_rule memoized, which needs the noise of one view."
         )
     _, keep, insert = min(found)

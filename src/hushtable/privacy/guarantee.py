@@ -84,7 +84,7 @@ class Guarantee(Value):
     @property
     @abstractmethod
     def unprotected(self) -> tuple[str, ...]:
-        """Gaps: facts and attacks that the guarantee does not cover."""
+        """Facts and attacks that the guarantee does not cover."""
 
     def _repr_html_(self) -> str:
         left_out = html_list(self.unprotected)
@@ -146,7 +146,7 @@ class PureDP(Guarantee):
 
     @property
     def unprotected(self) -> tuple[str, ...]:
-        """Gaps that differential privacy does not cover."""
+        """Facts and attacks that differential privacy does not cover."""
         return (
             *left_out(self.unit, self.neighbors),
             "Several units together: for a group of g units, epsilon is g times as large.",
@@ -240,8 +240,8 @@ class ApproxDP(Guarantee):
     def concentrated(self) -> tuple[Fraction, Fraction]:
         """Rho and delta such that the guarantee implies delta-approximate rho-zCDP.
 
-        With rho or mu, these are rho or mu**2/2, and 0. Otherwise they are what epsilon implies, by
-        a lemma in ``ledger.md``, and the guarantee's delta.
+        (rho, 0) with a rho, (mu**2/2, 0) with a mu, otherwise (`implied_rho` (epsilon), delta) by
+        lemma B of ``ledger.md``.
         """
         if self.rho is not None:
             return self.rho, Fraction(0)
@@ -255,7 +255,7 @@ class ApproxDP(Guarantee):
 
     @property
     def unprotected(self) -> tuple[str, ...]:
-        """Gaps that differential privacy with a delta does not cover."""
+        """Facts and attacks that differential privacy with a delta does not cover."""
         return (
             *left_out(self.unit, self.neighbors),
             "Several units together: for a group of g units, epsilon is g times as large and "
@@ -298,7 +298,7 @@ class Threshold(Guarantee):
 
     @property
     def unprotected(self) -> tuple[str, ...]:
-        """Gaps that a threshold does not cover."""
+        """Facts and attacks that a threshold does not cover."""
         return (
             "Combinations that occur in enough rows: the threshold would allow publishing their "
             "exact counts.",
@@ -373,7 +373,7 @@ class BoundedAdversary(Guarantee):
 
     @property
     def unprotected(self) -> tuple[str, ...]:
-        """Gaps that a bound on the observer's knowledge does not cover."""
+        """Facts and attacks that a bound on the observer's knowledge does not cover."""
         links = (
             (
                 "Observers who know that records depend on each other, for example that a certain "
@@ -440,7 +440,7 @@ class UncertainAnonymity(Guarantee):
 
     @property
     def unprotected(self) -> tuple[str, ...]:
-        """Gaps that uncertain anonymity does not cover."""
+        """Facts and attacks that uncertain anonymity does not cover."""
         failing = (
             (
                 f"On average, up to a share of {shown(self.eta)} of the records fit fewer than "
@@ -487,7 +487,7 @@ class KAnonymity(Guarantee):
 
     @property
     def unprotected(self) -> tuple[str, ...]:
-        """Gaps that k-anonymity does not cover."""
+        """Facts and attacks that k-anonymity does not cover."""
         return (
             "Sensitive values: all rows of a group may share them.",
             "Columns not treated as identifying, by which a row may still be recognized.",

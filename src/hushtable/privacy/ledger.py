@@ -542,7 +542,9 @@ def _apply_all(state: State, rows: Sequence[tuple[int, str, str]]) -> list[str]:
                 state.take_in(record, digest)
             except _BROKEN_RULES as error:
                 return [f"record {seq} breaks the ledger's rules: {error}"]
-            if canonical(record) != body:  # the digest matches, but hushtable never writes it so
+            if (
+                canonical(record) != body
+            ):  # the digest matches, but hushtable never writes this form
                 return [f"record {seq} is not in canonical form."]
     return []
 

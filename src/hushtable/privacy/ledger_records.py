@@ -121,7 +121,7 @@ class Quote:
 def is_counted(guarantees: Sequence[Guarantee]) -> bool:
     """Return whether a ledger can count what a release promises.
 
-    All guarantees must be differential privacy, or some if none is `NoGuarantee`.
+    True if all guarantees are differential privacy, or if some are and none is `NoGuarantee`.
 
     Examples
     --------

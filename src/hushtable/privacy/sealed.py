@@ -31,14 +31,14 @@ reveal something about the counts."""
 
 _REFUSED = {
     "compared": ("eq", "ne", "lt", "le", "gt", "ge"),
-    "taken for true or false": ("bool",),
+    "used as a condition": ("bool",),
     "converted to numbers": ("int", "float", "complex", "index", "round", "trunc", "floor", "ceil"),
     "converted to an array": ("array", "dlpack", "buffer"),
-    "counted or gone through": ("len", "length_hint", "iter", "reversed", "contains"),
+    "measured or iterated": ("len", "length_hint", "iter", "reversed", "contains"),
     "written as text": ("format", "bytes", "fspath"),
     "stored, sent or copied": ("reduce", "reduce_ex", "getstate", "setstate", "copy", "deepcopy"),
     "changed": ("setitem", "delitem", "iadd", "isub", "imul"),
-    "calculated with in this way": (
+    "used in this operation": (
         *("getitem", "neg", "pos", "abs", "invert", "call"),
         *(side + name for side in ("", "r") for name in ("add", "sub", "mul", "matmul", "truediv")),
         *(side + name for side in ("", "r") for name in ("floordiv", "mod", "divmod", "pow")),

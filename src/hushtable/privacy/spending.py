@@ -223,7 +223,7 @@ class Promise:
 
 
 class Part:
-    """Part of the counted data; of disjoint parts, each step affects at most one."""
+    """Part of the counted data; a step affects at most one of several disjoint parts."""
 
     __slots__ = ("account", "divisions", "name", "own", "parent", "path", "shared")
 
