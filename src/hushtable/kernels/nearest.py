@@ -60,7 +60,7 @@ def nearest(
     places = np.zeros((len(targets), n_neighbors), np.int64)
     distances = np.full((len(targets), n_neighbors), np.inf)
     if n_neighbors and len(targets):
-        columns = _telling_first(targets, published, ordered)
+        columns = _most_selective_first(targets, published, ordered)
         _nearest(
             np.ascontiguousarray(targets[:, columns]),
             np.ascontiguousarray(published[:, columns]),
@@ -103,7 +103,7 @@ def nearest_without_each(
     """
     places = np.zeros(targets.shape, np.int64)
     if len(published) and len(targets):
-        columns = _telling_first(targets, published, ordered)
+        columns = _most_selective_first(targets, published, ordered)
         found = np.zeros(targets.shape, np.int64)
         _nearest_without_each(
             _in_steps(targets[:, columns]), _in_steps(published[:, columns]), np.uint64(seed), found
@@ -117,7 +117,9 @@ def _in_steps(matrix: Matrix) -> Integers:
     return np.where(np.isnan(matrix), -2 * _ONE, np.rint(matrix * _ONE)).astype(np.int64)
 
 
-def _telling_first(targets: Matrix, published: Matrix, ordered: NDArray[np.bool_]) -> Integers:
+def _most_selective_first(
+    targets: Matrix, published: Matrix, ordered: NDArray[np.bool_]
+) -> Integers:
     """Order the columns so that the first few exclude most records."""
     some, others = targets[:64, None, :], published[None, :256, :]
     apart = np.where(ordered, np.abs(some - others), some != others)

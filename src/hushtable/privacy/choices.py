@@ -83,7 +83,7 @@ def distance_scores(
         Scores of further candidates that are entirely public, such as stopping.
     """
     for table, model in zip(tables, expected, strict=True):
-        _require_alike(table, model)
+        _require_same_shape(table, model)
     scores = [
         weight * (int(np.abs(inside(table) - model).sum()) - penalty)
         for table, model, weight, penalty in zip(tables, expected, weights, penalties, strict=True)
@@ -98,7 +98,7 @@ def distance_scores(
     return SealedScores.of([*scores, *beside], reach, part, monotone=False)
 
 
-def _require_alike(table: Sealed, model: NDArray[np.int64]) -> None:
+def _require_same_shape(table: Sealed, model: NDArray[np.int64]) -> None:
     """Raise `SealedError` if NumPy would broadcast, round or overflow."""
     if model.shape != table.shape or model.dtype != np.int64:
         raise SealedError(

@@ -63,7 +63,7 @@ class UniformInsertions:
     ) -> NDArray[np.bool_]:
         """Sample which tuples of the table are kept, given the number of rows of each."""
         kept = np.zeros(len(codes), np.bool_)
-        for share, members in _alike(counts, self.copies):
+        for share, members in _by_share_of_alpha(counts, self.copies):
             kept[members] = noise.bernoulli(self.beta + self.alpha * share, size=len(members))
         return kept
 
@@ -141,7 +141,7 @@ class SourceInsertions:
         kept = np.zeros(len(codes), np.bool_)
         for weight in sorted(set(weights.tolist())):
             of_weight = np.flatnonzero(weights == weight)
-            for share, some in _alike(counts[of_weight], self.copies):
+            for share, some in _by_share_of_alpha(counts[of_weight], self.copies):
                 members, more = of_weight[some], self.alpha * share
 
                 def bounds(
@@ -284,7 +284,9 @@ class SourcePrior:
         return SourceInsertions(self.domain, self.weights, alpha=alpha, hit=hit)
 
 
-def _alike(counts: NDArray[np.int64], copies: int) -> Iterator[tuple[Fraction, NDArray[np.int64]]]:
+def _by_share_of_alpha(
+    counts: NDArray[np.int64], copies: int
+) -> Iterator[tuple[Fraction, NDArray[np.int64]]]:
     """Yield groups of tuples with the same share of alpha, and that share."""
     counted = np.minimum(counts, copies)
     for own in np.unique(counted).tolist():

@@ -125,7 +125,7 @@ class State:
 
     def entry(self, number: int) -> Entry:
         """Return one charge; raise `ParameterError` for an unknown number."""
-        return Entry(**_numbered(self.charges, number, "entry"))
+        return Entry(**_lookup(self.charges, number, "entry"))
 
     @property
     def is_untouched(self) -> bool:
@@ -291,14 +291,14 @@ class State:
 
     def open_reservation(self, number: int) -> Reservation:
         """Return an open reservation; raise `Refused` if it is canceled."""
-        reservation = _numbered(self.reservations, number, "reservation")
+        reservation = _lookup(self.reservations, number, "reservation")
         if reservation.status != "open":
             raise Refused(f"reservation {number} is canceled; make a new one.")
         return reservation
 
     def _end(self, number: int, **end: Any) -> None:
         """Set the final status of an entry; raise `Refused` if it already has one."""
-        parts = _numbered(self.charges, number, "entry")
+        parts = _lookup(self.charges, number, "entry")
         if parts["status"] != "charged":
             was = "marked released" if parts["status"] == "released" else "void"
             raise Refused(f"entry {number} is already {was}; that is final.")
@@ -483,7 +483,7 @@ def _decision(record: dict[str, Any]) -> Decision:
     return Decision(**record["decision"]) if "decision" in record else UNSTATED
 
 
-def _numbered(records: Mapping[int, Record], number: int, what: str) -> Record:
+def _lookup(records: Mapping[int, Record], number: int, what: str) -> Record:
     if number not in records:
         known = ", ".join(map(str, records)) or "none"
         raise ParameterError(f"there is no {what} {number}; existing ones: {known}.")

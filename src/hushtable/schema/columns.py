@@ -130,7 +130,7 @@ class AnyColumn(Model):
         return f"{self.name(0)} to {self.name(self.n_values - 1)} ({self.n_values:,} values)"
 
     @model_validator(mode="after")
-    def _cells_go_somewhere(self) -> Self:
+    def _check_other_is_used(self) -> Self:
         if self.outside == "missing" and self.missing != "category":
             raise ValueError("outside: missing needs missing: category")
         if self.other is not None and "other" not in (self.missing, self.outside):

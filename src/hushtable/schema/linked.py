@@ -299,7 +299,7 @@ class LinkedSchema:
                 said = [s.removeprefix("schema: ") for s in sentences(error)]
             problems += [f"table {table!r}: {problem}" for problem in said]
         if not problems:
-            problems += _misfits(tables)
+            problems += _relation_problems(tables)
         if problems:
             raise SchemaError(problems)
         made = cls(str(name), _sorted(tables), tuple(missing))
@@ -355,7 +355,7 @@ def load_persons(path: str | Path) -> Schema:
 _KEY = Identifier(role="identifier")
 
 
-def _misfits(tables: Mapping[str, LinkedTable]) -> list[str]:
+def _relation_problems(tables: Mapping[str, LinkedTable]) -> list[str]:
     """Return the problems in the relations between tables."""
     problems = [
         f"table {name!r}: use letters, digits and _ for names of tables, and not {PREVIOUS!r}."

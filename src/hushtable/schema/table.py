@@ -247,7 +247,7 @@ class Schema(Model):
         (True, False)
         """
         columns = {} if self.unit.kind == "node" else self.columns
-        told = {name: _values_told(column) for name, column in columns.items()}
+        told = {name: _values_for_digest(column) for name, column in columns.items()}
         text = json.dumps({"name": self.name, "columns": told}, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -359,7 +359,7 @@ class Schema(Model):
         return write_yaml(content)
 
 
-def _values_told(column: Identifier | Column) -> str | list[str]:
+def _values_for_digest(column: Identifier | Column) -> str | list[str]:
     if isinstance(column, Identifier):
         return "identifier"
     if isinstance(column, Categorical):
